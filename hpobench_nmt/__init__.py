@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from hpobench_nmt.lookup.catalogue import fetch as fetch
     from hpobench_nmt.lookup.catalogue import list_tables as list_tables
     from hpobench_nmt.lookup.catalogue import load_table as load_table
+    from hpobench_nmt.lookup.imports.importing import import_table as import_table
     from hpobench_nmt.lookup.table import Table as Table
     from hpobench_nmt.render.figures import plot as plot
     from hpobench_nmt.render.plots.curves import plot_regret as plot_regret
@@ -67,6 +68,7 @@ _LOCATION = {
     "benchmark": "benchmarking.call",
     "fetch": "lookup.catalogue",
     "fewer_trainings": "analysis.fewer_trainings",
+    "import_table": "lookup.imports.importing",
     "list_methods": "benchmarking.plugins",
     "list_suites": "benchmarking.suite",
     "list_tables": "lookup.catalogue",

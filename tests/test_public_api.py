@@ -28,6 +28,7 @@ import types
 from pathlib import Path
 assert isinstance(hb.tables, types.ModuleType) and isinstance(hb.methods, types.ModuleType)
 table = hb.load_table("toy")
+Path("sweep.csv").write_text("lr,loss\\n0.1,2\\n0.2,3\\n")
 results = hb.run(tables="toy", methods=["RS", "BO_EI_M_std"], trials=2, out="r")
 used = {
     "Hyperparameter": lambda: hb.Hyperparameter("x", (1.0, 2.0)),
@@ -48,6 +49,7 @@ used = {
     "Trajectory": lambda: hb.Trajectory,
     "benchmark": lambda: hb.benchmark(table, ["RS"], trials=1),
     "fetch": lambda: fails(lambda: hb.fetch("nmtpho"), "Did you mean 'nmthpo'?"),
+    "import_table": lambda: hb.import_table("sweep.csv", metrics="loss"),
     "list_methods": lambda: hb.list_methods(),
     "list_suites": lambda: hb.list_suites(),
     "list_tables": lambda: hb.list_tables(),

@@ -35,8 +35,9 @@ PROMISED = {
 }
 HB = ["Hyperparameter", "InputError", "Method", "Metric", "Minimum", "Objective", "Optimizer", "Problem"]
 HB += ["Progress", "Request", "Results", "RunError", "Space", "Suite", "Table", "Trajectory", "benchmark"]
-HB += ["fetch", "fewer_trainings", "list_methods", "list_suites", "list_tables", "load_results"]
-HB += ["load_table", "minimize", "pareto_front", "plot", "plot_regret", "report", "run", "__version__"]
+HB += ["fetch", "fewer_trainings", "import_table", "list_methods", "list_suites", "list_tables"]
+HB += ["load_results", "load_table", "minimize", "pareto_front", "plot", "plot_regret", "report", "run"]
+HB += ["__version__"]
 PROMISED["hpobench_nmt"] = HB
 
 CODE = re.compile(r"^```(?:\{code-block\} )?python\n(?::caption: \S+\n)?(.*?)^```$", re.MULTILINE | re.DOTALL)

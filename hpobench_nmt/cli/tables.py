@@ -1,22 +1,19 @@
-"""`hpobench-nmt tables`: list, show, analyze, check, describe, fetch, add, remove and build lookup tables."""
+"""`hpobench-nmt tables`: list, show, analyze, check, describe, fetch, add, import, remove, build tables."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from hpobench_nmt.cli.common import Commands, late_progress_bar, make_console, say, writing
 from hpobench_nmt.cli.completion import collection_names, completing, removable_names, table_names
+from hpobench_nmt.cli.imports import tables_import, tell_added
 from hpobench_nmt.cli.ledgers import build
 from hpobench_nmt.cli.options import COUNT, PATH, constraint_option, listed
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import counted
-
-if TYPE_CHECKING:
-    from hpobench_nmt.lookup.table import Table
 
 # So many tables of a collection are named.
 _MOST_NAMES = 8
@@ -255,26 +252,9 @@ def tables_add(source: Path, datasheet: Path | None, ignore_other: bool) -> None
         notify = lambda message: say(f"Left out: {message}", err=True)  # noqa: E731
         added = add_tables(source, datasheet, added_folder(), progress, notify, ignore_other)
     for table, folder in added:
-        _tell_added(table, folder, before, there)
+        tell_added(table, folder, before, there)
     if len(added) > 1:
         say(f"They are the group {added[0][0].claims['collection']!r}, which can be given for all of them.")
-
-
-def _tell_added(table: Table, folder: Path, before: Mapping[str, Path], there: Collection[str]) -> None:
-    from hpobench_nmt.lookup import catalogue
-
-    means = ", means over seeds" if table.replicates and table.replicates.averaged else ""
-    other = before.get(table.name, folder)
-    done = "Replaced" if table.name in there else "Installed"
-    say(f"{done} {table.name} ({counted(len(table), 'row')}{means}) in {folder}.")
-    if catalogue.installed()[table.name] != folder:
-        say(f"It is hidden by the table of the same name in {other}.", err=True)
-    elif other != folder:
-        say(
-            f"It hides the table of the same name in {other}, until "
-            f"'hpobench-nmt tables remove {table.name}'.",
-            err=True,
-        )
 
 
 @tables.command("remove")
@@ -292,6 +272,7 @@ def tables_remove(name: str) -> None:
             say(f"The table of the same name in {installed()[folder.name]} is used from now on.")
 
 
+tables.add_command(tables_import)
 tables.add_command(build)
 
 

@@ -8,10 +8,10 @@ has and 0 elsewhere, so that any two categories are 1 apart.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, Literal, TypeGuard, get_args
 
 import numpy as np
@@ -97,7 +97,7 @@ class Hyperparameter:
             self.code(self.default)
 
     def _check_numbers(self, where: str) -> None:
-        if not all(is_number(v) for v in self.values):
+        if not set(map(type, self.values)) <= {int, float} and not all(is_number(v) for v in self.values):
             shown = _shown(self.values)
             raise InputError(f"{where}: {shown} are not all numbers; labels need kind = 'categorical'.")
         if self.continuous and self.integer is None:
@@ -110,11 +110,11 @@ class Hyperparameter:
         except OverflowError:
             raise InputError(f"{where} has a value beyond {LARGEST_VALUE:g}.") from None
         numbers, shown = self.numbers, _shown(self.values)
-        if not all(math.isfinite(v) for v in numbers):
+        if not all(map(math.isfinite, numbers)):
             raise InputError(f"{where} has a value that is not finite: {shown}.")
-        if max(abs(v) for v in numbers) > LARGEST_VALUE:
+        if max(map(abs, numbers)) > LARGEST_VALUE:
             raise InputError(f"{where} has a value beyond {LARGEST_VALUE:g}.")
-        if any(b <= a for a, b in pairwise(numbers)):
+        if any(map(operator.le, numbers[1:], numbers)):
             raise InputError(f"{where}: values must be ascending and distinct, not {shown}.")
         if self.scale == "log" and numbers[0] <= 0:
             raise InputError(f"{where}: a log scale needs positive values, not {numbers[0]:g}.")

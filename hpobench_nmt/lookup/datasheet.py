@@ -312,41 +312,43 @@ def _format_for(table: Table) -> int:
     axes = table.hyperparameters
     if table.descriptors:
         return FORMATS[3]
-    if any(value is None or isinstance(value, tuple) for h in axes for value in h.values):
+    labels = [value for h in axes if not h.is_numeric for value in h.values]
+    if any(value is None or isinstance(value, tuple) for value in labels):
         return FORMATS[2]
-    of_numbers = all(h == Hyperparameter(h.name, h.values, h.scale, h.unit, h.kind) for h in axes)
-    plain_numbers = of_numbers and all(h.is_numeric for h in axes) and table.curves is None
+    of_numbers = all(h.is_numeric and h.integer is None and not h.active_if for h in axes)
+    plain_numbers = of_numbers and table.curves is None
     return FORMATS[0] if plain_numbers else FORMATS[1]
 
 
 def _axis_section(h: Hyperparameter, column: NDArray[Any] | None = None) -> dict[str, Any]:
     if h.is_numeric:
-        entry: dict[str, Any] = {"values": list(map(plain, h.numbers)), "scale": h.scale}
         many = column is not None and len(h.values) > _MOST_WRITTEN
         if column is not None and many and _values(h.name, h.kind, column) == list(h.numbers):
-            entry = {"kind": h.kind, "scale": h.scale}  # what is drawn at random is no grid
+            entry: dict[str, Any] = {"kind": h.kind, "scale": h.scale}  # what is drawn at random is no grid
+        else:
+            entry = {"values": list(map(plain, h.numbers)), "scale": h.scale}
     else:
-        entry = {"kind": h.kind, "values": list(map(_written, h.values))}
+        entry = {"kind": h.kind, "values": list(map(label_written, h.values))}
     more = {
         "unit": h.unit or None,
         "integer": h.integer,
-        "active_if": {parent: list(map(_written, values)) for parent, values in h.active_if} or None,
-        "default": None if h.default is None else _written(h.default),
+        "active_if": {parent: list(map(label_written, values)) for parent, values in h.active_if} or None,
+        "default": None if h.default is None else label_written(h.default),
     }
     return entry | {key: value for key, value in more.items() if value is not None}
 
 
-def _written(value: Value) -> Any:
+def label_written(value: Value) -> Any:
     """A value as TOML holds it: 2 for 2.0."""
     if value is None:
         return dict(_NONE)
     if isinstance(value, tuple):
-        return list(map(_written, value))
+        return list(map(label_written, value))
     return value if isinstance(value, str | bool) else plain(value)
 
 
 def _read(value: Any) -> Value:
-    """A value from what TOML holds: the inverse of `_written`."""
+    """A value from what TOML holds: the inverse of `label_written`."""
     if isinstance(value, list):
         return tuple(map(_read, value))
     if isinstance(value, dict):

@@ -119,7 +119,7 @@ def save_folder(
     The table's curves and replicates are written with it, and other files by name from `beside`.
     """
     with scratch_folder(folder) as work:
-        for name, content in {**(beside or {}), **_files(table, progress)}.items():
+        for name, content in {**(beside or {}), **table_files(table, progress)}.items():
             write_whole(work / name, content)
         work.chmod(0o755)
         replace_folder(work, folder)
@@ -130,12 +130,12 @@ def write_into_folder(table: Table, folder: Path) -> None:
 
     Each file is replaced in one step, the datasheet last; in between, the hashes refuse a half-new table.
     """
-    for name, content in _files(table).items():
+    for name, content in table_files(table).items():
         write_whole(folder / name, content)
 
 
-def _files(table: Table, progress: Progress = lambda share: None) -> dict[str, bytes]:
-    """Contents by file name, the datasheet last."""
+def table_files(table: Table, progress: Progress = lambda share: None) -> dict[str, bytes]:
+    """The contents of a table's files by name, the datasheet last."""
     columns = _cells(table.hyperparameters, table.configs)
     if table.descriptors is not None:
         columns |= _cells(table.descriptors.axes, table.descriptors.codes)

@@ -40,6 +40,10 @@ _MISSING = (*_EMPTY, "None", "none", "null", "NULL", "<NA>", "N/A", "n/a", "#N/A
 _WHOLE = 2**53
 # Rows that are turned from text to numbers, or back, at once.
 _BLOCK = 50_000
+# So many cells of a column tell whether it holds few values.
+_SAMPLE = 1000
+# Between these, Python and Arrow write a number without an exponent.
+_DECIMAL = (1e-4, 1e9)
 
 
 def read_rows(path: Path, follow_link: bool = False) -> bytes:
@@ -113,7 +117,7 @@ def _parse_fast(
         return {
             name: _texts_of(table.column(name).to_pylist())
             if name in labels
-            else np.concatenate([_doubles(c) for c in table.column(name).chunks])
+            else np.concatenate([doubles_of(c) for c in table.column(name).chunks])
             for name in names
         }
     except (pa.ArrowException, UnicodeDecodeError):
@@ -146,7 +150,7 @@ def _is_number(text: str) -> bool:
     return _numbers_if_all(np.array([text], dtype=object)).dtype != object
 
 
-def _doubles(chunk: Any) -> Floats:
+def doubles_of(chunk: Any) -> Floats:
     """An array of Arrow's doubles, NaN where there is none. Its own to_numpy would import pandas."""
     here = slice(chunk.offset, chunk.offset + len(chunk))
     valid, values = chunk.buffers()
@@ -325,16 +329,34 @@ def plain(number: float) -> int | float:
 
 
 def _texts(cells: Column) -> list[str]:
-    # Most columns hold few values: each is written once.
-    values, place = np.unique(cells, return_inverse=True)
+    # Most columns hold few values, each of which is written once.
+    sample = cells[:: max(1, len(cells) // _SAMPLE)]
+    values = cells
+    place: Any = slice(None)
+    if 2 * len(np.unique(sample)) <= len(sample):
+        values, place = np.unique(cells, return_inverse=True)
     if values.dtype == object:
         return list(np.array(list(map(_quoted, values)), dtype=object)[place])
-    texts = np.array(list(map(repr, values.tolist())), dtype=object)
+    texts = np.empty(len(values), dtype=object)
+    texts[:] = _float_texts(values) if values.dtype == np.float64 else list(map(repr, values.tolist()))
     if values.dtype.kind == "f":
         whole = (values == np.floor(values)) & (np.abs(values) < _WHOLE)
         texts[whole] = list(map(str, values[whole].astype(np.int64).tolist()))
         texts[np.isnan(values)] = ""
     return list(texts[place])
+
+
+def _float_texts(values: Floats) -> list[str]:
+    """Each number as Python's repr writes it. Arrow does the same where that has no exponent, and faster."""
+    if len(values) <= _SAMPLE:  # not worth its import
+        return list(map(repr, values.tolist()))
+    import pyarrow as pa
+
+    texts: list[str] = pa.array(values).cast(pa.string()).to_pylist()
+    sizes = np.abs(values)
+    for place in np.flatnonzero(~((sizes >= _DECIMAL[0]) & (sizes < _DECIMAL[1]))).tolist():
+        texts[place] = repr(values[place].item())
+    return texts
 
 
 def _quoted(text: str) -> str:

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.lookup.rows import (
-    _doubles,
     _parse_fast,
     csv_of,
+    doubles_of,
     number_column,
     parse_columns,
     plain,
@@ -218,4 +218,20 @@ def test_a_part_of_an_array_has_its_own_gaps(first):
     values = [1.5, None, 3.0, None, None, 6.0, 7.0, 8.0, None, 10.0, 11.0]
     part = pa.array(values).slice(first, 3)
     expected = [math.nan if value is None else value for value in values[first : first + 3]]
-    np.testing.assert_array_equal(_doubles(part), expected)
+    np.testing.assert_array_equal(doubles_of(part), expected)
+
+
+def test_many_numbers_are_written_as_python_does():
+    """Arrow writes them, but for those of which it writes another text."""
+    rng = np.random.default_rng(4)
+    bits = rng.integers(0, 2**63, 5000, dtype=np.int64).view(np.float64)
+    numbers = np.concatenate([bits[np.isfinite(bits)], 10 ** rng.uniform(-7, 18, 5000), -rng.random(3000)])
+    numbers = np.concatenate(
+        [numbers, np.round(numbers[-6000:], 3), [1e-4, 1e9, 999999999.9999999, 1e15, 1e16]]
+    )
+    lines = (
+        csv_of({"x": numbers, "few": np.resize([0.1, 1e-05, np.nan, 3.0], len(numbers))}).decode().split("\n")
+    )
+    wanted = [str(int(x)) if x == np.floor(x) and abs(x) < 2**53 else repr(x) for x in numbers.tolist()]
+    assert [line.split(",")[0] for line in lines[1:-1]] == wanted
+    assert [line.split(",")[1] for line in lines[1:5]] == ["0.1", "1e-05", "", "3"]

@@ -1,0 +1,128 @@
+"""`hpobench-nmt tables import`: an old sweep of another program becomes a table."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hpobench_nmt.cli.common import late_progress_bar, say, writing
+from hpobench_nmt.cli.options import PATH
+from hpobench_nmt.core.text import counted
+
+if TYPE_CHECKING:
+    from hpobench_nmt.lookup.imports.importing import Imported
+    from hpobench_nmt.lookup.imports.sweep import Ambiguous
+    from hpobench_nmt.lookup.table import Table
+
+_MULTIPLE: Any = {"multiple": True, "metavar": "COLUMN"}
+
+
+@click.command("import")
+@click.argument("source", metavar="FILE_OR_FOLDER", type=PATH)
+@click.option(
+    "--as", "name", default="", metavar="NAME", help="Name of the table.  [default: the study's or file's]"
+)
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="COLUMN[:min|max]",
+    help="A metric, and which way is better. The first is the objective. May be repeated.",
+)
+@click.option("--hyperparameter", "hyperparameters", **_MULTIPLE, help="A hyperparameter. May be repeated.")
+@click.option("--ignore", "ignored", **_MULTIPLE, help="A column to leave out. May be repeated.")
+@click.option("--seed", default="", metavar="COLUMN", help="The column of the seeds.")
+@click.option("--study", default="", metavar="NAME", help="The study or experiment, where there are several.")
+@click.option(
+    "--curves", multiple=True, type=PATH, help="A W&B export of learning curves of the runs. May be repeated."
+)
+@click.option(
+    "--out", type=PATH, metavar="FOLDER", help="Write files to be edited there, and install nothing."
+)
+def tables_import(
+    source: Path, name: str, curves: tuple[Path, ...], out: Path | None, **given: tuple[str, ...]
+) -> None:
+    """Make a table of an old sweep of another program.
+
+    \b
+    FILE_OR_FOLDER is one of these, as it is:
+        Optuna     trials_dataframe() as CSV, an SQLite storage, a journal file
+        W&B        the table of runs as CSV, also in a folder with the CSV of a chart
+        MLflow     runs as CSV, a folder mlruns, its SQLite database
+        Ray Tune   a folder of results, or their data frame as CSV
+        others     JSON lines, CSV with any separator, scikit-learn's cv_results_
+
+    The command finds out what the columns are, prints what it decided and why, and installs the table.
+    What it cannot know it asks on a terminal. Otherwise its message names the option that answers.
+
+    \b
+    To change what it decided, write the files, edit datasheet.toml, and add them:
+        hpobench-nmt tables import study.db --out draft
+        hpobench-nmt tables add draft
+    """
+    from hpobench_nmt.lookup.catalogue import installed
+    from hpobench_nmt.lookup.file_names import DATASHEET
+    from hpobench_nmt.lookup.imports.importing import install_table, known_as, make_table, write_draft
+    from hpobench_nmt.lookup.imports.sweep import Choices
+    from hpobench_nmt.lookup.user_folders import added_folder
+
+    choices = Choices(curves=curves, **given)  # type: ignore[arg-type]
+    ask = _ask if sys.stdin.isatty() and sys.stderr.isatty() else None
+    with late_progress_bar(source.name) as progress:
+        imported = make_table(source, name, choices, ask, progress)
+        if out is not None:
+            with writing(out):
+                write_draft(imported, out)
+            _tell(imported)
+            say(f"Wrote {out}. Edit {out / DATASHEET}, then: hpobench-nmt tables add {out}")
+            return
+        before, there = installed(), {path.name for path in added_folder().glob("*")}
+        if known := known_as(imported.table, added_folder(), named=bool(name)):
+            say(f"{source} was imported before, as {known}. Nothing is changed.")
+            return
+        with writing(added_folder()):
+            folder = install_table(imported.table, added_folder(), progress)
+    _tell(imported)
+    tell_added(imported.table, folder, before, there)
+    say("To change what was decided, write the files with --out FOLDER, edit them, and add the folder.")
+
+
+def _tell(imported: Imported) -> None:
+    """What was decided, on stdout; what is to be known of the reading, on stderr."""
+    from hpobench_nmt.lookup.imports.importing import decision_lines
+
+    for note in imported.notes:
+        say(f"Note: {note}.", err=True)
+    say(f"{imported.table.name}: {counted(len(imported.table), 'row')} from {imported.kind}")
+    for line in decision_lines(imported.decisions):
+        say(f"  {line}")
+
+
+def _ask(question: Ambiguous) -> str:
+    """The answer that the user chooses."""
+    answers = list(question.answers)
+    say(question.question[0].upper() + question.question[1:], err=True)
+    found: str = click.prompt("Answer", type=click.Choice(answers), err=True)
+    return found
+
+
+def tell_added(table: Table, folder: Path, before: Mapping[str, Path], there: Collection[str]) -> None:
+    """Where a table was installed, and what it replaces or hides."""
+    from hpobench_nmt.lookup import catalogue
+
+    means = ", means over seeds" if table.replicates and table.replicates.averaged else ""
+    other = before.get(table.name, folder)
+    done = "Replaced" if table.name in there else "Installed"
+    say(f"{done} {table.name} ({counted(len(table), 'row')}{means}) in {folder}.")
+    if catalogue.installed()[table.name] != folder:
+        say(f"It is hidden by the table of the same name in {other}.", err=True)
+    elif other != folder:
+        say(
+            f"It hides the table of the same name in {other}, until "
+            f"'hpobench-nmt tables remove {table.name}'.",
+            err=True,
+        )

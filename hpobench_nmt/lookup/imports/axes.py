@@ -1,0 +1,234 @@
+"""What the cells of a hyperparameter are: numbers on a scale, or labels; and where it is inactive."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from hpobench_nmt.core.arrays import Bools, Floats
+from hpobench_nmt.core.errors import InputError, shortened
+from hpobench_nmt.core.hyperparameter import Kind, Scale, Value, label
+from hpobench_nmt.core.text import counted, number_of, short
+from hpobench_nmt.lookup.imports.cells import NOTHING, are_dates, distinct_of, text_of
+from hpobench_nmt.lookup.imports.sweep import Column
+
+# A column of more distinct labels is none of labels and numbers, but of numbers with a slip among them.
+_MOST_MIXED = 20
+# A column of texts that are all distinct names the trainings, if there are more of them.
+_MOST_NAMES = 10
+# Numbers that lie further apart may be on a log scale, whatever lies between.
+_WIDE = 10.0
+# Ratios that differ by less are those of a geometric grid.
+_EVEN = 0.05
+# A parent of more distinct numbers would explain anything.
+_MOST_OF_PARENT = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """A hyperparameter's cells, shape (N,), and what they are.
+
+    Attributes:
+        cells: doubles, NaN where there is no value; of labels texts, "" where there is none.
+        kind, scale, values: as a datasheet has them; values of labels alone.
+        integer: as a datasheet has it.
+        active_if: where it is active.
+        why: what speaks for it.
+    """
+
+    cells: Column
+    kind: Kind
+    scale: Scale = "linear"
+    values: tuple[Value, ...] = ()
+    active_if: dict[str, list[Value]] = field(default_factory=dict)
+    why: str = ""
+
+    @property
+    def holes(self) -> Bools:
+        """Where there is no value, shape (N,)."""
+        return np.isnan(self.cells) if self.cells.dtype != object else self.cells == ""
+
+
+class Left(Exception):
+    """A column is no hyperparameter; its text says why."""
+
+
+def axis_of(name: str, column: Column, scale: Scale | None, where: str, line: Any, told: bool) -> Axis:
+    """The axis of a column. `told`: the source or the user says that it is a hyperparameter.
+
+    Raises Left where it is none, and InputError where numbers have a text among them that is no label.
+    """
+    if column.dtype != object:
+        if np.isnan(column).all():
+            raise Left("empty")
+        first = column[0]
+        if (column == first).all():
+            raise Left(f"always {label(float(first))}")
+        return _numeric(column, scale, told)
+    distinct, places = distinct_of(column)
+    typed = [_typed(value) for value in distinct]
+    there = [value for value in typed if value != ""]
+    if not there:
+        raise Left("empty")
+    numbers = [value for value in there if isinstance(value, float)]
+    if len(set(map(repr, there))) == 1 and len(there) == len(typed):
+        raise Left(f"always {text_of(there[0])[:40]}")
+    if len(numbers) == len(there):
+        cells = np.array([math.nan if value == "" else value for value in typed], dtype=np.float64)[places]
+        return _numeric(cells, scale, told)
+    words = [value for value in there if not isinstance(value, float) and value is not None]
+    if numbers and words and len(there) > _MOST_MIXED:
+        bad = next(
+            place
+            for place, value in enumerate(typed)
+            if not isinstance(value, float) and value not in ("", None)
+        )
+        row = int(np.flatnonzero(places == bad)[0])
+        raise InputError(
+            f"{where}, {line(row)}: {shortened(name)} is {shortened(str(typed[bad]))}, but its other cells "
+            f"are numbers. Correct it, or leave the column out: --ignore {name}."
+        )
+    if numbers and not words and len(numbers) > _MOST_MIXED:  # None among many numbers
+        cells = np.array([value if isinstance(value, float) else math.nan for value in typed])[places]
+        return _numeric(cells, scale, told)
+    if not numbers and are_dates(column):
+        raise Left("dates")
+    texts = [value for value in words if isinstance(value, str)]
+    if texts and len(there) == len(column) > _MOST_NAMES:
+        raise Left("another text in every row: it names them")
+    values = sorted(there, key=_order)
+    if texts and (len(there) > max(_MOST_MIXED, len(column) // 2) or any(len(text) > 200 for text in texts)):
+        raise Left(f"{len(there):,} different texts")
+    cells = np.array([text_of(value) if value != "" else "" for value in typed], dtype=object)[places]
+    return Axis(cells, "categorical", values=tuple(values), why=_shown(values))
+
+
+def _shown(values: Sequence[Value]) -> str:
+    return ", ".join(text_of(value)[:20] for value in values[:4]) + (", …" if len(values) > 4 else "")
+
+
+def _typed(value: Any) -> Any:
+    """A cell as a number, a boolean, None or a text; "" for no value."""
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int | float):
+        return float(value) if value == value else ""
+    if isinstance(value, tuple):
+        return value
+    text = str(value).strip()
+    if text in NOTHING:
+        return ""
+    if text == "None":
+        return None
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        number = number_of(text)
+    except ValueError:
+        return text
+    return number if math.isfinite(number) else text
+
+
+def _order(value: Any) -> tuple[int, Any]:
+    if value is None:
+        return 0, 0
+    if isinstance(value, bool):
+        return 1, value
+    return (2, value) if isinstance(value, float) else (3, label(value))
+
+
+def _numeric(cells: Floats, scale: Scale | None, told: bool) -> Axis:
+    if np.isinf(cells).any():
+        raise Left("infinite values")
+    values = np.unique(cells[~np.isnan(cells)])
+    if not told and len(values) == len(cells) > _MOST_NAMES and _counts(cells):
+        raise Left("it counts the rows")
+    ends = f"{short(values[0])} to {short(values[-1])}, {counted(len(values), 'value')}"
+    if scale is not None and not (scale == "log" and values[0] <= 0):
+        return Axis(cells, "numeric", scale, why=f"{ends}; the study's own scale")
+    found, why = scale_of(values)
+    return Axis(cells, "numeric", found, why=f"{ends}{why}")
+
+
+def _counts(cells: Floats) -> bool:
+    return bool((np.diff(cells) == 1).all()) and cells[0] in (0, 1)
+
+
+def scale_of(values: Floats) -> tuple[Scale, str]:
+    """The scale of ascending numbers, and what speaks for it.
+
+    It is logarithmic if they are positive and their ratios are equal, or if the largest is ten times the
+    smallest or more and their logarithms are spread more evenly than they are, by Kolmogorov's distance from
+    a uniform distribution.
+    """
+    if len(values) < 2 or values[0] <= 0:
+        return "linear", ""
+    logs, wide = np.log(values), values[-1] / values[0] >= _WIDE
+    if len(values) == 2:
+        return ("log", "; far apart") if wide else ("linear", "")
+    ratios, steps = np.diff(logs), np.diff(values)
+    if ratios.std() < _EVEN * ratios.mean() and steps.std() > _EVEN * steps.mean():
+        return "log", "; equal ratios"
+    if wide and _unevenness(logs) < _unevenness(values):
+        return "log", "; their logarithms are spread more evenly"
+    return "linear", ""
+
+
+def _unevenness(values: Floats) -> float:
+    scaled = (values - values[0]) / (values[-1] - values[0])
+    return float(np.abs(scaled - np.arange(len(values)) / (len(values) - 1)).max())
+
+
+def with_conditions(axes: Mapping[str, Axis]) -> dict[str, Axis]:
+    """The axes with the conditions that explain where they have no value, if another one does. O(H^2 N)."""
+    found = dict(axes)
+    for _ in axes:  # a parent may have a parent
+        before = dict(found)
+        for name, axis in found.items():
+            if axis.active_if or not axis.holes.any():
+                continue
+            for parent, other in found.items():
+                values = (
+                    _explains(other, axis.holes) if parent != name and name not in other.active_if else None
+                )
+                if values is not None and (other.active_if or not other.holes.any()):
+                    found[name] = replace(axis, active_if={parent: values})
+                    break
+        if found == before:
+            break
+    return found
+
+
+def _explains(parent: Axis, holes: Bools) -> list[Value] | None:
+    """The parent's values for which there is a value, if it has others, for all of which there is none."""
+    codes, places = np.unique(parent.cells[~parent.holes], return_inverse=True)
+    if (~holes & parent.holes).any() or len(codes) > _MOST_OF_PARENT or 2 * len(codes) > len(holes):
+        return None
+    inside = holes[~parent.holes]
+    empty, full = (np.bincount(places, mask, len(codes)) > 0 for mask in (inside, ~inside))
+    if (empty & full).any() or not empty.any() or not full.any():
+        return None
+    if parent.kind == "numeric":
+        return list(map(float, codes[full]))
+    return [value for value in parent.values if label(value) in codes[full]]
+
+
+def none_for_holes(axis: Axis) -> Axis | None:
+    """The axis with None as the label of its holes, if it has few values; else None."""
+    if axis.kind == "numeric":
+        values = np.unique(axis.cells[~axis.holes])
+        if len(values) > _MOST_OF_PARENT:
+            return None
+        cells = np.array(
+            ["None" if hole else label(cell) for cell, hole in zip(axis.cells, axis.holes, strict=True)],
+            dtype=object,
+        )
+        why = f"None, {_shown(values.tolist())}; an empty cell counts as None"
+        return Axis(cells, "categorical", values=(None, *values.tolist()), why=why)
+    values_there = axis.values if None in axis.values else (None, *axis.values)
+    cells = np.where(axis.holes, "None", axis.cells)
+    return replace(axis, cells=cells, values=values_there, why=f"{axis.why}; an empty cell counts as None")

@@ -1,0 +1,242 @@
+"""The table of a plan: a row for each configuration, its learning curve, other trainings as replicates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+
+from hpobench_nmt.core.arrays import Bools, Floats, Ints, Rows
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.objectives import Metric, Objective, measured
+from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.core.text import counted, free_name
+from hpobench_nmt.lookup.curves import Curves, Own, until_missing
+from hpobench_nmt.lookup.datasheet import AxisSection, Datasheet, MetricSection, label_written
+from hpobench_nmt.lookup.described_rows import codes_of_cells
+from hpobench_nmt.lookup.groups import configurations_of, group_ids, means, training_numbers
+from hpobench_nmt.lookup.imports.axes import Axis
+from hpobench_nmt.lookup.imports.decide import Decision, Plan
+from hpobench_nmt.lookup.imports.sweep import Points, Sweep
+from hpobench_nmt.lookup.replicates import ReplicateRows, Replicates
+from hpobench_nmt.lookup.table import Table
+
+# A row's own value is that of its curve if they differ by no more than this share.
+_SAME = 1e-6
+
+
+def build(
+    sweep: Sweep, plan: Plan, name: str, provenance: Mapping[str, str]
+) -> tuple[Table, tuple[Decision, ...]]:
+    """The table of a sweep by its plan, and what was decided on the way. O(cells log T).
+
+    Trainings of the same configuration become replicates. Without learning curves the rows are their means;
+    with them a row is the first finished training of its configuration, as a curve is that of one training.
+    """
+    decisions: list[Decision] = []
+    axes = _axes(plan)
+    configs = np.column_stack([codes_of_cells(h, axis.cells, sweep.path) for h, axis in axes])
+    kept = _without_retries(configurations_of(configs)[1], plan)
+    if not kept.all():
+        lost = counted(int((~kept).sum()), "training")
+        decisions.append(
+            Decision(
+                "rows", "", f"{lost} failed or pruned, and repeated with the same configuration (left out)"
+            )
+        )
+    places = np.flatnonzero(kept)
+    configs, values, seeds = configs[places], plan.values[places], plan.seeds[places]
+    first, number = configurations_of(configs)
+    hyperparameters = tuple(h for h, _ in axes)
+    names = tuple(metric.name for metric in plan.metrics)
+    replicates, shown, own = None, values, first
+    curved = sweep.points is not None
+    if len(first) < len(configs):
+        again = f"{counted(len(configs), 'training')} of {counted(len(first), 'configuration')}"
+        numbers = training_numbers(number).astype(np.float64)
+        order = np.argsort(number, kind="stable")
+        if curved:
+            own = _first_finished(number, values)
+            numbers[own] = 0.0
+            order = order[numbers[order] != 0]
+            decisions.append(
+                Decision("replicates", "", f"{again}: the rows are the first ones, the others are replicates")
+            )
+        else:
+            shown = means(measured(values), number)
+            decisions.append(Decision("replicates", "", f"{again}: the rows are their means"))
+        rows = ReplicateRows(*(array[order] for array in (configs, numbers, seeds, values)))
+        replicates = Replicates(hyperparameters, names, partial(_same, rows), averaged=not curved)
+    metrics = plan.metrics
+    trainings = plan.rows[places][own]
+    table_values = shown if replicates is not None and not curved else values[own]
+    curves = None
+    if sweep.points is not None:
+        curves, told = _curves(sweep.points, plan, trainings, table_values)
+        decisions += told
+    table = Table(
+        name,
+        hyperparameters,
+        metrics,
+        configs[first],
+        table_values,
+        plan.objectives,
+        provenance,
+        curves=curves,
+        replicates=replicates,
+    )
+    return table, tuple(decisions)
+
+
+def _same(rows: ReplicateRows) -> ReplicateRows:
+    return rows
+
+
+def _axes(plan: Plan) -> list[tuple[Hyperparameter, Axis]]:
+    """The hyperparameters, with values as they occur."""
+    sections = {
+        name: AxisSection(
+            values=None if axis.kind == "numeric" else [label_written(value) for value in axis.values],
+            scale=axis.scale,
+            kind=axis.kind,
+            active_if={
+                parent: [label_written(value) for value in values]
+                for parent, values in axis.active_if.items()
+            },
+        )
+        for name, axis in plan.axes.items()
+    }
+    sheet = Datasheet(sections, {metric.name: MetricSection(metric.direction) for metric in plan.metrics})
+    return [(sheet.axis(name, axis.cells), axis) for name, axis in plan.axes.items()]
+
+
+def _without_retries(number: Ints, plan: Plan) -> Bools:
+    """Which trainings to keep, shape (T,): a failed one goes if the same configuration and seed finished.
+
+    `number` has the configuration of each training, shape (T,).
+    """
+    seeds = np.unique(np.nan_to_num(plan.seeds, nan=-1.0), return_inverse=True)[1].astype(np.int64)
+    ids = np.unique(group_ids([number, seeds]), return_inverse=True)[1]
+    lost = plan.failed | plan.pruned
+    return np.asarray(~lost | ~(np.bincount(ids, ~lost) > 0)[ids])
+
+
+def _first_finished(number: Ints, values: Floats) -> Rows:
+    """The first training of each configuration that has all metrics, else the first one, in their order."""
+    lacks = np.isnan(values).any(axis=1)
+    order = np.lexsort((np.arange(len(number)), lacks, number))
+    return order[np.searchsorted(number[order], np.arange(number.max() + 1))]
+
+
+def _curves(
+    points: Points, plan: Plan, trainings: Rows, values: Floats
+) -> tuple[Curves | None, list[Decision]]:
+    """The learning curves of the rows, which are these trainings of the sweep with these metrics.
+
+    A checkpoint is where the first metric that has curves was measured. A curve ends at the first checkpoint
+    that lacks it.
+    """
+    of_column = dict(zip(plan.columns, plan.metrics, strict=True))
+    measured_here = [column for column in plan.columns if column in points.values]
+    left = [column for column in points.values if column not in measured_here]
+    told = [Decision("left out", f"curves of {column}", "it is no metric of the table") for column in left]
+    if not measured_here:
+        return None, told
+    row_of = np.full(int(max(points.rows.max(), trainings.max())) + 1, -1)
+    row_of[trainings] = np.arange(len(trainings))
+    main = measured(points.values[measured_here[0]])
+    pruned_or_not = row_of[points.rows] >= 0
+    there = np.flatnonzero(pruned_or_not)
+    rows, steps = row_of[points.rows[there]], points.steps[there]
+    order = np.lexsort((steps, rows))
+    there, rows, steps = there[order], rows[order], steps[order]
+    columns = {column: measured(points.values[column][there]) for column in measured_here}
+    sparse = _sparse(columns[measured_here[0]], rows)
+    if sparse.any():  # other metrics were reported between
+        keep = ~sparse
+        there, rows, steps = there[keep], rows[keep], steps[keep]
+        columns = {column: cells[keep] for column, cells in columns.items()}
+    main = columns[measured_here[0]]
+    for column in measured_here[1:]:
+        if (np.isnan(columns[column]) & ~np.isnan(main)).any():
+            told.append(
+                Decision(
+                    "left out", f"curves of {column}", f"measured at other steps than {measured_here[0]}"
+                )
+            )
+            del columns[column]
+    again = np.zeros(len(rows), dtype=bool)
+    again[1:] = (rows[1:] == rows[:-1]) & (steps[1:] == steps[:-1])
+    if again.any():
+        raise InputError(f"curves: step {steps[again][0]:g} of a training is there twice.")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(trainings)))])
+    kept = until_missing(starts, main[:, None])
+    starts = np.concatenate([[0], np.cumsum(kept)])[starts]
+    there, steps = there[kept], steps[kept]
+    matrix = np.column_stack([cells[kept] for cells in columns.values()])
+    if not len(steps):
+        return None, told
+    shift = 1.0 - steps.min() if steps.min() < 1 else 0.0
+    resources = steps + shift
+    costs, unit = _costs(points, there, starts, resources)
+    metrics = tuple(of_column[column] for column in columns)
+    places = [list(plan.columns).index(column) for column in columns]
+    own = tuple(
+        _own(metric, matrix[:, k], starts, values[:, place])
+        for k, (metric, place) in enumerate(zip(metrics, places, strict=True))
+    )
+    resource = free_name(
+        points.resource.lstrip("_") or "step",
+        {"row", "checkpoint", "cost", *(m.name for m in plan.metrics), *plan.axes},
+    )
+    curves = Curves(resource, metrics, own, starts, resources, costs, matrix, unit)
+    cost = f"cost in {unit}" if unit else "cost in steps, as times are not known"
+    shown = ", ".join(metric.name for metric in metrics)
+    text = f"{counted(len(steps), 'checkpoint')} of {shown} by {resource}; {cost}"
+    told.append(Decision("curves", "", text + (", steps counted from 1" if shift else "")))
+    return curves, told
+
+
+def _sparse(main: Floats, rows: Ints) -> Bools:
+    """Which points lack the main metric, and a later one of the row has it: others were measured there."""
+    absent = np.isnan(main)
+    if not absent.any():
+        return absent
+    later = np.zeros(len(main), dtype=bool)
+    seen, row = False, -1
+    for place in range(len(main) - 1, -1, -1):
+        if rows[place] != row:
+            row, seen = int(rows[place]), False
+        later[place] = seen
+        seen = seen or not absent[place]
+    return absent & later
+
+
+def _costs(points: Points, there: Rows, starts: Rows, resources: Floats) -> tuple[Floats, str]:
+    """Seconds up to each checkpoint if all are known and increase, else the resource; and the unit."""
+    if points.seconds is None:
+        return resources, ""
+    costs = points.seconds[there]
+    inner = np.ones(len(costs), dtype=bool)
+    inner[starts[:-1][np.diff(starts) > 0]] = False
+    grows = np.diff(costs, prepend=-1.0)[inner] > 0
+    if np.isfinite(costs).all() and (costs > 0).all() and grows.all():
+        return costs, "s"
+    return resources, ""
+
+
+def _own(metric: Metric, curve: Floats, starts: Rows, values: Floats) -> Own | None:
+    """Whether the rows' own values are the last or the best of their curves; None if neither.
+
+    They are not the last if a training that was pruned has a curve and no value.
+    """
+    some = np.flatnonzero(np.diff(starts) > 0)
+    losses = Objective(metric.name, metric.direction).to_loss(curve)
+    last = losses[starts[1:][some] - 1]
+    best = np.array([np.fmin.reduce(losses[starts[row] : starts[row + 1]]) for row in some])
+    wanted = Objective(metric.name, metric.direction).to_loss(values[some])
+    known = ~np.isnan(wanted)
+    if np.allclose(last, wanted, rtol=_SAME, atol=0.0, equal_nan=True):
+        return "last"
+    return "best" if np.allclose(best[known], wanted[known], rtol=_SAME, atol=0.0) else None

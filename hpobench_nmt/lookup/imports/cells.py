@@ -1,0 +1,201 @@
+"""Cells of old sweeps: columns from records, and texts as numbers, durations, dates and states."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from hpobench_nmt.core.arrays import Bools, Floats, Ints
+from hpobench_nmt.core.hyperparameter import label
+from hpobench_nmt.core.text import number_of
+from hpobench_nmt.lookup.imports.sweep import Column, State
+
+NOTHING = ("", "NA", "NaN", "nan")
+"""Texts that are no value, whatever the column is."""
+# As databases, MLflow, pandas, polars, Excel and Weights & Biases write what is missing.
+_MISSING = frozenset((*NOTHING, "None", "none", "null", "NULL", "<NA>", "N/A", "n/a", "#N/A", "-"))
+
+_STATES: dict[str, State] = {
+    **dict.fromkeys(("complete", "completed", "finished", "success", "succeeded", "done"), "finished"),
+    **dict.fromkeys(("terminated", "ok"), "finished"),
+    **dict.fromkeys(("fail", "failed", "crashed", "crash", "error", "errored", "diverged"), "failed"),
+    **dict.fromkeys(("pruned", "stopped", "early_stopped"), "pruned"),
+    **dict.fromkeys(
+        ("running", "waiting", "pending", "scheduled", "queued", "paused", "preempted", "killed"),
+        "unfinished",
+    ),
+}  # fmt: skip
+
+_UNITS = {
+    **dict.fromkeys(("ms", "msec", "millisecond", "milliseconds"), 0.001),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds", ""), 1.0),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600.0),
+    **dict.fromkeys(("d", "day", "days"), 86400.0),
+}
+_CLOCK = re.compile(r"(?:(\d+) days? ?)?\+?(\d+):(\d\d):(\d\d(?:\.\d+)?)")
+_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*")
+_DATE = re.compile(
+    r"\d{4}-\d\d-\d\d(?:[T ]\d\d[:\-]\d\d.*)?|\d{4}/\d\d?/\d\d?.*|\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d"
+)
+
+
+def column_of(values: Sequence[Any]) -> Column:
+    """Values of one column: doubles if all are numbers, or "" for none; else objects."""
+    kinds = set(map(type, values))
+    if kinds <= {int, float}:
+        return np.array(values, dtype=np.float64)
+    if kinds <= {int, float, str} and all(value == "" for value in values if isinstance(value, str)):
+        return np.array([math.nan if value == "" else value for value in values], dtype=np.float64)
+    column = np.empty(len(values), dtype=object)
+    column[:] = [tuple(value) if isinstance(value, list) else value for value in values]
+    return column
+
+
+def columns_of(records: Sequence[Mapping[str, Any]]) -> dict[str, Column]:
+    """Records as columns, in the order in which their keys first occur, "" where a record lacks one."""
+    keys: dict[str, None] = {}
+    for record in records:
+        keys.update(dict.fromkeys(record))
+    return {key: column_of([record.get(key, "") for record in records]) for key in keys}
+
+
+def flattened(record: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Nested sections as keys with dots: {"a": {"b": 1}} as {"a.b": 1}."""
+    found: dict[str, Any] = {}
+    for key, value in record.items():
+        if isinstance(value, Mapping) and value:
+            found.update(flattened(value, f"{before}{key}."))
+        else:
+            found[f"{before}{key}"] = value
+    return found
+
+
+def absent(column: Column) -> Bools:
+    """Where a column has no value at all, shape (N,). None is a value here."""
+    if column.dtype != object:
+        return np.isnan(column)
+    distinct, places = distinct_of(column)
+    return np.array([value != value or (isinstance(value, str) and value in NOTHING) for value in distinct])[
+        places
+    ]
+
+
+def distinct_of(column: Column) -> tuple[list[Any], Ints]:
+    """The distinct values of a column in the order in which they first occur, and the place of each row's."""
+    if column.dtype != object:
+        values, places = np.unique(column, return_inverse=True)
+        return values.tolist(), places
+    cells = column.tolist()
+    if not all(kind is str for kind in set(map(type, cells))):  # True and 1, or 1 and 1.0, are one key
+        cells = list(map(key_of, cells))
+    known = {key: place for place, key in enumerate(dict.fromkeys(cells))}
+    places = np.fromiter(map(known.__getitem__, cells), dtype=np.int64, count=len(cells))
+    return [key[1] if isinstance(key, tuple) else key for key in known], places
+
+
+def key_of(value: Any) -> tuple[str, Any]:
+    """A value as a key that tells True from 1."""
+    return type(value).__name__ if isinstance(value, bool) else "", value
+
+
+def as_numbers(column: Column) -> tuple[Floats, int | None]:
+    """A column as doubles, NaN where missing; and the first row that holds no number, if one does."""
+    if column.dtype != object:
+        return column.astype(np.float64), None
+    distinct, places = distinct_of(column)
+    numbers, wrong = np.full(len(distinct), np.nan), np.zeros(len(distinct), dtype=bool)
+    for place, value in enumerate(distinct):
+        if isinstance(value, (bool, int | float)):
+            numbers[place] = float(value)
+        elif value is None or (isinstance(value, str) and value.strip() in _MISSING):
+            continue
+        else:
+            try:
+                numbers[place] = number_of(value) if isinstance(value, str) else math.nan
+                wrong[place] = not isinstance(value, str)
+            except ValueError:
+                wrong[place] = True
+    bad = np.flatnonzero(wrong[places])
+    return numbers[places], int(bad[0]) if len(bad) else None
+
+
+def as_seconds(column: Column) -> Floats:
+    """Durations as seconds, NaN where a cell is none: numbers, "0 days 00:02:27.2", "1.5min" and the like."""
+    if column.dtype != object:
+        return column.astype(np.float64)
+    distinct, places = distinct_of(column)
+    return np.array([_seconds(value) for value in distinct], dtype=np.float64)[places]
+
+
+def _seconds(value: Any) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    text = str(value).strip().lower()
+    if found := _CLOCK.fullmatch(text):
+        days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
+        return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    total, at = 0.0, 0
+    while at < len(text) and (part := _PART.match(text, at)):
+        if part[2] not in _UNITS:
+            return math.nan
+        total, at = total + float(part[1]) * _UNITS[part[2]], part.end()
+    return total if text and at == len(text) else math.nan
+
+
+def between(starts: Column, ends: Column) -> Floats:
+    """Seconds between two columns of dates, NaN where one is none."""
+    return timestamps(ends) - timestamps(starts)
+
+
+def timestamps(column: Column) -> Floats:
+    """Dates as seconds, NaN where a cell is none; numbers are milliseconds, as MLflow has them."""
+    if column.dtype != object:
+        return np.asarray(column / 1000.0)
+    distinct, places = distinct_of(column)
+    return np.array([_timestamp(value) for value in distinct], dtype=np.float64)[places]
+
+
+def _timestamp(value: Any) -> float:
+    if isinstance(value, int | float):
+        return float(value) / 1000.0
+    try:
+        found = datetime.fromisoformat(str(value).strip())
+        # Without a zone, all are in the same: only differences count.
+        return (found - datetime(1970, 1, 1, tzinfo=found.tzinfo)).total_seconds()
+    except (ValueError, OverflowError):
+        return math.nan
+
+
+def are_dates(column: Column) -> bool:
+    """Whether all values of a column are dates, and there are some."""
+    if column.dtype != object:
+        return False
+    texts = [value for value in distinct_of(column)[0] if value not in NOTHING and value is not None]
+    return bool(texts) and all(isinstance(text, str) and _DATE.fullmatch(text) for text in texts)
+
+
+def states_of(cells: Iterable[Any]) -> Column | None:
+    """States as State; None if a cell is none that is known."""
+    found = [_STATES.get(str(cell).rpartition(".")[2].strip().lower()) for cell in cells]
+    if any(state is None for state in found):
+        return None
+    column = np.empty(len(found), dtype=object)
+    column[:] = found
+    return column
+
+
+def text_of(value: Any) -> str:
+    """A value as the cell of a table; texts of numbers as the number: "64.0" as "64"."""
+    if isinstance(value, str):
+        text = value.strip()
+        try:
+            return label(number_of(text)) if text not in NOTHING and math.isfinite(number_of(text)) else text
+        except ValueError:
+            return text.lower() if text.lower() in ("true", "false") else text
+    return label(value)

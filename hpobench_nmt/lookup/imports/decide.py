@@ -1,0 +1,353 @@
+"""What a table of a sweep will hold, with reasons: a pure function of the sweep and the user's choices."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from hpobench_nmt.core.arrays import Bools, Floats, Rows
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.files import check_column
+from hpobench_nmt.core.hyperparameter import label
+from hpobench_nmt.core.objectives import Direction, Metric, measured
+from hpobench_nmt.core.text import counted, free_name
+from hpobench_nmt.lookup.imports import names
+from hpobench_nmt.lookup.imports.axes import Axis, Left, axis_of, none_for_holes, with_conditions
+from hpobench_nmt.lookup.imports.cells import as_numbers, text_of
+from hpobench_nmt.lookup.imports.roles import Given, chosen_metrics, objective_of, roles_of
+from hpobench_nmt.lookup.imports.sweep import Ambiguous, Choices, Sweep
+
+# What other columns of a table's files are called.
+_TAKEN = ("row", "checkpoint", "cost", "replicate", "seed")
+
+
+class Decision(NamedTuple):
+    """What was decided on a part of a sweep ("hyperparameter", "metric", "rows", …) of this name, and why."""
+
+    part: str
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a table of a sweep will hold.
+
+    Attributes:
+        rows: the trainings of the sweep that are taken, shape (T,).
+        axes: hyperparameters by name, with cells of shape (T,).
+        metrics: by name; the column of each in the sweep.
+        values: raw metrics, shape (T, M).
+        objectives: their names.
+        seeds: shape (T,), NaN where not known.
+        failed: which trainings failed, shape (T,); pruned likewise.
+        decisions: all of them, for people.
+    """
+
+    rows: Rows
+    axes: Mapping[str, Axis]
+    metrics: tuple[Metric, ...]
+    columns: tuple[str, ...]
+    values: Floats
+    objectives: tuple[str, ...]
+    seeds: Floats
+    failed: Bools
+    pruned: Bools
+    decisions: tuple[Decision, ...]
+
+
+def decide(sweep: Sweep, choices: Choices) -> Plan:
+    """What a table of the sweep will hold. O(cells).
+
+    Raises InputError where it can be none, or a choice names what is not there; Ambiguous where the user must
+    choose.
+    """
+    roles = roles_of(sweep, choices)
+    rows, failed, pruned, told = _rows(sweep)
+    decisions: list[Decision] = []
+    left = {column: given.why for column, given in roles.items() if given.role == "aside"}
+    axes, kept, dropped = _axes(sweep, roles, rows, failed, left)
+    rows, failed, pruned = rows[kept], failed[kept], pruned[kept]
+    told += dropped
+    directions = _directions(sweep, choices, roles, rows, left)
+    objectives = _objectives(sweep, choices, directions)
+    ordered = [*objectives, *(column for column in directions if column not in objectives)]
+    values = np.column_stack([_measured(sweep, column, rows) for column in ordered])
+    values[failed | pruned] = np.nan
+    used = _table_names(sweep, [*axes, *ordered])
+    for column, axis in axes.items():
+        scale = "log scale, " if axis.scale == "log" else "" if axis.kind == "numeric" else "labels "
+        active = " and ".join(
+            f"where {used[p]} is {' or '.join(map(label, v))}" for p, v in axis.active_if.items()
+        )
+        decisions.append(
+            Decision("hyperparameter", used[column], f"{scale}{axis.why}{active and ', active ' + active}")
+        )
+    for column in ordered:
+        what = "objective" if column in objectives else "metric"
+        decisions.append(
+            Decision(what, used[column], f"{directions[column]}, {_why(sweep, choices, roles, column)}")
+        )
+    seeds = np.full(len(rows), np.nan)
+    for column in [column for column, given in roles.items() if given.role == "seed"][:1]:
+        seeds = _measured(sweep, column, rows)
+        if len(np.unique(seeds)) == 1 and roles[column].why != "as you say":
+            left[column] = f"always {seeds[0]:g}"
+        else:
+            decisions.append(Decision("seed", column, roles[column].why))
+    decisions += [Decision("left out", column, why) for column, why in left.items()]
+    decisions += [Decision("rows", "", text) for text in told]
+    renamed = {
+        used[column]: replace(
+            axis, active_if={used[parent]: given for parent, given in axis.active_if.items()}
+        )
+        for column, axis in axes.items()
+    }
+    return Plan(
+        rows,
+        renamed,
+        tuple(Metric(used[c], directions[c], "s" if roles[c].role == "seconds" else "") for c in ordered),
+        tuple(ordered),
+        values,
+        tuple(used[column] for column in objectives),
+        seeds,
+        failed,
+        pruned,
+        tuple(decisions),
+    )
+
+
+def _rows(sweep: Sweep) -> tuple[Rows, Bools, Bools, list[str]]:
+    """The trainings that are taken, which of them failed or were pruned; and what is to be told of them."""
+    n_rows = len(sweep)
+    if sweep.states is None:
+        return np.arange(n_rows), np.zeros(n_rows, bool), np.zeros(n_rows, bool), []
+    failed, pruned = sweep.states == "failed", sweep.states == "pruned"
+    curved = np.zeros(n_rows, dtype=bool)
+    if sweep.points is not None:
+        curved[sweep.points.rows] = True
+    unfinished, bare = sweep.states == "unfinished", pruned & ~curved
+    told = []
+    if failed.any():
+        told.append(f"{counted(int(failed.sum()), 'training')} failed (metrics missing)")
+    if (kept := pruned & curved).any():
+        told.append(f"{counted(int(kept.sum()), 'training')} pruned (metrics missing, learning curves kept)")
+    if bare.any():
+        told.append(
+            f"{counted(int(bare.sum()), 'training')} pruned, without intermediate values here (left out)"
+        )
+    if unfinished.any():
+        told.append(f"{counted(int(unfinished.sum()), 'training')} not finished (left out)")
+    rows = np.flatnonzero(~unfinished & ~bare)
+    if not (sweep.states[rows] == "finished").any():
+        raise InputError(f"{sweep.path}: none of its {counted(n_rows, 'training')} is finished.")
+    return rows, failed[rows], pruned[rows], told
+
+
+def _axes(
+    sweep: Sweep, roles: Mapping[str, Given], rows: Rows, failed: Bools, left: dict[str, str]
+) -> tuple[dict[str, Axis], Rows, list[str]]:
+    """The hyperparameters by column, which of the rows are kept, and what is to be told of the others.
+
+    Columns that are none are added to those that are left out.
+    """
+    axes: dict[str, Axis] = {}
+    whole = rows[~failed]
+    for column, given in roles.items():
+        if given.role != "hyperparameter":
+            continue
+        try:
+            known = given.why == "as you say" or column in sweep.roles
+            axes[column] = axis_of(
+                sweep.name(column), sweep.columns[column][rows], sweep.scales.get(column), str(sweep.path),
+                lambda row: sweep.place(int(rows[row])), known,
+            )  # fmt: skip
+        except Left as why:
+            left[column] = str(why)
+    # A training that failed early may lack values, which explains nothing about the others.
+    sound = ~failed
+    axes = _with_conditions(axes, sound)
+    for column, axis in axes.items():  # None among texts may be what explains other holes
+        if axis.kind != "numeric" and not axis.active_if and (axis.holes & sound).any():
+            axes[column] = none_for_holes(axis) or axis
+    axes = _with_conditions(axes, sound)
+    kept = np.ones(len(rows), dtype=bool)
+    for column, axis in list(axes.items()):
+        if axis.active_if:
+            continue
+        holes = axis.holes
+        if not (holes & sound).any():
+            kept &= ~holes
+        elif (filled := none_for_holes(axis)) is not None:
+            axes[column] = filled
+        elif 2 * (holes & sound).sum() <= len(whole):
+            kept &= ~holes
+        else:
+            left[column] = f"no value in {int(holes.sum()):,} of {len(rows):,} rows"
+            del axes[column]
+    kept &= _rightly_active(axes, len(rows))
+    for column, axis in list(axes.items()):  # what is constant now
+        there = axis.cells[kept & ~axis.holes]
+        if (
+            len(there)
+            and (there == there[0]).all()
+            and not (axis.holes & kept).any()
+            and not _is_parent(column, axes)
+        ):
+            left[column] = f"always {text_of(there[0])[:40]}"
+            del axes[column]
+    if not axes:
+        raise InputError(
+            f"{sweep.path}: no column that varies is a hyperparameter. Name one: --hyperparameter COLUMN."
+        )
+    lost = int((~kept).sum())
+    if not kept.any() or not (kept & sound).any():
+        raise InputError(f"{sweep.path}: no finished training has a value of every hyperparameter.")
+    told = [f"{counted(lost, 'training')} without a value of a hyperparameter (left out)"] if lost else []
+    places = np.flatnonzero(kept)
+    return {column: replace(axis, cells=axis.cells[places]) for column, axis in axes.items()}, places, told
+
+
+def _is_parent(column: str, axes: Mapping[str, Axis]) -> bool:
+    return any(column in axis.active_if for axis in axes.values())
+
+
+def _with_conditions(axes: Mapping[str, Axis], sound: Bools) -> dict[str, Axis]:
+    """The axes with the conditions that hold in the sound rows."""
+    found = with_conditions({column: replace(axis, cells=axis.cells[sound]) for column, axis in axes.items()})
+    return {column: replace(axis, active_if=found[column].active_if) for column, axis in axes.items()}
+
+
+def _rightly_active(axes: Mapping[str, Axis], n_rows: int) -> Bools:
+    """Which of the rows have values just where the conditions say, shape (n_rows,)."""
+    right = np.ones(n_rows, dtype=bool)
+    for axis in axes.values():
+        for parent, values in axis.active_if.items():
+            wanted = values if axes[parent].kind == "numeric" else list(map(label, values))
+            right &= np.isin(axes[parent].cells, np.array(wanted)) == ~axis.holes
+    return right
+
+
+def _measured(sweep: Sweep, column: str, rows: Rows) -> Floats:
+    numbers, wrong = as_numbers(sweep.columns[column][rows])
+    if wrong is not None:
+        cell = str(sweep.columns[column][rows][wrong])[:40]
+        raise InputError(
+            f"{sweep.path}, {sweep.place(int(rows[wrong]))}: {sweep.name(column)!r} is {cell!r}, not a "
+            f"number. Correct it, or leave the column out: --ignore {sweep.name(column)}."
+        )
+    return measured(numbers)
+
+
+def _directions(
+    sweep: Sweep, choices: Choices, roles: Mapping[str, Given], rows: Rows, left: dict[str, str]
+) -> dict[str, Direction]:
+    """The metrics by column, with their directions; columns that are none are added to what is left out."""
+    chosen = chosen_metrics(sweep, choices)
+    found: dict[str, Direction] = {}
+    unknown: list[str] = []
+    for column in _varying(sweep, {*chosen, *sweep.objectives}, roles, rows, left):
+        name = sweep.name(column)
+        known = "min" if roles[column].role == "seconds" else names.direction(name)
+        direction = chosen.get(column) or sweep.directions.get(column) or known
+        if direction is not None:
+            found[column] = direction
+        elif column in chosen or column in sweep.objectives:
+            raise _which_way(sweep, column)
+        else:
+            unknown.append(column)
+    quality = [column for column in found if roles[column].role != "seconds"]
+    if not quality and unknown:
+        some = [column for column in unknown if roles[column].role == "metric"] or unknown
+        if len(some) == 1:
+            raise _which_way(sweep, some[0])
+        raise Ambiguous(
+            sweep.path,
+            "which column is the objective, and which way is it better?",
+            {
+                f"{sweep.name(c)}:{way}": ("metrics", f"{sweep.name(c)}:{way}")
+                for c in some
+                for way in ("min", "max")
+            },
+        )
+    if not quality:
+        raise InputError(
+            f"{sweep.path}: no column is a metric. Name one: --metric COLUMN:min or --metric COLUMN:max."
+        )
+    for column in unknown:
+        left[column] = f"which way is better is not known: --metric {sweep.name(column)}:min or :max takes it"
+    return found
+
+
+def _varying(
+    sweep: Sweep, wanted: Set[str], roles: Mapping[str, Given], rows: Rows, left: dict[str, str]
+) -> list[str]:
+    """The columns that may be metrics: those that are wanted, and others whose numbers vary.
+
+    If none of them measures quality, those count that do not vary. The others are added to what is left out.
+    """
+    found: list[str] = []
+    constant: dict[str, str] = {}
+    for column, given in roles.items():
+        if given.role not in ("metric", "extra", "seconds"):
+            continue
+        numbers, wrong = as_numbers(sweep.columns[column][rows])
+        distinct = np.unique(measured(numbers[~np.isnan(numbers)]))
+        slip = wrong is not None and len(distinct) > 0 and given.role == "metric"  # is refused, with its line
+        if column in wanted or slip:
+            found.append(column)
+        elif wrong is not None:
+            left[column] = "texts"
+        elif np.isnan(distinct).all():
+            left[column] = "empty"
+        elif len(distinct) == 1:
+            constant[column] = f"always {distinct[0]:g}"
+        else:
+            found.append(column)
+    if all(roles[column].role == "seconds" for column in found):
+        return found + [column for column in constant if roles[column].role != "seconds"]
+    left.update(constant)
+    return found
+
+
+def _which_way(sweep: Sweep, column: str) -> Ambiguous:
+    name = sweep.name(column)
+    return Ambiguous(
+        sweep.path,
+        f"is {name!r} better where it is smaller (min) or larger (max)?",
+        {way: ("metrics", f"{name}:{way}") for way in ("min", "max")},
+    )
+
+
+def _objectives(sweep: Sweep, choices: Choices, directions: dict[str, Direction]) -> list[str]:
+    chosen = [column for column in chosen_metrics(sweep, choices) if column in directions]
+    if sweep.objectives and all(column in directions for column in sweep.objectives):
+        first = [column for column in chosen if column not in sweep.objectives][:1]
+        return first or list(sweep.objectives)
+    return chosen[:1] or objective_of(sweep, directions)
+
+
+def _why(sweep: Sweep, choices: Choices, roles: Mapping[str, Given], column: str) -> str:
+    if chosen_metrics(sweep, choices).get(column):
+        return "as you say"
+    if column in sweep.directions:
+        return "as the study says"
+    return roles[column].why if roles[column].role == "seconds" else "by its name"
+
+
+def _table_names(sweep: Sweep, columns: list[str]) -> dict[str, str]:
+    """The names of columns in the table: short ones where they are distinct and not taken."""
+    times = Counter(map(sweep.name, columns))
+    found: dict[str, str] = {}
+    for column in columns:
+        name = sweep.name(column) if times[sweep.name(column)] == 1 else column
+        found[column] = free_name(name, {*_TAKEN, *found.values()})
+        try:
+            check_column("column", found[column], "")
+        except InputError as error:
+            raise InputError(f"{sweep.path}: {error}") from None
+    return found

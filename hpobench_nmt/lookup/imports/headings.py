@@ -1,0 +1,263 @@
+"""What the headings of a table tell: which program wrote it, and what that program's columns mean."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.objectives import Direction
+from hpobench_nmt.core.text import free_name
+from hpobench_nmt.lookup.imports.cells import as_seconds, between, columns_of, flattened, states_of
+from hpobench_nmt.lookup.imports.names import is_seconds
+from hpobench_nmt.lookup.imports.sweep import Column, Role, Sweep
+
+SECONDS = "seconds"
+_MOST_TEXT = 100_000
+
+
+@dataclass(frozen=True)
+class Format:
+    """The headings of one kind of table.
+
+    Attributes:
+        kind: for people.
+        needs: headings that it has; of an entry with |, one of them.
+        needs_prefix: some heading begins with one of these; empty: none need to.
+        prefixes: what columns are whose heading begins so; the prefix is no part of their name.
+        aside: headings of no interest, in lower case.
+        state: the heading of the states.
+        seconds: the heading of a duration, or two of its start and its end.
+        objectives: headings of what was optimised, or prefixes of them.
+        direction: of its metrics, if it is always the same.
+    """
+
+    kind: str
+    needs: tuple[str, ...] = ()
+    needs_prefix: tuple[str, ...] = ()
+    prefixes: tuple[tuple[str, Role], ...] = ()
+    aside: frozenset[str] = frozenset()
+    state: str = ""
+    seconds: tuple[str, ...] = ()
+    objectives: tuple[str, ...] = ()
+    direction: Direction | None = None
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(word.strip() for word in text.split(","))
+
+
+def _before(words: str, marks: str, role: Role) -> list[tuple[str, Role]]:
+    return [(word + mark, role) for word in words.split() for mark in marks]
+
+
+_GENERIC_PREFIXES: tuple[tuple[str, Role], ...] = (
+    *_before("params param config hparams hparam hp hyperparameters parameters", "./_", "hyperparameter"),
+    *_before("metrics metric results result summary scores values", "./", "metric"),
+    *_before("user_attrs attrs", "._", "extra"),
+    *_before("tags tag system_attrs meta", "._/", "aside"),
+)  # fmt: skip
+
+_FORMATS = (
+    Format(
+        "Optuna's trials_dataframe()",
+        needs=("number", "state"),
+        needs_prefix=("params_", "value"),
+        prefixes=(
+            ("params_", "hyperparameter"), ("values_", "metric"), ("user_attrs_", "extra"),
+            ("system_attrs_", "aside"),
+        ),
+        aside=_words(",unnamed: 0,number,trial_id,datetime_start,datetime_complete"),
+        state="state",
+        seconds=("duration",),
+        objectives=("value", "values_"),
+    ),
+    Format(
+        "MLflow's search_runs()",
+        needs=("run_id", "status", "experiment_id"),
+        prefixes=(("params.", "hyperparameter"), ("metrics.", "metric"), ("tags.", "aside")),
+        aside=_words(",unnamed: 0,run_id,experiment_id,artifact_uri"),
+        state="status",
+        seconds=("start_time", "end_time"),
+    ),
+    Format(
+        "an MLflow export",
+        needs=("Run ID", "Status", "Start Time|Duration|Source Name"),
+        aside=_words(
+            "start time,run id,name,run name,source type,source name,source,user,version,models,dataset,"
+            "created,experiment id,experiment name"
+        ),
+        state="Status",
+        seconds=("Duration",),
+    ),
+    Format(
+        "a W&B export of runs",
+        needs=("Name", "State", "Created|Runtime|Sweep|ID|User"),
+        prefixes=(("config.", "hyperparameter"), ("summary.", "metric"), ("_wandb.", "aside")),
+        aside=_words(
+            "name,id,notes,user,tags,created,sweep,updated,end time,hostname,description,commit,github,"
+            "host,group,job type,agent,command,python version,os,gpu type,gpu count,cpu count,heartbeat,"
+            "entity,project,_runtime,_step,_timestamp,displayname"
+        ),
+        state="State",
+        seconds=("Runtime",),
+    ),
+    Format(
+        "a W&B export of runs",
+        needs=("config", "summary"),
+        prefixes=(("config.", "hyperparameter"), ("summary._", "aside"), ("summary.", "metric")),
+        aside=_words(",unnamed: 0,name,id,tags"),
+        state="state",
+        seconds=("summary._runtime",),
+    ),
+    Format(
+        "Ray Tune's results",
+        needs=("training_iteration", "trial_id"),
+        prefixes=(("config/", "hyperparameter"),),
+        aside=_words(
+            ",unnamed: 0,timestamp,checkpoint_dir_name,done,training_iteration,trial_id,date,"
+            "time_this_iter_s,pid,hostname,node_ip,time_since_restore,iterations_since_restore,logdir,experiment_id,should_checkpoint,timesteps_total,"
+            "timesteps_since_restore,episodes_total,experiment_tag,warmup_time"
+        ),
+        seconds=("time_total_s",),
+    ),
+    Format(
+        "scikit-learn's cv_results_",
+        needs=("mean_fit_time", "params"),
+        prefixes=(
+            ("param_", "hyperparameter"), ("mean_test_", "metric"), ("mean_train_", "aside"),
+            ("std_", "aside"), ("rank_", "aside"), ("split", "aside"),
+        ),
+        aside=_words(",unnamed: 0,params,mean_score_time,iter,n_resources"),
+        seconds=("mean_fit_time",),
+        direction="max",
+    ),
+)  # fmt: skip
+TABLE, JSON_LINES = "a table", "JSON lines"
+_PLAIN = Format(TABLE, prefixes=_GENERIC_PREFIXES)
+_STATES = ("state", "status")
+
+
+def headed(
+    columns: Mapping[str, Column], path: Path, title: str, place: Callable[[int], str], kind: str = ""
+) -> Sweep:
+    """The sweep of a table's columns, by its headings; `kind` is what a table of no known program is."""
+    columns = _opened(dict(columns))
+    found = next((form for form in _FORMATS if _fits(form, columns)), _PLAIN)
+    columns = {name: cells for name, cells in columns.items() if cells is not _OPENED}
+    if found is _PLAIN and kind:
+        found = replace(found, kind=kind)
+    lowered = {name.lower(): name for name in columns}
+    roles: dict[str, Role] = {}
+    names: dict[str, str] = {}
+    reasons: dict[str, str] = {}
+    for name in columns:
+        prefix, role = next(
+            ((p, r) for p, r in found.prefixes if name.startswith(p) and name != p), ("", None)
+        )
+        if name.lower() in found.aside:
+            roles[name], reasons[name] = "aside", f"bookkeeping of {found.kind}"
+        elif role is not None:
+            roles[name], names[name] = role, name.removeprefix(prefix)
+            reasons[name] = f"called {prefix}…"
+    if found is _PLAIN and not any(role == "hyperparameter" for role in roles.values()):
+        roles = {name: role for name, role in roles.items() if role in ("aside", "metric")}
+    states = None
+    for word in [found.state] if found.state else _STATES:
+        name = lowered.get(word.lower(), "")
+        if name and columns[name].dtype == object and roles.get(name) != "hyperparameter":
+            states = states_of(columns[name])
+            if states is not None or found.state:
+                roles[name], reasons[name] = "aside", "the state of each training"
+                break
+    sources = found.seconds if found is not _PLAIN and found.seconds else _durations(columns, roles)
+    seconds = _seconds(columns, sources)
+    if seconds is not None:
+        for name in sources:
+            roles[name], reasons[name] = "aside", f"it is in {SECONDS}"
+        name = SECONDS if SECONDS in sources else free_name(SECONDS, columns)
+        columns[name], roles[name], names[name] = seconds, "seconds", SECONDS
+        reasons[name] = f"from {' and '.join(sources)}"
+    objectives = [
+        n for n in columns for o in found.objectives if n == o or (o.endswith("_") and n.startswith(o))
+    ]
+    for name in objectives:
+        roles[name], reasons[name] = "metric", "what the study optimised"
+        bare = name.removeprefix("values_")
+        names[name] = name if bare.isdecimal() else bare
+    directions = {n: found.direction for n, r in roles.items() if r == "metric"} if found.direction else {}
+    return Sweep(
+        found.kind,
+        path,
+        title,
+        columns,
+        roles,
+        names,
+        reasons,
+        tuple(objectives),
+        directions,
+        {},
+        states,
+        place=place,
+    )
+
+
+def _fits(form: Format, columns: Mapping[str, Column]) -> bool:
+    if not all(any(name in columns for name in need.split("|")) for need in form.needs):
+        return False
+    return not form.needs_prefix or any(name.startswith(form.needs_prefix) for name in columns)
+
+
+def _durations(columns: Mapping[str, Column], roles: Mapping[str, Role]) -> tuple[str, ...]:
+    """The column of a table of no known program that says how long each training took, if one does."""
+    return tuple(n for n in columns if is_seconds(n) and roles.get(n) not in ("hyperparameter", "aside"))[:1]
+
+
+def _seconds(columns: Mapping[str, Column], sources: Sequence[str]) -> Floats | None:
+    """How long each training took, from one column or from two of dates; None where it is not known."""
+    if not sources or not all(name in columns for name in sources):
+        return None
+    given = [columns[name] for name in sources]
+    found = as_seconds(given[0]) if len(given) == 1 else between(given[0], given[1])
+    return None if np.isnan(found).all() else found
+
+
+_OPENED: Column = np.empty(0, dtype=object)  # the cells of a column that was opened
+
+
+def _opened(columns: dict[str, Column]) -> dict[str, Column]:
+    """Columns whose cells are dictionaries as W&B's API gives them, as a column for each of their keys."""
+    for name in [name for name in ("config", "summary") if name in columns]:
+        cells = columns[name]
+        if cells.dtype != object or not all(isinstance(c, str) and c.startswith("{") for c in cells):
+            return columns
+        records = [_literal(cell) for cell in cells]
+        if any(record is None for record in records):
+            return columns
+        rest = {key: column for key, column in columns.items() if key != name}
+        flat: Sequence[dict[str, Any]] = [
+            flattened(record, f"{name}.") for record in records if record is not None
+        ]
+        inner = {
+            key: column
+            for key, column in columns_of(flat).items()
+            if not key.startswith((f"{name}._wandb", f"{name}.wandb_version"))
+        }
+        columns = {**rest, **inner, name: _OPENED}
+    return columns
+
+
+def _literal(text: str) -> dict[str, Any] | None:
+    """A dictionary that Python has written, read without running it; None where it is none."""
+    if len(text) > _MOST_TEXT:
+        return None
+    try:
+        found = ast.literal_eval(text.replace(": nan", ": None").replace(": inf", ": 1e999"))
+    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+        return None
+    return found if isinstance(found, dict) and all(isinstance(key, str) for key in found) else None

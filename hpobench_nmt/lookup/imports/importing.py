@@ -1,0 +1,237 @@
+"""An old sweep as an installed table, or as files to be edited first."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import tomli_w
+
+from hpobench_nmt.core.errors import InputError, shortened, warn
+from hpobench_nmt.core.files import (
+    check_name,
+    is_name,
+    read_toml,
+    replace_folder,
+    scratch_folder,
+    write_whole,
+)
+from hpobench_nmt.core.text import printable
+from hpobench_nmt.lookup.file_names import DATASHEET
+from hpobench_nmt.lookup.folder import load_folder, save_folder, table_files
+from hpobench_nmt.lookup.imports.build import build
+from hpobench_nmt.lookup.imports.decide import Decision, decide
+from hpobench_nmt.lookup.imports.read import fingerprint, read_sweep
+from hpobench_nmt.lookup.imports.sweep import Ambiguous, Choices, Sweep
+from hpobench_nmt.lookup.rows import Progress
+from hpobench_nmt.lookup.table import Table
+
+_FINGERPRINT = "imported_sha256"
+# Of the time to import a sweep, reading it, deciding on it and making the table take about so much.
+_READ, _MADE = 0.3, 0.7
+# So many columns are named that were left out for the same reason.
+_MOST_NAMES = 12
+
+
+class Imported(NamedTuple):
+    """A table made of a sweep, what was decided, and what the user should know of the reading."""
+
+    table: Table
+    kind: str
+    decisions: tuple[Decision, ...]
+    notes: tuple[str, ...]
+
+
+def make_table(
+    source: Path,
+    name: str = "",
+    choices: Choices | None = None,
+    ask: Callable[[Ambiguous], str] | None = None,
+    progress: Progress = lambda share: None,
+) -> Imported:
+    """The table of an old sweep. O(cells).
+
+    Args:
+        source: a file or folder of another program.
+        name: of the table; left out: made of the study's or the file's.
+        choices: what the user says.
+        ask: answers a question with one of its answers; left out: what is ambiguous is an error.
+        progress: told the share that is done.
+
+    Raises:
+        InputError: what is wrong, where, and what to do.
+    """
+    choices = choices or Choices()
+    if name:
+        check_name("table", name)
+    while True:
+        try:
+            sweep = read_sweep(source, choices, lambda share: progress(_READ * share))
+            break
+        except Ambiguous as question:
+            choices = _answered(question, choices, ask)
+    while True:
+        try:
+            plan = decide(sweep, choices)
+            break
+        except Ambiguous as question:
+            choices = _answered(question, choices, ask)
+    provenance = {
+        "source": f"{sweep.kind}: {printable(source.name)[:200]}",
+        _FINGERPRINT: fingerprint(source, choices),
+    }
+    table, more = build(sweep, plan, name or _name_of(sweep), provenance)
+    progress(_MADE)
+    order = ("objective", "metric", "hyperparameter", "seed", "curves", "replicates", "rows", "left out")
+    decisions = sorted((*plan.decisions, *more), key=lambda decision: order.index(decision.part))
+    return Imported(table, sweep.kind, tuple(decisions), sweep.notes)
+
+
+def import_table(
+    source: str | Path,
+    name: str = "",
+    *,
+    metrics: str | Sequence[str] = (),
+    hyperparameters: Sequence[str] = (),
+    ignored: Sequence[str] = (),
+    seed: str = "",
+    study: str = "",
+    curves: Sequence[str | Path] = (),
+) -> Table:
+    """The table of an old sweep of another program, without installing it. O(cells).
+
+    What it reads and how it decides, `hpobench-nmt tables import --help` and the site say.
+
+    Args:
+        source: a file or folder of Optuna, W&B, MLflow, Ray Tune or scikit-learn, JSON lines, or a CSV file.
+        name: of the table; left out: made of the study's or the file's.
+        metrics: columns, with ":min" or ":max" where the name does not tell which way is better. The first is
+            the objective.
+        hyperparameters, ignored: columns that are these, whatever the source says.
+        seed: the column of the seeds.
+        study: which one, where the source holds several.
+        curves: exports of W&B's charts, with the learning curves of the runs.
+
+    Raises:
+        InputError: it cannot be read, or is ambiguous; the message names the option of the command that
+            decides.
+    """
+    chosen = (metrics,) if isinstance(metrics, str) else tuple(metrics)
+    paths = tuple(map(Path, curves))
+    choices = Choices(chosen, tuple(hyperparameters), tuple(ignored), seed, study, paths)
+    imported = make_table(Path(source), name, choices)
+    for note in imported.notes:
+        warn(f"{source}: {note}.")
+    return imported.table
+
+
+def _answered(question: Ambiguous, choices: Choices, ask: Callable[[Ambiguous], str] | None) -> Choices:
+    if ask is None:
+        raise question
+    return question.answered(choices, ask(question))
+
+
+def _name_of(sweep: Sweep) -> str:
+    name = re.sub(r"[^A-Za-z0-9_.+-]+", "-", sweep.title).strip("-.")[:100]
+    if not is_name(name):
+        raise InputError(
+            f"{sweep.path}: {shortened(sweep.title)} makes no name of a table. Give one: --as NAME."
+        )
+    return name
+
+
+def known_as(table: Table, folder: Path, named: bool) -> str:
+    """The name of the same table of the same source in a folder of tables; "" where there is none.
+
+    Unless the user has named the new table, it may not replace one of another source: that is an InputError.
+    """
+    wanted = table.provenance[_FINGERPRINT]
+    found = {
+        sheet.parent.name: _fingerprint_in(sheet)
+        for sheet in sorted(folder.glob(f"*/{DATASHEET}"))
+        if not sheet.parent.name.startswith(".")
+    }
+    if not named and table.name in found and found[table.name] != wanted:
+        raise InputError(
+            f"{folder / table.name}: a table of this name is there, of another source. Give another name: "
+            "--as NAME."
+        )
+    twins = [name for name, known in found.items() if known == wanted and (name == table.name or not named)]
+    return next((name for name in twins if _holds(folder / name, table)), "")
+
+
+def _holds(folder: Path, table: Table) -> bool:
+    """Whether a folder holds the rows, objectives and curves of a table."""
+    try:
+        known = load_folder(folder)
+    except InputError:  # it is damaged, and the new one may replace it
+        return False
+    curves = [each.curves and each.curves.sha256 for each in (known, table)]
+    return known.sha256 == table.sha256 and known.objectives == table.objectives and curves[0] == curves[1]
+
+
+def _fingerprint_in(sheet: Path) -> object:
+    try:
+        about = read_toml(sheet).get("provenance")
+    except InputError:  # whoever asks for this table is told
+        return None
+    return about.get(_FINGERPRINT) if isinstance(about, dict) else None
+
+
+def install_table(table: Table, folder: Path, progress: Progress = lambda share: None) -> Path:
+    """Write a table below a folder of tables, whole or not at all; its new folder."""
+    target = folder / table.name
+    save_folder(table, target, progress=lambda share: progress(_MADE + (1 - _MADE) * share))
+    return target
+
+
+def write_draft(imported: Imported, folder: Path) -> None:
+    """Write a table's files, to be edited and added: the datasheet has the reasons and no hashes.
+
+    Raises InputError where the folder is there and holds anything.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder}: is there already. Name a new folder.")
+    files = table_files(imported.table)
+    sheet = tomllib.loads(files[DATASHEET].decode())
+    for section in ("rows", "replicates", "curves"):
+        for key in ("count", "sha256"):
+            sheet.get(section, {}).pop(key, None)
+    sheet.pop("claims", None)
+    sheet.pop("rows", None)
+    with scratch_folder(folder) as work:
+        for name, content in files.items():
+            if name != DATASHEET:
+                write_whole(work / name, content)
+        head = "\n".join(f"# {line}" for line in decision_lines(imported.decisions))
+        note = f"# Edit this, then: hpobench-nmt tables add {folder.name}\n#\n"
+        write_whole(work / DATASHEET, f"{note}{head}\n\n{tomli_w.dumps(sheet)}".encode())
+        work.chmod(0o755)
+        if folder.exists():
+            folder.rmdir()
+        replace_folder(work, folder)
+
+
+def decision_lines(decisions: Sequence[Decision]) -> list[str]:
+    """The decisions, one a line, with part and name in columns; what was left out is listed by reason."""
+    reasons: dict[str, list[str]] = {}
+    for each in decisions:
+        if each.part == "left out":
+            reasons.setdefault(each.text, []).append(each.name or "(no name)")
+    decisions = [each for each in decisions if each.part != "left out"]
+    for reason, names in reasons.items():
+        more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+        decisions.append(Decision("left out", "", f"{', '.join(names[:_MOST_NAMES])}{more}: {reason}"))
+    part = max((len(each.part) for each in decisions), default=0)
+    name = min(max((len(each.name) for each in decisions), default=0), 30)
+    return [
+        printable(
+            f"{each.part:{part}}  {each.name:{name}}  {each.text}"
+            if each.name
+            else f"{each.part:{part}}  {each.text}"
+        )
+        for each in decisions
+    ]

@@ -1,0 +1,173 @@
+"""JSON lines: one training a line, or one report of a training a line; also a JSON list of trainings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.lookup.imports.cells import column_of, columns_of, flattened
+from hpobench_nmt.lookup.imports.headings import JSON_LINES, headed
+from hpobench_nmt.lookup.imports.sweep import Points, Sweep
+from hpobench_nmt.lookup.rows import Progress
+
+Line = tuple[int, dict[str, Any]]
+_CONFIGS = ("params", "param", "config", "hparams", "hyperparameters")
+_METRICS = ("metrics", "metric", "results", "scores")
+_INTERMEDIATE = ("intermediate_values", "intermediate")
+# So many lines are parsed before the share that is done is told again.
+_LINES_A_STEP = 5000
+
+
+def json_lines(content: bytes, path: Path, progress: Progress = lambda share: None) -> tuple[list[Line], str]:
+    """The objects of a file of JSON lines with their numbers; and a note where the last line is cut short.
+
+    Raises InputError where another line is not an object; with its number.
+    """
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start].count(b"\n")
+        raise InputError(f"{path}, line {before + 1}: not UTF-8 text.") from None
+    if text.lstrip().startswith("["):
+        return _listed(text, path), ""
+    found: list[Line] = []
+    lines = text.split("\n")
+    last = max((number for number, line in enumerate(lines) if line.strip()), default=-1)
+    for number, line in enumerate(lines):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            if number == last and found and not text.endswith("\n"):
+                return found, f"line {number + 1}, the last one, is cut short and was left out"
+            told = "nested too deeply" if isinstance(error, RecursionError) else str(error).split(":")[0]
+            raise InputError(f"{path}, line {number + 1}: not valid JSON: {told}.") from None
+        if not isinstance(record, dict):
+            raise InputError(f'{path}, line {number + 1}: not an object of JSON, such as {{"lr": 0.1}}.')
+        found.append((number + 1, record))
+        if number % _LINES_A_STEP == 0:
+            progress(number / len(lines))
+    if not found:
+        raise InputError(f"{path}: has no lines.")
+    return found, ""
+
+
+def _listed(text: str, path: Path) -> list[Line]:
+    try:
+        records = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        told = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise InputError(f"{path}: not valid JSON: {told}.") from None
+    if not records or not all(isinstance(record, dict) for record in records):
+        raise InputError(f"{path}: not a list of objects, one for each training.")
+    return list(enumerate(records, start=1))
+
+
+def read_json_lines(lines: Sequence[Line], path: Path, title: str, notes: tuple[str, ...]) -> Sweep:
+    """The sweep of lines of JSON. O(cells).
+
+    Sections such as "config" and "metrics" say what is in them. A list of numbers elsewhere is a learning
+    curve, and so is a section whose keys are whole numbers, such as Optuna's intermediate_values.
+    """
+    records, curves = [], []
+    for _, record in lines:
+        plain, own = _without_curves(record)
+        records.append(flattened(plain))
+        curves.append(own)
+    columns = columns_of(records)
+    if not columns:
+        raise InputError(f"{path}: its lines are empty.")
+    sweep = headed(columns, path, title, lambda row: f"line {lines[row][0]}", JSON_LINES)
+    points = _points(curves)
+    if points is None:
+        return _with_notes(sweep, notes)
+    given = dict(sweep.columns)
+    for name in points.values:
+        if name not in given:  # the row's own value is the last of its curve
+            given[name] = column_of([_last(own.get(name)) for own in curves])
+    return _with_notes(sweep, notes, columns=given, points=points)
+
+
+def _with_notes(sweep: Sweep, notes: tuple[str, ...], **more: Any) -> Sweep:
+    return replace(sweep, notes=(*sweep.notes, *notes), **more)
+
+
+def _without_curves(record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[float, float]]]:
+    """A line without its learning curves, and these by name: values by step."""
+    plain: dict[str, Any] = {}
+    curves: dict[str, dict[float, float]] = {}
+    for key, value in record.items():
+        if key in _CONFIGS:
+            plain[key] = value
+        elif (steps := _curve(value)) is not None:
+            curves[_MAIN if key in _INTERMEDIATE else key] = steps
+        elif isinstance(value, dict):  # a section of metrics
+            plain[key], inner = _without_curves(value)
+            curves.update(inner)
+            if not plain[key]:
+                del plain[key]
+        else:
+            plain[key] = value
+    if _MAIN in curves:
+        curves[_main_metric(record)] = curves.pop(_MAIN)
+    return plain, curves
+
+
+_MAIN = ""
+
+
+def _main_metric(record: Mapping[str, Any]) -> str:
+    """The column that intermediate values are of, which do not say it."""
+    for name in ("value", "objective", "loss"):
+        if name in record:
+            return name
+    sections = [(key, section) for key in _METRICS if isinstance(section := record.get(key), dict)]
+    if len(sections) == 1 and len(sections[0][1]) == 1:
+        return f"{sections[0][0]}.{next(iter(sections[0][1]))}"
+    return "value"
+
+
+def _curve(value: Any) -> dict[float, float] | None:
+    """A learning curve as values by step; None if it is none."""
+    if isinstance(value, list) and len(value) > 1 and all(map(_is_number, value)):
+        return {float(step): _number(each) for step, each in enumerate(value, start=1)}
+    if isinstance(value, dict) and value and all(map(_is_number, value.values())):
+        try:
+            return {float(int(step)): _number(each) for step, each in value.items()}
+        except ValueError:
+            return None
+    return None
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def _number(value: Any) -> float:
+    return float("nan") if value is None else float(value)
+
+
+def _last(steps: Mapping[float, float] | None) -> Any:
+    return steps[max(steps)] if steps else ""
+
+
+def _points(curves: Sequence[Mapping[str, Mapping[float, float]]]) -> Points | None:
+    """All learning curves, None if there are none."""
+    names = list(dict.fromkeys(name for own in curves for name in own))
+    if not names:
+        return None
+    rows, steps, values = [], [], []
+    for row, own in enumerate(curves):
+        for step in sorted({step for each in own.values() for step in each}):
+            rows.append(row)
+            steps.append(step)
+            values.append([own.get(name, {}).get(step, float("nan")) for name in names])
+    by_name = dict(zip(names, np.array(values, dtype=np.float64).reshape(-1, len(names)).T, strict=True))
+    return Points("step", np.array(rows, dtype=np.int64), np.array(steps, dtype=np.float64), by_name)

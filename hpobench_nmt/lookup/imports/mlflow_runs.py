@@ -1,0 +1,211 @@
+"""MLflow's runs in `mlruns/` folders, and in its SQLite databases."""
+
+from __future__ import annotations
+
+import math
+import re
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.lookup.collections.archives import folder_members
+from hpobench_nmt.lookup.imports.cells import columns_of, states_of
+from hpobench_nmt.lookup.imports.headings import SECONDS
+from hpobench_nmt.lookup.imports.sweep import Ambiguous, Column, Points, Role, Sweep
+from hpobench_nmt.lookup.rows import MAX_BYTES
+
+# Of a run: its description, its parameters and its metrics; ids are 32 hexadecimal digits.
+_FILE = re.compile(
+    r"(?:.*?/)?(?:(?P<experiment>[^/]+)/)?(?P<run>[0-9a-f]{32})/(?:(?P<meta>meta\.yaml)|(?P<kind>params|metrics)/(?P<key>.+))"
+)
+_STATES = {"1": "RUNNING", "2": "SCHEDULED", "3": "FINISHED", "4": "FAILED", "5": "KILLED"}
+_POINT = tuple[float, float, float]  # step, time in ms, value
+
+
+@dataclass
+class _Run:
+    params: dict[str, str] = field(default_factory=dict)
+    metrics: dict[str, list[_POINT]] = field(default_factory=dict)
+    state: str = "RUNNING"
+    start: float = math.nan
+    end: float = math.nan
+    name: str = ""
+    experiment: str = ""
+    deleted: bool = False
+
+
+def is_mlruns(names: Iterable[str]) -> bool:
+    """Whether a folder with these files holds MLflow's runs."""
+    return any((found := _FILE.fullmatch(name)) and found["meta"] for name in names)
+
+
+def read_mlruns(folder: Path, study: str) -> Sweep:
+    """The sweep of an experiment in a folder of MLflow's runs. O(files)."""
+    runs: dict[str, _Run] = {}
+    names: dict[str, str] = {}
+    for name, content in folder_members(folder, rf"{_FILE.pattern}|(.*/)?[^/]+/meta\.yaml", MAX_BYTES):
+        text = _text(content, folder / name)
+        found = _FILE.fullmatch(name)
+        if found is None:  # of an experiment
+            about = _yaml(text)
+            names[about.get("experiment_id", "")] = about.get("name", "")
+            continue
+        run = runs.setdefault(found["run"], _Run())
+        if found["meta"]:
+            _describe(run, _yaml(text))
+        elif found["kind"] == "params":
+            run.params[found["key"]] = text.strip()
+        else:
+            run.metrics[found["key"]] = _points_of(text, folder / name)
+    for run in runs.values():
+        run.experiment = names.get(run.experiment) or run.experiment
+    return _sweep(runs, folder, study, "a folder of MLflow's runs")
+
+
+def is_mlflow(tables: Mapping[str, list[str]]) -> bool:
+    """Whether a database with these tables is MLflow's."""
+    return {"runs", "params", "metrics", "experiments"} <= tables.keys()
+
+
+def read_database(path: Path, database: sqlite3.Connection, study: str) -> Sweep:
+    """The sweep of an experiment in MLflow's database. O(cells)."""
+    runs = {}
+    for key, name, state, start, end, stage, experiment in database.execute(
+        "SELECT run_uuid, runs.name, status, start_time, end_time, runs.lifecycle_stage, experiments.name "
+        "FROM runs JOIN experiments ON runs.experiment_id = experiments.experiment_id ORDER BY start_time"
+    ):
+        first, last = (math.nan if time is None else float(time) for time in (start, end))
+        runs[key] = _Run(
+            {}, {}, str(state), first, last, str(name or ""), str(experiment), stage == "deleted"
+        )
+    for key, value, run in database.execute("SELECT key, value, run_uuid FROM params"):
+        if run in runs:
+            runs[run].params[str(key)] = str(value)
+    for key, value, time, run, step, is_nan in database.execute(
+        "SELECT key, value, timestamp, run_uuid, step, is_nan FROM metrics "
+        "ORDER BY run_uuid, key, step, timestamp"
+    ):
+        if run in runs:
+            number = math.nan if is_nan else float(value)
+            runs[run].metrics.setdefault(str(key), []).append((float(step), float(time), number))
+    return _sweep(runs, path, study, "MLflow's database")
+
+
+def _text(content: bytes, path: Path) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8 text.") from None
+
+
+def _yaml(text: str) -> dict[str, str]:
+    """The top-level entries of a file of MLflow's, which are one line each: texts without their quotes."""
+    found = {}
+    for line in text.splitlines():
+        key, colon, value = line.partition(":")
+        if colon and key and not key[0].isspace():
+            value = value.strip()
+            quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+            found[key] = value[1:-1] if quoted else value
+    return found
+
+
+def _describe(run: _Run, about: Mapping[str, str]) -> None:
+    run.state = _STATES.get(about.get("status", ""), about.get("status", "RUNNING"))
+    run.start, run.end = (_number(about.get(key, "")) for key in ("start_time", "end_time"))
+    run.name, run.experiment = about.get("run_name", ""), about.get("experiment_id", "")
+    run.deleted = about.get("lifecycle_stage") == "deleted"
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _points_of(text: str, path: Path) -> list[_POINT]:
+    """The reports of a metric, lines of time, value and step."""
+    points = []
+    for line, words in enumerate(map(str.split, text.splitlines()), start=1):
+        if not words:
+            continue
+        try:
+            points.append((float(words[2]) if len(words) > 2 else 0.0, float(words[0]), float(words[1])))
+        except (ValueError, IndexError):
+            raise InputError(f"{path}, line {line}: not a time, a value and a step.") from None
+    return points
+
+
+def _sweep(runs: Mapping[str, _Run], path: Path, study: str, kind: str) -> Sweep:
+    kept = {key: run for key, run in runs.items() if not run.deleted}
+    experiments = list(dict.fromkeys(run.experiment for run in kept.values()))
+    if not kept:
+        raise InputError(f"{path}: {kind}, without a run.")
+    if study and study not in experiments:
+        raise InputError(
+            f"{path}: has no experiment {study!r}. It has {', '.join(map(repr, experiments[:20]))}."
+        )
+    if not study and len(experiments) > 1:
+        raise Ambiguous(path, "which of its experiments?", {name: ("study", name) for name in experiments})
+    study = study or experiments[0]
+    own = sorted(
+        (run for run in kept.values() if run.experiment == study), key=lambda run: (run.start, run.name)
+    )
+    columns: dict[str, Column] = {}
+    roles: dict[str, Role] = {}
+    names: dict[str, str] = {}
+    reasons: dict[str, str] = {}
+    for prefix, role, records in (
+        ("params.", "hyperparameter", [run.params for run in own]),
+        (
+            "metrics.",
+            "metric",
+            [{k: max(points)[2] for k, points in run.metrics.items() if points} for run in own],
+        ),
+    ):
+        for name, cells in columns_of(records).items():
+            column = f"{prefix}{name}"
+            columns[column], names[column], reasons[column] = cells, name, f"in {prefix.rstrip('.')}"
+            roles[column] = "hyperparameter" if role == "hyperparameter" else "metric"
+    seconds = np.array([(run.end - run.start) / 1000.0 for run in own])
+    if not np.isnan(seconds).all():
+        columns[SECONDS], roles[SECONDS], reasons[SECONDS] = (
+            seconds,
+            "seconds",
+            "from start and end of each run",
+        )
+    if not columns:
+        raise InputError(f"{path}: the runs of {study!r} have neither parameters nor metrics.")
+    states = states_of(run.state for run in own)
+    title = path.stem if study == "Default" else study
+    return Sweep(
+        kind, path, title, columns, roles, names, reasons, states=states, points=_points(own),
+        place=lambda row: f"run {own[row].name or row}",
+    )  # fmt: skip
+
+
+def _points(runs: list[_Run]) -> Points | None:
+    """The learning curves; of several reports at a step the last one."""
+    names = list(dict.fromkeys(name for run in runs for name in run.metrics))
+    rows, steps, seconds, values = [], [], [], []
+    for row, run in enumerate(runs):
+        at: dict[float, dict[str, float]] = {}
+        times: dict[float, float] = {}
+        for name, points in run.metrics.items():
+            for step, time, value in sorted(points):
+                at.setdefault(step, {})[name] = value
+                times[step] = max(times.get(step, time), time)
+        for step in sorted(at):
+            rows.append(row)
+            steps.append(step)
+            seconds.append((times[step] - run.start) / 1000.0)
+            values.append([at[step].get(name, math.nan) for name in names])
+    if not names or len(rows) == len({*rows}):
+        return None  # one report each is no curve
+    by_name = dict(zip((f"metrics.{name}" for name in names), np.array(values).T, strict=True))
+    return Points("step", np.array(rows, dtype=np.int64), np.array(steps), by_name, np.array(seconds))

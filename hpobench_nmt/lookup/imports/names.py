@@ -1,0 +1,134 @@
+"""What the name of a column tells: a metric and which way it is better, a hyperparameter, or neither."""
+
+from __future__ import annotations
+
+import re
+
+from hpobench_nmt.core.objectives import Direction
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_ROUGE = frozenset({"rouge"})  # codespell:ignore rouge
+_MAX = _ROUGE | _words("""
+    acc accuracy bleu chrf comet f1 fscore auc auroc auprc precision recall r2 reward return iou miou
+    dice mcc kappa ndcg mrr map hits meteor psnr ssim throughput winrate elo correlation pearson
+    spearman kendall likelihood gain sharpe top1 top5 sps wps
+""")
+_MAPE = frozenset({"mape"})  # codespell:ignore mape
+_MIN = _MAPE | _words("""
+    loss losses error err wer cer ter ppl perplexity mse rmse mae smape msle rmsle nll bpc bpb bpw
+    bits ce xent logloss fid brier ece regret deviance latency
+""")
+_COST = _words("""
+    seconds sec secs duration runtime latency memory mem flops flop macs params parameters gpu energy
+""")
+_HYPER = _words("""
+    lr learning rate batch bs size dropout decay wd momentum layer layers depth width hidden head heads
+    embed embedding dim dims beta beta1 beta2 eps epsilon alpha gamma lambda reg l1 l2 clip clipping
+    warmup smoothing temperature optimizer optim activation units kernel filters channels estimators
+    leaf leaves bpe symbols vocab scheduler schedule penalty subsample colsample kernels stride nesterov
+    augment dropoutrate patience accumulation
+""")
+_IDENTITY = _words("""
+    id index number trial run uuid name trialid runid pid hostname host user ip nodeip path dir logdir
+    url link commit git sha hash notes tags note comment description timestamp date created updated
+    started ended start end time checkpointdirname done experimenttag experimentid group jobtype sweep
+    command
+""")
+_SECONDS = _words("""
+    seconds duration runtime timetotals elapsed elapsedseconds walltime walltimes walltimeseconds
+    traintime trainingtime trainingseconds trainseconds durations durationseconds timeseconds secs
+    totaltime
+""")
+_STEPS = (
+    "step", "_step", "epoch", "epochs_done", "iteration", "iter", "training_iteration", "update", "updates",
+    "num_updates", "global_step", "trainer/global_step", "tokens", "tokens_seen",
+)  # fmt: skip
+_IDS = ("trial_id", "run_id", "run", "trial", "run_name", "id", "uuid", "config_id", "name", "experiment_id")
+_PARTS = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+")
+_HELD_OUT = _words("""
+    val valid validation dev eval evaluation heldout
+""")
+_TEST = frozenset(("test",))
+_TRAIN = _words("""
+    train training tr
+""")
+
+
+def parts(name: str) -> list[str]:
+    """The words of a name: ["val", "loss"] of val_loss, val/loss and valLoss."""
+    return [part.lower() for part in _PARTS.findall(name)]
+
+
+def _joined(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def direction(name: str) -> Direction | None:
+    """Which way a metric of this name is better; None if the name does not tell."""
+    words = parts(name)
+    bare = {word.rstrip("0123456789") for word in words if word not in ("l1", "l2")} | set(words)
+    low = bool(bare & _MIN) or bool(bare & _COST) or "crossentropy" in _joined(name)
+    high = bool(bare & _MAX)
+    if low == high:
+        return None
+    if "neg" in words or "negative" in words:  # scikit-learn's neg_mean_squared_error
+        low = not low
+        if "likelihood" in words or "log" in words:
+            return None
+    return "min" if low else "max"
+
+
+def is_cost(name: str) -> bool:
+    """Whether it is a cost, which is rarely the objective."""
+    return bool({word.rstrip("0123456789") for word in parts(name)} & _COST)
+
+
+def is_hyperparameter(name: str) -> bool:
+    """Whether it is a usual name of a hyperparameter."""
+    words = parts(name)
+    return bool(set(words) & _HYPER) or bool({word.rstrip("0123456789") for word in words} & _HYPER)
+
+
+def is_identity(name: str) -> bool:
+    """Whether it names or dates a training, or says where it ran."""
+    return (
+        _joined(name) in _IDENTITY
+        or parts(name)[-1:] in (["id"], ["uuid"], ["timestamp"])
+        or name.startswith("Unnamed:")
+        or not name
+    )
+
+
+def is_seed(name: str) -> bool:
+    """Whether it is the seed of a training."""
+    return parts(name)[-1:] == ["seed"] or "randomstate" in _joined(name)
+
+
+def is_seconds(name: str) -> bool:
+    """Whether it is how long a training took."""
+    return _joined(name) in _SECONDS
+
+
+def part_of_data(name: str) -> str:
+    """ "held out", "test" or "train" data, as the name tells; "" if it does not."""
+    words = set(parts(name))
+    for part, known in (("held out", _HELD_OUT), ("test", _TEST), ("train", _TRAIN)):
+        if words & known:
+            return part
+    return ""
+
+
+def step_columns(names: list[str]) -> list[str]:
+    """The columns that may say how far a training is, the likeliest first."""
+    lowered = {name.lower(): name for name in reversed(names)}
+    return [lowered[step] for step in _STEPS if step in lowered]
+
+
+def id_columns(names: list[str]) -> list[str]:
+    """The columns that may say which training a line is of, the likeliest first."""
+    lowered = {name.lower(): name for name in reversed(names)}
+    return [lowered[known] for known in _IDS if known in lowered]

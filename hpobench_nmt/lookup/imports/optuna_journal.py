@@ -1,0 +1,130 @@
+"""Optuna's journal files: a line of JSON for each change of a study."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.objectives import Direction
+from hpobench_nmt.lookup.imports.optuna_trials import (
+    Distributions,
+    Study,
+    Trial,
+    chosen_study,
+    named_metrics,
+    sweep_of_study,
+)
+from hpobench_nmt.lookup.imports.sweep import Sweep
+
+# What the lines change, by their op_code.
+_NEW_STUDY, _NO_STUDY, _STUDY_ATTRIBUTE, _NEW_TRIAL, _PARAM, _STATE, _STEP, _ATTRIBUTE = (
+    0,
+    1,
+    3,
+    4,
+    5,
+    6,
+    7,
+    8,
+)
+_STATES = ("RUNNING", "COMPLETE", "PRUNED", "FAIL", "WAITING")
+_ENDED = ("COMPLETE", "PRUNED", "FAIL")
+_DIRECTIONS: tuple[Direction | None, ...] = (None, "min", "max")
+
+
+def is_journal(record: Any) -> bool:
+    """Whether a first line is that of a journal."""
+    return isinstance(record, dict) and "op_code" in record and "worker_id" in record
+
+
+@dataclass
+class _Replay:
+    """What the lines so far have made. Studies keep their number when another one is deleted."""
+
+    known: Distributions
+    created: int = 0
+    studies: dict[int, Study] = field(default_factory=dict)
+    trials: list[tuple[Study, Trial]] = field(default_factory=list)
+
+
+def read_journal(
+    lines: Sequence[tuple[int, dict[str, Any]]], path: Path, wanted: str, notes: tuple[str, ...]
+) -> Sweep:
+    """The sweep of a study in a journal, from its lines with their numbers. O(lines)."""
+    replay = _Replay(Distributions(path))
+    for line, record in lines:
+        try:
+            _apply(record, replay)
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"{path}, line {line}: not a line of an Optuna journal.") from None
+    names = {study.name: study for study in replay.studies.values()}
+    return sweep_of_study(names[chosen_study(list(names), wanted, path)], "an Optuna journal", path, notes)
+
+
+def _apply(record: dict[str, Any], replay: _Replay) -> None:
+    code = record["op_code"]
+    if code == _NEW_STUDY:
+        if all(study.name != record["study_name"] for study in replay.studies.values()):
+            directions = [_DIRECTIONS[place] for place in record["directions"]]
+            replay.studies[replay.created] = Study(str(record["study_name"]), directions)
+            replay.created += 1
+    elif code == _NO_STUDY:
+        replay.studies.pop(record["study_id"], None)
+    elif code == _STUDY_ATTRIBUTE:
+        names = named_metrics(record["system_attr"])
+        if names and record["study_id"] in replay.studies:
+            replay.studies[record["study_id"]].metric_names = names
+    elif code == _NEW_TRIAL:
+        if study := replay.studies.get(record["study_id"]):
+            replay.trials.append((study, _new_trial(record, study, replay.known)))
+    elif code in (_PARAM, _STATE, _STEP, _ATTRIBUTE):
+        study, trial = replay.trials[record["trial_id"]]
+        if trial.state not in _ENDED:  # what two processes say of a trial at a time: the first counts
+            _change(record, study, trial, replay.known)
+
+
+def _change(record: dict[str, Any], study: Study, trial: Trial, known: Distributions) -> None:
+    code = record["op_code"]
+    if code == _PARAM:
+        name = str(record["param_name"])
+        trial.params[name] = known.value(study, name, record["param_value_internal"], record["distribution"])
+    elif code == _STATE:
+        trial.state = _STATES[record["state"]]
+        trial.start = record.get("datetime_start") or trial.start
+        trial.end = record.get("datetime_complete") or trial.end
+        _set_values(trial, record.get("values"))
+    elif code == _STEP:
+        trial.steps[float(record["step"])] = _number(record["intermediate_value"])
+    else:
+        trial.attributes.update(record["user_attr"])
+
+
+def _new_trial(record: dict[str, Any], study: Study, known: Distributions) -> Trial:
+    """A trial; of one that was added whole, or enqueued, with all that it has."""
+    trial = Trial(len(study.trials), _STATES[record.get("state", 0)])
+    trial.start, trial.end = record.get("datetime_start"), record.get("datetime_complete")
+    texts = record.get("distributions") or {}
+    for name, internal in (record.get("params") or {}).items():
+        trial.params[name] = known.value(study, name, internal, texts[name])
+    for step, value in (record.get("intermediate_values") or {}).items():
+        trial.steps[float(step)] = _number(value)
+    trial.attributes.update(record.get("user_attrs") or {})
+    one = record.get("value")
+    _set_values(trial, record.get("values") or (None if one is None else [one]))
+    study.trials.append(trial)
+    return trial
+
+
+def _set_values(trial: Trial, values: Any) -> None:
+    for place, value in enumerate(values or ()):
+        trial.values[place] = _number(value)
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)

@@ -1,0 +1,163 @@
+"""Optuna's SQLite storages of all its versions, read without Optuna.
+
+The file is opened read-only, none of its views or triggers is used, and nothing is created beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.objectives import Direction
+from hpobench_nmt.lookup.imports.optuna_trials import (
+    METRIC_NAMES,
+    Distributions,
+    Study,
+    Trial,
+    chosen_study,
+    named_metrics,
+    sweep_of_study,
+)
+from hpobench_nmt.lookup.imports.sweep import Sweep
+
+MAGIC = b"SQLite format 3\x00"
+_LONGEST = 10**7  # bytes of a text
+_INFINITE = {"INF_POS": float("inf"), "INF_NEG": float("-inf"), "NAN": float("nan")}
+_DIRECTIONS: dict[str, Direction | None] = {"MINIMIZE": "min", "MAXIMIZE": "max"}
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """A database, read-only; errors of SQLite become InputError."""
+    wal = path.with_name(f"{path.name}-wal")
+    if wal.exists() and wal.stat().st_size:
+        raise InputError(
+            f"{path}: a program has not written all of it yet ({wal.name} lies beside it). End that program, "
+            "or copy the database with sqlite3's command .backup."
+        )
+    # Immutable: no lock is taken and no file made beside it.
+    address = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
+    try:
+        with closing(sqlite3.connect(address, uri=True)) as database:
+            database.execute("PRAGMA trusted_schema = OFF")
+            database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
+            yield database
+    except sqlite3.Error as error:
+        raise InputError(f"{path}: not a database that can be read ({error}).") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: holds a text that is not UTF-8.") from None
+
+
+def table_columns(database: sqlite3.Connection) -> dict[str, list[str]]:
+    """The columns of each table of a database; views are none."""
+    names = [name for (name,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+    return {
+        name: [column for (column,) in database.execute("SELECT name FROM pragma_table_info(?)", (name,))]
+        for name in names
+    }
+
+
+def is_optuna(tables: dict[str, list[str]]) -> bool:
+    """Whether these are the tables of an Optuna storage."""
+    return "studies" in tables and "trials" in tables and "trial_params" in tables
+
+
+def read_storage(path: Path, database: sqlite3.Connection, study: str) -> Sweep:
+    """The sweep of a study in an SQLite storage. O(cells).
+
+    Raises InputError where it is no storage; Ambiguous where it has several studies and none is named.
+    """
+    tables = table_columns(database)
+    ids = dict(database.execute("SELECT study_name, study_id FROM studies ORDER BY study_id").fetchall())
+    name = chosen_study([str(each) for each in ids], study, path)
+    found = Study(name, _directions(database, tables, ids[name]))
+    if "study_system_attributes" in tables:
+        wanted = "SELECT value_json FROM study_system_attributes WHERE study_id = ? AND key = ?"
+        for (text,) in database.execute(wanted, (ids[name], METRIC_NAMES)):
+            found.metric_names = named_metrics({METRIC_NAMES: json.loads(text)})
+    trials = _trials(database, tables, ids[name], found)
+    known = Distributions(path)
+    of_study = "SELECT {} FROM {} WHERE trial_id IN (SELECT trial_id FROM trials WHERE study_id = ?)"
+    for trial, param, value, text in database.execute(
+        of_study.format("trial_id, param_name, param_value, distribution_json", "trial_params")
+        + " ORDER BY rowid",  # as they were suggested
+        (ids[name],),
+    ):
+        trials[trial].params[str(param)] = known.value(found, str(param), value, str(text))
+    if "trial_values" in tables and "objective" in tables["trial_values"]:
+        kind = "value_type" if "value_type" in tables["trial_values"] else "NULL"
+        for trial, place, value, special in database.execute(
+            of_study.format(f"trial_id, objective, value, {kind}", "trial_values"), (ids[name],)
+        ):
+            trials[trial].values[int(place)] = _number(value, special, path)
+    if "trial_intermediate_values" in tables:
+        kind = "intermediate_value_type"
+        kind = kind if kind in tables["trial_intermediate_values"] else "NULL"
+        for trial, step, value, special in database.execute(
+            of_study.format(f"trial_id, step, intermediate_value, {kind}", "trial_intermediate_values")
+            + " ORDER BY trial_id, step",
+            (ids[name],),
+        ):
+            trials[trial].steps[float(step)] = _number(value, special, path)
+    if "trial_user_attributes" in tables:
+        for trial, key, value in database.execute(
+            of_study.format("trial_id, key, value_json", "trial_user_attributes"), (ids[name],)
+        ):
+            trials[trial].attributes[str(key)] = _json(value)
+    found.trials = list(trials.values())
+    return sweep_of_study(found, "an Optuna storage", path)
+
+
+def _trials(
+    database: sqlite3.Connection, tables: dict[str, list[str]], study: int, found: Study
+) -> dict[int, Trial]:
+    """The trials of a study by their id. Old versions keep neither number nor values elsewhere."""
+    number = "number" if "number" in tables["trials"] else "NULL"
+    value = "value" if "value" in tables["trials"] else "NULL"
+    trials = {}
+    rows = database.execute(
+        f"SELECT trial_id, {number}, state, datetime_start, datetime_complete, {value} FROM trials "
+        "WHERE study_id = ? ORDER BY trial_id",
+        (study,),
+    )
+    for place, (trial, given, state, start, end, only) in enumerate(rows):
+        trials[trial] = Trial(place if given is None else int(given), str(state), start=start, end=end)
+        if only is not None:
+            trials[trial].values[0] = float(only)
+    return trials
+
+
+def _directions(
+    database: sqlite3.Connection, tables: dict[str, list[str]], study: int
+) -> list[Direction | None]:
+    if "study_directions" in tables and "objective" in tables["study_directions"]:
+        rows = database.execute(
+            "SELECT direction FROM study_directions WHERE study_id = ? ORDER BY objective", (study,)
+        )
+    else:
+        rows = database.execute("SELECT direction FROM studies WHERE study_id = ?", (study,))
+    return [_DIRECTIONS.get(str(direction)) for (direction,) in rows] or [None]
+
+
+def _json(text: Any) -> Any:
+    """A value as JSON; a nested one, or what is no JSON, as its text."""
+    try:
+        value = json.loads(str(text))
+    except (ValueError, RecursionError):
+        return str(text)
+    return value if not isinstance(value, list | dict) else str(text)
+
+
+def _number(value: Any, special: Any, path: Path) -> float:
+    if special in _INFINITE:
+        return _INFINITE[special]
+    try:
+        return float("nan") if value is None else float(value)
+    except (ValueError, TypeError):
+        raise InputError(f"{path}: a trial has the value {str(value)[:40]!r}, which is no number.") from None

@@ -1,0 +1,171 @@
+"""A sweep from Optuna's trials, wherever its storage keeps them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.hyperparameter import Scale
+from hpobench_nmt.core.objectives import Direction
+from hpobench_nmt.core.text import free_name
+from hpobench_nmt.lookup.imports.cells import column_of, columns_of, states_of, timestamps
+from hpobench_nmt.lookup.imports.headings import SECONDS
+from hpobench_nmt.lookup.imports.sweep import Ambiguous, Column, Points, Role, Sweep
+
+METRIC_NAMES = "study:metric_names"
+"""The attribute of a study that holds the names of its objectives."""
+_LOG = ("LogUniformDistribution", "IntLogUniformDistribution")
+
+
+@dataclass
+class Trial:
+    """One trial, filled while its storage is read.
+
+    Attributes:
+        number: within its study.
+        state: in Optuna's words.
+        params: values by name.
+        values: of its objectives.
+        steps: intermediate values by step.
+        attributes: of the user.
+        start, end: dates as texts.
+    """
+
+    number: int
+    state: str = "RUNNING"
+    params: dict[str, Any] = field(default_factory=dict)
+    values: dict[int, float] = field(default_factory=dict)
+    steps: dict[float, float] = field(default_factory=dict)
+    attributes: dict[str, Any] = field(default_factory=dict)
+    start: Any = ""
+    end: Any = ""
+
+
+@dataclass
+class Study:
+    """One study: its directions, "min", "max" or "" for each objective, and its trials."""
+
+    name: str
+    directions: list[Direction | None]
+    trials: list[Trial] = field(default_factory=list)
+    metric_names: tuple[str, ...] = ()
+    scales: dict[str, Scale] = field(default_factory=dict)
+
+
+class Distributions:
+    """Distributions as storages write them, each text parsed once."""
+
+    def __init__(self, where: object) -> None:
+        self._where = where
+        self._known: dict[str, tuple[Any, Scale | None]] = {}
+
+    def value(self, study: Study, name: str, internal: Any, text: str) -> Any:
+        """The value that a storage's number stands for; the study is told of the scale."""
+        if text not in self._known:
+            self._known[text] = self._read(text)
+        choices, scale = self._known[text]
+        if scale is not None:
+            study.scales[name] = scale
+        if choices is None:
+            return internal
+        try:
+            return choices[int(internal)]
+        except (IndexError, ValueError, TypeError):
+            raise InputError(f"{self._where}: {name!r} has no choice number {internal!r}.") from None
+
+    def _read(self, text: str) -> tuple[Any, Scale | None]:
+        try:
+            parsed = json.loads(text)
+            kind, about = str(parsed["name"]), parsed["attributes"]
+            if kind == "CategoricalDistribution":
+                return list(map(_plain, about["choices"])), None
+            log = bool(about.get("log")) or kind in _LOG
+            return None, "log" if log else "linear"
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise InputError(f"{self._where}: not a distribution of Optuna: {text[:80]!r}.") from None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(map(_plain, value))
+    return json.dumps(value) if isinstance(value, dict) else value
+
+
+def chosen_study(studies: Sequence[str], wanted: str, where: object) -> str:
+    """The study that is wanted, or the only one; Ambiguous where there are several."""
+    if wanted:
+        if wanted in studies:
+            return wanted
+        raise InputError(f"{where}: has no study {wanted!r}. It has {', '.join(map(repr, studies[:20]))}.")
+    if not studies:
+        raise InputError(f"{where}: an Optuna storage without a study.")
+    if len(studies) > 1:
+        raise Ambiguous(where, "which of its studies?", {name: ("study", name) for name in studies})
+    return studies[0]
+
+
+def sweep_of_study(study: Study, kind: str, path: Path, notes: tuple[str, ...] = ()) -> Sweep:
+    """The sweep of a study. InputError where it has no trial."""
+    trials = sorted(study.trials, key=lambda trial: trial.number)
+    if not trials:
+        raise InputError(f"{path}: study {study.name!r} has no trials.")
+    states = states_of(trial.state for trial in trials)
+    if states is None:
+        raise InputError(f"{path}: study {study.name!r} has a trial of an unknown state.")
+    columns: dict[str, Column] = {}
+    roles: dict[str, Role] = {}
+    names: dict[str, str] = {}
+    reasons: dict[str, str] = {}
+
+    def add(column: str, name: str, cells: Column, role: Role, reason: str) -> None:
+        columns[column], roles[column], names[column], reasons[column] = cells, role, name, reason
+
+    for name, cells in columns_of([trial.params for trial in trials]).items():
+        add(f"params_{name}", name, cells, "hyperparameter", "a parameter of the study")
+    several = len(study.directions) > 1
+    objectives, directions = [], {}
+    for place, direction in enumerate(study.directions):
+        name = (
+            study.metric_names[place]
+            if place < len(study.metric_names)
+            else f"values_{place}"
+            if several
+            else "value"
+        )
+        values = column_of([trial.values.get(place, "") for trial in trials])
+        add(name, name, values, "metric", "what the study optimised")
+        objectives.append(name)
+        if direction is not None:
+            directions[name] = direction
+    for name, cells in columns_of([trial.attributes for trial in trials]).items():
+        add(f"user_attrs_{name}", name, cells, "extra", "an attribute of the trials")
+    starts, ends = (column_of([getattr(trial, end) or "" for trial in trials]) for end in ("start", "end"))
+    seconds = timestamps(ends) - timestamps(starts)
+    if not np.isnan(seconds).all():
+        add(free_name(SECONDS, columns), SECONDS, seconds, "seconds", "from start and end of each trial")
+    scales = {f"params_{name}": scale for name, scale in study.scales.items()}
+    return Sweep(
+        kind, path, study.name, columns, roles, names, reasons, tuple(objectives), directions, scales, states,
+        _points(trials, objectives), notes, lambda row: f"trial {trials[row].number}",
+    )  # fmt: skip
+
+
+def _points(trials: Sequence[Trial], objectives: Sequence[str]) -> Points | None:
+    rows = np.array([row for row, trial in enumerate(trials) for _ in trial.steps], dtype=np.int64)
+    if not len(rows) or len(objectives) != 1:
+        return None
+    steps = np.array([step for trial in trials for step in trial.steps], dtype=np.float64)
+    values = np.array([value for trial in trials for value in trial.steps.values()], dtype=np.float64)
+    return Points("step", rows, steps, {objectives[0]: values})
+
+
+def named_metrics(attributes: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of the objectives, where a study was given some."""
+    names = attributes.get(METRIC_NAMES)
+    return tuple(map(str, names)) if isinstance(names, list) else ()

@@ -1,0 +1,108 @@
+"""Ray Tune's results: a folder for each trial with `params.json`, `result.json` and `progress.csv`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.lookup.collections.archives import folder_members
+from hpobench_nmt.lookup.imports.cells import columns_of, flattened
+from hpobench_nmt.lookup.imports.csv_files import read_csv_columns
+from hpobench_nmt.lookup.imports.headings import headed
+from hpobench_nmt.lookup.imports.json_lines import json_lines
+from hpobench_nmt.lookup.imports.reports import fold
+from hpobench_nmt.lookup.imports.sweep import Sweep
+from hpobench_nmt.lookup.rows import MAX_BYTES
+
+_FILE = re.compile(r"(?:(?P<trial>.+)/)?(?P<file>params\.json|result\.json|progress\.csv|error\.txt)")
+_STEP = "training_iteration"
+_HIDDEN = ("config.", "config/")
+
+
+def is_ray(names: Iterable[str]) -> bool:
+    """Whether a folder with these files holds Ray Tune's results."""
+    return any(name.rpartition("/")[2] in ("result.json", "progress.csv") and "/" in name for name in names)
+
+
+def read_ray_results(folder: Path) -> Sweep:
+    """The sweep of a folder of Ray Tune's results. O(lines).
+
+    A trial that left an error.txt has failed; another one that reported nothing was not finished.
+    """
+    trials: dict[str, dict[str, bytes]] = {}
+    for name, content in folder_members(folder, _FILE.pattern, MAX_BYTES):
+        found = _FILE.fullmatch(name)
+        if found is not None:
+            trials.setdefault(found["trial"] or "", {})[found["file"]] = content
+    records: list[dict[str, Any]] = []
+    ids: list[int] = []
+    states: list[str] = []
+    notes: list[str] = []
+    for number, (trial, files) in enumerate(trials.items()):
+        reports = _reports(files, folder / trial, notes) or [{}]
+        config = _config(files.get("params.json"), folder / trial) or reports[-1].get("config") or {}
+        if not config and not reports[-1]:
+            raise InputError(f"{folder / trial}: neither params.json nor a report tells its configuration.")
+        for report in reports:
+            plain = {key: value for key, value in flattened(report).items() if not key.startswith(_HIDDEN)}
+            plain.pop("config", None)
+            records.append({**plain, **{f"config/{key}": value for key, value in _flat(config).items()}})
+            records[-1].setdefault(_STEP, 1)
+            records[-1].setdefault("trial_id", trial)
+            ids.append(number)
+            states.append("failed" if "error.txt" in files else "finished" if plain else "unfinished")
+    if not records:
+        raise InputError(f"{folder}: no folder of a trial in it.")
+    columns = columns_of(records)
+    sweep = headed(columns, folder, folder.name, lambda row: f"trial {list(trials)[ids[row]]}")
+    column = np.empty(len(states), dtype=object)
+    column[:] = states
+    sweep = replace(sweep, kind="a folder of Ray Tune's results", states=column, notes=tuple(notes))
+    steps = np.array([float(record[_STEP]) for record in records])
+    return fold(sweep, np.array(ids, dtype=np.int64), steps, _STEP)
+
+
+def _flat(config: dict[str, Any]) -> dict[str, Any]:
+    """A configuration with a slash between nested keys, as Ray's own tables have them."""
+    return {key.replace(".", "/"): value for key, value in flattened(config).items()}
+
+
+def _config(content: bytes | None, trial: Path) -> dict[str, Any] | None:
+    if content is None:
+        return None
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        raise InputError(f"{trial / 'params.json'}: not valid JSON.") from None
+    if not isinstance(found, dict):
+        raise InputError(f"{trial / 'params.json'}: not an object of JSON.")
+    return found
+
+
+def _reports(files: dict[str, bytes], trial: Path, notes: list[str]) -> list[dict[str, Any]]:
+    """The reports of a trial in their order."""
+    if files.get("result.json", b"").strip():
+        lines, note = json_lines(files["result.json"], trial / "result.json")
+        if note:
+            notes.append(f"{trial.name}/result.json: {note}")
+        reports = [record for _, record in lines]
+    elif files.get("progress.csv", b"").strip():
+        columns = read_csv_columns(files["progress.csv"], trial / "progress.csv").columns
+        names = list(columns)
+        reports = [
+            dict(zip(names, cells, strict=True))
+            for cells in zip(*(c.tolist() for c in columns.values()), strict=True)
+        ]
+    else:
+        return []
+    last = {}  # a trial that was restored reports some steps again
+    for place, report in enumerate(reports, start=1):
+        last[report.get(_STEP, place)] = report
+    return [last[step] for step in sorted(last)] if all(isinstance(s, int | float) for s in last) else reports

@@ -1,0 +1,172 @@
+"""Which reader a file or folder needs, and what it gives: a sweep."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from hpobench_nmt.core.errors import InputError, one_line
+from hpobench_nmt.core.files import read_bytes
+from hpobench_nmt.lookup.collections.archives import MOST_MEMBERS
+from hpobench_nmt.lookup.file_names import DATASHEET
+from hpobench_nmt.lookup.imports import mlflow_runs, optuna_storage, ray_results, wandb_curves
+from hpobench_nmt.lookup.imports.csv_files import csv_names, read_csv_columns
+from hpobench_nmt.lookup.imports.headings import headed
+from hpobench_nmt.lookup.imports.json_lines import json_lines, read_json_lines
+from hpobench_nmt.lookup.imports.optuna_journal import is_journal, read_journal
+from hpobench_nmt.lookup.imports.reports import folded
+from hpobench_nmt.lookup.imports.sweep import Choices, Sweep
+from hpobench_nmt.lookup.rows import MAX_BYTES, Progress
+
+# What is no text, by its first bytes, and what to do instead.
+_OTHERS = (
+    (b"PK\x03\x04", "an Excel workbook or another ZIP archive. Save its table as CSV, or unpack it first"),
+    (b"PAR1", "a Parquet file. Save its table as CSV: pandas.read_parquet(…).to_csv(…)"),
+    (b"\x1f\x8b", "compressed by gzip. Decompress it first: gunzip FILE"),
+    (b"\x80", "a pickle, which is never unpickled. Save it as CSV: study.trials_dataframe().to_csv(…), say"),
+    (b"\xd0\xcf\x11\xe0", "an old Excel workbook. Save its table as CSV"),
+)  # fmt: skip
+_HEAD = 2**16
+_TABLES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json", ".log", ".db", ".sqlite", ".sqlite3")
+_MOST_FILES = 8
+
+
+def read_sweep(source: Path, choices: Choices, progress: Progress = lambda share: None) -> Sweep:
+    """The sweep of a file or folder of another program.
+
+    Raises InputError where it cannot be read, with the line where there is one; Ambiguous where it holds
+    several studies and none is named.
+    """
+    if not os.path.exists(source):  # noqa: PTH110  (False, not an error, for what cannot be a path)
+        raise InputError(f"{source}: no such file or folder.")
+    try:
+        return (_of_folder if source.is_dir() else _of_file)(source, choices, progress)
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{source}: holds what its program does not write ({one_line(error)}).") from error
+
+
+def fingerprint(source: Path, choices: Choices) -> str:
+    """A hash of a file, or of the files in a folder that may be read; and of those with curves. O(bytes)."""
+    digest = hashlib.sha256()
+    files = [source / name for name in _names(source) if _is_read(name)] if source.is_dir() else [source]
+    for path in [*files, *choices.curves]:
+        digest.update(path.name.encode("utf-8", "surrogateescape") + b"\0")
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+def _is_read(name: str) -> bool:
+    return name.endswith((*_TABLES, "meta.yaml")) or "/params/" in f"/{name}" or "/metrics/" in f"/{name}"
+
+
+def _of_file(path: Path, choices: Choices, progress: Progress) -> Sweep:
+    head = _head(path)
+    if choices.curves and path.suffix.lower() in (".db", ".sqlite", ".sqlite3", ".jsonl", ".json", ".log"):
+        raise InputError(f"{path}: --curves is for the CSV of W&B's runs, and this is none.")
+    if head.startswith(optuna_storage.MAGIC):
+        return _of_database(path, choices)
+    for magic, told in _OTHERS:
+        if head.startswith(magic):
+            raise InputError(f"{path}: {told}.")
+    if b"\0" in head and head[:2] not in (b"\xff\xfe", b"\xfe\xff"):
+        raise InputError(f"{path}: neither text nor a database of SQLite.")
+    content = read_bytes(path, MAX_BYTES)
+    start = content[:_HEAD].removeprefix(b"\xef\xbb\xbf").lstrip()
+    if start[:1] in (b"{", b"["):
+        lines, note = json_lines(content, path, progress)
+        notes = (note,) if note else ()
+        if is_journal(lines[0][1]):
+            return read_journal(lines, path, choices.study, notes)
+        return folded(read_json_lines(lines, path, path.stem, notes))
+    return _of_csv(path, content, choices, progress)
+
+
+def _of_csv(path: Path, content: bytes, choices: Choices, progress: Progress) -> Sweep:
+    table = read_csv_columns(content, path, progress)
+    if wandb_curves.is_wide(list(table.columns)):
+        curves = wandb_curves.wide_curves(table.columns, path)
+        return wandb_curves.with_curves(
+            wandb_curves.sweep_of_names(curves, path), curves, _resource(next(iter(table.columns)))
+        )
+    sweep = folded(headed(table.columns, path, path.stem, table.place))
+    for other in choices.curves:
+        columns = read_csv_columns(read_bytes(other, MAX_BYTES), other).columns
+        sweep = wandb_curves.with_curves(
+            sweep, wandb_curves.wide_curves(columns, other), _resource(next(iter(columns)))
+        )
+    return sweep
+
+
+def _resource(heading: str) -> str:
+    return heading.strip().lower().replace(" ", "_") or "step"
+
+
+def _of_database(path: Path, choices: Choices) -> Sweep:
+    with optuna_storage.opened(path) as database:
+        tables = optuna_storage.table_columns(database)
+        if optuna_storage.is_optuna(tables):
+            return optuna_storage.read_storage(path, database, choices.study)
+        if mlflow_runs.is_mlflow(tables):
+            return mlflow_runs.read_database(path, database, choices.study)
+    shown = ", ".join(sorted(tables)[:_MOST_FILES]) or "none"
+    raise InputError(
+        f"{path}: a database of neither Optuna nor MLflow (its tables: {shown}). Export what you need as CSV."
+    )
+
+
+def _of_folder(folder: Path, choices: Choices, progress: Progress) -> Sweep:
+    names = _names(folder)
+    if DATASHEET in names:
+        raise InputError(
+            f"{folder}: a table folder already. Install it with 'hpobench-nmt tables add {folder}'."
+        )
+    if mlflow_runs.is_mlruns(names):
+        return mlflow_runs.read_mlruns(folder, choices.study)
+    if ray_results.is_ray(names):
+        return ray_results.read_ray_results(folder)
+    files = [folder / name for name in names if "/" not in name and name.lower().endswith(_TABLES)]
+    texts = [path for path in files if path.suffix.lower() in (".csv", ".tsv")]
+    wide = [path for path in texts if wandb_curves.is_wide(csv_names(read_bytes(path, MAX_BYTES), path))]
+    others = [path for path in files if path not in wide]
+    if len(others) == 1:
+        more = Choices(**{**vars(choices), "curves": (*choices.curves, *wide)})
+        return _of_file(others[0], more, progress)
+    if len(files) == 1:
+        return _of_file(files[0], choices, progress)
+    shown = ", ".join(path.name for path in files[:_MOST_FILES])
+    told = (
+        f"holds several files ({shown}); name the one to import" if files else "holds no sweep that is known"
+    )
+    raise InputError(f"{folder}: {told}.")
+
+
+def _names(folder: Path) -> list[str]:
+    """The files below a folder, links left out, in the order of their names."""
+    found: list[str] = []
+    for root, folders, files in os.walk(folder):
+        folders.sort()
+        place = Path(root).relative_to(folder)
+        paths = [Path(root) / name for name in sorted(files)]
+        found += [
+            (place / path.name).as_posix() for path in paths if path.is_file() and not path.is_symlink()
+        ]
+        if len(found) > MOST_MEMBERS:
+            raise InputError(f"{folder}: has more than {MOST_MEMBERS:,} files.")
+    return found
+
+
+def _head(path: Path) -> bytes:
+    if not path.is_file():
+        raise InputError(f"{path}: is not a file.")
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
+    if not head.strip():
+        raise InputError(f"{path}: is empty.")
+    return head

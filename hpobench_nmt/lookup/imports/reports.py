@@ -1,0 +1,98 @@
+"""Sweeps with a line for each report of a training: the last one is its result, all are its curve."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from hpobench_nmt.core.arrays import Floats, Ints
+from hpobench_nmt.core.text import counted
+from hpobench_nmt.lookup.imports.cells import absent, as_numbers, distinct_of
+from hpobench_nmt.lookup.imports.headings import JSON_LINES, TABLE
+from hpobench_nmt.lookup.imports.names import direction, id_columns, is_seconds, step_columns
+from hpobench_nmt.lookup.imports.sweep import Column, Points, Sweep
+
+FOLDED = (TABLE, JSON_LINES)
+"""The kinds of sweeps whose lines may be reports. Programs that are known write one line a training."""
+
+
+def folded(sweep: Sweep) -> Sweep:
+    """The sweep with one row a training, if its lines are reports of trainings; else as it is. O(cells)."""
+    if sweep.kind not in FOLDED:
+        return sweep
+    names = list(sweep.columns)
+    for name in id_columns(names):
+        ids = distinct_of(sweep.columns[name])[1]
+        if absent(sweep.columns[name]).any() or len(np.unique(ids)) in (1, len(sweep)):
+            continue
+        for step in step_columns(names):
+            steps, wrong = as_numbers(sweep.columns[step])
+            if wrong is None and not np.isnan(steps).any() and _each_once(ids, steps):
+                return fold(sweep, ids, steps, step)
+    return sweep
+
+
+def _each_once(ids: Ints, steps: Floats) -> bool:
+    return len(np.unique(np.column_stack([ids, steps]), axis=0)) == len(ids)
+
+
+def fold(sweep: Sweep, ids: Ints, steps: Floats, step: str) -> Sweep:
+    """The sweep with a row for each number in ids, shape (N,); its steps are those of the column `step`."""
+    order = np.lexsort((steps, ids))
+    ends = np.flatnonzero(np.diff(ids[order], append=-1))
+    last = order[ends]
+    last = last[np.argsort(_first_lines(ids)[ids[last]])]  # trainings in the order of their first lines
+    row_of = np.empty(int(ids.max()) + 1, dtype=np.int64)
+    row_of[ids[last]] = np.arange(len(last))
+    columns: dict[str, Column] = {}
+    values: dict[str, Floats] = {}
+    seconds: Floats | None = None
+    for name, column in sweep.columns.items():
+        columns[name] = column[last]
+        if name == step or sweep.roles.get(name) == "hyperparameter":
+            continue
+        numbers, wrong = as_numbers(column)
+        if wrong is not None:
+            continue
+        if sweep.roles.get(name) == "seconds" or is_seconds(name):
+            seconds = numbers[order]
+        elif _varies(numbers[order], ids[order]) and _may_be_metric(sweep, name):
+            values[name] = numbers[order]
+    points = Points(step, row_of[ids[order]], steps[order], values, seconds) if values else None
+    states = None if sweep.states is None else sweep.states[last]
+    finished = np.ones(len(last), dtype=bool) if states is None else states == "finished"
+    ended = steps[last]
+    early = int((finished & (ended < ended.max())).sum())
+    notes = sweep.notes
+    if early and points is not None:
+        notes += (
+            f"{early:,} of {counted(len(last), 'training')} ended before {step} {ended.max():g}, which "
+            "others reached. If a scheduler stopped them, their last values are no results",
+        )
+    return replace(
+        sweep,
+        columns=columns,
+        roles={**sweep.roles, step: "aside"},
+        reasons={**sweep.reasons, step: "how far the training was"},
+        states=states,
+        points=points,
+        notes=notes,
+        place=lambda row: sweep.place(int(last[row])),
+    )
+
+
+def _first_lines(ids: Ints) -> Ints:
+    return np.unique(ids, return_index=True)[1]
+
+
+def _varies(numbers: Floats, ids: Ints) -> bool:
+    """Whether numbers, sorted by ids, change within one of them."""
+    same = ids[1:] == ids[:-1]
+    return bool((numbers[1:][same] != numbers[:-1][same]).any())
+
+
+def _may_be_metric(sweep: Sweep, name: str) -> bool:
+    """Whether the source says that a column is a metric, or else its name."""
+    role = sweep.roles.get(name)
+    return role in ("metric", "extra") if role else direction(name) is not None

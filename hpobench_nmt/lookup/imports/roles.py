@@ -1,0 +1,175 @@
+"""What each column of a sweep is: by what the user says, else its source, else its name and cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from hpobench_nmt.core.errors import unknown
+from hpobench_nmt.core.objectives import Direction, measured
+from hpobench_nmt.core.text import counted
+from hpobench_nmt.lookup.imports import names
+from hpobench_nmt.lookup.imports.cells import absent, are_dates, as_numbers, distinct_of, text_of
+from hpobench_nmt.lookup.imports.sweep import Ambiguous, Choices, Role, Sweep
+
+# So many columns are named in a message.
+_MOST_NAMES = 5
+
+
+class Given(NamedTuple):
+    """What a column is, and why."""
+
+    role: Role
+    why: str
+
+
+class MetricChoice(NamedTuple):
+    """A metric that a user names: its column, and the direction if one is given."""
+
+    column: str
+    direction: Direction | None
+
+
+def column_called(sweep: Sweep, name: str) -> str:
+    """The column of this name in the source or in the table; InputError where there is none."""
+    if name in sweep.columns:
+        return name
+    for column in sweep.columns:
+        if sweep.name(column) == name:
+            return column
+    raise unknown("column", name, {*sweep.columns, *map(sweep.name, sweep.columns)}, f"({sweep.path})")
+
+
+def chosen_metrics(sweep: Sweep, choices: Choices) -> dict[str, Direction | None]:
+    """The metrics that the user names, by column, with the directions given."""
+    found: dict[str, Direction | None] = {}
+    for text in choices.metrics:
+        name, _, last = text.rpartition(":")
+        known = text in sweep.columns or any(sweep.name(column) == text for column in sweep.columns)
+        if not known and last in ("min", "max"):
+            found[column_called(sweep, name)] = "min" if last == "min" else "max"
+        else:
+            column = column_called(sweep, text)
+            found.setdefault(column, None)
+    return found
+
+
+def roles_of(sweep: Sweep, choices: Choices) -> dict[str, Given]:
+    """What each column is.
+
+    Raises InputError where the user names a column that is not there; Ambiguous where one may be a
+    hyperparameter or a metric.
+    """
+    found: dict[str, Given] = {}
+    for column, role in sweep.roles.items():
+        found[column] = Given(role, sweep.reasons.get(column, ""))
+    for name in choices.hyperparameters:
+        found[column_called(sweep, name)] = Given("hyperparameter", "as you say")
+    for column in chosen_metrics(sweep, choices):
+        found[column] = Given("metric", "as you say")
+    for name in choices.ignored:
+        found[column_called(sweep, name)] = Given("aside", "as you say")
+    if choices.seed:
+        found[column_called(sweep, choices.seed)] = Given("seed", "as you say")
+    told = any(role == "hyperparameter" for role in sweep.roles.values())
+    unclear: list[str] = []
+    for column in sweep.columns:
+        given = found.get(column)
+        name = sweep.name(column)
+        if given is not None:
+            if (
+                given.role == "hyperparameter"
+                and not choices.seed
+                and names.is_seed(name)
+                and given.why != "as you say"
+            ):
+                found[column] = Given("seed", "by its name")
+            continue
+        found_role = _by_itself(sweep, column, told)
+        if found_role is None:
+            unclear.append(column)
+        else:
+            found[column] = found_role
+    if unclear:
+        raise _unclear(sweep, unclear)
+    return {column: found[column] for column in sweep.columns}
+
+
+def _by_itself(sweep: Sweep, column: str, told: bool) -> Given | None:
+    """What a column is by its name and cells; None if it may be a hyperparameter or a metric.
+
+    `told`: the source says which columns are hyperparameters, so that this one is none.
+    """
+    name, cells = sweep.name(column), sweep.columns[column]
+    empty = absent(cells)
+    if empty.all():
+        return Given("aside", "empty")
+    if are_dates(cells):
+        return Given("aside", "dates")
+    if names.is_seed(name):
+        return Given("seed", "by its name")
+    numeric = as_numbers(cells)[1] is None
+    if names.is_identity(name) and not (numeric and names.direction(name)):
+        return Given("aside", "it names or dates a training")
+    if sweep.points is not None and column in sweep.points.values:
+        return Given("metric", "it has learning curves")
+    some = (
+        numeric or not np.isnan(as_numbers(cells)[0]).all()
+    )  # a slip among numbers is refused, with its line
+    if some and names.direction(name) is not None and not names.is_hyperparameter(name):
+        return Given("metric", "by its name")
+    if told:
+        return Given("extra", "")
+    count = len(distinct_of(cells[~empty])[0])
+    if count == 1 and not empty.any():
+        return Given("aside", f"always {text_of(cells[0])[:40]}")
+    if not numeric or names.is_hyperparameter(name):
+        return Given("hyperparameter", "by its name" if numeric else "texts")
+    values = measured(as_numbers(cells)[0])
+    whole = bool((values[~np.isnan(values)] % 1 == 0).all())
+    if whole or 2 * count <= len(cells):
+        return Given("hyperparameter", "whole numbers" if whole else f"{count} values in {len(cells)} rows")
+    return None
+
+
+def _unclear(sweep: Sweep, columns: Iterable[str]) -> Ambiguous:
+    first, *more = columns
+    name = sweep.name(first)
+    others = ""
+    if more:
+        shown = ", ".join(repr(sweep.name(column)) for column in more[:_MOST_NAMES])
+        hidden = len(more) - _MOST_NAMES
+        others = f" The same of {shown}{f' and {hidden} more' if hidden > 0 else ''}."
+    return Ambiguous(
+        sweep.path,
+        f"is column {name!r} a hyperparameter, a metric or neither?{others}",
+        {
+            "hyperparameter": ("hyperparameters", name),
+            "min": ("metrics", f"{name}:min"),
+            "max": ("metrics", f"{name}:max"),
+            "neither": ("ignored", name),
+        },
+    )
+
+
+def objective_of(sweep: Sweep, metrics: dict[str, Direction]) -> list[str]:
+    """The objectives among the metrics, by column, where neither user nor source names them.
+
+    It is the only one that is no cost; else the only one on held-out data; else the only one that is neither
+    on test nor on training data. Raises Ambiguous where that leaves several.
+    """
+    quality = [column for column in metrics if not names.is_cost(sweep.name(column))] or list(metrics)
+    parts = {column: names.part_of_data(sweep.name(column)) for column in quality}
+    held_out = [column for column in quality if parts[column] == "held out"]
+    plain = [column for column in quality if not parts[column]]
+    for some in (quality, held_out, plain):
+        if len(some) == 1:
+            return some
+    some = held_out or plain or quality
+    raise Ambiguous(
+        sweep.path,
+        f"which of its {counted(len(some), 'metric')} is the objective?",
+        {sweep.name(column): ("metrics", f"{sweep.name(column)}:{metrics[column]}") for column in some},
+    )

@@ -1,0 +1,144 @@
+"""Whatever is wrong in a sweep is one clear line; nothing is guessed, and nothing else is raised."""
+
+import numpy as np
+import pytest
+
+from hpobench_nmt.core.errors import InputError
+
+HEAD = "lr,val_loss\n"
+
+
+def lines(n, **others):
+    """A file of n lines, and others by their number."""
+    return HEAD + "".join(others.get(f"line_{k}", f"0.{k},{k}.5") + "\n" for k in range(2, n + 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", b"", "a.csv: is empty"),
+        ("a.csv", HEAD.encode(), "a.csv: has no rows"),
+        ("a.csv", b"just a text\nand another\n", "a.csv, line 1: one column only, 'just a text'"),
+        ("a.csv", b"lr,lr,loss\n1,2,3\n", "a.csv: column 'lr' is there twice"),
+        ("a.csv", lines(5, line_4="0.4").encode(), "a.csv, line 4: 1 cells, where the header has 2"),
+        ("a.csv", lines(5, line_4="0.4,1,2").encode(), "a.csv, line 4: 3 cells, where the header has 2"),
+        ("a.csv", lines(5, line_4="0.4,1_5").encode(), "a.csv, line 4: 'val_loss' is '1_5', not a number"),
+        ("a.csv", lines(70_000, line_69998="oops,1").encode(), "a.csv, line 69998: 'lr' is 'oops', but its"),
+        (
+            "a.csv",
+            lines(70_000, line_69998="1,oops").encode(),
+            "line 69998: 'val_loss' is 'oops', not a number",
+        ),
+        ("a.csv", "# naïve\n".encode("latin-1") + lines(3).encode(), ""),
+        ("a.csv", lines(3).encode() + "ö,1\n".encode("latin-1"), "a.csv, line 5: not UTF-8 text"),
+        ("a.csv", b"l\x1br,val_loss\n1,2\n2,3\n", "holds the character \\x1b: remove it"),
+        ("a.csv", b"opt,val_loss\na\x1bb,2\nc,3\n", "holds the character \\x1b: remove it"),
+        ("a.csv", b"lr,val_loss\n1,2\n1,3\n", "no column that varies is a hyperparameter"),
+        ("a.csv", b"lr,opt\n1,a\n2,b\n", "no column is a metric. Name one: --metric COLUMN:min"),
+        ("a.csv", b"state,lr,val_loss\nFAIL,1,2\nFAIL,2,3\n", "none of its 2 trainings is finished"),
+        ("a.pkl", b"\x80\x04\x95", "a pickle, which is never unpickled"),
+        ("a.xlsx", b"PK\x03\x04..", "an Excel workbook or another ZIP archive"),
+        ("a.bin", b"lr\0loss", "neither text nor a database of SQLite"),
+        ("a.jsonl", b'{"lr": 1}\n{"lr": \n{"lr": 2}\n', "a.jsonl, line 2: not valid JSON"),
+        ("a.jsonl", b'{"lr": 1}\n[1]\n', "a.jsonl, line 2: not an object of JSON"),
+        ("a.jsonl", b'{"a":' * 100_000, "nested too deeply"),
+        ("a.json", b"[1, 2]", "a.json: not a list of objects"),
+        (
+            "a.json",
+            b'[{"lr": 1' + b"0" * 400 + b', "loss": 1}, {"lr": 2, "loss": 2}]',
+            "does not write (Overflow",
+        ),
+        ("a.db", b"SQLite format 3\0" + b"x" * 2000, "a.db: not a database that can be read"),
+    ],
+)
+def test_one_clear_line(tmp_path, imported, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    if not message:
+        assert len(imported(tmp_path / name).table) == 3
+        return
+    with pytest.raises(InputError) as error:
+        imported(tmp_path / name)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value) and len(str(error.value)) < 600
+
+
+def test_folders_that_are_no_sweep(tmp_path, imported, toy):
+    from hpobench_nmt.lookup.folder import save_folder
+
+    save_folder(toy, tmp_path / "toy")
+    with pytest.raises(InputError, match=r"a table folder already\. Install it with"):
+        imported(tmp_path / "toy")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="holds no sweep that is known"):
+        imported(tmp_path / "empty")
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / "empty" / name).write_text(lines(3))
+    with pytest.raises(InputError, match=r"holds several files \(a\.csv, b\.csv\); name the one"):
+        imported(tmp_path / "empty")
+    (tmp_path / "empty" / "b.csv").unlink()
+    (tmp_path / "empty" / "b.csv").symlink_to(tmp_path / "secret.csv")
+    assert len(imported(tmp_path / "empty").table) == 3
+    with pytest.raises(InputError, match="nowhere: no such file or folder"):
+        imported(tmp_path / "nowhere")
+
+
+def test_what_a_user_names_must_be_there(sweeps, imported):
+    with pytest.raises(InputError, match=r"--curves is for the CSV of W&B's runs"):
+        imported(sweeps / "study.db", curves=(sweeps / "wandb" / "chart.csv",))
+    for choices in (
+        {"metrics": ("rmsee",)},
+        {"ignored": ("rmsee:min",)},
+        {"hyperparameters": ("rmsee",)},
+        {"seed": "rmsee"},
+    ):
+        with pytest.raises(InputError, match=r"unknown column 'rmsee.*Did you mean 'rmse'"):
+            imported(sweeps / "search_runs.csv", **choices)
+
+
+FILES = (
+    "trials.csv",
+    "study.db",
+    "search_runs.csv",
+    "page.csv",
+    "lines.jsonl",
+    "reports.csv",
+    "cv.csv",
+    "api.csv",
+)
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("seed", [0, pytest.param(range(1, 12), marks=pytest.mark.fuzz)])
+def test_mutated_files_come_in_or_are_refused(tmp_path, sweeps, imported, name, seed):
+    content = (sweeps / name).read_bytes()
+    for number in [seed] if isinstance(seed, int) else seed:
+        rng = np.random.default_rng([number, len(name)])
+        for _ in range(12):
+            (tmp_path / name).write_bytes(mutated(rng, content))
+            try:
+                imported(tmp_path / name, metrics=("value:max",) if name == "trials.csv" else ())
+            except InputError as error:
+                assert "\n" not in str(error)
+
+
+def mutated(rng, content):
+    """The content with some bytes changed, removed or repeated, or cut short."""
+    content = bytearray(content)
+    for _ in range(int(rng.integers(1, 6))):
+        place, length = int(rng.integers(len(content))), int(rng.integers(1, 12))
+        kind = rng.integers(5)
+        if kind == 0:
+            content[place] = int(rng.integers(256))
+        elif kind == 1:
+            del content[place : place + length]
+        elif kind == 2:
+            content[place:place] = content[max(0, place - length) : place]
+        elif kind == 3:
+            content[place:place] = rng.choice(
+                [b"NaN", b"null", b",", b'"', b"1e999", b"\n", b"-", b"None", b"{}"]
+            )
+        elif len(content) > 40:
+            del content[int(rng.integers(20, len(content))) :]
+        if not content:
+            return b" "
+    return bytes(content)

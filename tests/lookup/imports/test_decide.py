@@ -1,0 +1,214 @@
+"""Decisions on small sweeps: what columns and rows are, and which way is better."""
+
+import json
+
+import numpy as np
+import pytest
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.lookup.imports.axes import scale_of
+from hpobench_nmt.lookup.imports.cells import are_dates, as_seconds, column_of, states_of
+from hpobench_nmt.lookup.imports.names import direction, is_identity, is_seconds, is_seed, part_of_data
+from hpobench_nmt.lookup.imports.sweep import Ambiguous
+
+
+@pytest.fixture
+def table_of(tmp_path, imported):
+    """The table of a text, imported with these choices."""
+
+    def table_of(text, name="sweep.csv", encoding="utf-8", **choices):
+        (tmp_path / name).write_text(text, encoding=encoding)
+        return imported(tmp_path / name, **choices)
+
+    return table_of
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (
+            "loss val_loss valLoss val/loss eval_loss_1 dev_ppl wer test.rmse train_error seconds latency_ms",
+            "min",
+        ),
+        (
+            "acc val_acc acc@1 Accuracy BLEU dev_bleu f1 macro_f1 roc_auc R2 neg_mean_squared_error reward",
+            "max",
+        ),
+        ("value score objective lr dropout lossy accuracy_loss metric_3 l2 neg_log_likelihood", None),
+    ],
+)
+def test_directions_by_name(names, expected):
+    assert {name: direction(name) for name in names.split()} == dict.fromkeys(names.split(), expected)
+
+
+def test_what_names_tell():
+    assert all(
+        map(is_identity, ("", "id", "run_id", "Run ID", "trial", "Unnamed: 0", "_timestamp", "uuid", "host"))
+    )
+    assert not any(map(is_identity, ("width", "valid", "hidden", "period", "n_trials_width")))
+    assert all(map(is_seed, ("seed", "random_seed", "random_state", "np.seed"))) and not is_seed("seedling")
+    assert all(map(is_seconds, ("duration", "train_time", "time_total_s", "Runtime"))) and not is_seconds(
+        "timeout"
+    )
+    assert [part_of_data(n) for n in ("val_loss", "dev-ppl", "test_acc", "trainLoss", "loss")] == [
+        "held out",
+        "held out",
+        "test",
+        "train",
+        "",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "scale"),
+    [
+        ([1, 2, 3, 4], "linear"),
+        ([1, 2, 4, 8], "log"),
+        ([64, 128, 256], "log"),
+        ([0.1, 0.2, 0.3, 0.5], "linear"),
+        ([1e-5, 3e-5, 1e-4, 3e-4, 1e-3], "log"),
+        ([0, 1e-4, 1e-3], "linear"),
+        ([-1, 10, 100], "linear"),
+        ([1e-4, 1e-2], "log"),
+        ([2, 4], "linear"),
+        ([5], "linear"),
+    ],
+)
+def test_scales_of_grids(values, scale):
+    assert scale_of(np.array(values, dtype=float))[0] == scale
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_scales_of_what_was_drawn(seed):
+    rng = np.random.default_rng(seed)
+    assert scale_of(np.sort(10 ** rng.uniform(-5, -1, 30)))[0] == "log"
+    assert scale_of(np.sort(rng.uniform(0, 1, 30)))[0] == "linear"
+
+
+def test_durations_dates_and_states():
+    cells = ["0 days 00:02:27.201905", "1 days 01:00:00", "1.5min", "250ms", "1h 2m 3s", "7", "soon", ""]
+    np.testing.assert_allclose(
+        as_seconds(column_of(cells)), [147.201905, 90_000, 90, 0.25, 3723, 7, np.nan, np.nan]
+    )
+    assert are_dates(column_of(["2024-01-01", "2024-01-01 10:00:00+00:00", "2024-01-01_10-00-00", ""]))
+    assert not are_dates(column_of(["2024", "2024-01-01x"])) and not are_dates(column_of([1.0]))
+    assert states_of(["TrialState.COMPLETE", "crashed", "Pruned", "killed"]).tolist() == [
+        "finished",
+        "failed",
+        "pruned",
+        "unfinished",
+    ]
+    assert states_of(["good", "bad"]) is None
+
+
+def test_text_of_every_kind_is_read(table_of):
+    """The same table with other separators, marks, comments and encodings."""
+    lines = [f"{k}{{0}}5{{1}}{8 - k}{{0}}25{{1}}{'ab'[k % 2]}" for k in range(1, 6)]
+
+    def text(separator, point, head=""):
+        body = "\n".join(line.format(point, separator) for line in lines)
+        return head + f"lr{separator}val_loss{separator}kind\n{body}\n"
+
+    wanted = table_of(text(",", ".")).table
+    assert wanted.config(0) == {"lr": 1.5, "kind": "b"} and wanted.column("val_loss")[0] == 7.25
+    for separator, point, head, encoding in (
+        (";", ",", "", "utf-8-sig"),
+        ("\t", ".", "# a comment\n\n# another\n", "utf-8"),
+        ("|", ",", "", "utf-8"),
+        (";", ".", "sep=;\n", "utf-8"),
+        ("\t", ",", "", "utf-16"),
+    ):
+        assert table_of(text(separator, point, head), encoding=encoding).table.sha256 == wanted.sha256
+    quoted = table_of(
+        text(",", ".").replace("\na", '\n"a"').replace("kind", '"kind"').replace("\n", "\r\n")
+    ).table
+    assert quoted.sha256 == wanted.sha256
+    saved = table_of(
+        "# lr val_loss\n".replace(" val", "|val") + "1|2\n3|4\n"
+    ).table  # as numpy.savetxt writes a header
+    assert saved.column("val_loss").tolist() == [2, 4]
+
+
+def test_comments_between_rows_and_blank_lines_are_no_rows(table_of):
+    table = table_of("# mine\nlr,val_loss\n0.1,1\n# restarted\n\n0.2,2\n").table
+    assert table.column("val_loss").tolist() == [1, 2]
+    with pytest.raises(InputError, match=r"line 6: 'val_loss' is 'x'"):
+        table_of("# mine\nlr,val_loss\n0.1,1\n# restarted\n\n0.2,x\n")
+
+
+def test_the_objective_is_on_held_out_data(table_of):
+    head = "lr,train_loss,val_loss,test_loss\n"
+    rows = "".join(f"0.{k},{k + 1},{k + 2},{k + 3}\n" for k in range(1, 5))
+    assert table_of(head + rows).table.objectives == ("val_loss",)
+    assert table_of(head.replace("val_", "") + rows).table.objectives == ("loss",)
+    with pytest.raises(Ambiguous, match="which of its 2 metrics is the objective"):
+        table_of(head.replace("test_loss", "val_acc") + rows)
+    chosen = table_of(head + rows, metrics=("test_loss:max", "train_loss")).table
+    assert (chosen.objectives, chosen.metrics[0].direction) == (("test_loss",), "max")
+
+
+def test_columns_that_are_neither(table_of):
+    rows = [
+        {"trial": k, "when": f"2024-01-{k:02d}", "lr": 10.0**-k, "host": "a", "batch": 32, "opt": "ab"[k % 2]}
+        | {"val_loss": k / 10, "empty": None, "remark": f"n{k}", "order": k}
+        for k in range(1, 13)
+    ]
+    table, _, decisions, _ = table_of("".join(json.dumps(row) + "\n" for row in rows), "rows.jsonl")
+    assert [h.name for h in table.hyperparameters] == ["lr", "opt"]
+    left = {d.name: d.text for d in decisions if d.part == "left out"}
+    assert left["when"] == "dates" and left["trial"] == "it names or dates a training"
+    assert left["remark"] == "another text in every row: it names them" and left["empty"] == "always None"
+    assert left["order"] == "it counts the rows" and left["batch"] == "always 32"
+
+
+def test_an_unknown_column_is_asked_about(table_of):
+    rng = np.random.default_rng(0)
+    text = "lr,val_loss,foo,bar\n" + "".join(
+        f"0.{k},{k},{a},{b}\n" for k, (a, b) in enumerate(rng.random((9, 2)), 1)
+    )
+    with pytest.raises(
+        Ambiguous, match=r"is column 'foo' a hyperparameter, a metric or neither\? The same of 'bar'"
+    ):
+        table_of(text)
+    table = table_of(text, ignored=("foo",), hyperparameters=("bar",)).table
+    assert [h.name for h in table.hyperparameters] == ["lr", "bar"] and len(table.metrics) == 1
+
+
+def test_conditions_may_have_conditions(table_of):
+    """beta is of adam, and amsgrad of the larger beta: each explains the holes of the next."""
+    rows = ["opt,beta,decay,val_loss"]
+    for k in range(12):
+        opt, beta = ("adam", "sgd")[k % 2], (0.9, 0.99)[k // 2 % 2]
+        decay = f"0.{k + 1}" if (opt, beta) == ("adam", 0.99) else ""
+        rows.append(f"{opt},{beta if opt == 'adam' else ''},{decay},{k}")
+    table = table_of("\n".join(rows) + "\n", hyperparameters=("decay",)).table
+    assert table.space["beta"].active_if == (("opt", ("adam",)),)
+    assert table.space["decay"].active_if == (("beta", (0.99,)),)
+
+
+def test_rows_without_a_value_are_left_out_where_nothing_explains_them(table_of):
+    rows = "".join(f"{'' if k == 7 else k / 100},{k}\n" for k in range(1, 25))
+    table, _, decisions, _ = table_of("lr,val_loss\n" + rows)
+    assert len(table) == 23
+    assert "1 training without a value of a hyperparameter (left out)" in [d.text for d in decisions]
+
+
+def test_a_failed_training_that_was_repeated_is_no_replicate(table_of):
+    head = "state,lr,val_loss,seed\n"
+    rows = "FAIL,0.1,,1\nCOMPLETE,0.1,2,1\nCOMPLETE,0.2,3,1\nCOMPLETE,0.2,5,2\nFAIL,0.3,,1\n"
+    table, _, decisions, _ = table_of(head + rows)
+    np.testing.assert_array_equal(table.column("val_loss"), [2, 4, np.nan])
+    assert table.replicates.averaged
+    assert table.replicates.rows.seeds.tolist() == [1, 1, 2, 1]
+    assert [d.text for d in decisions if d.part == "rows"][-1].startswith(
+        "1 training failed or pruned, and repeated"
+    )
+
+
+def test_names_that_files_use_for_themselves_are_changed(table_of):
+    table = table_of(
+        "cost,row,val_loss\n" + "".join(f"{k},{k % 3},{k}\n" for k in range(1, 7)),
+        metrics=("val_loss", "cost:min"),
+    ).table
+    assert [h.name for h in table.hyperparameters] == ["row_"]
+    assert [m.name for m in table.metrics] == ["val_loss", "cost_"]
