@@ -138,7 +138,7 @@ def make_instance(suite: Suite, table: Table) -> Instance:
     violations = table_violations(measured, suite.constraints)
     scored = feasible_trainings(clock.trainings, violations)
     _check_rows(suite, rows)
-    _check_losses(rows, objectives, clock.trainings.final)
+    _check_losses(rows, objectives, clock.trainings.models)
     if np.isnan(scored.final).any(axis=1).all():
         raise InputError(f"table {rows.name!r}: {why_infeasible(measured, suite.constraints)}")
     if violations is not None:
