@@ -44,19 +44,16 @@ def exact_random_search(
     only, for two losses and up to MAX_ROWS rows. Where costs differ, runtimes of one worker have values, and
     a standard deviation for an initial design of one row or none.
     """
-    n_rows, n_targets = len(goal.targets), int(goal.targets.sum())
     if costs is not None and not (costs == 1.0).all():
         if workers > 1 or goal.score_at is not None:
             return np.nan, np.nan
-        held = goal.by_row
-        if goal.needed in (1, n_targets):  # one row that has any, or all of these
-            rows = held > 0
-            return _exact_cost(rows, costs, 1 if goal.needed == 1 else int(rows.sum()), n_initial)
-        if goal.rows is None:
-            return _exact_cost(goal.targets, costs, goal.needed, n_initial)
-        return _exact_cost_of_some(held, costs, goal.needed, n_initial), np.nan
-    if goal.rows is not None:
+        if goal.whole is None:
+            return _exact_cost_of_some(goal.by_row, costs, goal.needed, n_initial), np.nan
+        return _exact_cost(goal.whole.targets, costs, goal.whole.needed, n_initial)
+    if goal.whole is None:
         return np.nan, np.nan
+    goal = goal.whole
+    n_rows, n_targets = len(goal.targets), int(goal.targets.sum())
     if goal.score_at is None:
         if n_targets < goal.needed:
             return np.nan, np.nan

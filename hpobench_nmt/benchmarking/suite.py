@@ -113,7 +113,8 @@ class Suite(Strict, frozen=True):
         bool,
         _key(
             "whether rows can be trained part of the way, along their learning curves; the objectives are "
-            "then left out (the curves' first metric) or metrics of the curves"
+            "then left out (the curves' first metric), or a metric of the curves comes first. With several, "
+            "the front is over checkpoints, and `training_cost` is the cost of each so far"
         ),
     ] = False
     workers: Annotated[Positive, _key("how many trainings run at a time")] = 1

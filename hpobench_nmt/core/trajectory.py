@@ -78,6 +78,19 @@ class Goal:
             return self.targets.astype(np.int64)
         return np.bincount(self.rows[self.targets], minlength=self.n_rows)
 
+    @cached_property
+    def whole(self) -> Goal | None:
+        """The goal of trainings that run to their end, and find all targets of their row: rows to find.
+
+        None where it is no number of rows: some, but not all of targets that rows hold several of.
+        """
+        if self.rows is None:
+            return self
+        held, count = self.by_row > 0, int(self.by_row.sum())
+        if self.score_at is not None or self.needed not in (1, count):
+            return None
+        return Goal(held, 1 if self.needed == 1 else int(held.sum()), name=self.name)
+
     def met_by(self, trial: Trajectory) -> NDArray[np.int64]:
         """How many targets count since each of the n trainings of a trial, shape (n,). O(n log K)."""
         before, now = trial.resources_before, trial.timeline.resources
