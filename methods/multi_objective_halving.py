@@ -50,8 +50,9 @@ class FrontLevel:
         self._losses = np.empty((16, n_objectives))
         self._ranks = np.zeros(16, dtype=np.int64)
         self._waiting = np.zeros(16, dtype=np.bool_)
-        self._asked = (-1, -1)  # how many rows there were, and the count, when `_first` was found
         self._first = -1
+        self._row: int | None = None  # at that place
+        self._count = -1  # for which it was found; -1: it is to be found anew
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -64,19 +65,21 @@ class FrontLevel:
             self._ranks = np.concatenate([self._ranks, np.zeros_like(self._ranks)])
             self._waiting = np.concatenate([self._waiting, np.zeros_like(self._waiting)])
         self._rows.append(row)
+        self._count = -1
         place_among(self._losses, self._ranks, self._waiting, n, self._losses_of[row])
 
     def first_waiting(self, count: int) -> int | None:
         """The best row that still waits to be promoted, if it is among the `count` best of all."""
-        if self._asked != (len(self._rows), count):
-            self._asked = len(self._rows), count
+        if count != self._count:
+            self._count = count
             self._first = first_of_net(self._losses, self._ranks, self._waiting, len(self._rows), count)
-        return None if self._first < 0 else self._rows[self._first]
+            self._row = None if self._first < 0 else self._rows[self._first]
+        return self._row
 
     def drop_first(self) -> None:
         """The row that `first_waiting` found waits no more."""
         self._waiting[self._first] = False
-        self._asked = (-1, -1)
+        self._count = -1
 
 
 @compiled(error_model="numpy")
@@ -119,22 +122,25 @@ def _dominates(losses: Floats, a: int, b: int) -> bool:
 @compiled(error_model="numpy")
 def first_of_net(losses: Floats, ranks: NDArray[np.int64], waiting: Bools, n: int, count: int) -> int:
     """The first place that waits, in the order of ranks and nets, among the first `count`; else -1."""
-    front = np.empty(n, dtype=np.int64)
+    if count < 1:
+        return -1
+    sizes, wait = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    for i in range(n):
+        sizes[ranks[i]] += 1
+        wait[ranks[i]] += waiting[i]
     before, rank = 0, 0
-    while before < min(count, n):
-        size, some = 0, False
-        for i in range(n):
-            if ranks[i] == rank:
-                front[size] = i
-                size += 1
-                some |= waiting[i]
-        if some:
-            found = _first_in_front(losses, front[:size], waiting, min(size, count - before))
-            if found >= 0:
-                return found
-        before += size
+    while wait[rank] == 0:  # all of this front have been promoted
+        before += sizes[rank]
         rank += 1
-    return -1
+        if rank == n or before >= count:
+            return -1
+    front = np.empty(sizes[rank], dtype=np.int64)
+    size = 0
+    for i in range(n):
+        if ranks[i] == rank:
+            front[size] = i
+            size += 1
+    return _first_in_front(losses, front, waiting, min(size, count - before))
 
 
 @compiled(error_model="numpy")
