@@ -68,7 +68,7 @@ def main() -> None:
     one, two = curves(arguments.rows, 1), curves(arguments.rows, 2)
     # Goals that stay open, so that no trial ends early.
     goals = (
-        [replace(make_goal("ftb", one), needed=len(one) + 1)],
+        [replace(make_goal(score, one), needed=len(one) + 1) for score in ("ftb", "ftc")],
         [replace(make_goal(score, two), needed=len(one) * CHECKPOINTS) for score in ("fto", "fta")],
     )
     for name, single, several in (("loop", RandomSearch, RandomSearch), ("ASHA", ASHA, MOASHA)):

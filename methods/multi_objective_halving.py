@@ -38,7 +38,8 @@ class MOASHA(ASHA):
     def observe(self, progress: Progress) -> None:
         """The row takes its place at the levels that it has come to."""
         self._losses[progress.row] = progress.best
-        super().observe(progress)
+        for number in self._field.note(progress):
+            self._place(progress.row, number)
 
 
 class FrontLevel:
@@ -49,7 +50,8 @@ class FrontLevel:
         self._rows: list[int] = []
         self._losses = np.empty((16, n_objectives))
         self._ranks = np.zeros(16, dtype=np.int64)
-        self._waiting = np.zeros(16, dtype=np.bool_)
+        self._waiting = np.ones(16, dtype=np.bool_)
+        self._ranked = 0  # rows whose rank is known, the first of all
         self._first = -1
         self._row: int | None = None  # at that place
         self._count = -1  # for which it was found; -1: it is to be found anew
@@ -58,21 +60,24 @@ class FrontLevel:
         return len(self._rows)
 
     def add(self, standing: Standing) -> None:
-        """A row has come to this level. O(n m) for it and for each row whose rank it changes."""
+        """A row has come to this level."""
         row, n = standing[2], len(self._rows)
         if n == len(self._ranks):
             self._losses = np.concatenate([self._losses, np.empty_like(self._losses)])
             self._ranks = np.concatenate([self._ranks, np.zeros_like(self._ranks)])
-            self._waiting = np.concatenate([self._waiting, np.zeros_like(self._waiting)])
+            self._waiting = np.concatenate([self._waiting, np.ones_like(self._waiting)])
         self._rows.append(row)
+        self._losses[n] = self._losses_of[row]
         self._count = -1
-        place_among(self._losses, self._ranks, self._waiting, n, self._losses_of[row])
 
     def first_waiting(self, count: int) -> int | None:
         """The best row that still waits to be promoted, if it is among the `count` best of all."""
+        if not count:
+            return None
         if count != self._count:
-            self._count = count
-            self._first = first_of_net(self._losses, self._ranks, self._waiting, len(self._rows), count)
+            n = len(self._rows)
+            ranked, self._ranked, self._count = self._ranked, n, count
+            self._first = first_of_net(self._losses, self._ranks, self._waiting, ranked, n, count)
             self._row = None if self._first < 0 else self._rows[self._first]
         return self._row
 
@@ -83,19 +88,28 @@ class FrontLevel:
 
 
 @compiled(error_model="numpy")
-def place_among(losses: Floats, ranks: NDArray[np.int64], waiting: Bools, n: int, new: Floats) -> None:
-    """Write a row with losses `new` to place n of the arrays, and bring the ranks of 0 to n up to date.
+def _dominates(losses: Floats, a: int, b: int) -> bool:
+    better = False
+    for j in range(losses.shape[1]):
+        if losses[a, j] > losses[b, j]:
+            return False
+        better |= losses[a, j] < losses[b, j]
+    return better
+
+
+@compiled(error_model="numpy")
+def _rank(losses: Floats, ranks: NDArray[np.int64], n: int) -> None:
+    """Find the rank of row n, and bring those of the rows before it up to date.
 
     A row's rank is one more than the largest of those that dominate it (Li et al. 2017, "Efficient
-    Nondomination Level Update Method").
+    Nondomination Level Update Method"). O(n m) for the row and for each row whose rank it changes.
     """
-    m = len(new)
+    m = losses.shape[1]
     missing = False
     for j in range(m):
-        missing |= np.isnan(new[j])
-    for j in range(m):
-        losses[n, j] = np.inf if missing else new[j]
-    waiting[n] = True
+        missing |= np.isnan(losses[n, j])
+    if missing:
+        losses[n] = np.inf
     ranks[n] = 0
     for i in range(n):
         if ranks[i] >= ranks[n] and _dominates(losses, i, n):
@@ -110,43 +124,15 @@ def place_among(losses: Floats, ranks: NDArray[np.int64], waiting: Bools, n: int
 
 
 @compiled(error_model="numpy")
-def _dominates(losses: Floats, a: int, b: int) -> bool:
-    better = False
-    for j in range(losses.shape[1]):
-        if losses[a, j] > losses[b, j]:
-            return False
-        better |= losses[a, j] < losses[b, j]
-    return better
-
-
-@compiled(error_model="numpy")
-def first_of_net(losses: Floats, ranks: NDArray[np.int64], waiting: Bools, n: int, count: int) -> int:
-    """The first place that waits, in the order of ranks and nets, among the first `count`; else -1."""
-    if count < 1:
-        return -1
-    sizes, wait = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    for i in range(n):
-        sizes[ranks[i]] += 1
-        wait[ranks[i]] += waiting[i]
-    before, rank = 0, 0
-    while wait[rank] == 0:  # all of this front have been promoted
-        before += sizes[rank]
-        rank += 1
-        if rank == n or before >= count:
-            return -1
-    front = np.empty(sizes[rank], dtype=np.int64)
-    size = 0
-    for i in range(n):
-        if ranks[i] == rank:
-            front[size] = i
-            size += 1
-    return _first_in_front(losses, front, waiting, min(size, count - before))
-
-
-@compiled(error_model="numpy")
 def _first_in_front(losses: Floats, front: NDArray[np.int64], waiting: Bools, most: int) -> int:
     """The first of a front's places that waits, among the first `most` of its epsilon-net; else -1."""
     size, m = len(front), losses.shape[1]
+    chosen = 0
+    for i in range(1, size):
+        if losses[front[i], 0] < losses[front[chosen], 0]:
+            chosen = i
+    if waiting[front[chosen]]:  # as a rule, which saves the rest
+        return int(front[chosen])
     spreads = np.empty(m)
     for j in range(m):
         low, high = np.inf, -np.inf
@@ -155,10 +141,6 @@ def _first_in_front(losses: Floats, front: NDArray[np.int64], waiting: Bools, mo
         spread = high - low
         spreads[j] = spread if spread < np.inf else 0.0
     distances = np.full(size, np.inf)
-    chosen = 0
-    for i in range(1, size):
-        if losses[front[i], 0] < losses[front[chosen], 0]:
-            chosen = i
     for _ in range(most):
         if waiting[front[chosen]]:
             return int(front[chosen])
@@ -176,3 +158,29 @@ def _first_in_front(losses: Floats, front: NDArray[np.int64], waiting: Bools, mo
                 farthest = i
         chosen = farthest
     return -1
+
+
+@compiled(error_model="numpy")
+def first_of_net(
+    losses: Floats, ranks: NDArray[np.int64], waiting: Bools, ranked: int, n: int, count: int
+) -> int:
+    """The first of n places that waits, in the order of ranks and nets, among the first `count`; else -1.
+
+    The first `ranked` have their ranks, and the others get theirs.
+    """
+    for i in range(ranked, n):
+        _rank(losses, ranks, i)
+    rank = n  # of the first front with a row that waits
+    for i in range(n):
+        if waiting[i] and ranks[i] < rank:
+            rank = ranks[i]
+    before, size, front = 0, 0, np.empty(n, dtype=np.int64)
+    for i in range(n):
+        if ranks[i] < rank:
+            before += 1
+        elif ranks[i] == rank:
+            front[size] = i
+            size += 1
+    if before >= count or size == 0:
+        return -1
+    return _first_in_front(losses, front[:size], waiting, min(size, count - before))
