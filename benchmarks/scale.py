@@ -10,6 +10,7 @@ A line for each table that has a source, of the configurations that both have:
   the way from the best row to the median one, and its rank;
 - trainings until one is within the tolerance of the best, capped at the suite's look-ups: of random search
   (exact), of --against, and what each method saves against it, with a 95% interval over trials;
+- the regret after the suite's `score_at` look-ups, likewise;
 - what training the whole source costs, in trainings of the target: by 6 N D, or by seconds where these are
   known. What a method saves is free if the source was trained anyway, and else has to be more than that.
 
@@ -26,6 +27,7 @@ import numpy as np
 
 from hpobench_nmt.benchmarking.instance import Instance, with_transfer_tables
 from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.scoring import score_of
 from hpobench_nmt.benchmarking.store import load_results
 from hpobench_nmt.benchmarking.target import budget_of, random_search_within
 from hpobench_nmt.core.arrays import Floats
@@ -79,11 +81,18 @@ def runtimes_of(results: Results, table: str, method: str) -> Floats:
     return np.minimum(np.array(found), tau)
 
 
-def saved(ours: Floats, theirs: Floats) -> str:
-    """The difference of the means, theirs less ours, with its interval."""
+def regrets_of(results: Results, table: str, method: str) -> Floats:
+    """The gap to the best after the suite's look-ups, by trial."""
+    instance = results.instances[table]
+    goal = next(goal for goal in instance.goals if goal.name == "fb")
+    return np.array([score_of(instance, goal, trial) for trial in results.trials[table, method]])
+
+
+def less(ours: Floats, theirs: Floats, digits: int = 1) -> str:
+    """By how much the mean is less than theirs, with its interval over trials."""
     draws = np.random.default_rng(0).integers(0, len(ours), (RESAMPLES, len(ours)))
     low, high = np.quantile((theirs - ours)[draws].mean(axis=1), [0.025, 0.975])
-    return f"{(theirs - ours).mean():+5.1f} [{low:+.1f}, {high:+.1f}]"
+    return f"{(theirs - ours).mean():+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]"
 
 
 def main() -> None:
@@ -106,10 +115,16 @@ def main() -> None:
             f"({share:.0%} of the median's); source = {price:.1f} trainings"
         )
         theirs = runtimes_of(results, table, arguments.against)
-        print(f"    random search {chance:.1f} (exact), {arguments.against} {theirs.mean():.1f}")
+        gaps = regrets_of(results, table, arguments.against)
+        print(
+            f"    random search {chance:.1f} trainings (exact); {arguments.against} {theirs.mean():.1f}, "
+            f"regret {gaps.mean():.4f}"
+        )
         for method in results.methods:
             if method not in (arguments.against, "RS"):
-                print(f"    {method:12} saves {saved(runtimes_of(results, table, method), theirs)}")
+                found = less(runtimes_of(results, table, method), theirs)
+                regret = less(regrets_of(results, table, method), gaps, 4)
+                print(f"    {method:12} saves {found:20} regret less by {regret}")
 
 
 if __name__ == "__main__":

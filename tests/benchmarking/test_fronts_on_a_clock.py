@@ -71,8 +71,9 @@ def test_a_run_is_kept_read_scored_and_shown(objectives, curved, home, tmp_path)
     exact = expected_runtime_frame(target_runtimes(read))
     known = exact[exact["method"] == "RS (exact)"]["ert"]
     assert len(known) == goals["fta"].needed and (np.diff(known) >= -1e-9).all()
-    page = hb.report(tmp_path / "out", out=tmp_path / "page.html", jobs=1)
-    assert "MOASHA" in page.read_text()
+    if "training_cost" in objectives:  # one page is enough, which takes seconds
+        (page,) = hb.report(tmp_path / "out", out=tmp_path / "page.html", jobs=1)
+        assert "MOASHA" in page.read_text()
 
 
 def test_every_checkpoint_that_a_training_came_to_is_seen(curved):
@@ -109,8 +110,8 @@ def test_a_row_that_misses_a_constraint_is_on_no_front(curved):
     for goal in instance.goals:
         assert kept[goal.by_row > 0].all()
     results = hb.benchmark(
-        curved, METHODS, scores=["fta"], objectives=suite.objectives, constraints=list(suite.constraints),
-        curves=True, n_initial=0, trials=2,
+        curved, ["RS", "MOASHA"], scores=["fta"], objectives=suite.objectives,
+        constraints=list(suite.constraints), curves=True, n_initial=0, trials=1,
     )  # fmt: skip
     assert not results.failures() and results.scores()["mean"].notna().all()
 
