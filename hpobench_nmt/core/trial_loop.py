@@ -218,7 +218,9 @@ class _Settled:
     """Counts down the goals; `all` is whether none is open any more."""
 
     def __init__(self, goals: Sequence[Goal]) -> None:
-        self._open = [[_found_by_row(goal), goal.needed, goal.score_at or math.inf] for goal in goals]
+        self._open: list[list[Any]] = [
+            [_found_by_row(goal), goal.needed, goal.score_at or math.inf] for goal in goals
+        ]
         self.all = False
 
     def note(self, row: int, before: float, now: float, time: float) -> None:
@@ -238,9 +240,9 @@ class _Settled:
 
 def _found_by_row(goal: Goal) -> list[Any]:
     """By row, the resource from which it counts, NaN if it does not; or those of its models, ascending."""
+    found: list[Any] = goal.counts_from.tolist() if goal.rows is None else [math.nan] * goal.n_rows
     if goal.rows is None:
-        return goal.counts_from.tolist()
-    found: list[Any] = [math.nan] * goal.n_rows
+        return found
     for place in np.flatnonzero(goal.targets).tolist():  # in the order of row and resource
         row, at = int(goal.rows[place]), float(goal.counts_from[place])
         found[row] = [*found[row], at] if type(found[row]) is list else [at]
