@@ -116,6 +116,16 @@ def test_a_row_that_misses_a_constraint_is_on_no_front(curved):
     assert not results.failures() and results.scores()["mean"].notna().all()
 
 
+def test_a_long_front_names_the_table_and_the_way_out(curved):
+    places = np.arange(len(curved.curves.costs))
+    long = dataclasses.replace(
+        curved.curves, costs=1.0 + places, values=np.linspace(1.0, 2.0, len(places))[:, None]
+    )
+    with pytest.raises(hb.InputError, match=r"suite 's', table 'toy': the front has .* name fbh"):
+        make_instance(COSTLY, dataclasses.replace(curved, curves=long))
+    assert make_instance(changed(COSTLY, scores=("fbh",)), dataclasses.replace(curved, curves=long)).goals
+
+
 def test_the_suites_of_the_package():
     cost, time = load_suite("multi-fidelity-cost"), load_suite("multi-fidelity-multi")
     assert cost.scores == ("fbh",) and cost.objectives == ("dev_ppl", "training_cost")
