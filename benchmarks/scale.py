@@ -48,10 +48,9 @@ def source_price(target: str, source: str, rows: int) -> float:
     """What `rows` trainings of the source cost, in trainings of the target."""
     price = tokens_times_parameters(source) / tokens_times_parameters(target)
     if np.isnan(price):
-        price = np.nanmean(load_table(source).column("seconds")) / np.nanmean(
-            load_table(target).column("seconds")
-        )
-    return float(rows * price)
+        ours, theirs = (load_table(name).column("seconds") for name in (target, source))
+        price = float(np.nanmean(theirs) / np.nanmean(ours))
+    return rows * price
 
 
 def zero_shot(instance: Instance) -> tuple[float, float, int]:
@@ -78,7 +77,7 @@ def runtimes_of(results: Results, table: str, method: str) -> Floats:
         runtime_within(goal, trial, tau, problem.n_initial, problem.lookups)
         for trial in results.trials[table, method]
     ]
-    return np.minimum(np.array(found), tau)
+    return np.asarray(np.minimum(np.array(found), tau))
 
 
 def regrets_of(results: Results, table: str, method: str) -> Floats:
@@ -123,8 +122,8 @@ def main() -> None:
         for method in results.methods:
             if method not in (arguments.against, "RS"):
                 found = less(runtimes_of(results, table, method), theirs)
-                regret = less(regrets_of(results, table, method), gaps, 4)
-                print(f"    {method:12} saves {found:20} regret less by {regret}")
+                gap = less(regrets_of(results, table, method), gaps, 4)
+                print(f"    {method:12} saves {found:20} regret less by {gap}")
 
 
 if __name__ == "__main__":
