@@ -32,17 +32,15 @@ def exact_random_search(
 ) -> tuple[float, float]:
     """Mean and standard deviation of a goal's score under random search of whole trainings.
 
-        A runtime T to `needed` targets has P(T > t) = P(fewer than needed among the first t). For one of k
-        targets among N rows, and no initial design, its mean is (N + 1) / (k + 1). It is at least n_initial. W
-        workers look up W rows in each unit of time. Whole trainings have costs, shape (N,), or take one unit of
-        time each.
+    A runtime T to `needed` targets has P(T > t) = P(fewer than needed among the first t). For one of k
+    targets among N rows, and no initial design, its mean is (N + 1) / (k + 1). It is at least n_initial. W
+    workers look up W rows in each unit of time. Whole trainings have costs, shape (N,), or take one unit of
+    time each. Where the front is over checkpoints, a whole training finds all targets of its row.
 
-    Where the front is over checkpoints, a whole training finds all those of its row.
-
-        NaN if there are too few targets, or rows without a loss are all that more than one
-        trial in a thousand sees; of fewer, such trials are left out. The share of the hypervolume has a mean
-        only, for two losses and up to MAX_ROWS rows. Where costs differ, runtimes of one worker have values, and
-        a standard deviation for an initial design of one row or none.
+    NaN if there are too few targets, or rows without a loss are all that more than one
+    trial in a thousand sees; of fewer, such trials are left out. The share of the hypervolume has a mean
+    only, for two losses and up to MAX_ROWS rows. Where costs differ, runtimes of one worker have values, and
+    a standard deviation for an initial design of one row or none.
     """
     if costs is not None and not (costs == 1.0).all():
         if workers > 1 or goal.score_at is not None:
