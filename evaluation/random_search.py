@@ -7,6 +7,7 @@ C(N - k, t) / C(N, t). Everything here follows from these two facts.
 
 from __future__ import annotations
 
+import math
 from bisect import insort
 from collections.abc import Sequence
 from typing import Any
@@ -34,18 +35,23 @@ def exact_random_search(
     A runtime T to `needed` targets has P(T > t) = P(fewer than needed among the first t). For one of k
     targets among N rows, and no initial design, its mean is (N + 1) / (k + 1). It is at least n_initial. W
     workers look up W rows in each unit of time. Whole trainings have costs, shape (N,), or take one unit of
-    time each.
+    time each. Where the front is over checkpoints, a whole training finds all targets of its row.
 
     NaN if there are too few targets, or rows without a loss are all that more than one
     trial in a thousand sees; of fewer, such trials are left out. The share of the hypervolume has a mean
     only, for two losses and up to MAX_ROWS rows. Where costs differ, runtimes of one worker have values, and
     a standard deviation for an initial design of one row or none.
     """
-    n_rows, n_targets = len(goal.targets), int(goal.targets.sum())
     if costs is not None and not (costs == 1.0).all():
         if workers > 1 or goal.score_at is not None:
             return np.nan, np.nan
-        return _exact_cost(goal.targets, costs, goal.needed, n_initial)
+        if goal.whole is None:
+            return _exact_cost_of_some(goal.by_row, costs, goal.needed, n_initial), np.nan
+        return _exact_cost(goal.whole.targets, costs, goal.whole.needed, n_initial)
+    if goal.whole is None:
+        return np.nan, np.nan
+    goal = goal.whole
+    n_rows, n_targets = len(goal.targets), int(goal.targets.sum())
     if goal.score_at is None:
         if n_targets < goal.needed:
             return np.nan, np.nan
@@ -103,6 +109,44 @@ def _exact_cost(targets: Bools, costs: Floats, needed: int, n_initial: int) -> t
     after_target = hypergeom.sf(j - 1, n - 1, k - 1, earlier)
     mean += float((others.sum() * after_other.sum() + own.sum() * after_target.sum()) / n)
     return mean, np.nan
+
+
+def _exact_cost_of_some(held: Rows, costs: Floats, needed: int, n_initial: int) -> float:
+    """Mean cost until random search has found some of the targets, of which rows hold several, shape (N,).
+
+    Of k rows with targets, s others are before a given one with probability 1 / k for each s, and then they
+    are any s of them: the numbers of subsets by size and sum give the probability that they hold too few.
+    Rows without a target are before the m-th of the k rows with probability m / (k + 1). O(k^3 needed).
+    NaN with an initial design of two rows or more, or with too few targets.
+    """
+    own = held > 0
+    k = int(own.sum())
+    if held.sum() < needed or n_initial > 1:
+        return np.nan
+    weights = held[own].tolist()
+    all_of_them = _subsets(weights, needed)
+    choices = _choices(k)
+    rows_needed = float((all_of_them.sum(axis=1)[: k + 1] / choices).sum())  # E of m: sum of P(m > s)
+    among = 0.0
+    for i, cost in enumerate(costs[own].tolist()):
+        short = _subsets(weights[:i] + weights[i + 1 :], needed).sum(axis=1)
+        among += cost * float((short / _choices(k - 1)).sum()) / k
+    return float(costs[~own].sum()) * rows_needed / (k + 1) + among
+
+
+def _subsets(weights: Sequence[int], below: int) -> Floats:
+    """How many subsets have s members whose weights add up to t, for t below a number: (n + 1, below)."""
+    counts = np.zeros((len(weights) + 1, below))
+    counts[0, 0] = 1.0
+    for weight in weights:
+        if weight < below:
+            counts[1:, weight:] += counts[:-1, : below - weight].copy()
+    return counts
+
+
+def _choices(n: int) -> Floats:
+    """The number of subsets of n things by size, shape (n + 1,)."""
+    return np.array([math.comb(n, s) for s in range(n + 1)], dtype=np.float64)
 
 
 def runtime_survival(goal: Goal, n_initial: int) -> Floats:

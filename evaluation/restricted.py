@@ -41,7 +41,7 @@ def runtime_within(
         return runtime if runtime <= tau else np.inf
     finishes = trial.timeline.finishes
     over = len(finishes) > 0 and finishes[-1] >= tau
-    return np.nan if not over and ended_early(trial, len(goal.targets), lookups) else np.inf
+    return np.nan if not over and ended_early(trial, goal.n_rows, lookups) else np.inf
 
 
 def restricted_mean(runtimes: Floats, tau: float) -> tuple[float, float]:

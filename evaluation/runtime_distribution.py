@@ -28,7 +28,7 @@ from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal, Trajectory
 from hpobench_nmt.evaluation.intervals import RESAMPLES, resampled_sums
-from hpobench_nmt.evaluation.scores import counts_from, design_finish, reaches_best
+from hpobench_nmt.evaluation.scores import MOST_TARGETS, counts_from, design_finish, first_alike
 
 MAX_GOALS = 20
 
@@ -74,17 +74,25 @@ def gap_goals(trainings: Trainings, n_goals: int = MAX_GOALS) -> list[Goal]:
 
 
 def front_goals(trainings: Trainings) -> list[Goal]:
-    """Goals for several losses: one row of the Pareto front, two, ..., all."""
-    losses = trainings.final
-    front = pareto_front(losses)
-    if len(front) == 0:
+    """Goals for several losses: one model of the Pareto front, two, ..., all.
+
+    Of a front of more than MOST_TARGETS checkpoints, MAX_GOALS numbers, evenly spaced on a log scale.
+    """
+    losses = trainings.models
+    front = np.zeros(len(losses), dtype=bool)
+    front[pareto_front(losses)] = True
+    if not front.any():
         raise InputError("no row has all objectives.")
-    rows = np.zeros(len(losses), dtype=bool)
-    rows[front] = True
-    resources = counts_from(rows, reaches_best(trainings), trainings)
+    rows, what = None, "rows"
+    if trainings.checkpoints_count:
+        front, rows, what = first_alike(front, trainings), trainings.owners, "checkpoints"
+    count = int(front.sum())
+    needed = list(range(1, count + 1))
+    if rows is not None and count > MOST_TARGETS:
+        needed = np.unique(np.rint(np.geomspace(1, count, MAX_GOALS)).astype(np.int64)).tolist()
     return [
-        Goal(rows, n, name=f"{n} of {len(front)} front rows", resources=resources)
-        for n in range(1, len(front) + 1)
+        Goal(front, n, name=f"{n} of {count} front {what}", resources=trainings.resources, rows=rows)
+        for n in needed
     ]
 
 
@@ -109,13 +117,12 @@ def runtimes(trials: Sequence[Trajectory], goals: Sequence[Goal], n_initial: int
     """When trials met goals, on their clock; a goal met in the initial design takes the whole of it."""
     times = np.full((len(trials), len(goals)), np.inf)
     lengths = np.zeros(len(trials))
-    counts_from = np.array([goal.counts_from for goal in goals])
     needed = np.array([goal.needed for goal in goals])
     for i, trial in enumerate(trials):
         if len(trial.rows) == 0:
             continue
-        time, at = trial.timeline, counts_from[:, trial.candidates]
-        counts = (trial.resources_before < at) & (at <= time.resources)
+        time = trial.timeline
+        counts = np.array([goal.met_by(trial) for goal in goals])
         met = np.cumsum(counts, axis=1) >= needed[:, None]
         found = met.any(axis=1)
         finishes = time.finishes[met[found].argmax(axis=1)]

@@ -27,6 +27,10 @@ from hpobench_nmt.evaluation.hypervolume import hypervolume, table_scale
 
 Ties = Literal["any", "first"]
 
+MOST_TARGETS = 50
+"""Checkpoints on a front, at most, that scores count one by one; a longer front is scored by fbh alone."""
+_COUNT_THE_FRONT = ("fto", "fta", "fbp")
+
 # A gap that equals the tolerance on paper (14.66 - 14.16 = 0.5) must not miss it by a rounding error.
 _ROUNDING = 1e-12
 
@@ -166,10 +170,11 @@ def make_goal(
     score_at: float | None = None,
     ties: Ties = "any",
 ) -> Goal:
-    """The goal of a score on the trainings of a table. O(P) for P checkpoints.
+    """The goal of a score on the trainings of a table. O(P log P) for P checkpoints.
 
-    A row counts from the first checkpoint whose best loss so far is as good as the target asks. A row of a
-    Pareto front counts once its best checkpoint is reached.
+    With one loss, a row counts from the first checkpoint whose best loss so far is as good as the target
+    asks. With several, every checkpoint is a model of its own: the front is over checkpoints, and each of
+    them counts once it is reached. Of checkpoints of one row with equal losses the first counts.
 
     Args:
         name: one of SCORES.
@@ -186,7 +191,7 @@ def make_goal(
         raise unknown("score", name, SCORES)
     if not isinstance(trainings, Trainings):
         trainings = Trainings.whole(trainings)
-    score, losses = SCORES[name], trainings.final
+    score, losses = SCORES[name], trainings.models
     if score.n_objectives == 1 and losses.shape[1] != 1:
         raise InputError(f"score {name!r} is for one objective, not {losses.shape[1]}.")
     if losses.shape[1] < score.n_objectives:
@@ -198,18 +203,35 @@ def make_goal(
     elif score_at is None or not score_at > 0:
         raise InputError(f"score {name!r} needs score_at, a number of look-ups or a time above 0.")
     goal = score.goal(losses, tolerance, ties)
-    if score.n_objectives == 1:
-        # The best of all checkpoints is that of the rows, so that the same rule holds for both.
-        good = score.goal(trainings.best, tolerance, "any").targets
-    else:
-        good = reaches_best(trainings)
+    if score.n_objectives == 2:
+        goal = _over_models(goal, trainings, counts=name in _COUNT_THE_FRONT)
+        return replace(goal, score_at=score_at, name=name)
+    # The best of all checkpoints is that of the rows, so that the same rule holds for both.
+    good = score.goal(trainings.best, tolerance, "any").targets
     return replace(goal, score_at=score_at, name=name, resources=counts_from(goal.targets, good, trainings))
 
 
-def reaches_best(trainings: Trainings) -> Bools:
-    """Whether the losses so far at each of P checkpoints are already the row's best, shape (P,)."""
-    lengths = np.diff(trainings.starts)
-    return np.asarray((trainings.best == np.repeat(trainings.final, lengths, axis=0)).all(axis=1))
+def _over_models(goal: Goal, trainings: Trainings, counts: bool) -> Goal:
+    """The goal of a front, over checkpoints where these count; `counts`: whether targets are counted."""
+    if not trainings.checkpoints_count:
+        return replace(goal, resources=np.where(goal.targets, trainings.resources, np.inf))
+    targets = first_alike(goal.targets, trainings)
+    needed = min(goal.needed, int(targets.sum()))
+    if counts and targets.sum() > MOST_TARGETS:
+        raise InputError(
+            f"the front has {targets.sum():,} checkpoints, more than {MOST_TARGETS}, which are too many to "
+            "be counted: name fbh, the share of the hypervolume, as the only score."
+        )
+    return replace(goal, targets=targets, needed=needed, resources=trainings.resources, rows=trainings.owners)
+
+
+def first_alike(front: Bools, trainings: Trainings) -> Bools:
+    """The checkpoints of a front, shape (P,), without those whose row has had the same losses before."""
+    places = np.flatnonzero(front)
+    keys = np.column_stack([trainings.owners[places], trainings.losses[places]])
+    kept = np.zeros_like(front)
+    kept[places[np.unique(keys, axis=0, return_index=True)[1]]] = True
+    return kept
 
 
 def counts_from(targets: Bools, good: Bools, trainings: Trainings) -> Floats:
@@ -222,10 +244,8 @@ def counts_from(targets: Bools, good: Bools, trainings: Trainings) -> Floats:
 
 
 def times_met(goal: Goal, trial: Trajectory) -> Floats:
-    """The times at which one more target row counts, ascending, each row once. O(n log n)."""
-    at = goal.counts_from[trial.candidates]
-    time = trial.timeline
-    return np.asarray(time.finishes[(trial.resources_before < at) & (at <= time.resources)])
+    """The times at which one more target counts, ascending, each target once. O(n log n)."""
+    return np.repeat(trial.timeline.finishes, goal.met_by(trial))
 
 
 def answer(goal: Goal, trial: Trajectory, n_initial: int, lookups: int | None = None) -> float:
@@ -248,7 +268,7 @@ def answer(goal: Goal, trial: Trajectory, n_initial: int, lookups: int | None = 
         return max(design_finish(trial, n_initial), runtime) if runtime == runtime else np.nan
     finishes = trial.timeline.finishes
     over = len(finishes) > 0 and finishes[-1] >= goal.score_at
-    if not over and len(met) < goal.needed and ended_early(trial, len(goal.targets), lookups):
+    if not over and len(met) < goal.needed and ended_early(trial, goal.n_rows, lookups):
         return np.nan
     seen = trial.losses[: np.searchsorted(finishes, goal.score_at, side="right")]
     if goal.gaps is not None:
@@ -256,8 +276,17 @@ def answer(goal: Goal, trial: Trajectory, n_initial: int, lookups: int | None = 
         return float(known.min() - goal.best) if len(known) else np.nan
     if goal.points is not None and goal.scale is not None:
         total = hypervolume(goal.points[goal.targets])
-        return min(hypervolume(goal.scale.scaled(seen)) / total, 1.0)
+        points = goal.scale.scaled(seen) if goal.rows is None else _points_reached(goal, trial, len(seen))
+        return min(hypervolume(points) / total, 1.0)
     return float(np.searchsorted(met, goal.score_at, side="right"))
+
+
+def _points_reached(goal: Goal, trial: Trajectory, count: int) -> Floats:
+    """The scaled losses of all checkpoints that the first `count` trainings of a trial have come to."""
+    assert goal.rows is not None and goal.points is not None and goal.resources is not None
+    furthest = np.full(goal.n_rows, -1.0)
+    np.maximum.at(furthest, trial.candidates[:count], trial.timeline.resources[:count])
+    return goal.points[goal.resources <= furthest[goal.rows]]
 
 
 def ended_early(trial: Trajectory, n_rows: int, lookups: int | None) -> bool:

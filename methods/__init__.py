@@ -83,63 +83,103 @@ _ONE = (1,)
 _SEVERAL = tuple(range(2, 11))
 
 
-BUILT_IN = {
-    name: BuiltIn(name, location, objectives, description)
-    for name, location, objectives, description in (
-        ("RS", "random_search:RandomSearch", (*_ONE, *_SEVERAL), "random search"),
-        ("RE", "neighbourhood:RegularisedEvolution", _ONE, "regularised evolution over neighbouring rows"),
-        ("LS", "neighbourhood:LocalSearch", _ONE, "local search over neighbouring rows, with restarts"),
-        ("TPE", "bohb:TPE", _ONE, "densities of good and of bad rows, those of BOHB"),
-        ("BO_EI_M", "gaussian_process:BO_M", _ONE, "Gaussian process, Matern-5/2, EI"),
-        ("BO_EI_R", "gaussian_process:BO_R", _ONE, "Gaussian process, RBF, EI"),
-        ("GB_EI_M", "graph_based:GB_M", _ONE, "graph, Matern-5/2 weights, EI"),
-        ("GB_EI_R", "graph_based:GB_R", _ONE, "graph, RBF weights, EI"),
-        ("GB_EIF_M", "graph_based:GB_EIF_M", _ONE, "graph, Matern-5/2 weights, expected influence"),
-        ("GB_EIF_R", "graph_based:GB_EIF_R", _ONE, "graph, RBF weights, expected influence"),
-        ("BO_M", "gaussian_process:BO_M", _SEVERAL, "Gaussian processes, Matern-5/2, hypervolume"),
-        ("BO_R", "gaussian_process:BO_R", _SEVERAL, "Gaussian processes, RBF, hypervolume"),
-        ("GB_M", "graph_based:GB_M", _SEVERAL, "graph, Matern-5/2 weights, hypervolume"),
-        ("GB_R", "graph_based:GB_R", _SEVERAL, "graph, RBF weights, hypervolume"),
-        ("BO_EI_M_std", "gaussian_process:BO_M_std", _ONE, "BO_EI_M on standardised losses"),
-        ("BO_EI_R_std", "gaussian_process:BO_R_std", _ONE, "BO_EI_R on standardised losses"),
-        ("BO_M_std", "gaussian_process:BO_M_std", _SEVERAL, "BO_M on standardised losses"),
-        ("BO_R_std", "gaussian_process:BO_R_std", _SEVERAL, "BO_R on standardised losses"),
-        (
-            "BO_auto",
-            "auto:AutoBO",
-            (*_ONE, *_SEVERAL),
-            "bank of Gaussian processes by evidence, robust losses, EI or hypervolume",
-        ),
-        ("TS_M_std", "thompson:ThompsonSampling", _ONE, "Thompson sampling with the model of BO_EI_M_std"),
-        (
-            "BO_EIpC_M_std",
-            "improvement_per_cost:ImprovementPerCost",
-            _ONE,
-            "BO_EI_M_std, EI per expected cost",
-        ),
-        ("CQR", "quantile_regression:CQR", _ONE, "conformal quantiles of boosted trees, Thompson sampling"),
-        ("piBO_M_std", "user_priors:PiBO", _ONE, "BO_EI_M_std, EI weighted by the suite's prior"),
-        ("BO_PF_M_std", "rgpe:PortfolioBO", (1, 2), "BO_M_std, begun with a portfolio of other tables"),
-        ("CTS", "copula:CTS", _ONE, "Thompson sampling by a prior from ranks in other tables"),
-        ("GCP_M", "copula:GaussianCopula", _ONE, "Gaussian process of ranks, prior mean from other tables"),
-        ("RGPE_M", "rgpe:RGPE", (1, 2), "ensemble of Gaussian processes of this and other tables"),
-        ("ParEGO_M", "parego:ParEGO", _SEVERAL, "Gaussian process, EI of randomly weighted losses"),
-        ("NSGA2", "nsga2:NSGA2Search", _SEVERAL, "pymoo's NSGA-II, snapped to unseen rows"),
-    )
-} | {
-    name: BuiltIn(name, location, _ONE, description, partial=True)
-    for name, location, description in (
-        ("median_stop", "median_stopping:MedianStopping", "random search and the median rule"),
-        ("SH", "successive_halving:SuccessiveHalving", "successive halving of random rows"),
-        ("Hyperband", "successive_halving:Hyperband", "Hyperband: brackets of successive halving"),
-        ("ASHA", "successive_halving:ASHA", "asynchronous successive halving by promotion"),
-        ("ASHA_stop", "successive_halving:ASHAStopping", "ASHA by stopping"),
-        ("BOHB", "bohb:BOHB", "Hyperband, new rows by densities of good and of bad rows"),
-        ("CQR_ASHA", "quantile_regression:ConformalASHA", "ASHA, new rows by conformal quantiles of trees"),
-        ("PriorBand", "user_priors:PriorBand", "Hyperband, new rows by the suite's prior"),
-        ("BO_levels", "level_gaussian_process:LevelBO", "Gaussian process over rows and levels of training"),
-    )
-}
+BUILT_IN = (
+    {
+        name: BuiltIn(name, location, objectives, description)
+        for name, location, objectives, description in (
+            ("RS", "random_search:RandomSearch", (*_ONE, *_SEVERAL), "random search"),
+            (
+                "RE",
+                "neighbourhood:RegularisedEvolution",
+                _ONE,
+                "regularised evolution over neighbouring rows",
+            ),
+            ("LS", "neighbourhood:LocalSearch", _ONE, "local search over neighbouring rows, with restarts"),
+            ("TPE", "bohb:TPE", _ONE, "densities of good and of bad rows, those of BOHB"),
+            ("BO_EI_M", "gaussian_process:BO_M", _ONE, "Gaussian process, Matern-5/2, EI"),
+            ("BO_EI_R", "gaussian_process:BO_R", _ONE, "Gaussian process, RBF, EI"),
+            ("GB_EI_M", "graph_based:GB_M", _ONE, "graph, Matern-5/2 weights, EI"),
+            ("GB_EI_R", "graph_based:GB_R", _ONE, "graph, RBF weights, EI"),
+            ("GB_EIF_M", "graph_based:GB_EIF_M", _ONE, "graph, Matern-5/2 weights, expected influence"),
+            ("GB_EIF_R", "graph_based:GB_EIF_R", _ONE, "graph, RBF weights, expected influence"),
+            ("BO_M", "gaussian_process:BO_M", _SEVERAL, "Gaussian processes, Matern-5/2, hypervolume"),
+            ("BO_R", "gaussian_process:BO_R", _SEVERAL, "Gaussian processes, RBF, hypervolume"),
+            ("GB_M", "graph_based:GB_M", _SEVERAL, "graph, Matern-5/2 weights, hypervolume"),
+            ("GB_R", "graph_based:GB_R", _SEVERAL, "graph, RBF weights, hypervolume"),
+            ("BO_EI_M_std", "gaussian_process:BO_M_std", _ONE, "BO_EI_M on standardised losses"),
+            ("BO_EI_R_std", "gaussian_process:BO_R_std", _ONE, "BO_EI_R on standardised losses"),
+            ("BO_M_std", "gaussian_process:BO_M_std", _SEVERAL, "BO_M on standardised losses"),
+            ("BO_R_std", "gaussian_process:BO_R_std", _SEVERAL, "BO_R on standardised losses"),
+            (
+                "BO_auto",
+                "auto:AutoBO",
+                (*_ONE, *_SEVERAL),
+                "bank of Gaussian processes by evidence, robust losses, EI or hypervolume",
+            ),
+            (
+                "TS_M_std",
+                "thompson:ThompsonSampling",
+                _ONE,
+                "Thompson sampling with the model of BO_EI_M_std",
+            ),
+            (
+                "BO_EIpC_M_std",
+                "improvement_per_cost:ImprovementPerCost",
+                _ONE,
+                "BO_EI_M_std, EI per expected cost",
+            ),
+            (
+                "CQR",
+                "quantile_regression:CQR",
+                _ONE,
+                "conformal quantiles of boosted trees, Thompson sampling",
+            ),
+            ("piBO_M_std", "user_priors:PiBO", _ONE, "BO_EI_M_std, EI weighted by the suite's prior"),
+            ("BO_PF_M_std", "rgpe:PortfolioBO", (1, 2), "BO_M_std, begun with a portfolio of other tables"),
+            ("CTS", "copula:CTS", _ONE, "Thompson sampling by a prior from ranks in other tables"),
+            (
+                "GCP_M",
+                "copula:GaussianCopula",
+                _ONE,
+                "Gaussian process of ranks, prior mean from other tables",
+            ),
+            ("RGPE_M", "rgpe:RGPE", (1, 2), "ensemble of Gaussian processes of this and other tables"),
+            ("ParEGO_M", "parego:ParEGO", _SEVERAL, "Gaussian process, EI of randomly weighted losses"),
+            ("NSGA2", "nsga2:NSGA2Search", _SEVERAL, "pymoo's NSGA-II, snapped to unseen rows"),
+        )
+    }
+    | {
+        "MOASHA": BuiltIn(
+            "MOASHA",
+            "multi_objective_halving:MOASHA",
+            _SEVERAL,
+            "ASHA by non-dominated ranks and an epsilon-net",
+            partial=True,
+        )
+    }
+    | {
+        name: BuiltIn(name, location, _ONE, description, partial=True)
+        for name, location, description in (
+            ("median_stop", "median_stopping:MedianStopping", "random search and the median rule"),
+            ("SH", "successive_halving:SuccessiveHalving", "successive halving of random rows"),
+            ("Hyperband", "successive_halving:Hyperband", "Hyperband: brackets of successive halving"),
+            ("ASHA", "successive_halving:ASHA", "asynchronous successive halving by promotion"),
+            ("ASHA_stop", "successive_halving:ASHAStopping", "ASHA by stopping"),
+            ("BOHB", "bohb:BOHB", "Hyperband, new rows by densities of good and of bad rows"),
+            (
+                "CQR_ASHA",
+                "quantile_regression:ConformalASHA",
+                "ASHA, new rows by conformal quantiles of trees",
+            ),
+            ("PriorBand", "user_priors:PriorBand", "Hyperband, new rows by the suite's prior"),
+            (
+                "BO_levels",
+                "level_gaussian_process:LevelBO",
+                "Gaussian process over rows and levels of training",
+            ),
+        )
+    }
+)
 
 
 def _adapter(

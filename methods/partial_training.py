@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right, insort
 from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
+from typing import Protocol
 
 import numpy as np
 
@@ -154,6 +155,21 @@ class StoppingRule(ABC):
         resource = self._next_stop(progress)
         if resource is not None:
             self._going[progress.row] = resource
+
+
+class Ranking(Protocol):
+    """The rows that have come to a level, in an order in which they are promoted."""
+
+    def __len__(self) -> int: ...
+
+    def add(self, standing: Standing) -> None:
+        """A row has come to this level."""
+
+    def first_waiting(self, count: int) -> int | None:
+        """The best row that still waits to be promoted, if it is among the `count` best of all."""
+
+    def drop_first(self) -> None:
+        """The best row that waits does so no more."""
 
 
 class Level:

@@ -21,13 +21,13 @@ the best first, until all have ended.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 
 import numpy as np
 
 from hpobench_nmt.core.problem import Problem, Progress, Request
-from hpobench_nmt.methods.partial_training import Field, Level, StoppingRule
+from hpobench_nmt.methods.partial_training import Field, Level, Ranking, StoppingRule
 
 ETA = 3
 
@@ -38,7 +38,7 @@ class ASHA:
     def __init__(self, problem: Problem, rng: np.random.Generator, eta: int = ETA) -> None:
         self._eta = eta
         self._field = Field(problem, rng, eta)
-        self._levels = [Level() for _ in self._field.levels]
+        self._levels: Sequence[Ranking] = [Level() for _ in self._field.levels]
         self._placed: dict[int, int] = {}  # the highest level that each row has a place at
 
     def suggest(self, running: Mapping[int, float]) -> Request | None:

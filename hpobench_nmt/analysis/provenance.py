@@ -83,6 +83,9 @@ def facts(run: Run) -> list[tuple[str, str]]:
         lines.append(
             ("sources", f"methods may learn from {', '.join(suite.sources)}, but for the table itself")
         )
+    if suite.source_of:
+        pairs = ", ".join(f"{source} on {table}" for table, source in suite.source_of.items())
+        lines.append(("source of", f"methods may learn from {pairs}, of the configurations that both have"))
     if suite.constraints:
         kept = [f"{name} {i.n_feasible}/{len(i.table)}" for name, i in run.results.instances.items()]
         lines.append(

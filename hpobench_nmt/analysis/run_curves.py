@@ -18,7 +18,7 @@ from hpobench_nmt.analysis.selection import EXACT, failure_notes, instance_of, m
 from hpobench_nmt.benchmarking.goals import counted_gaps
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.scoring import gap_trial, length_of, scored_trial
+from hpobench_nmt.benchmarking.scoring import by_checkpoints, gap_trial, length_of, scored_trial
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem
@@ -123,7 +123,7 @@ def _curves(
     """
     instance, notes = results.instances[table], failure_notes(results, table)
     sound = {
-        method: [counted(instance, trial) for trial in results.trials[table, method] if not trial.failure]
+        method: [trial for trial in results.trials[table, method] if not trial.failure]
         for method in methods_on(results, table)
     }
     spaced = spaced_times([trial for trials in sound.values() for trial in trials], _TIMES)
@@ -136,7 +136,8 @@ def _curves(
     for method, trials in sound.items():
         if not trials:
             continue
-        curve = curves[method] = summarise_curves(curves_of(trials, times=times), lookups=times)
+        values = curves_of([counted(instance, trial) for trial in trials], times=times)
+        curve = curves[method] = summarise_curves(values, lookups=times)
         begun = ~np.isnan(curve.mean)
         if not begun[times[: len(begun)] >= _first_values(trials, results.suite.n_initial)].all():
             at = f"begins at {times[begun.argmax()]:,.4g}" if begun.any() else "never begins"
@@ -254,9 +255,9 @@ def _why_no_surrogate(results: Results, method: str) -> str:
 def hypervolume_curves(results: Results, table: str, also: Sequence[float] = ()) -> Curves:
     """Share found of the whole front's hypervolume; on a clock `also` are times to have a point at."""
     instance = instance_of(results, table)
-    scale = table_scale(instance.scored)
+    scale = table_scale(instance.scored_trainings.models)
     quantity, shares = "share of the table's hypervolume", partial(hypervolume_shares, scale=scale)
-    found = _curves(results, table, quantity, False, shares, also)
+    found = _curves(results, table, quantity, False, shares, also, by_checkpoints)
     exact = partial(random_search_hypervolume, instance.scored, scale)
     try:
         return _with_exact(found, instance, lambda lookups: _mean_only(exact(lookups)))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hpobench_nmt.benchmarking.clock import rows_with_curve, with_metrics_of_curves
 from hpobench_nmt.core.constraints import Constraint
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.objectives import measured
@@ -46,15 +47,21 @@ class Front:
     n_complete: int
 
 
-def front_of(source: str, objectives: Sequence[str], constraints: Sequence[str] = ()) -> Front:
+def front_of(
+    source: str, objectives: Sequence[str], constraints: Sequence[str] = (), curves: bool = False
+) -> Front:
     """The front of a table (by name or folder) or of a CSV file (by a path that ends in .csv).
 
     Objectives are "metric:min" or "metric:max"; a table knows its metrics' directions itself. Only rows count
-    that keep the constraints, such as "dev_gpu_time<=60", on any metric or column of numbers.
+    that keep the constraints, such as "dev_gpu_time<=60", on any metric or column of numbers. With `curves`
+    it is the front of all checkpoints of a table.
     """
     rules = [Constraint.parse(text) for text in constraints]
     if not source.lower().endswith(".csv"):
-        return table_front(load_table(source), objectives, rules)
+        table = load_table(source)
+        return checkpoint_front(table, objectives, rules) if curves else table_front(table, objectives, rules)
+    if curves:
+        raise InputError(f"{source}: a CSV file has no learning curves.")
     frame, columns, maximised = _from_csv(Path(source), objectives)
     for rule in rules:
         if rule.metric not in frame.columns:
@@ -73,6 +80,43 @@ def table_front(table: Table, objectives: Sequence[str], constraints: Sequence[C
     maximised = [o.direction == "max" for o in parsed]
     where, frame = f"table {table.name!r}", table.to_frame()
     return _front(table.name, where, frame, metrics, labels, maximised, constraints)
+
+
+def checkpoint_front(
+    table: Table, objectives: Sequence[str], constraints: Sequence[Constraint] = ()
+) -> Front:
+    """The front of all checkpoints of a table's learning curves, one of which may be `training_cost`.
+
+    A metric that the curves lack is the row's own; so is one in a constraint that they lack. Of one row's
+    checkpoints with equal values the first is on the front.
+    """
+    kept = rows_with_curve(table)
+    for rule in constraints:
+        table.metric(rule.metric)
+    assert table.curves is not None
+    part = replace(
+        table,
+        configs=table.configs[kept],
+        values=table.values[kept],
+        curves=table.curves.of_rows(kept),
+        descriptors=table.descriptors and table.descriptors.of_rows(kept),
+        replicates=None,
+    )
+    part = with_metrics_of_curves(part, objectives)
+    curves, parsed = part.curves, [part.objective(spec) for spec in objectives]
+    assert curves is not None
+    owners = np.repeat(np.arange(len(kept)), curves.lengths)
+    frame = table.to_frame().iloc[kept[owners]].copy()
+    frame[curves.resource] = curves.resources
+    for metric in curves.metrics:
+        frame[metric.name] = curves.column(metric.name)
+    metrics = [objective.metric for objective in parsed]
+    alike = [frame[metric].to_numpy(np.float64) for metric in metrics]
+    first = np.sort(np.unique(np.column_stack([owners, *alike]), axis=0, return_index=True)[1])
+    frame = frame.iloc[first]
+    labels = [part.metric(name).label for name in metrics]
+    maximised = [objective.direction == "max" for objective in parsed]
+    return _front(table.name, f"table {table.name!r}", frame, metrics, labels, maximised, constraints)
 
 
 def _front(

@@ -11,9 +11,13 @@ import numpy as np
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.core.objectives import Objective
+from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.table import Table
+
+TRAINING_COST = "training_cost"
+"""The objective, along curves, that is what the training had cost at each checkpoint."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -126,10 +130,14 @@ def _follows_curves(suite: Suite) -> bool:
 def with_metrics_of_curves(table: Table, objectives: Sequence[str]) -> Table:
     """The table with the metrics of `objectives` that only its curves have: a row's is its best checkpoint's.
 
-    Every row must have a curve.
+    One of them may be `TRAINING_COST`, a row's is then that of its whole training. Every row must have a
+    curve.
     """
-    curves, named = table.curves, {spec.rpartition(":")[0] or spec for spec in objectives} | set(objectives)
+    named = {spec.rpartition(":")[0] or spec for spec in objectives} | set(objectives)
     measured = {metric.name for metric in table.metrics}
+    if TRAINING_COST in named - measured:
+        table = replace(table, curves=_with_cost(table, objectives[0]))
+    curves = table.curves
     known = measured | {metric.name for metric in (curves.metrics if curves else ())}
     for spec in objectives:
         name = spec.rpartition(":")[0] or spec
@@ -139,10 +147,30 @@ def with_metrics_of_curves(table: Table, objectives: Sequence[str]) -> Table:
     if not more or curves is None:
         return table
     best = {"min": np.fmin, "max": np.fmax}
-    columns = [best[m.direction].reduceat(curves.column(m.name), curves.starts[:-1]) for m in more]
+    columns = [
+        (np.fmax if m.name == TRAINING_COST else best[m.direction]).reduceat(
+            curves.column(m.name), curves.starts[:-1]
+        )
+        for m in more
+    ]
     values = np.column_stack([table.values, *columns])
     # Look-ups along curves draw no replicates, which have not been measured by these metrics.
     return replace(table, metrics=(*table.metrics, *more), values=values, replicates=None)
+
+
+def _with_cost(table: Table, first: str) -> Curves | None:
+    """The table's curves with what each checkpoint's training had cost as a metric of theirs."""
+    curves = table.curves
+    if curves is None or TRAINING_COST in {metric.name for metric in curves.metrics}:
+        return curves
+    if first.partition(":")[0] == TRAINING_COST:
+        raise InputError(
+            f"table {table.name!r}: {TRAINING_COST} cannot be the first objective, by which the best "
+            "checkpoint of a row is chosen. Name a metric of its quality first."
+        )
+    metrics = (*curves.metrics, Metric(TRAINING_COST, "min", curves.cost_unit))
+    values = np.column_stack([curves.values, curves.costs])
+    return replace(curves, metrics=metrics, own=(*curves.own, None), values=values)
 
 
 def own_objectives(suite: Suite, table: Table) -> tuple[str, ...]:

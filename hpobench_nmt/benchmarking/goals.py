@@ -48,7 +48,12 @@ def goal_of(
     where = f"suite {suite.name!r}, table {table.name!r}"
     score_at = _taken_at(suite, score, clock, where) if SCORES[score].needs_score_at else None
     losses = clock.trainings.final
-    goal = make_goal(score, scored, tolerance=tolerance, score_at=score_at, ties=suite.ties)
+    try:
+        goal = make_goal(score, scored, tolerance=tolerance, score_at=score_at, ties=suite.ties)
+    except InputError as error:
+        if scored.checkpoints_count:
+            raise InputError(f"{where}: {error}") from None
+        raise
     if goal.gaps is not None:
         goal = replace(goal, gaps=counted_gaps(losses, scored))
     if SCORES[score].needs_tolerance and goal.targets[~np.isnan(losses[:, 0])].all():

@@ -8,19 +8,18 @@ from functools import cached_property
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpobench_nmt.benchmarking.clock import Clock, clocked_rows, own_objectives, rows_with_curve
 from hpobench_nmt.benchmarking.goals import goal_of, tolerance_of
 from hpobench_nmt.benchmarking.noise import noisy
 from hpobench_nmt.benchmarking.priors import suite_prior
 from hpobench_nmt.benchmarking.suite import INSTALLED, Suite
-from hpobench_nmt.benchmarking.transfer import transfer_tables
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.benchmarking.transfer import only_rows, shared_rows, transfer_table, transfer_tables
+from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.constraints import Constraint, is_feasible
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Objective
-from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.problem import Problem, Source
 from hpobench_nmt.core.replicates import ReplicateLosses
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trainings import Trainings
@@ -44,6 +43,8 @@ class Instance:
         violations: of the problem's constraints by each row, shape (N, c), NaN where the metric is missing;
             None where there are no constraints.
         all_rows: the installed table, where `table` lacks some of its rows or has metrics of its curves.
+        numbers: the row number in the installed table of each row; None if they are the same. A trajectory's
+            `rows` are those numbers, its `candidates` rows here.
         replicates: the trainings of each row, where look-ups draw one of them; `trainings` has their means.
         tolerance: how near the best counts for ftc, in the first objective's unit.
     """
@@ -56,6 +57,7 @@ class Instance:
     stop_when_settled: bool
     violations: Floats | None
     all_rows: Table | None
+    numbers: Rows | None
     replicates: ReplicateLosses | None
     tolerance: float
 
@@ -95,14 +97,6 @@ class Instance:
         return self.all_rows or self.table
 
     @property
-    def numbers(self) -> NDArray[np.int64] | None:
-        """The row number in the installed table of each row; None if they are the same.
-
-        A trajectory's `rows` are those numbers, its `candidates` rows here.
-        """
-        return None if self.all_rows is None else rows_with_curve(self.all_rows)
-
-    @property
     def curves_sha256(self) -> str:
         """Hash of the learning curves, empty where nothing depends on them."""
         known = self.installed.curves
@@ -114,7 +108,8 @@ class Instance:
         if self.all_rows is None or len(self.all_rows) == len(self.table):
             return ""
         count = len(self.all_rows) - len(self.table)
-        return f"{count} of the {len(self.all_rows)} rows of table {self.table.name!r}: no learning curve"
+        why = "no learning curve" if self.clock.along_curves else "their configurations are not in its source"
+        return f"{count} of the {len(self.all_rows)} rows of table {self.table.name!r}: {why}"
 
     def __repr__(self) -> str:
         objectives, scores = (", ".join(map(str, x)) for x in (self.objectives, [g.name for g in self.goals]))
@@ -130,7 +125,11 @@ def make_instance(suite: Suite, table: Table) -> Instance:
     Raises:
         InputError: the table is too small, lacks an objective, or gives nothing to optimise.
     """
-    rows = clocked_rows(suite, table)
+    rows, numbers, source = clocked_rows(suite, table), None, None
+    if rows is not table:
+        numbers = rows_with_curve(table)
+    elif table.name in suite.source_of:
+        rows, numbers, source = _shared(suite, table)
     objectives = _objectives(suite, rows)
     # Where look-ups draw one of a row's trainings, what is scored is their mean.
     replicates, measured = _noisy(suite, rows, objectives) if suite.noise else (None, rows)
@@ -138,24 +137,37 @@ def make_instance(suite: Suite, table: Table) -> Instance:
     violations = table_violations(measured, suite.constraints)
     scored = feasible_trainings(clock.trainings, violations)
     _check_rows(suite, rows)
-    _check_losses(rows, objectives, clock.trainings.final)
+    _check_losses(rows, objectives, clock.trainings.models)
     if np.isnan(scored.final).any(axis=1).all():
         raise InputError(f"table {rows.name!r}: {why_infeasible(measured, suite.constraints)}")
     if violations is not None:
         violations.setflags(write=False)  # results share them
+    known = scored.final
+    if suite.prior == "source":
+        known = np.full_like(scored.final, np.nan) if source is None else source.losses(objectives)
     tolerance = tolerance_of(suite, rows, objectives, clock.trainings.final)
     return Instance(
         table=rows,
         objectives=objectives,
         clock=clock,
-        problem=_problem(suite, rows, clock, len(objectives), suite_prior(suite.prior, rows, scored.final)),
+        problem=_problem(suite, rows, clock, len(objectives), suite_prior(suite.prior, rows, known)),
         goals=tuple(goal_of(suite, score, rows, clock, scored, tolerance) for score in suite.scores),
         stop_when_settled=suite.stop == "settled",
         violations=violations,
         all_rows=None if rows is table else table,
+        numbers=numbers,
         replicates=replicates,
         tolerance=tolerance,
     )
+
+
+def _shared(suite: Suite, table: Table) -> tuple[Table, Rows | None, Table]:
+    """The rows of a table that its source has, their numbers if some are missing, and those of the source."""
+    source = load_table(suite.source_of[table.name])
+    ours, theirs = shared_rows(table, source)
+    if len(ours) == len(table):
+        return table, None, only_rows(source, theirs)
+    return only_rows(table, ours), ours, only_rows(source, theirs)
 
 
 def _objectives(suite: Suite, table: Table) -> tuple[Objective, ...]:
@@ -266,9 +278,14 @@ def why_infeasible(table: Table, constraints: Sequence[str]) -> str:
 
 def with_transfer_tables(suite: Suite, instance: Instance) -> Instance:
     """The instance with the tables that its methods may learn from, without which results can be read."""
-    if not suite.sources:
+    name = instance.table.name
+    if name in suite.source_of:
+        _, _, source = _shared(suite, instance.installed)
+        sources: tuple[Source, ...] = (transfer_table(source, instance.table, instance.objectives),)
+    elif suite.sources:
+        sources = transfer_tables(suite.sources, instance.installed, instance.objectives)
+    else:
         return instance
-    sources = transfer_tables(suite.sources, instance.installed, instance.objectives)
     return replace(instance, problem=replace(instance.problem, sources=sources))
 
 

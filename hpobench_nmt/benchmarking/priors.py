@@ -16,13 +16,16 @@ from hpobench_nmt.core.priors import around, guess_prior
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.lookup.table import Table
 
-Made = Literal["", "good", "misleading"]
+Made = Literal["", "good", "misleading", "source"]
 Guess = dict[str, bool | int | float | str]
 DRAWN = 25
 
 
 def suite_prior(wanted: Made | Guess, table: Table, losses: Floats) -> Floats | None:
     """Log-weights of the table's rows, shape (N,), from their losses, shape (N, m); None: no prior.
+
+    For "source" the losses are those of the same configurations in the table's source, NaN in all rows where
+    it has none, and then there is no prior.
 
     Raises InputError where a guess does not fit the table's space.
     """
@@ -31,6 +34,8 @@ def suite_prior(wanted: Made | Guess, table: Table, losses: Floats) -> Floats | 
     if isinstance(wanted, dict):
         return guess_prior(table.space, table.configs, wanted, f"table {table.name!r}")
     known = np.flatnonzero(~np.isnan(losses).any(axis=1))
+    if wanted == "source":
+        return around(table.features, table.features[losses[:, 0].argsort()[0]]) if len(known) else None
     rows = generator(0, "prior", table.name).choice(known, min(DRAWN, len(known)), replace=False)
     from scipy.stats import rankdata  # imports for a second, and most suites have no prior
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 
 from hpobench_nmt.benchmarking.goals import worst_loss
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.core.constraints import is_feasible
-from hpobench_nmt.core.trajectory import Goal, Trajectory
+from hpobench_nmt.core.trajectory import Goal, Timeline, Trajectory
 from hpobench_nmt.evaluation.random_search import exact_random_search
 from hpobench_nmt.evaluation.scores import Summary, answer, summary_of
 
@@ -34,6 +34,32 @@ def gap_trial(instance: Instance, trial: Trajectory) -> Trajectory:
     if instance.violations is None:
         return trial
     return scored_trial(instance, trial, worst_loss(instance.scored_trainings))
+
+
+def by_checkpoints(instance: Instance, trial: Trajectory) -> Trajectory:
+    """The trial as a front over checkpoints sees it: an entry for each checkpoint that a training came to.
+
+    Its losses are those of the checkpoint, NaN where the row misses a constraint. The same, but for
+    constraints, where rows count. O(P log P) for P checkpoints reached.
+    """
+    trainings = instance.scored_trainings
+    if not trainings.checkpoints_count:
+        return scored_trial(instance, trial)
+    rows, time = trial.candidates, trial.timeline
+    # The places of a row's checkpoints are consecutive: from the first beyond what was reached before.
+    last = trainings.place_of(rows, time.resources)
+    again = trial.resources_before >= 0
+    first = trainings.starts[rows].copy()
+    first[again] = trainings.place_of(rows[again], trial.resources_before[again]) + 1
+    counts = last + 1 - first
+    events = np.repeat(np.arange(len(rows)), counts)
+    places = np.arange(len(events)) - np.repeat(np.cumsum(counts) - counts, counts) + first[events]
+    parts = {each.name: getattr(time, each.name)[events] for each in fields(Timeline)}
+    timing = Timeline(**{**parts, "resources": trainings.resources[places]})
+    numbers = None if trial.problem_rows is None else rows[events]
+    return replace(
+        trial, rows=trial.rows[events], losses=trainings.losses[places], timing=timing, problem_rows=numbers
+    )
 
 
 def length_of(trial: Trajectory) -> float:

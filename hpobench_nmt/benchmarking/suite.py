@@ -39,7 +39,19 @@ _PUBLISHED_COLUMNS = ("method", "table", "metric", "mean", "std")
 # Nothing that a trial does depends on these.
 _NOT_SETTINGS = ("tables", "methods", "description")
 # Format 1 of results folders does not know these: they are only written where they change something.
-_LATER = ("constraints", "noise", "clock", "cost", "curves", "workers", "resume", "time", "sources", "prior")
+_LATER = (
+    "constraints",
+    "noise",
+    "clock",
+    "cost",
+    "curves",
+    "workers",
+    "resume",
+    "time",
+    "sources",
+    "source_of",
+    "prior",
+)
 
 
 def _key(text: str) -> Meta:
@@ -113,7 +125,8 @@ class Suite(Strict, frozen=True):
         bool,
         _key(
             "whether rows can be trained part of the way, along their learning curves; the objectives are "
-            "then left out (the curves' first metric) or metrics of the curves"
+            "then left out (the curves' first metric), or a metric of the curves comes first. With several, "
+            "the front is over checkpoints, and `training_cost` is the cost of each so far"
         ),
     ] = False
     workers: Annotated[Positive, _key("how many trainings run at a time")] = 1
@@ -126,6 +139,13 @@ class Suite(Strict, frozen=True):
         _Names,
         _key("tables or collections that methods may learn from; a trial's own table is never among them"),
     ] = ()
+    source_of: Annotated[
+        dict[str, str],
+        _key(
+            "for a table, the only one that methods may learn from there, in place of `sources`; only the "
+            "configurations that both have are used"
+        ),
+    ] = msgspec.field(default_factory=dict)
     noise: Annotated[
         Literal["", "replicates"],
         _key(
@@ -138,7 +158,8 @@ class Suite(Strict, frozen=True):
         _key(
             "a user's guess of a good configuration, which methods are given: values by name, such as "
             '`prior = {learning_rate = 0.0003}`; or "good" or "misleading", which is around the best or the '
-            "worst of 25 random rows of the table. Left out: nothing"
+            'worst of 25 random rows of the table; or "source", around the best row of its `source_of`. '
+            "Left out: nothing"
         ),
     ] = ""
 
@@ -159,7 +180,7 @@ class Suite(Strict, frozen=True):
         self._check_objectives()
         parsed = parse_constraints(self.constraints, "constraints")
         msgspec.structs.force_setattr(self, "constraints", tuple(map(str, parsed)))
-        if not (self.n_initial or self.curves or self.sources or self.prior):
+        if not (self.n_initial or self.curves or self.sources or self.source_of or self.prior):
             raise InputError("n_initial must be at least 1, not 0.")
         if self.lookups is not None and self.lookups < self.n_initial:
             raise InputError(
@@ -184,8 +205,13 @@ class Suite(Strict, frozen=True):
     def _check_clock(self) -> None:
         if self.clock == "lookups" and (self.curves or self.cost):
             raise InputError(f'{"curves" if self.curves else "cost"} needs clock = "cost", not "lookups".')
-        if self.curves and self.sources:
-            raise InputError("sources are for whole trainings: remove curves.")
+        if self.curves and (self.sources or self.source_of):
+            key = "sources" if self.sources else "source_of"
+            raise InputError(f"{key} {'are' if self.sources else 'is'} for whole trainings: remove curves.")
+        if self.noise and self.source_of:
+            raise InputError("noise and source_of do not go together: remove one of them.")
+        if self.prior == "source" and not self.source_of:
+            raise InputError('prior = "source" needs source_of, which names the source of each table.')
         if self.curves and self.cost:
             raise InputError(f"curves have their own cost: remove cost = {self.cost!r}.")
         if self.noise and self.curves:
@@ -320,7 +346,7 @@ def load_suite(name_or_file: str) -> Suite:
         suite = msgspec.structs.replace(suite, published=published)
     published_figures(suite)  # refused here, not after hours of trials
     if INSTALLED not in suite.tables and not any(map(_stands_for_others, suite.tables)):
-        for key in ("tolerance", "score_at", "time"):
+        for key in ("tolerance", "score_at", "time", "source_of"):
             for table in getattr(suite, key):
                 if table not in (*suite.tables, _DEFAULT):
                     raise unknown("table", table, (*suite.tables, _DEFAULT), f"({path}, [{key}])")

@@ -89,7 +89,9 @@ def random_search_within(instance: Instance, goal: Goal, tau: float) -> tuple[fl
 
     NaN where they are not known: on a clock of costs, for a goal of several rows.
     """
-    problem, costs = instance.problem, instance.trainings.whole_costs
+    problem, costs, goal = instance.problem, instance.trainings.whole_costs, goal.whole or goal
+    if goal.rows is not None:
+        return np.nan, np.nan, False
     if problem.clock == "lookups" or (costs == 1.0).all():
         return *restricted_random_search(goal, tau, problem.n_initial, problem.workers), True
     if goal.needed > 1:

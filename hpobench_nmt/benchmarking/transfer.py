@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from hpobench_nmt.core.arrays import Rows
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.problem import Source
@@ -27,6 +29,33 @@ def transfer_tables(
         if other.name != table.name and other.sha256 != table.sha256:
             sources.append(transfer_table(other, table, objectives))
     return tuple(sources)
+
+
+def shared_rows(table: Table, source: Table) -> tuple[Rows, Rows]:
+    """The rows of a table and those of its source that have the same configurations, in the table's order.
+
+    Raises InputError where they share none, or the source has other hyperparameters. O(N H).
+    """
+    where = f"table {source.name!r} as the source of {table.name!r}"
+    if set(source.space.names) != set(table.space.names) or table.descriptors or source.descriptors:
+        raise InputError(f"{where}: its rows have other hyperparameters.")
+    theirs = {_as_key(source, row): row for row in range(len(source))}
+    pairs = [(row, theirs.get(_as_key(table, row), -1)) for row in range(len(table))]
+    found = np.array([pair for pair in pairs if pair[1] >= 0], dtype=np.int64).reshape(-1, 2)
+    if not len(found):
+        raise InputError(f"{where}: they have no configuration in common.")
+    return found[:, 0], found[:, 1]
+
+
+def _as_key(table: Table, row: int) -> frozenset[tuple[str, object]]:
+    return frozenset(table.config(row).items())
+
+
+def only_rows(table: Table, rows: Rows) -> Table:
+    """The table with some of its rows, without curves and replicates."""
+    return replace(
+        table, configs=table.configs[rows], values=table.values[rows], curves=None, replicates=None
+    )
 
 
 def transfer_table(other: Table, table: Table, objectives: Sequence[Objective]) -> Source:

@@ -21,11 +21,19 @@ from hpobench_nmt.core.text import counted
     required=True,
     help="Two or more of METRIC[:min|max], e.g. dev_bleu:max,dev_gpu_time:min.",
 )
+@click.option(
+    "--curves", is_flag=True, help="Of all checkpoints of its curves; training_cost is an objective then."
+)
 @click.option("--plot", type=PATH, help="Draw it to this PNG, PDF or SVG file.")
 @constraint_option("Only rows that keep this bound")
 @click.option("--format", "form", default="text", show_default=True, help="text or csv.")
 def pareto(
-    source: str, objectives: tuple[str, ...], plot: Path | None, constraints: tuple[str, ...], form: str
+    source: str,
+    objectives: tuple[str, ...],
+    curves: bool,
+    plot: Path | None,
+    constraints: tuple[str, ...],
+    form: str,
 ) -> None:
     """Show the Pareto front of a table.
 
@@ -42,7 +50,7 @@ def pareto(
 
     if plot:
         check_plot(plot)
-    front = front_of(source, objectives, constraints)
+    front = front_of(source, objectives, constraints, curves)
     rows = with_row_numbers(front.rows)
     if form == "csv":
         click.echo(csv_text(rows), nl=False)
@@ -50,14 +58,15 @@ def pareto(
         console = make_console()
         print_frame(rows, console, digits=10)
         kept = f" that keep {' and '.join(constraints)}" if constraints else ""
+        what = "checkpoint" if curves else "row"
         print_text(
-            f"{len(rows)} of {counted(front.n_complete, 'row')}{kept} {'is' if len(rows) == 1 else 'are'} on "
+            f"{len(rows)} of {counted(front.n_complete, what)}{kept} {'is' if len(rows) == 1 else 'are'} on "
             "the front.",
             console,
         )
         if front.n_complete < front.n_rows:
             count = front.n_rows - front.n_complete
-            lack, miss = ("row lacks", "misses") if count == 1 else ("rows lack", "miss")
+            lack, miss = (f"{what} lacks", "misses") if count == 1 else (f"{what}s lack", "miss")
             rest = f" or {miss} a constraint" if constraints else ""
             print_text(f"{count} {lack} an objective{rest}.", console)
     if plot:

@@ -9,6 +9,10 @@ best        (P, m)    losses of the best checkpoint up to there: the one of the 
                       earliest of several
 
 A row that can only be looked up whole has one checkpoint, with resource 1.
+
+Every checkpoint is a model that could be used. With one loss only a row's best one counts, so that a row
+stands for one model, in the end its best. With several losses a checkpoint that is worse in one of them may
+be better in another: each of them counts, and a front is over checkpoints.
 """
 
 from __future__ import annotations
@@ -116,6 +120,35 @@ class Trainings:
         found = self.best[self.starts[1:] - 1]
         found.setflags(write=False)
         return found
+
+    @property
+    def checkpoints_count(self) -> bool:
+        """Whether each checkpoint is a model of its own, because there are several losses and checkpoints."""
+        return self.losses.shape[1] > 1 and len(self.losses) > len(self)
+
+    @property
+    def models(self) -> Floats:
+        """Losses of all K models that count: of each checkpoint, or of each row's best one, shape (K, m)."""
+        return self.losses if self.checkpoints_count else self.final
+
+    def place_of(self, rows: Rows, resources: Floats) -> Rows:
+        """Where n rows' checkpoints at these resources are in the arrays, shape (n,). O(n log P).
+
+        A row without such a checkpoint has that of its next larger one, or one that is not its own.
+        """
+        levels, keys = self._order
+        return keys.searchsorted(rows * (len(levels) + 1) + levels.searchsorted(resources))
+
+    @cached_property
+    def _order(self) -> tuple[Floats, Rows]:
+        """All resources, ascending, and a number for each checkpoint that orders them, shape (P,)."""
+        levels, level = np.unique(self.resources, return_inverse=True)
+        return levels, self.owners * (len(levels) + 1) + level
+
+    @cached_property
+    def owners(self) -> Rows:
+        """The row of each of P checkpoints, shape (P,)."""
+        return np.repeat(np.arange(len(self)), np.diff(self.starts))
 
     @cached_property
     def best(self) -> Floats:

@@ -30,21 +30,24 @@ def _freeze(made: object, *names: str) -> None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Goal:
-    """Rows to find. Scores are computed from goals, and a trial can end once all its goals are settled.
+    """Models to find. Scores are computed from goals, and a trial can end once all its goals are settled.
 
-    A trial settles a goal when it has found enough target rows, or reached the time at which the score is
-    taken.
+    There are K models: the N rows; or, where the front is over checkpoints, all checkpoints, and then `rows`
+    has the row of each. A trial settles a goal when it has found enough targets, or reached the time at which
+    the score is taken.
 
     Attributes:
-        targets: True for each row that counts, shape (N,).
+        targets: True for each model that counts, shape (K,).
         needed: how many of them are enough.
         score_at: look-ups, or time on the trial's clock, after which the score is taken; None for a runtime.
         gaps: each row's distance from the best value, shape (N,), if the score is the smallest gap found.
-        points: each row's scaled losses, shape (N, m), if the score is the share of the hypervolume found.
+        points: each model's scaled losses, shape (K, m), if the score is the share of the hypervolume found.
         name: the score's name, or a few words that describe the goal.
-        resources: how far each row must be trained to count, shape (N,); None where rows are looked up whole.
+        resources: how far its row must be trained for each model to count, shape (K,); None where rows are
+            looked up whole.
         best: the loss that gaps are counted from.
         scale: how losses are scaled to points.
+        rows: the row of each model, ascending, shape (K,), where these are checkpoints; None: they are rows.
     """
 
     targets: NDArray[np.bool_]
@@ -56,16 +59,65 @@ class Goal:
     resources: Floats | None = None
     best: float = math.nan
     scale: FrontScale | None = None
+    rows: Rows | None = None
 
     @cached_property
     def counts_from(self) -> Floats:
-        """The resource from which each row counts, shape (N,); NaN of rows that are no targets."""
+        """The resource from which each model counts, shape (K,); NaN of those that are no targets."""
         return np.where(self.targets, 1.0 if self.resources is None else self.resources, np.nan)
 
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return len(self.targets) if self.rows is None else int(self.rows[-1]) + 1
+
+    @cached_property
+    def by_row(self) -> NDArray[np.int64]:
+        """How many targets each row has, shape (N,)."""
+        if self.rows is None:
+            return self.targets.astype(np.int64)
+        return np.bincount(self.rows[self.targets], minlength=self.n_rows)
+
+    @cached_property
+    def whole(self) -> Goal | None:
+        """The goal of trainings that run to their end, and find all targets of their row: rows to find.
+
+        None where it is no number of rows: some, but not all of targets that rows hold several of.
+        """
+        if self.rows is None:
+            return self
+        held, count = self.by_row > 0, int(self.by_row.sum())
+        if self.score_at is not None or self.needed not in (1, count):
+            return None
+        return Goal(held, 1 if self.needed == 1 else int(held.sum()), name=self.name)
+
+    def met_by(self, trial: Trajectory) -> NDArray[np.int64]:
+        """How many targets count since each of the n trainings of a trial, shape (n,). O(n log K)."""
+        before, now = trial.resources_before, trial.timeline.resources
+        if self.rows is None:
+            at = self.counts_from[trial.candidates]
+            return ((before < at) & (at <= now)).astype(np.int64)
+        levels, keys = self._order
+        below, upto = (
+            np.searchsorted(
+                keys, trial.candidates * (len(levels) + 1) + levels.searchsorted(resource, "right")
+            )
+            for resource in (before, now)
+        )
+        return np.asarray(upto - below)
+
+    @cached_property
+    def _order(self) -> tuple[Floats, NDArray[np.int64]]:
+        """All resources of targets, and a number for each target that orders them by row, then resource."""
+        assert self.rows is not None
+        levels, level = np.unique(self.counts_from[self.targets], return_inverse=True)
+        return levels, np.sort(self.rows[self.targets] * (len(levels) + 1) + level)
+
     def __repr__(self) -> str:
-        """The name, the number of rows, and when the score is taken."""
+        """The name, the number of targets, and when the score is taken."""
         taken = "" if self.score_at is None else f", at {self.score_at:.10g}"
-        return f"Goal({self.name!r}: {self.needed} of {counted(int(self.targets.sum()), 'row')}{taken})"
+        what = counted(int(self.targets.sum()), "row" if self.rows is None else "checkpoint")
+        return f"Goal({self.name!r}: {self.needed} of {what}{taken})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -21,10 +21,12 @@ from __future__ import annotations
 
 import math
 from array import array
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -216,7 +218,9 @@ class _Settled:
     """Counts down the goals; `all` is whether none is open any more."""
 
     def __init__(self, goals: Sequence[Goal]) -> None:
-        self._open = [[goal.counts_from.tolist(), goal.needed, goal.score_at or math.inf] for goal in goals]
+        self._open: list[list[Any]] = [
+            [_found_by_row(goal), goal.needed, goal.score_at or math.inf] for goal in goals
+        ]
         self.all = False
 
     def note(self, row: int, before: float, now: float, time: float) -> None:
@@ -225,10 +229,24 @@ class _Settled:
             return
         still = False
         for goal in self._open:
-            if before < goal[0][row] <= now:
+            at = goal[0][row]
+            if type(at) is list:
+                goal[1] -= bisect_right(at, now) - bisect_right(at, before)
+            elif before < at <= now:
                 goal[1] -= 1
             still = still or (goal[1] > 0 and time < goal[2])
         self.all = not still
+
+
+def _found_by_row(goal: Goal) -> list[Any]:
+    """By row, the resource from which it counts, NaN if it does not; or those of its models, ascending."""
+    found: list[Any] = goal.counts_from.tolist() if goal.rows is None else [math.nan] * goal.n_rows
+    if goal.rows is None:
+        return found
+    for place in np.flatnonzero(goal.targets).tolist():  # in the order of row and resource
+        row, at = int(goal.rows[place]), float(goal.counts_from[place])
+        found[row] = [*found[row], at] if type(found[row]) is list else [at]
+    return found
 
 
 class _Method:

@@ -11,7 +11,9 @@ import pytest
 
 import hpobench_nmt as hb
 from hpobench_nmt.benchmarking.instance import suite_instances
-from hpobench_nmt.benchmarking.suite import Suite, load_suite
+from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.run import run_suite
+from hpobench_nmt.benchmarking.suite import Suite, changed, load_suite
 from hpobench_nmt.benchmarking.transfer import transfer_table, transfer_tables, transfer_tables_sha256
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric, Objective
@@ -179,3 +181,69 @@ def test_an_inactive_label_of_a_source_counts_as_the_default_here():
         axes = (replace(kind, values=values, default=None), rule)
         found = transfer_table(table_of("there", axes, [[math.nan, 0], [0, 1]], [7, 8]), here, BLEU)
         np.testing.assert_allclose(found.features, [[half, 0, 0.5], [0, half, 1.0]])
+
+
+# --- one source for a table ------------------------------------------------------------------------
+
+
+def pair(tmp_path, rates=(0.001, 0.01, 0.1, 1.0)):
+    """A large and a small table on grids that share the middle two rates, in the home."""
+    for name, kept, best in (("large", rates[:3], 0.01), ("small", rates[1:], 0.1)):
+        axes = (Hyperparameter("rate", kept, "log"), Hyperparameter("width", (100.0, 200.0, 300.0)))
+        configs = [[rate, width] for rate in kept for width in axes[1].values]
+        bleu = [20 - 3 * abs(math.log10(rate / best)) + width / 100 for rate, width in configs]
+        save_folder(table_of(name, axes, configs, bleu), tmp_path / "home" / "tables" / name)
+
+
+ONE_SOURCE = Suite("s", ("ftb", "ftc"), n_initial=0, tables=("large",), source_of={"large": "small"})
+
+
+def test_of_a_table_and_its_source_only_shared_configurations_are_used(home, tmp_path):
+    pair(tmp_path)
+    notes = []
+    instance = suite_instances(ONE_SOURCE, notes.append)["large"]
+    assert notes == ["3 of the 9 rows of table 'large': their configurations are not in its source."]
+    assert instance.numbers.tolist() == [3, 4, 5, 6, 7, 8] and len(instance.installed) == 9
+    (source,) = instance.problem.sources
+    np.testing.assert_array_equal(source.features, instance.table.features)
+    assert instance.problem.prior is None
+    # The prior lies around the source's best: rate 0.1, width 300, the last of the shared rows.
+    prior = suite_instances(changed(ONE_SOURCE, prior="source"))["large"].problem.prior
+    assert prior.argmax() == 5
+    assert instance.losses.argmin() == 2
+    with pytest.raises(InputError, match="source_of is for whole trainings: remove curves"):
+        changed(ONE_SOURCE, curves=True, clock="cost")
+    with pytest.raises(InputError, match='prior = "source" needs source_of'):
+        changed(ONE_SOURCE, prior="source", source_of={})
+
+
+def test_runs_with_a_source_keep_the_tables_row_numbers(home, tmp_path):
+    pair(tmp_path)
+    suite = changed(ONE_SOURCE, trials=2, prior="source", methods=("RS", "RGPE_M", "CTS", "piBO_M_std"))
+    results = run_suite(
+        suite, suite_instances(suite), resolve_methods(suite.methods), folder=tmp_path / "out"
+    )
+    assert not results.failures()
+    assert all(trial.rows.min() >= 3 for trials in results.trials.values() for trial in trials)
+    read = hb.load_results(tmp_path / "out")
+    assert read.scores().equals(results.scores()) and read.suite.source_of == {"large": "small"}
+    # What the prior says comes first: row 8 is the source's best.
+    assert results.trials["large", "piBO_M_std"][0].rows[0] == 8
+
+
+def test_tables_that_share_nothing_are_refused(home, tmp_path):
+    pair(tmp_path)
+    other = table_of(
+        "small", (Hyperparameter("rate", (7.0, 8.0)), Hyperparameter("width", (1.0, 2.0))), [[7, 1]], [1]
+    )
+    shutil.rmtree(tmp_path / "home" / "tables" / "small")
+    save_folder(other, tmp_path / "home" / "tables" / "small")
+    with pytest.raises(
+        InputError, match="'small' as the source of 'large': they have no configuration in common"
+    ):
+        suite_instances(ONE_SOURCE)
+    less = table_of("small", (Hyperparameter("rate", (0.01, 0.1)),), [[0.01]], [1])
+    shutil.rmtree(tmp_path / "home" / "tables" / "small")
+    save_folder(less, tmp_path / "home" / "tables" / "small")
+    with pytest.raises(InputError, match="its rows have other hyperparameters"):
+        suite_instances(ONE_SOURCE)

@@ -233,11 +233,14 @@ def test_runtimes_to_goals(m, made, trials_on):
         least = max(given.costs[given.starts[1:3] - 1])  # the initial design: rows 0 and 1, at once
         for goal, time in zip(goals, line, strict=True):
             met, rows = np.inf, set()
-            for row, losses, finish in zip(trial.rows, trial.losses, trial.timing.finishes, strict=True):
+            for row, losses, finish, at in zip(
+                trial.rows, trial.losses, trial.timing.finishes, trial.timing.resources, strict=True
+            ):
                 if m == 1 and losses[0] - np.nanmin(given.final) <= goal.gaps[goal.targets].max():
                     rows.add(row)
-                if m == 2 and goal.targets[row] and (losses == given.final[row]).all():
-                    rows.add(row)
+                if m == 2:  # every checkpoint that lies on the front over all of them
+                    here = range(given.starts[row], given.starts[row + 1])
+                    rows |= {p for p in here if goal.targets[p] and given.resources[p] <= at}
                 if len(rows) >= goal.needed:
                     met = max(finish, least)
                     break

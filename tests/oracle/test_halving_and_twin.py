@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from twins.halving import NaiveASHA, NaiveBrackets, training_levels
+from twins.halving import NaiveASHA, NaiveBrackets, NaiveMOASHA, training_levels
 from twins.made import curves
 
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.trial_loop import run_trial
+from hpobench_nmt.methods.multi_objective_halving import MOASHA
 from hpobench_nmt.methods.successive_halving import ASHA, Hyperband, SuccessiveHalving
 
 
@@ -26,7 +27,7 @@ def hyperband(problem, rng, eta):
     return NaiveBrackets(problem, rng, sizes, eta)
 
 
-TWINS = {ASHA: NaiveASHA, SuccessiveHalving: halving, Hyperband: hyperband}
+TWINS = {ASHA: NaiveASHA, MOASHA: NaiveMOASHA, SuccessiveHalving: halving, Hyperband: hyperband}
 
 
 @pytest.mark.parametrize("method", TWINS)

@@ -33,14 +33,12 @@ class NaiveASHA:
     def suggest(self, running):
         self.begun |= set(running)
         for k in range(len(self.levels) - 2, -1, -1):
-            best = sorted(self.rungs[k])[: len(self.rungs[k]) // self.eta]
+            best = self.ordered(self.rungs[k])[: len(self.rungs[k]) // self.eta]
             above = {row for rung in self.rungs[k + 1 :] for *_, row in rung}
             for loss, _, row in best:
                 if row in self.ended and row not in above:
-                    self.arrived += 1
                     self.rungs[k + 1].append((loss, self.arrived, row))
                     return self.suggest(running)
-            for _, _, row in best:
                 if row not in above and row not in running:
                     return row, self.levels[k + 1]
         new = [row for row in self.order if row not in self.begun]
@@ -53,6 +51,9 @@ class NaiveASHA:
                     return row, self.levels[k + 1]
         return None
 
+    def ordered(self, rung):
+        return sorted(rung)
+
     def observe(self, progress):
         self.arrived += 1
         self.begun.add(progress.row)
@@ -64,6 +65,65 @@ class NaiveASHA:
             came.append(max(there, default=-1) + 1)
         for k in sorted(set(came) - set(there)):
             self.rungs[k].append((loss, self.arrived, progress.row))
+
+
+class NaiveMOASHA(NaiveASHA):
+    """Schmucker et al. 2021: fronts are peeled off one by one, and each is ordered by an epsilon-net."""
+
+    def __init__(self, problem, rng, eta=3):
+        super().__init__(problem, rng, eta)
+        self.losses, self.points = {}, {}
+
+    def observe(self, progress):
+        """Of several losses, those of the best checkpoint when the row came to a rung stay with it."""
+        best = min(range(len(progress.losses)), key=lambda k: (nan_last(progress.losses[k, 0]), k))
+        losses = progress.losses[best].tolist()
+        if any(map(math.isnan, losses)):
+            losses = [math.inf] * len(losses)
+        before = [len(rung) for rung in self.rungs]
+        super().observe(progress)
+        for k, rung in enumerate(self.rungs):
+            self.losses |= {(k, *entry): losses for entry in rung[before[k] :]}
+
+    def ordered(self, rung):
+        k = next(k for k, each in enumerate(self.rungs) if each is rung)
+        for entry in rung:  # of those that had ended, from the rung below
+            if (k, *entry) not in self.losses:
+                below = next(each for each in self.rungs[k - 1] if each[2] == entry[2])
+                self.losses[k, *entry] = self.losses[k - 1, *below]
+        self.points = {entry: self.losses[k, *entry] for entry in rung}
+
+        left, found = sorted(rung, key=lambda entry: entry[1]), []
+        while left:
+            front = [a for a in left if not any(self.dominates(b, a) for b in left)]
+            found += self.net(front)
+            left = [a for a in left if a not in front]
+        return found
+
+    def dominates(self, a, b):
+        a, b = self.points[a], self.points[b]
+        return a != b and all(x <= y for x, y in zip(a, b, strict=True))
+
+    def net(self, front):
+        points = [self.points[entry] for entry in front]
+        spans = [(min(column), max(column)) for column in zip(*points, strict=True)]
+
+        def distance(a, b):
+            return sum(
+                ((x - y) / (high - low)) ** 2
+                for x, y, (low, high) in zip(points[a], points[b], spans, strict=True)
+                if low < high < math.inf
+            )
+
+        order = [min(range(len(front)), key=lambda i: points[i][0])]
+        while len(order) < len(front):
+            rest = [i for i in range(len(front)) if i not in order]
+            order.append(max(rest, key=lambda i: (min(distance(i, j) for j in order), -i)))
+        return [front[i] for i in order]
+
+
+def nan_last(value):
+    return math.inf if math.isnan(value) else value
 
 
 class NaiveBrackets:

@@ -1,0 +1,186 @@
+"""MO-ASHA: asynchronous successive halving for several losses (Schmucker et al. 2021, "Multi-objective
+Asynchronous Successive Halving").
+
+symbol    shape    meaning
+n, m      scalars  rows that have come to a level of training (partial_training.py); losses
+losses    n x m    of each row's best checkpoint so far, by the first loss; infinite where one is missing
+ranks     n        non-dominated rank, from 0: the number of fronts to peel off before the row is on one
+
+ASHA promotes a row that is among the best 1/eta of its level. Here the order is by rank, and within a front
+that of an epsilon-net (Clarkson 2006, "Nearest-neighbor searching and metric space dimensions", section 5):
+first the row of least first loss, and then whichever row is farthest from those chosen already, in losses
+scaled to their range over the front. So of a front that is too large, rows are promoted that lie well apart.
+Ties are broken by the order of arrival. With one loss this is ASHA.
+
+A row's checkpoints before its best one count for the front of a trial, but not for its rank.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.core.arrays import Bools, Floats
+from hpobench_nmt.core.compiled import compiled
+from hpobench_nmt.core.problem import Problem, Progress
+from hpobench_nmt.methods.partial_training import Standing
+from hpobench_nmt.methods.successive_halving import ASHA, ETA
+
+
+class MOASHA(ASHA):
+    """The method. A request takes O(n m) for each level whose rows have changed, and an epsilon-net."""
+
+    def __init__(self, problem: Problem, rng: np.random.Generator, eta: int = ETA) -> None:
+        super().__init__(problem, rng, eta)
+        self._losses: dict[int, Floats] = {}  # of each row's best checkpoint so far
+        self._levels = [FrontLevel(self._losses, problem.n_objectives) for _ in self._levels]
+
+    def observe(self, progress: Progress) -> None:
+        """The row takes its place at the levels that it has come to."""
+        self._losses[progress.row] = progress.best
+        for number in self._field.note(progress):
+            self._place(progress.row, number)
+
+
+class FrontLevel:
+    """The rows that have come to a level, in the order of their ranks; as `Level` is for one loss."""
+
+    def __init__(self, losses: dict[int, Floats], n_objectives: int) -> None:
+        self._losses_of = losses
+        self._rows: list[int] = []
+        self._losses = np.empty((16, n_objectives))
+        self._ranks = np.zeros(16, dtype=np.int64)
+        self._waiting = np.ones(16, dtype=np.bool_)
+        self._ranked = 0  # rows whose rank is known, the first of all
+        self._first = -1
+        self._row: int | None = None  # at that place
+        self._count = -1  # for which it was found; -1: it is to be found anew
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, standing: Standing) -> None:
+        """A row has come to this level."""
+        row, n = standing[2], len(self._rows)
+        if n == len(self._ranks):
+            self._losses = np.concatenate([self._losses, np.empty_like(self._losses)])
+            self._ranks = np.concatenate([self._ranks, np.zeros_like(self._ranks)])
+            self._waiting = np.concatenate([self._waiting, np.ones_like(self._waiting)])
+        self._rows.append(row)
+        self._losses[n] = self._losses_of[row]
+        self._count = -1
+
+    def first_waiting(self, count: int) -> int | None:
+        """The best row that still waits to be promoted, if it is among the `count` best of all."""
+        if not count:
+            return None
+        if count != self._count:
+            n = len(self._rows)
+            ranked, self._ranked, self._count = self._ranked, n, count
+            self._first = first_of_net(self._losses, self._ranks, self._waiting, ranked, n, count)
+            self._row = None if self._first < 0 else self._rows[self._first]
+        return self._row
+
+    def drop_first(self) -> None:
+        """The row that `first_waiting` found waits no more."""
+        self._waiting[self._first] = False
+        self._count = -1
+
+
+@compiled(error_model="numpy")
+def _dominates(losses: Floats, a: int, b: int) -> bool:
+    better = False
+    for j in range(losses.shape[1]):
+        if losses[a, j] > losses[b, j]:
+            return False
+        better |= losses[a, j] < losses[b, j]
+    return better
+
+
+@compiled(error_model="numpy")
+def _rank(losses: Floats, ranks: NDArray[np.int64], n: int) -> None:
+    """Find the rank of row n, and bring those of the rows before it up to date.
+
+    A row's rank is one more than the largest of those that dominate it (Li et al. 2017, "Efficient
+    Nondomination Level Update Method"). O(n m) for the row and for each row whose rank it changes.
+    """
+    m = losses.shape[1]
+    missing = False
+    for j in range(m):
+        missing |= np.isnan(losses[n, j])
+    if missing:
+        losses[n] = np.inf
+    ranks[n] = 0
+    for i in range(n):
+        if ranks[i] >= ranks[n] and _dominates(losses, i, n):
+            ranks[n] = ranks[i] + 1
+    moved = [n]
+    while len(moved) > 0:
+        q = moved.pop()
+        for p in range(n):
+            if ranks[p] <= ranks[q] and _dominates(losses, q, p):
+                ranks[p] = ranks[q] + 1
+                moved.append(p)
+
+
+@compiled(error_model="numpy")
+def _first_in_front(losses: Floats, front: NDArray[np.int64], waiting: Bools, most: int) -> int:
+    """The first of a front's places that waits, among the first `most` of its epsilon-net; else -1."""
+    size, m = len(front), losses.shape[1]
+    chosen = 0
+    for i in range(1, size):
+        if losses[front[i], 0] < losses[front[chosen], 0]:
+            chosen = i
+    if waiting[front[chosen]]:  # as a rule, which saves the rest
+        return int(front[chosen])
+    spreads = np.empty(m)
+    for j in range(m):
+        low, high = np.inf, -np.inf
+        for i in range(size):
+            low, high = min(low, losses[front[i], j]), max(high, losses[front[i], j])
+        spread = high - low
+        spreads[j] = spread if spread < np.inf else 0.0
+    distances = np.full(size, np.inf)
+    for _ in range(most):
+        if waiting[front[chosen]]:
+            return int(front[chosen])
+        distances[chosen] = -1.0
+        farthest = 0
+        for i in range(size):
+            if distances[i] >= 0.0:
+                squares = 0.0
+                for j in range(m):
+                    if spreads[j] > 0.0:
+                        gap = (losses[front[i], j] - losses[front[chosen], j]) / spreads[j]
+                        squares += gap * gap
+                distances[i] = min(distances[i], squares)
+            if distances[i] > distances[farthest]:
+                farthest = i
+        chosen = farthest
+    return -1
+
+
+@compiled(error_model="numpy")
+def first_of_net(
+    losses: Floats, ranks: NDArray[np.int64], waiting: Bools, ranked: int, n: int, count: int
+) -> int:
+    """The first of n places that waits, in the order of ranks and nets, among the first `count`; else -1.
+
+    The first `ranked` have their ranks, and the others get theirs.
+    """
+    for i in range(ranked, n):
+        _rank(losses, ranks, i)
+    rank = n  # of the first front with a row that waits
+    for i in range(n):
+        if waiting[i] and ranks[i] < rank:
+            rank = ranks[i]
+    before, size, front = 0, 0, np.empty(n, dtype=np.int64)
+    for i in range(n):
+        if ranks[i] < rank:
+            before += 1
+        elif ranks[i] == rank:
+            front[size] = i
+            size += 1
+    if before >= count or size == 0:
+        return -1
+    return _first_in_front(losses, front[:size], waiting, min(size, count - before))
