@@ -176,7 +176,7 @@ class _Dispatch(TorchDispatchMode):
 
 
 _modes: list[_Dispatch] = []
-_ours: set[int] = set()
+_ours: dict[int, Any] = {}  # generators by their addresses, which are not given away while these live
 
 
 def _empty(size: list[int], dtype: torch.dtype | None = None, **rest: Any) -> Tensor:
@@ -231,7 +231,7 @@ class _AnyGenerator(_CPUGenerator, metaclass=_Kind):
         if torch.device(device).type != NAME:
             return _CPUGenerator(device)
         made = _Generator()
-        _ours.add(made._cdata)  # operations get another object of Python for it
+        _ours[made._cdata] = made  # operations get another object of Python for it
         return made
 
 
