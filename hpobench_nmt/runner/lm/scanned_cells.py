@@ -221,7 +221,9 @@ class _LSTM(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         step, product = _made(_lstm_step), for_products(weight)
         transition = None if to_factor is None else for_products(to_factor)
-        factors = [None] * len(inputs) if factor is None else factor.to(product.dtype).unbind(0)
+        factors: Sequence[Any] = [None] * len(inputs)
+        if factor is not None:
+            factors = factor.to(product.dtype).unbind(0)
         read, cs, kept = _masked(h, state_mask).to(product.dtype), [c], []
         for x, multiplier in zip(inputs.to(product.dtype).unbind(0), factors, strict=True):
             reads, mapped = read, read
@@ -233,10 +235,10 @@ class _LSTM(torch.autograd.Function):
             kept.append((*values, h, reads) if transition is None else (*values, h, reads, mapped))
             cs.append(c)
         stacked = [torch.stack(each) for each in zip(*kept, strict=True)]
-        mapped = None if transition is None else stacked.pop()
+        products = None if transition is None else stacked.pop()
         *values, outputs, reads = stacked
         ctx.gates, ctx.compiles, ctx.dtypes = gates, _compiles, (inputs.dtype, weight.dtype)
-        saved = reads, mapped, torch.stack(cs[:-1]), product, transition, factor, state_mask, update_mask
+        saved = reads, products, torch.stack(cs[:-1]), product, transition, factor, state_mask, update_mask
         ctx.save_for_backward(*values, *saved)
         return outputs, h, c
 

@@ -79,10 +79,10 @@ def groups(sizes: Sequence[int]) -> Iterator[Group]:
 
 
 def descend_together(
-    local: Sequence[Tensor],
-    whole: Sequence[Tensor],
-    gradient: Sequence[Tensor],
-    rms: Sequence[Tensor] | None,
+    local: list[Tensor],
+    whole: list[Tensor],
+    gradient: list[Tensor],
+    rms: list[Tensor] | None,
     eta: float,
     epsilon: float,
     decay: float,
