@@ -90,6 +90,13 @@ def device_name(device: str) -> str:
     return f"cpu, one thread: {_cpu_model()}"
 
 
+def gpu_identity(device: str) -> str:
+    """What tells a CUDA device from all others, whichever number a process sees it under; "" if unknown."""
+    import torch
+
+    return str(getattr(torch.cuda.get_device_properties(device), "uuid", ""))
+
+
 def device_model(name: str) -> str:
     """A device's name as the ledger has it, without the number that tells it from others of its model.
 

@@ -35,12 +35,12 @@ def file_lock(path: Path, blocking: bool = True) -> FileLock:
     return FileLock(path, blocking=blocking)
 
 
-def measuring_lock(cache: Path) -> Path:
-    """The path of `exclusive` in which a process of this machine measures a time.
+def measuring_lock(cache: Path, gpu: str = "") -> Path:
+    """The path of `exclusive` in which a process of this machine measures a time, on a GPU if one is named.
 
     Jobs that would disturb it stand still meanwhile. `cache` is the folder that all jobs share.
     """
-    return cache / f"measuring-{platform.node()}.lock"
+    return cache / f"measuring-{platform.node()}{gpu and f'-{gpu}'}.lock"
 
 
 def is_held(path: Path) -> bool:

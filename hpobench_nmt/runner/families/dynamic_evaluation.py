@@ -26,6 +26,7 @@ from hpobench_nmt.runner.lm.settings import (
     TRAINING_METRICS,
     DynamicSettings,
     Rule,
+    TimingSettings,
     missing,
 )
 from hpobench_nmt.runner.settings import About, settings_of
@@ -47,7 +48,7 @@ _FAILURE = "failure.txt"
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Dynamic(DynamicSettings):
+class _Dynamic(DynamicSettings, TimingSettings):
     dynamic_rule: Annotated[Rule, About("dynamic evaluation: update rule")] = "rms-rms-prior"
     # Not on a grid: a replicate of one seed would be the row of the next.
     model_seed: Annotated[

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.devices import first_devices
-from hpobench_nmt.runner.disk.locks import exclusive, measuring_lock
+from hpobench_nmt.runner.disk.locks import exclusive
 from hpobench_nmt.runner.family import Family, Job, Outcome, TrainingFailed, Translator
 from hpobench_nmt.runner.nmt.commands import run_command
 from hpobench_nmt.runner.nmt.kept_files import read_translation_model, save_translation_model
@@ -73,13 +73,15 @@ def missing() -> str:
 
 def train(job: Job[SockeyeSettings]) -> Outcome:
     """Prepare (or reuse), train, translate dev and test, and score."""
+    from hpobench_nmt.runner.lm.clock import timing_lock
+
     if job.device == "cpu" and job.settings.amp:
         raise InputError("amp = true needs a CUDA device: on a CPU, Sockeye trains with 32-bit numbers only.")
     corpus = _load(job)
     settings = job.settings
     first_devices([job.device], settings.workers)  # an error where there are too few GPUs
-    # While another job on this machine measures the time of its decoding, this one stands still.
-    measuring = measuring_lock(job.cache)
+    # While another job on this GPU measures the time of its decoding, this one stands still.
+    measuring = timing_lock(job)
     log, merges = job.scratch / "prepare.log", settings.bpe_count == "merges"
     symbols, longest = settings.bpe_symbols, settings.max_length
     prepared = prepare(corpus, symbols, longest, job.cache, log, measuring, merges)

@@ -21,6 +21,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from hpobench_nmt.runner.lm import scanned_cells
 from hpobench_nmt.runner.lm.precision import for_products
 
 Gates = Literal["capped", "tied", "untied"]
@@ -55,6 +56,8 @@ def lstm(
     Returns:
         Outputs (T, B, H), and h and c after the last step.
     """
+    if scanned_cells.scans(inputs):
+        return scanned_cells.lstm(inputs, weight, h, c, gates, state_mask, update_mask)
     transposed, hidden, outputs = for_products(weight).t(), h.shape[1], []
     for x in inputs.unbind(0):
         z = torch.addmm(x, masked(h, state_mask), transposed).to(c.dtype)
@@ -95,6 +98,8 @@ def rhn(
     Returns:
         The state after each token, (T, B, H), and after the last.
     """
+    if scanned_cells.scans(inputs):
+        return scanned_cells.rhn(inputs, weights, biases, s, state_mask, update_mask)
     transposed, bias, outputs = for_products(weights).transpose(1, 2).unbind(0), biases.unbind(0), []
     for x in inputs.unbind(0):
         for step, weight in enumerate(transposed):

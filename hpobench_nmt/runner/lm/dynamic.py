@@ -44,7 +44,7 @@ from hpobench_nmt.runner.lm.ntasgd import swapped
 from hpobench_nmt.runner.lm.settings import DECAY_SCALES, RULES
 from hpobench_nmt.runner.lm.softmax import nll_with_gradients
 from hpobench_nmt.runner.lm.static import evaluating
-from hpobench_nmt.runner.lm.update_rules import descend, descend_rms
+from hpobench_nmt.runner.lm.update_rules import descend, descend_rms, descend_together, groups
 
 
 @dataclass(frozen=True)
@@ -259,22 +259,33 @@ def _with_matrices(model: LanguageModel, units: int) -> Iterator[_Local]:
 
 def _updater(rule: UpdateRule, local: _Local, rms: Sequence[Tensor] | None) -> Callable[[float], None]:
     """The rule as a function of eta that updates the local parameters with their gradients."""
-    wholes = local.globals or [torch.zeros_like(p) for p in local.parameters]
-    scales = [None] * len(wholes) if rms is None else [r.view(-1) for r in rms]
+    values = [p.data for p in local.parameters]
+    wholes = local.globals or [torch.zeros_like(value) for value in values]
+    scales = rms if rule.needs_rms else None
     decay = 0.0 if rule.name == "sgd" else rule.decay
     per_rms = 0.0
     if rule.name in ("rms-rms-prior", "sparse"):
         decay, per_rms = 0.0, rule.decay / rule.average(rms or ())
-    values = [p.data.view(-1) for p in local.parameters]
 
-    def update(eta: float) -> None:
-        for p, value, whole, scale in zip(local.parameters, values, wholes, scales, strict=True):
-            gradient: Tensor = p.grad  # type: ignore[assignment]
-            if scale is None or not rule.needs_rms:
-                descend(value, whole.view(-1), gradient.view(-1), eta, decay)
+    def gradients() -> list[Tensor]:
+        return [p.grad for p in local.parameters]  # type: ignore[misc]
+
+    def one_by_one(eta: float) -> None:
+        for i, gradient in enumerate(gradients()):
+            flat = values[i].view(-1), wholes[i].view(-1), gradient.view(-1)
+            if scales is None:
+                descend(*flat, eta, decay)
             else:
-                descend_rms(
-                    value, whole.view(-1), gradient.view(-1), scale, eta, rule.epsilon, decay, per_rms
-                )
+                descend_rms(*flat, scales[i].view(-1), eta, rule.epsilon, decay, per_rms)
 
-    return update
+    parts = [
+        (group, group.of(values), group.of(wholes), None if scales is None else group.of(scales))
+        for group in groups([value.numel() for value in values])
+    ]
+
+    def together(eta: float) -> None:
+        found = gradients()
+        for group, value, whole, scale in parts:
+            descend_together(value, whole, group.of(found), scale, eta, rule.epsilon, decay, per_rms)
+
+    return one_by_one if values[0].device.type == "cpu" else together

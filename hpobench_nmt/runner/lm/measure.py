@@ -59,8 +59,10 @@ def train_and_measure(job: Job[Any], architecture: Architecture[Any], corpus: Te
     model, training = fit(architecture, job.settings, corpus, job.seed, job.device, checkpoints)
     if training.paused:
         return Outcome({}, learning_curve(corpus, training), paused=True)
-    measured = measure(model, corpus, job.settings, lock_of(job))
     trained = {"train_time": training.seconds, "num_updates": float(training.updates)}
+    held = forget_gpu_peak(next(model.parameters()).device)
+    measured = measure(model, corpus, job.settings, lock_of(job))
+    trained |= memory_of_phases(held, measured.metrics.get("gpu_memory"))
     return replace(
         measured,
         metrics={**measured.metrics, **trained},
@@ -239,6 +241,23 @@ def size_metrics(model: nn.Module) -> dict[str, float]:
     return found
 
 
+def forget_gpu_peak(device: torch.device) -> float | None:
+    """The most MB that tensors held on a CUDA device until now, and from now on anew; None on a CPU."""
+    if device.type != "cuda":
+        return None
+    held = torch.cuda.max_memory_allocated(device) / 1e6
+    torch.cuda.reset_peak_memory_stats(device)
+    return held
+
+
+def memory_of_phases(training: float | None, measuring: float | None) -> dict[str, float]:
+    """gpu_memory of both, and of each, where there is a GPU."""
+    if training is None or measuring is None:
+        return {}
+    parts = {"train_gpu_memory": training, "eval_gpu_memory": measuring}
+    return {**parts, "gpu_memory": max(parts.values())}
+
+
 def forget_peak(device: torch.device) -> None:
     """Start `memory` anew from what the process holds now, where the system can (Linux)."""
     gc.collect()
@@ -247,8 +266,7 @@ def forget_peak(device: torch.device) -> None:
         ctypes.CDLL(None).malloc_trim(0)
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
+    forget_gpu_peak(device)
 
 
 def rule_of(settings: DynamicSettings, corpus: TextCorpus) -> UpdateRule:

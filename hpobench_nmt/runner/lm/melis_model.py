@@ -97,9 +97,7 @@ class MelisModel(nn.Module):
     def forward(self, tokens: Tensor, state: Sequence[LayerState]) -> tuple[Tensor, tuple[LayerState, ...]]:
         """Hidden vectors, shape (T, B, D), of tokens, shape (T, B), and the state after them."""
         if self.training and self.zero_state:
-            drawn = torch.rand((), generator=self.generator, device=self.generator.device)
-            if float(drawn) < self.zero_state:
-                state = self.initial_state(tokens.shape[1])
+            state = self._forgotten(state)
         x = self._dropped(embed(self.input_weight, tokens, self.output_weight), self.rates.input)
         outputs, after = [], []
         for i, (layer, before) in enumerate(zip(self.layers, state, strict=True)):
@@ -128,6 +126,14 @@ class MelisModel(nn.Module):
     def regularisation(self) -> float:
         """Nothing: weight decay is the optimiser's."""
         return 0.0
+
+    def _forgotten(self, state: Sequence[LayerState]) -> Sequence[LayerState]:
+        """The state, or zeros with the probability `zero_state`. Nothing waits for what a GPU draws."""
+        drawn = torch.rand((), generator=self.generator, device=self.generator.device)
+        if drawn.device.type == "cpu":
+            return self.initial_state(state[0][0].shape[0]) if float(drawn) < self.zero_state else state
+        forgets = drawn < self.zero_state
+        return tuple(tuple(part.masked_fill(forgets, 0.0) for part in parts) for parts in state)
 
     def _combined(self, outputs: list[Tensor]) -> Tensor:
         x = self._dropped(sum(outputs[1:], outputs[0]), self.rates.output)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.parametrizations import weight_norm
 
+from hpobench_nmt.runner.lm import scanned_cells
 from hpobench_nmt.runner.lm.cells import Mask, masked
 from hpobench_nmt.runner.lm.dropout import locked_dropout, mask
 from hpobench_nmt.runner.lm.precision import for_products
@@ -44,6 +45,8 @@ def mlstm(
         from_product: W_hm, shape (4 H, H).
         h, c: the state, shape (B, H), and so is the mask on h_t-1.
     """
+    if scanned_cells.scans(inputs):
+        return scanned_cells.mlstm(inputs, factor, to_factor, from_product, h, c, state_mask)
     to_factor, from_product, outputs = for_products(to_factor).t(), for_products(from_product).t(), []
     for x, multiplier in zip(inputs.unbind(0), factor.unbind(0), strict=True):
         product = (masked(h, state_mask) @ to_factor) * multiplier

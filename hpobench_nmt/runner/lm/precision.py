@@ -4,6 +4,7 @@ Weights, gradients of weights, optimisers, the states of recurrent layers and th
 the forward and backward passes of training read weights and vectors in 16. Evaluation never does: losses of
 dev and test, dynamic evaluation and all that is measured have 32 bits, whatever a model was trained in.
 
+tf32 rounds what goes into products of 32-bit numbers to 10 bits after the point, on GPUs that can do that.
 bf16 has the range of 32-bit numbers. fp16 has not: the loss is scaled up, so that small gradients are not
 lost, and the gradients are scaled down again. An update whose gradients overflow is left out, and the
 scale is halved.
@@ -11,7 +12,8 @@ scale is halved.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 from torch import Tensor
@@ -22,16 +24,36 @@ _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def products_in(precision: str, device: torch.device) -> AbstractContextManager[object]:
-    """Inside, torch computes matrix products in that precision: "fp32", "bf16" or "fp16".
+    """Inside, torch computes matrix products in that precision, but for "tf32": see `rounded_products`.
 
     Raises InputError if the device has no such numbers.
     """
-    if precision == "fp32":
+    if precision in ("fp32", "tf32"):
         return nullcontext()
     try:
         return torch.autocast(device.type, _DTYPES[precision])
     except RuntimeError as error:
         raise InputError(f'precision = "{precision}" is not possible on {device}: {error}') from None
+
+
+@contextmanager
+def rounded_products(precision: str, device: torch.device) -> Iterator[None]:
+    """Inside, CUDA's products are those of "tf32" if that is the precision, backward passes included.
+
+    Raises InputError on a CPU, which has no such products.
+    """
+    if precision != "tf32":
+        yield
+        return
+    if device.type == "cpu":
+        raise InputError('precision = "tf32" is not possible on a CPU. Take "fp32", or a CUDA device.')
+    torch.set_float32_matmul_precision("high")
+    torch.backends.cudnn.allow_tf32 = True
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision("highest")
+        torch.backends.cudnn.allow_tf32 = False
 
 
 def loss_scaler(precision: str, device: torch.device) -> torch.amp.GradScaler:

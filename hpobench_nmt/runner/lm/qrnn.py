@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from hpobench_nmt.runner.lm.linear_scan import mixed_scan
 from hpobench_nmt.runner.lm.recurrent_layers import LayerState, adapt, uniform
 
 
@@ -68,6 +69,9 @@ class QRNNLayer(nn.ParameterList):
             f = f * torch.empty_like(f).bernoulli_(1.0 - self.zoneout, generator=generator)
         elif self.zoneout:
             f = f * (1.0 - self.zoneout)
+        if x.device.type != "cpu":
+            cs = mixed_scan(z, f, state[0])
+            return o * cs, (cs[-1], x[-1])[: self.window]
         c, memories = state[0], []
         for update, gate in zip(z.unbind(0), f.unbind(0), strict=True):
             c = torch.lerp(c, update, gate)

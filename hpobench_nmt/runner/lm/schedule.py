@@ -23,7 +23,9 @@ class TrainingSchedule:
         check_updates: if not 0, dev is evaluated every so many updates instead.
         accumulate: batches, of other streams each, that are read one after the other for an update. Its
             gradient is their mean: that of one batch of all streams, but for the masks, which each draws.
-        precision: of matrix products, "fp32", "bf16" or "fp16" (precision.py). Dev is evaluated in fp32.
+        precision: of matrix products, "fp32", "tf32", "bf16" or "fp16" (precision.py). Dev is evaluated in
+            fp32.
+        compile: whether the time steps of recurrent cells are compiled (scanned_cells.py).
         windows: each pass begins at a random step below bptt and reads whole sequences only, so that updates
             have equally many tokens and every pass cuts the data elsewhere.
         dev_streams: that dev is cut into at a check, which is quicker but changes its loss a little.
@@ -39,6 +41,7 @@ class TrainingSchedule:
     check_updates: int = 0
     accumulate: int = 1
     precision: str = "fp32"
+    compile: bool = False
     windows: bool = False
     dev_streams: int = 10
 

@@ -13,7 +13,7 @@ Rule = Literal["sgd", "sgd-prior", "rms-prior", "rms-rms-prior", "sparse"]
 """Update rules of dynamic evaluation, see lm/dynamic.py."""
 RULES: tuple[Rule, ...] = get_args(Rule)
 
-Precision = Literal["fp32", "bf16", "fp16"]
+Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 """Of matrix products in training, see lm/precision.py."""
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
@@ -25,6 +25,16 @@ DECAY_SCALES: tuple[DecayScale, ...] = get_args(DecayScale)
 def dropout(what: str) -> About:
     """A rate of dropout."""
     return About(f"dropout of {what}", low=0.0, high=0.95)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimingSettings(Settings):
+    """Of the clock."""
+
+    exclusive_timing: Annotated[
+        Literal["gpu", "machine"],
+        About("what one process at a time measures a time on, see lm/clock.py", on_grid=False),
+    ] = "gpu"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +86,15 @@ class PlateauSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class PlateauTrainingSettings(TrainingSettings, PlateauSettings):
-    """Of a training with that optimiser."""
+    """Of a training with that optimiser, of recurrent cells that are computed step by step."""
+
+    compile: Annotated[
+        bool,
+        About(
+            "whether torch.compile makes one kernel of a time step in training, for GPUs; see "
+            "lm/scanned_cells.py"
+        ),
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +158,7 @@ class DynamicSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationSettings(DynamicSettings, _CacheSettings):
+class EvaluationSettings(DynamicSettings, _CacheSettings, TimingSettings):
     """Of everything that is measured of a trained model."""
 
     tuning_tokens: Annotated[
@@ -183,6 +201,11 @@ COUNT_METRICS = (
     Metric("gpu_memory", "min", "MB", description="most memory that tensors held on the CUDA device"),
 )
 
+PHASE_METRICS = (
+    Metric("train_gpu_memory", "min", "MB", description="gpu_memory of training, with its dev evaluations"),
+    Metric("eval_gpu_memory", "min", "MB", description="gpu_memory of all that is measured after it"),
+)
+
 TRAINING_METRICS = (
     Metric("train_time", "min", "s", description=f"training without the dev evaluations: {CLOCK}"),
     Metric("num_updates", "min", "updates", description="updates until convergence or max_epochs"),
@@ -205,6 +228,7 @@ METRICS = (
     Metric("mc_time", "min", "s", description=f"evaluation of dev averaged over dropout masks: {CLOCK}"),
     *TRAINING_METRICS,
     *COUNT_METRICS,
+    *PHASE_METRICS,
 )
 
 

@@ -28,12 +28,24 @@ _CHUNK_ELSEWHERE = 4096
 def linear_cross_entropy(hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
     """Mean negative log-likelihood of the targets, differentiable in hidden, weight and bias.
 
-    Without gradients (torch.no_grad) it costs a third. In mixed precision (precision.py) it is torch's own,
-    whose matrix products have 16 bits and whose softmax has 32; it holds three matrices of N x V.
+    Without gradients (torch.no_grad) it costs a third. In mixed precision (precision.py) the matrix products
+    have 16 bits and the softmax has 32. On a CPU it is torch's own then, which holds three matrices of N x V.
     """
     if torch.is_autocast_enabled(hidden.device.type):
-        return functional.cross_entropy(functional.linear(hidden, weight, bias).float(), targets)
+        if hidden.device.type == "cpu":
+            return functional.cross_entropy(functional.linear(hidden, weight, bias).float(), targets)
+        return mixed_cross_entropy(hidden, weight, bias, targets)
     loss: Tensor = _LinearCrossEntropy.apply(hidden, weight, bias, targets)  # type: ignore[no-untyped-call]
+    return loss
+
+
+def mixed_cross_entropy(hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
+    """`linear_cross_entropy` in chunks: matrix products have autocast's 16 bits, and sums 32."""
+    dtype = torch.get_autocast_dtype(hidden.device.type)
+    with torch.autocast(hidden.device.type, enabled=False):
+        loss: Tensor = _MixedCrossEntropy.apply(  # type: ignore[no-untyped-call]
+            hidden, weight, bias, targets, dtype
+        )
     return loss
 
 
@@ -114,3 +126,32 @@ class _LinearCrossEntropy(torch.autograd.Function):
         if scale.device.type == "cpu" and scale.item() == 1.0:
             return (*gradients, None)
         return (*(g * scale for g in gradients), None)
+
+
+class _MixedCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, dtype: torch.dtype
+    ) -> Tensor:
+        n, losses, of_hidden = len(hidden), [], torch.empty_like(hidden)
+        of_weight = torch.zeros_like(weight, dtype=torch.float32)
+        of_bias = torch.zeros_like(bias, dtype=torch.float32)
+        short_weight, short_bias, short_hidden = (each.to(dtype) for each in (weight, bias, hidden))
+        for rows in _chunks(hidden):
+            chunk, target = short_hidden[rows], targets[rows, None]
+            z = torch.addmm(short_bias, chunk, short_weight.t()).float()
+            losses.append(torch.logsumexp(z, 1) - z.gather(1, target)[:, 0])
+            of_z = z.softmax(1).scatter_add_(1, target, z.new_full((), -1.0).expand_as(target))
+            of_bias += of_z.sum(0)
+            # As large as fp16 can hold: the mean's 1 / n, and the scale of the loss, come last.
+            short = of_z.to(dtype)
+            of_hidden[rows] = torch.mm(short, short_weight)
+            of_weight += torch.mm(short.t(), chunk)
+        ctx.save_for_backward(of_hidden, of_weight, of_bias)
+        ctx.n = n
+        return torch.cat(losses).mean()
+
+    @staticmethod
+    def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
+        scale = outputs[0] / ctx.n
+        return (*(gradient * scale for gradient in ctx.saved_tensors), None, None)

@@ -16,9 +16,10 @@ from torch import Tensor, nn
 
 from hpobench_nmt.core.arrays import Tokens
 from hpobench_nmt.runner.family import TrainingFailed
-from hpobench_nmt.runner.lm.clock import is_disturbing, seconds, wait_for_others
+from hpobench_nmt.runner.lm.clock import Watch, seconds
 from hpobench_nmt.runner.lm.language_model import LanguageModel, detach, streams
-from hpobench_nmt.runner.lm.precision import loss_scaler, products_in
+from hpobench_nmt.runner.lm.precision import loss_scaler, products_in, rounded_products
+from hpobench_nmt.runner.lm.scanned_cells import compiled_steps
 from hpobench_nmt.runner.lm.schedule import TrainingSchedule, check_interval, draw_length
 from hpobench_nmt.runner.lm.softmax import linear_cross_entropy
 from hpobench_nmt.runner.lm.static import perplexity, static_nll
@@ -195,13 +196,13 @@ def _begun(run: _Run) -> _Course:
 
 def _learn(run: _Run, course: _Course) -> None:
     """Update after update, with checks between them, until the training has ended or is to pause."""
-    until, lock = run.checkpoints.until, run.checkpoints.stands_still_for
+    until, watch = run.checkpoints.until, Watch(run.checkpoints.stands_still_for)
     every = check_interval(len(run.data), run.schedule)
     started = seconds(run.device)
     while not course.ended and not course.paused(until):
-        if is_disturbing(lock):
+        if watch.is_disturbing():
             course.spent += seconds(run.device) - started
-            wait_for_others(lock)
+            watch.wait()
             started = seconds(run.device)
         _update(run, course)
         final = run.schedule.done(course.update, course.epoch) >= 1
@@ -225,7 +226,9 @@ def _update(run: _Run, course: _Course) -> None:
             course.position = int(torch.randint(schedule.bptt, (), generator=run.generator))
     steps = min(draw_length(schedule, run.generator), run.last - course.position)
     piece = run.data[course.position : course.position + steps + 1]
-    loss, course.stream = _gradient(run.model, piece, detach(course.stream), schedule.precision, scaler)
+    stream = detach(course.stream)
+    with compiled_steps(schedule.compile), rounded_products(schedule.precision, run.device):
+        loss, course.stream = _gradient(run.model, piece, stream, schedule.precision, scaler)
     if course.update % 50 == 0 and not math.isfinite(value := float(loss)):
         raise TrainingFailed(f"diverged: the training loss is {value} after {course.update} updates")
     scaler.unscale_(run.steps_of)

@@ -1,13 +1,17 @@
-"""The update rules of dynamic evaluation as functions of flat arrays; dynamic.py has the equations.
+"""The update rules of dynamic evaluation as functions of arrays; dynamic.py has the equations.
 
-Memory traffic limits them. The RMS rule takes torch several passes over its arrays; on a CPU a compiled loop
+Memory traffic limits them on a CPU. The RMS rule takes torch several passes over its arrays; a compiled loop
 reads and writes each array once, and a whole update of dynamic evaluation is 1.3 to 1.4 times as fast
-(benchmarks/language_model_gradients.py). Elsewhere chunks bound the memory that intermediate results need.
+(benchmarks/language_model_gradients.py). On a GPU the number of operations limits them: there, an update
+changes many tensors at a time, in groups that bound the memory of what is computed in between.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
+import torch
 from torch import Tensor
 
 from hpobench_nmt.core.arrays import Floats32
@@ -36,16 +40,66 @@ def descend_rms(
     decay: float,
     per_rms: float,
 ) -> None:
-    """L <- L - eta g / (R + epsilon) + min(decay + per_rms R, 1) (G - L), in place: eq. 6 and eq. 8."""
-    if local.device.type == "cpu":
-        numbers = (np.float32(x) for x in (eta, epsilon, decay, per_rms))
-        _descend_rms(local.numpy(), whole.numpy(), gradient.numpy(), rms.numpy(), *numbers)
-        return
-    for start in range(0, len(local), _CHUNK):
-        chunk = slice(start, start + _CHUNK)
-        values, r = local[chunk], rms[chunk]
-        values.lerp_(whole[chunk], r.mul(per_rms).add_(decay).clamp_(max=1.0))
-        values.addcdiv_(gradient[chunk], r + epsilon, value=-eta)
+    """L <- L - eta g / (R + epsilon) + min(decay + per_rms R, 1) (G - L), in place: eq. 6 and eq. 8.
+
+    The arrays are flat and on a CPU.
+    """
+    numbers = (np.float32(x) for x in (eta, epsilon, decay, per_rms))
+    _descend_rms(local.numpy(), whole.numpy(), gradient.numpy(), rms.numpy(), *numbers)
+
+
+class Group:
+    """Tensors, or parts of large ones, that an update changes at a time on a GPU: two to six operations."""
+
+    def __init__(self, places: Sequence[tuple[int, slice | None]]) -> None:
+        self._places = places
+
+    def of(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """The group's share of tensors in the order of those that it was made of."""
+        return [
+            tensors[number] if part is None else tensors[number].view(-1)[part]
+            for number, part in self._places
+        ]
+
+
+def groups(sizes: Sequence[int]) -> Iterator[Group]:
+    """Groups of tensors with these numbers of elements; each group has at most 2^24 elements."""
+    places: list[tuple[int, slice | None]] = []
+    held = 0
+    for number, size in enumerate(sizes):
+        parts = [None] if size <= _CHUNK else [slice(i, i + _CHUNK) for i in range(0, size, _CHUNK)]
+        for part in parts:
+            length = size if part is None else min(_CHUNK, size - part.start)
+            if places and held + length > _CHUNK:
+                yield Group(places)
+                places, held = [], 0
+            places.append((number, part))
+            held += length
+    yield Group(places)
+
+
+def descend_together(
+    local: list[Tensor],
+    whole: list[Tensor],
+    gradient: list[Tensor],
+    rms: list[Tensor] | None,
+    eta: float,
+    epsilon: float,
+    decay: float,
+    per_rms: float,
+) -> None:
+    """`descend`, or `descend_rms` where there is an rms, for many tensors of one device, of any shape."""
+    if per_rms and rms is not None:
+        pulls = torch._foreach_mul(rms, per_rms)
+        torch._foreach_add_(pulls, decay)
+        torch._foreach_clamp_max_(pulls, 1.0)
+        torch._foreach_lerp_(local, whole, pulls)
+    elif decay:
+        torch._foreach_lerp_(local, whole, decay)
+    if rms is None:
+        torch._foreach_add_(local, gradient, alpha=-eta)
+    else:
+        torch._foreach_addcdiv_(local, gradient, torch._foreach_add(rms, epsilon), value=-eta)
 
 
 @compiled(fastmath=_FAST, error_model="numpy")

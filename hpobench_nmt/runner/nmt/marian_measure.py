@@ -11,9 +11,8 @@ from typing import Any
 import torch
 
 from hpobench_nmt.runner.corpora import ParallelCorpus, corpus_of
-from hpobench_nmt.runner.disk.locks import exclusive, measuring_lock
 from hpobench_nmt.runner.family import Job, Outcome
-from hpobench_nmt.runner.lm.clock import seconds
+from hpobench_nmt.runner.lm.clock import alone, seconds, timing_lock
 from hpobench_nmt.runner.lm.language_model import seeds_of, set_up
 from hpobench_nmt.runner.lm.measure import size_metrics
 from hpobench_nmt.runner.lm.training_state import checkpoints_of
@@ -36,7 +35,7 @@ def train_and_measure(job: Job[MarianSettings]) -> Outcome:
     corpus: ParallelCorpus = corpus_of(job)
     settings, where = job.settings, set_up(job.device)
     encoded = encode_corpus(corpus, settings, job.cache)
-    measuring = measuring_lock(job.cache)
+    measuring = timing_lock(job)
     found = checkpoints_of(job, corpus.provenance["sha256"])
     identity = {**found.identity, "transformers": version("transformers")}
     checkpoints = replace(found, identity=identity, stands_still_for=measuring)
@@ -50,7 +49,7 @@ def train_and_measure(job: Job[MarianSettings]) -> Outcome:
     if training.paused:
         return Outcome({}, training.curve, paused=True)
     held = size_metrics(model) | {"num_param": float(sum(p.numel() for p in trained(model)))}
-    with exclusive(measuring):
+    with alone(measuring):
         dev, clock, processor = _timed(model, encoded, corpus.dev[0], settings)
     test = translate_lines(model, encoded.source, encoded.target, corpus.test[0], settings)
     translations = {"dev": dev, "test": test}

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from hpobench_nmt.runner.family import TrainingFailed
-from hpobench_nmt.runner.lm.clock import is_disturbing, seconds, wait_for_others
-from hpobench_nmt.runner.lm.precision import loss_scaler, products_in
+from hpobench_nmt.runner.lm.clock import Watch, seconds
+from hpobench_nmt.runner.lm.precision import loss_scaler, products_in, rounded_products
 from hpobench_nmt.runner.lm.trainer import TrainingSummary
 from hpobench_nmt.runner.lm.training_state import Checkpoints, StateFile
 from hpobench_nmt.runner.nmt.learning_rate import has_converged, learning_rate
@@ -163,13 +163,13 @@ def _state(run: _Run, course: _Course) -> dict[str, Any]:
 
 def _learn(run: _Run, course: _Course) -> None:
     """Update after update, with checkpoints between them, until the training has ended or is to pause."""
-    until, lock = run.checkpoints.until, run.checkpoints.stands_still_for
+    until, watch = run.checkpoints.until, Watch(run.checkpoints.stands_still_for)
     interval, most = run.settings.checkpoint_interval, run.settings.max_updates
     started = seconds(run.device)
     while not course.ended and not course.paused(until):
-        if is_disturbing(lock):
+        if watch.is_disturbing():
             course.spent += seconds(run.device) - started
-            wait_for_others(lock)
+            watch.wait()
             started = seconds(run.device)
         _update(run, course)
         check_now = course.update % interval == 0 or course.update == most
@@ -196,9 +196,10 @@ def _update(run: _Run, course: _Course) -> None:
     run.adam.zero_grad()
     total = torch.zeros((), device=run.device)
     for batch in found:
-        with products_in(settings.precision, run.device):
-            mean = loss(run.model, batch, settings.label_smoothing) / words
-        run.scaler.scale(mean).backward()
+        with rounded_products(settings.precision, run.device):
+            with products_in(settings.precision, run.device):
+                mean = loss(run.model, batch, settings.label_smoothing) / words
+            run.scaler.scale(mean).backward()
         total += mean.detach()
     if course.update % 50 == 1 and not math.isfinite(value := float(total)):
         raise TrainingFailed(f"diverged: the training loss is {value} after {course.update} updates")

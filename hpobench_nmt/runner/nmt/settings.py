@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from hpobench_nmt.runner.lm.settings import TimingSettings
 from hpobench_nmt.runner.nmt.text_scores import Tokenizer
-from hpobench_nmt.runner.settings import About, Settings
+from hpobench_nmt.runner.settings import About
 
 _MOST_DROPPED = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslationSettings(Settings):
+class TranslationSettings(TimingSettings):
     """Of one configuration, in every family: a spec that sets these alone runs with any.
 
     The first six are those of the paper's Table 1, by their names in the published tables. There bpe_symbols

@@ -4,6 +4,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,8 +13,15 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-
 
 from hpobench_nmt.runner.corpora import TextCorpus  # noqa: E402
 from hpobench_nmt.runner.family import Job  # noqa: E402
-from hpobench_nmt.runner.lm import trainer  # noqa: E402
-from hpobench_nmt.runner.lm.clock import alone, is_disturbing, lock_of, seconds  # noqa: E402
+from hpobench_nmt.runner.lm import clock, trainer  # noqa: E402
+from hpobench_nmt.runner.lm.clock import (  # noqa: E402
+    Watch,
+    alone,
+    is_disturbing,
+    lock_of,
+    seconds,
+    timing_lock,
+)
 from hpobench_nmt.runner.lm.measure import measure  # noqa: E402
 from hpobench_nmt.runner.lm.ntasgd import NTASGD  # noqa: E402
 from hpobench_nmt.runner.lm.schedule import TrainingSchedule  # noqa: E402
@@ -26,21 +34,54 @@ TEXT = (np.cumsum(np.where(RNG.random(700) < 0.9, 1, 3)) % 9).astype(np.int64)
 
 
 @dataclass(frozen=True)
-class Nothing:
-    """A family without settings."""
+class Timed:
+    """A family with settings of time alone."""
+
+    exclusive_timing: str = "gpu"
+    workers: int = 1
 
 
-def job(device):
-    return Job(Nothing(), 1, {}, Path("base"), Path("cache"), Path("scratch"), device)
+def job(device, **settings):
+    return Job(Timed(**settings), 1, {}, Path("base"), Path("cache"), Path("scratch"), device)
 
 
-def test_only_times_on_a_gpu_are_measured_alone():
+@pytest.fixture
+def gpus(monkeypatch):
+    """What torch tells of two GPUs, of which "cuda" is the first."""
+    uuids = {"cuda": "GPU-a", "cuda:0": "GPU-a", "cuda:1": "GPU-b"}
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda d: SimpleNamespace(uuid=uuids[d]))
+
+
+def test_only_times_on_a_gpu_are_measured_alone_on_it(gpus):
     assert lock_of(job("cpu")) is None
-    assert lock_of(job("cuda")) == lock_of(job("cuda:1")) is not None
+    assert lock_of(job("cuda")) == lock_of(job("cuda:0")) != lock_of(job("cuda:1"))
+    assert lock_of(job("cuda")).name.endswith("-GPU-a.lock")
     assert checkpoints_of(job("cuda"), "").stands_still_for == lock_of(job("cuda"))
     assert not is_disturbing(None)
     with alone(None):
         pass
+
+
+def test_times_are_measured_alone_on_the_whole_machine_where_asked_for_or_several_gpus_train(gpus):
+    whole = {lock_of(job(device, exclusive_timing="machine")) for device in ("cuda:0", "cuda:1")}
+    assert whole == {lock_of(job("cuda:0", workers=2))} == {timing_lock(job("cpu"))}
+
+
+def test_a_training_looks_for_the_lock_ten_times_a_second_at_most(tmp_path, monkeypatch):
+    looks = []
+    monkeypatch.setattr(clock, "is_held", lambda path: looks.append(path))
+    watch = Watch(tmp_path / "lock")
+    until = time.monotonic() + 0.25
+    while time.monotonic() < until:
+        watch.is_disturbing()
+    assert 2 <= len(looks) <= 3
+    assert not Watch(None).is_disturbing()
+
+
+def test_who_measures_waits_until_the_others_have_looked(tmp_path):
+    began = time.monotonic()
+    with alone(tmp_path / "lock"):
+        assert time.monotonic() - began >= 0.1
 
 
 def test_a_training_stands_still_while_another_process_measures(tiny, tmp_path, monkeypatch):

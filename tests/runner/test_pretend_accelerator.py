@@ -1,0 +1,240 @@
+"""Every family of language models on a device that is none of the CPU's: its numbers, operations and waits.
+
+benchmarks/operations.py counts them for sizes of real trainings.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-nmt[train]'")
+
+from pretend_accelerator import Refused, accelerator, counted  # noqa: E402
+
+from hpobench_nmt.runner.corpora import TextCorpus  # noqa: E402
+from hpobench_nmt.runner.families import load_family  # noqa: E402
+from hpobench_nmt.runner.lm import trainer  # noqa: E402
+from hpobench_nmt.runner.lm.dynamic import UpdateRule, adapting_reader, gradient_rms, pieces  # noqa: E402
+from hpobench_nmt.runner.lm.fit import fit  # noqa: E402
+from hpobench_nmt.runner.lm.measure import measure  # noqa: E402
+
+CPU = torch.device("cpu")
+STEPS = 8
+
+
+@dataclass(frozen=True)
+class Case:
+    """A small model, with the most operations of an update of STEPS steps and of a segment of 5 tokens."""
+
+    family: str
+    settings: dict
+    update: int
+    segment: int
+    sparse: int = 0
+
+
+SIZES = {"batch_size": 4, "bptt": STEPS, "max_epochs": 1}
+AWD = {"layers": 3, "embedding_size": 12, "hidden_size": 16, **SIZES}
+MELIS = {"budget": 19816, "depth": 4, "check_updates": 1, **SIZES}
+GPT = {"depth": 2, "width": 16, "heads": 2, "batch_size": 4, "context": STEPS, "tokens": 30 * STEPS * 4}
+CASES = {
+    "awd-lstm": Case("awd-lstm", AWD, 114, 42, 277),
+    "qrnn": Case("awd-lstm", {**AWD, "cell": "qrnn", "layers": 4}, 286, 190, 183),
+    "melis": Case("melis", MELIS, 716, 456, 1034),
+    "tied": Case("melis", {**MELIS, "gates": "tied", "budget": 20312}, 596, 372, 764),
+    "rhn": Case("melis", {**MELIS, "cell": "rhn", "depth": 5, "budget": 20242}, 411, 233, 406),
+    "nas": Case("melis", {**MELIS, "cell": "nas", "depth": 2, "budget": 21040}, 1008, 604, 653),
+    "mlstm": Case("mlstm", {"hidden_size": 16, "embedding_size": 8, **SIZES}, 240, 157, 227),
+    "gpt": Case("gpt", GPT, 284, 254),
+}
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    """Words each of which depends on the one before it."""
+    rng = np.random.default_rng(0)
+    stream = [0]
+    for step in rng.integers(3, size=2100):
+        stream.append((stream[-1] * 5 + int(step)) % 40)
+    tokens = np.array(stream)
+    words = tuple(f"w{i}" for i in range(40))
+    return TextCorpus(
+        "chain", "word", words, tokens[:2000], tokens[2000:2031], tokens[2031:2051], {"sha256": ""}
+    )
+
+
+def settings_of(case, **changes):
+    return load_family(case.family).settings(**case.settings | changes)
+
+
+class Enough(Exception):
+    """The updates that a test needs are made."""
+
+
+def trained(case, corpus, device, monkeypatch, updates=2, **changes):
+    """The model's parameters after some updates, and what each of these did on the device."""
+    counts, models, own = [], [], trainer._update
+
+    def noted(run, course):
+        models.append(run.model)
+        if len(counts) == updates:
+            raise Enough
+        if device == CPU:
+            own(run, course)
+            counts.append(None)
+        else:
+            with counted() as found:
+                own(run, course)
+            counts.append(found)
+
+    with monkeypatch.context() as patched, pytest.raises(Enough):
+        patched.setattr(trainer, "_update", noted)
+        patched.setattr(trainer, "_check", lambda run, course: None)
+        fit(load_family(case.family).architecture, settings_of(case, **changes), corpus, 1, str(device))
+    return [p.detach().cpu() for p in models[0].parameters()], counts
+
+
+# Two more cells of a family that has others by default.
+MORE = {"tied", "nas"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.hosts if name in MORE else ()) for name in CASES]
+)
+def test_training_has_the_cpus_numbers_and_few_operations(name, corpus, monkeypatch):
+    case = CASES[name]
+    expected, _ = trained(case, corpus, CPU, monkeypatch)
+    with accelerator() as device:
+        found, (first, second) = trained(case, corpus, device, monkeypatch)
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=2e-5)
+    # Whether the loss is finite is looked at every 50 updates. No other update waits for the device.
+    assert first.waits == {"_local_scalar_dense": 1}
+    assert not second.waits
+    assert second.total <= case.update
+
+
+@pytest.mark.parametrize("name", ["awd-lstm", "melis", "mlstm"])
+def test_training_in_16_bits_does_not_hold_all_logits(name, corpus, monkeypatch):
+    monkeypatch.setattr("hpobench_nmt.runner.lm.softmax._CHUNK_ELSEWHERE", 7)
+    expected, _ = trained(CASES[name], corpus, CPU, monkeypatch, updates=1)
+    with accelerator() as device:
+        found, (counts,) = trained(CASES[name], corpus, device, monkeypatch, updates=1, precision="bf16")
+    for mine, exact in zip(found, expected, strict=True):
+        assert float((mine - exact).norm()) < 0.05 * float(exact.norm()) + 0.05
+    assert counts.operations["logsumexp"] == math.ceil(STEPS * 4 / 7) or name == "awd-lstm"
+    assert counts.operations["nll_loss_forward"] == 0
+
+
+def test_tf32_is_allowed_in_training_alone(corpus, monkeypatch):
+    seen, own = [], trainer._gradient
+
+    def noted(*given):
+        seen.append((torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32))
+        return own(*given)
+
+    monkeypatch.setattr(trainer, "_gradient", noted)
+    with accelerator() as device:
+        trained(CASES["awd-lstm"], corpus, device, monkeypatch, updates=1, precision="tf32")
+    assert seen == [("high", True)]
+    assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == ("highest", False)
+
+
+def dynamic(case, corpus, device, rule):
+    """Losses of three segments of dynamic evaluation, and what the last one did on the device."""
+    settings = settings_of(case)
+    build = load_family(case.family).architecture.build
+    model = build(settings, 40, "word", torch.Generator(device).manual_seed(1))
+    asked = UpdateRule(rule, 0.01, 5, 0.02, 0.001, 8)
+    units = 8 if rule == "sparse" else 0
+    rms = gradient_rms(model, corpus.train[:24], 2, 5, units) if asked.needs_rms else None
+    losses = []
+    with adapting_reader(model, asked, rms) as reader:
+        for piece in pieces(model, corpus.dev[:16], 1, 5):
+            if device == CPU:
+                losses.append(reader.read(piece))
+                continue
+            with counted() as counts:
+                nll = reader.read(piece)
+            losses.append(nll.cpu())
+    return torch.cat(losses), None if device == CPU else counts
+
+
+BY_DEFAULT = {(rule, name) for rule in ("sparse", "sgd-prior") for name in ("awd-lstm", "mlstm")}
+BY_DEFAULT |= {("rms-rms-prior", name) for name in set(CASES) - MORE}
+RULES = [
+    (rule, name)
+    for rule in ("rms-rms-prior", "sgd-prior", "sparse")
+    for name in CASES
+    if rule != "sparse" or CASES[name].sparse
+]
+RULES = [pair if pair in BY_DEFAULT else pytest.param(*pair, marks=pytest.mark.hosts) for pair in RULES]
+
+
+@pytest.mark.parametrize(("rule", "name"), RULES)
+def test_dynamic_evaluation_has_the_cpus_numbers_and_few_operations(rule, name, corpus):
+    case = CASES[name]
+    most = case.sparse if rule == "sparse" else case.segment
+    expected, _ = dynamic(case, corpus, CPU, rule)
+    with accelerator() as device:
+        found, counts = dynamic(case, corpus, device, rule)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert not counts.waits
+    assert counts.total <= most
+
+
+@pytest.mark.parametrize("name", ["awd-lstm", pytest.param("qrnn", marks=pytest.mark.hosts)])
+def test_all_that_is_measured_is_that_of_the_cpu(name, corpus):
+    case = CASES[name]
+    settings = settings_of(case, cache_window=20, tuning_tokens=0, dynamic_statistics=200, mc_masks=2)
+    found = {}
+    for device in ("cpu", "pretend"):
+        with accelerator():
+            generator = torch.Generator(device).manual_seed(1)
+            model = load_family(case.family).architecture.build(settings, 40, "word", generator)
+            metrics = measure(model, corpus, settings).metrics
+        found[device] = {k: v for k, v in metrics.items() if "time" not in k and k != "memory"}
+    assert found["pretend"] == pytest.approx(found["cpu"], rel=1e-4)
+
+
+# The accelerator itself
+
+
+def test_what_a_device_refuses_is_refused():
+    with accelerator() as device:
+        there, here = torch.zeros(3, device=device), torch.zeros(3)
+        with pytest.raises(Refused, match=r"^add: tensors on pretend and on cpu"):
+            there + here
+        with pytest.raises(Refused, match="a generator of the CPU draws on pretend"):
+            there.bernoulli_(0.5, generator=torch.Generator())
+        with pytest.raises(Refused, match="draws without a generator"):
+            torch.nn.functional.dropout(there, 0.5)
+        drawn = torch.rand(3, device=device, generator=torch.Generator(device).manual_seed(5))
+        assert torch.equal(drawn.cpu(), torch.rand(3, generator=torch.Generator().manual_seed(5)))
+        assert (there + torch.tensor(2.0)).tolist() == [2.0] * 3
+    with accelerator(global_generator=True) as device:
+        torch.nn.functional.dropout(torch.zeros(3, device=device), 0.5)
+    assert torch.Generator is type(torch.Generator())
+
+
+def test_operations_and_waits_are_counted():
+    with accelerator() as device:
+        x = torch.arange(6.0, device=device).view(2, 3)
+        with counted() as counts:
+            y = (x.t() @ x)[0].add_(1.0)
+            assert y.device == x.device
+            assert float(y.sum()) == 39.0
+            bool(y[0] > 0)
+            y.cpu()
+        assert counts.operations == {
+            "mm": 1,
+            "add_": 1,
+            "sum": 1,
+            "gt": 1,
+            "_local_scalar_dense": 2,
+            "_to_copy": 1,
+        }
+        assert counts.waits == {"_local_scalar_dense": 2, "_to_copy": 1}
+        x[0, 0] = 7.0
+        assert x.view(-1)[0].item() == 7.0  # a view and what it is of share their memory
