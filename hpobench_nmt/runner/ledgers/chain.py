@@ -83,7 +83,7 @@ def chained(body: bytes, head: str) -> tuple[bytes, str]:
 
 def head_of(content_end: bytes) -> str:
     """The hash of the last line, given the end of a file that holds it; empty where it has none."""
-    return split(content_end.rstrip(b"\n").rsplit(b"\n", 1)[-1])[1]
+    return split(content_end.rstrip(b"\n"))[1]
 
 
 def refuse_damaged_end(torn: bytes, where: str) -> None:
