@@ -207,7 +207,7 @@ def test_each_objective_is_weighed_by_its_own_losses(monkeypatch):
 @pytest.mark.parametrize("ours", [(1, 1), (1, -1), (-1, 1)])
 @pytest.mark.parametrize("theirs", [(1, -1), (-1, 1), (-1, -1)])
 def test_each_loss_of_a_source_is_compared_with_the_same_loss_of_the_problem(ours, theirs):
-    """Both losses are one function or its reverse, so that a source ranks all pairs of a loss right, or none."""
+    """Both losses are one function or its reverse: a source ranks all pairs of a loss right, or none."""
     features = np.random.default_rng(2).random((40, 2))
     loss = ((features - 0.3) ** 2).sum(axis=1)[:, None]
     problem = Problem(features, 2, 40, 0, sources=(Source("s", features, loss * np.array(theirs)),))
