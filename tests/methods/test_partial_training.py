@@ -14,7 +14,7 @@ from hpobench_nmt.core.problem import Problem, Progress
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import BUILT_IN
-from hpobench_nmt.methods.median_stopping import STARTUP, MedianStopping
+from hpobench_nmt.methods.median_stopping import STARTUP, MedianStopping, _running_averages
 from hpobench_nmt.methods.partial_training import training_levels
 from hpobench_nmt.methods.random_search import RandomSearch
 from hpobench_nmt.methods.successive_halving import ASHA, ASHAStopping, Hyperband, SuccessiveHalving
@@ -285,3 +285,7 @@ def test_the_median_rule_stops_what_its_definition_says():
         assert goes_on != stops
         stopped += stops
     assert stopped > 5
+
+
+def test_running_averages_are_infinite_from_a_missing_loss_on():
+    assert _running_averages(np.array([1.0, 3.0, np.nan, 2.0])).tolist() == [1.0, 2.0, np.inf, np.inf]
