@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from moocore import hypervolume
 from scipy.stats import norm
 
 from hpobench_nmt.core.problem import Problem
@@ -128,7 +129,7 @@ def places(seed=0):
 
 
 def best(values, seen, running=()):
-    return int(np.argmax([-1 if i in seen or i in running else value for i, value in enumerate(values)]))
+    return int(np.argmax([-np.inf if i in seen or i in running else value for i, value in enumerate(values)]))
 
 
 @pytest.mark.parametrize(
@@ -138,6 +139,7 @@ def best(values, seen, running=()):
         (1, {"isotropic": False, "vectors": 3, "length_sd": 0.5}),
         (2, {"vectors": 0, "additive": 0.0}),
         (3, {"vectors": 2, "additive": 1.0, "weight": 0.6}),
+        (4, {"vectors": 0, "cap": 0.5}),
     ],
 )
 def test_one_loss(seed, settings):
@@ -145,11 +147,12 @@ def test_one_loss(seed, settings):
     losses = ((features[:, :2] - 0.3) ** 2).sum(axis=1) + 0.2 * codes[:, 2] + 0.1 * rng.random(ROWS)
     losses[2], losses[6] = np.nan, 1e16
     method = AutoBO(Problem(features, 1, ROWS, 3, space, codes), rng, **settings)
+    cap = math.log1p(settings.pop("cap", 3.0))
     twin, seen = Twin(features, (1, 1, 3), **settings), [0, 2, 5]
     for row in seen:
         method.tell(row, losses[[row]])
     while len(seen) < 9:
-        y = naive_warp(losses[seen])
+        y = naive_warp(losses[seen], cap)
         expected = best(twin.improvement(seen, y, y.min()), seen)
         assert method.ask() == expected
         running = [expected]
@@ -157,7 +160,7 @@ def test_one_loss(seed, settings):
         assert method.suggest({expected: 1.0}) == running[1]
         seen.append(expected)
         method.tell(expected, losses[[expected]])
-        mean, _ = twin.mixture(seen, naive_warp(losses[seen]))
+        mean, _ = twin.mixture(seen, naive_warp(losses[seen], cap))
         assert method.recommend(seen) == seen[int(np.argmin(mean[seen]))]
 
 
@@ -199,6 +202,30 @@ def test_two_losses():
         method.tell(seen[-1], losses[seen[-1]])
 
 
+def test_three_losses():
+    """The hypervolume that the lower confidence bounds add, where the best seen is 0 and the worst is 1."""
+    space, codes, features, rng = places(8)
+    losses = np.stack([((features[:, :2] - c) ** 2).sum(axis=1) for c in (0.2, 0.5, 0.8)], axis=1)
+    losses[:, 1] += 0.3 * codes[:, 2]
+    method = AutoBO(Problem(features, 3, ROWS, 3, space, codes), rng)
+    twin, seen = Twin(features, (1, 1, 3)), [0, 4, 5, 7]
+    for row in seen:
+        method.tell(row, losses[row])
+    while len(seen) < 9:
+        y = np.array([naive_warp(column) for column in losses[seen].T])
+        low, high = y.min(axis=1)[:, None], y.max(axis=1)[:, None]
+        fields = [twin.mixture(seen, each) for each in y]
+        hopes = (np.array([mean - np.sqrt(var) for mean, var in fields]) - low) / (high - low)
+        scaled = ((y - low) / (high - low)).T
+        before = hypervolume(scaled, ref=1.1)
+        points = [np.vstack([scaled, np.minimum(point, 1.1)]) for point in hopes.T]
+        values = [hypervolume(each, ref=1.1) - before for each in points]
+        expected = best(values, seen)
+        assert values[expected] > 0 and method.ask() == expected
+        seen.append(expected)
+        method.tell(expected, losses[expected])
+
+
 @pytest.mark.parametrize("any_kept", [True, False])
 def test_one_loss_under_two_constraints(any_kept):
     space, codes, features, rng = places(6)
@@ -209,19 +236,26 @@ def test_one_loss_under_two_constraints(any_kept):
     method, twin, seen = AutoBO(problem, rng), Twin(features, (1, 1, 3)), [0, 3, 5, 6]
     for row in seen:
         method.tell_constrained(row, losses[[row]], violations[row])
-    while len(seen) < 9:
-        y, values = naive_warp(losses[seen]), 1.0
+
+    def expected(running):
+        y, values = naive_warp(losses[seen]), 0.0
         for column in violations[seen].T:
             modelled, bound = naive_violations(column)
-            mean, var = twin.mixture(seen, modelled)
-            values = values * norm.cdf((bound - mean) / np.sqrt(var))
+            mean, var = twin.mixture(seen, modelled, running)
+            values = values + norm.logcdf((bound - mean) / np.sqrt(var))
         kept = (violations[seen] <= 0).all(axis=1)
         assert kept.any() == any_kept
-        values = values * twin.improvement(seen, y, y[kept].min()) if any_kept else values
-        expected = best(values, seen)
-        assert method.ask() == expected
-        seen.append(expected)
-        method.tell_constrained(expected, losses[[expected]], violations[expected])
+        if any_kept:
+            values = values + np.log(twin.improvement(seen, y, y[kept].min(), running))
+        return best(values, seen, running)
+
+    while len(seen) < 9:
+        row = expected([])
+        assert method.ask() == row
+        running = [row, *[other for other in range(ROWS) if other not in [*seen, row]][:2]]
+        assert method.suggest(dict.fromkeys(running, 1.0)) == expected(running)
+        seen.append(row)
+        method.tell_constrained(row, losses[[row]], violations[row])
 
 
 def test_other_candidates_and_more_rows_than_there_is_room_for_at_first():
