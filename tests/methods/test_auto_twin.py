@@ -247,7 +247,10 @@ def test_one_loss_under_two_constraints(any_kept):
         assert kept.any() == any_kept
         if any_kept:
             values = values + np.log(twin.improvement(seen, y, y[kept].min(), running))
-        return best(values, seen, running)
+        row = best(values, seen, running)
+        free = np.array([other not in [*seen, *running] for other in range(ROWS)])
+        assert method._values(running, free)[row] == pytest.approx(values[row], abs=1e-6)
+        return row
 
     while len(seen) < 9:
         row = expected([])
