@@ -35,10 +35,10 @@ from hpobench_nmt.methods.improvement import (
     log_mean_ei_of_contenders,
     log_probability_below,
 )
-from hpobench_nmt.methods.kernel_bank import Bank, BankPosterior, Levels, Weights, levels_of
+from hpobench_nmt.methods.kernel_bank import Bank, BankPosterior, Points, points_of
 from hpobench_nmt.methods.optimistic_hypervolume import by_optimistic_hypervolume
 from hpobench_nmt.methods.search import best_of
-from hpobench_nmt.methods.warping import warped, warped_violations
+from hpobench_nmt.methods.warping import warped, warped_and_unit, warped_violations
 
 # Length scales that are equal for all hyperparameters, on features in [0, 1].
 LENGTHS = (0.15, 0.3, 0.6, 1.0, 2.0)
@@ -46,6 +46,7 @@ LENGTHS = (0.15, 0.3, 0.6, 1.0, 2.0)
 # the number of hyperparameters, so that distances between random rows stay the same.
 MEDIAN_LENGTH, VECTOR_SEED = 0.35, 0
 NOISES = (1e-4, 3e-2)
+WEIGHT = 0.95
 # Candidates times members averaged, at most, so that a step in a large space stays fast; 8 members at least.
 _MOST_VALUES, _FEWEST = 800_000, 8
 
@@ -73,7 +74,7 @@ class AutoBO:
         vectors: int = 24,
         length_sd: float = 1.0,
         additive: float = 0.5,
-        weight: float = 0.95,
+        weight: float = WEIGHT,
     ) -> None:
         if not (cap > 0 and vectors >= 0 and 0 <= length_sd <= 10 and 0 <= additive <= 1 and 0 < weight <= 1):
             raise InputError(
@@ -84,7 +85,7 @@ class AutoBO:
             raise InputError("BO_auto has an empty bank: set isotropic=true, or vectors to 1 or more.")
         self._cap, self._weight = math.log1p(cap), weight
         bank = bank_of(problem, isotropic, vectors, length_sd, additive)
-        self._posterior = BankPosterior(bank, _levels_of(problem))
+        self._posterior = BankPosterior(bank, _points_of(problem))
         self._rng = rng
         self._free = np.ones(len(problem.features), dtype=bool)
         self._targets = np.empty((64, problem.n_objectives + len(problem.constraints)))
@@ -94,16 +95,35 @@ class AutoBO:
         """Other candidates from now on, among which rows that were told have the same numbers and values."""
         self._free = np.ones(len(problem.features), dtype=bool)
         self._free[self._posterior.seen] = False
-        self._posterior.renew(levels_of(problem.features, feature_counts(problem)))
+        self._posterior.renew(points_of(problem.features, feature_counts(problem)))
 
     def recommend(self, rows: Sequence[int]) -> int:
         """The row of smallest posterior mean of the first loss, among some that were told.
 
         A loss that is measured with noise is smallest, as a rule, where the noise helped. The mean is not.
         """
+        return rows[int(self.expected()[list(rows)].argmin())]
+
+    def expected(self) -> Floats:
+        """Posterior mean of the first loss, warped, of every candidate, shape (N,)."""
         told = self._targets[: len(self._posterior.seen), 0]
-        mean, _ = self._mixture(warped(np.ascontiguousarray(told), self._cap), ())
-        return rows[int(mean[list(rows)].argmin())]
+        return self._mixture(warped(np.ascontiguousarray(told), self._cap), ())[0]
+
+    def expected_gain(self, running: Mapping[int, float]) -> float:
+        """By how much the next row is expected to lower the smallest loss, in its unit: the largest EI.
+
+        Infinite while nothing is known of it: where all losses are equal, or no row keeps the constraints.
+        """
+        n, free = len(self._posterior.seen), self._free.copy()
+        free[list(running)] = False
+        if not free.any():
+            return 0.0
+        if not self._keeps(self._targets[:n]).any():  # or nothing was told
+            return math.inf
+        _, unit = warped_and_unit(np.ascontiguousarray(self._targets[:n, 0]), self._cap)
+        if math.isnan(unit):
+            return math.inf
+        return unit * math.exp(self._values(list(running), free)[free].max())
 
     def ask(self) -> int:
         """The free row of largest value."""
@@ -146,17 +166,21 @@ class AutoBO:
         if told.shape[1] == self._m:
             return self._improvement(losses, losses, pending, values)
         violations = np.where(np.isnan(told[:, self._m :]), np.inf, told[:, self._m :])
-        kept = (violations <= 0).all(axis=1)
+        kept = self._keeps(told)
         for column in violations.T:
             y, bound = warped_violations(np.ascontiguousarray(column))
             mean, var = self._mixture(y, pending)
             values += log_probability_below(np.array([bound]), mean[None], var)
         return self._improvement(losses, losses[:, kept], pending, values) if kept.any() else values
 
+    def _keeps(self, told: Floats) -> Bools:
+        """Which of the rows told keep all constraints, shape (n,)."""
+        return np.asarray((told[:, self._m :] <= 0).all(axis=1))  # not where one is missing
+
     def _improvement(self, y: Floats, feasible: Floats, pending: Sequence[int], offsets: Floats) -> Floats:
         """Of warped losses y, shape (m, n), over those of feasible rows; plus offsets, shape (N,)."""
         if self._m == 1:
-            return self._expected_improvement(y[0], float(feasible.min()), pending, offsets)
+            return log_mean_ei(self._posterior, y[0], float(feasible.min()), pending, offsets, self._weight)
         mixtures = [self._mixture(column, pending) for column in y]
         mean, var = (np.array(part) for part in zip(*mixtures, strict=True))
         front = feasible.T[pareto_front(feasible.T)]
@@ -168,33 +192,42 @@ class AutoBO:
             return offsets + log_ehvi_of_contenders(mean, np.sqrt(var), front, reference, free)
         return offsets + by_optimistic_hypervolume(Belief(mean, var, free, front, best, worst, None))
 
-    def _expected_improvement(
-        self, y: Floats, best: float, pending: Sequence[int], offsets: Floats
-    ) -> Floats:
-        """log of the weighted mean of the members' EI."""
-        weights = self._posterior.weigh(y)
-        members = self._heaviest(weights)
-        mean, var = self._fields(weights, members, pending)
-        log_weights = np.array([log_weight for _, log_weight in members])
-        return log_mean_ei_of_contenders(mean, var, best, log_weights, offsets)
-
     def _mixture(self, y: Floats, pending: Sequence[int]) -> tuple[Floats, Floats]:
         """Mean and variance of every candidate by the mixture of the heaviest members, shape (N,) each."""
-        weights = self._posterior.weigh(y)
-        members = self._heaviest(weights)
-        mean, var = self._fields(weights, members, pending)
-        return _moments(mean, var, np.array([log_weight for _, log_weight in members]))
+        return _moments(*_fields(self._posterior, y, pending, self._weight))
 
-    def _heaviest(self, weights: Weights) -> list[tuple[int, float]]:
-        """The members to average, each with the logarithm of its weight."""
-        return weights.heaviest(self._weight)[: max(_MOST_VALUES // len(self._free), _FEWEST)]
 
-    def _fields(
-        self, weights: Weights, members: Sequence[tuple[int, float]], pending: Sequence[int]
-    ) -> tuple[Floats, Floats]:
-        """Means and variances by some members, shape (k, N) each."""
-        fields = [self._posterior.field(member, weights, pending) for member, _ in members]
-        return np.stack([mean for mean, _ in fields]), np.stack([var for _, var in fields])
+def log_mean_ei(
+    posterior: BankPosterior,
+    y: Floats,
+    best: float,
+    pending: Sequence[int],
+    offsets: Floats,
+    weight: float = WEIGHT,
+) -> Floats:
+    """log of the mean of the members' EI below `best`, plus offsets, shape (N,); -inf where no row can win.
+
+    Args:
+        posterior: of n points.
+        y: their targets, shape (n,).
+        best: the target to improve on.
+        pending: points that are being evaluated.
+        offsets: shape (N,); -inf where a row is not free.
+        weight: the members of largest weight that hold this share of it are averaged.
+    """
+    mean, var, log_weights = _fields(posterior, y, pending, weight)
+    return log_mean_ei_of_contenders(mean, var, best, log_weights, offsets)
+
+
+def _fields(
+    posterior: BankPosterior, y: Floats, pending: Sequence[int], weight: float
+) -> tuple[Floats, Floats, Floats]:
+    """Means and variances by the heaviest members, shape (k, N), and logarithms of their weights, (k,)."""
+    weights = posterior.weigh(y)
+    members = weights.heaviest(weight)[: max(_MOST_VALUES // posterior.n_candidates, _FEWEST)]
+    fields = [posterior.field(member, weights, pending) for member, _ in members]
+    log_weights = np.array([log_weight for _, log_weight in members])
+    return np.stack([mean for mean, _ in fields]), np.stack([var for _, var in fields]), log_weights
 
 
 @lru_cache(maxsize=32)
@@ -213,9 +246,9 @@ def bank_of(
 
 
 @lru_cache(maxsize=32)
-def _levels_of(problem: Problem) -> Levels:
+def _points_of(problem: Problem) -> Points:
     """The values of the problem's candidates, shared by its trials."""
-    return levels_of(problem.features, feature_counts(problem))
+    return points_of(problem.features, feature_counts(problem))
 
 
 @compiled(error_model="numpy")

@@ -6,10 +6,14 @@ hyperparameters, and an average of one for each, of the same lengths (additive, 
 
     K(x, x') = (1 - a) k(sum_h d_h^2) + a / H sum_h k(d_h^2),   d_h = (x_h - x'_h) / length_h
 
+Rows may be observed at several stages of their training. A row x at stage i and a row x' at stage j have the
+covariance T[i,j] (K(x, x') + c). Candidates are rows at the last stage. With one stage, T is 1 and c is 0.
+
     symbol   shape      meaning
     W        B x H      1 / length^2 of each kernel and hyperparameter; the columns of a category share theirs
     s^2      B          noise variance, as a share of the kernel's amplitude^2
-    L        B x n x n  Cholesky factors of K_b[S,S] + s_b^2 I for the n rows S observed
+    T, c                covariance of the stages, 1 on its diagonal; variance of what all rows have in common
+    L        B x n x n  Cholesky factors of K_b[S,S] + s_b^2 I for the n points S observed
     y        n          targets, new at every step; prior mean 0
     z        B x n      L_b^-1 y
     V        n x N      L_b^-1 K_b[S,:], of the members that were used only
@@ -57,24 +61,34 @@ class Bank:
         return len(self.noise)
 
 
-class Levels(NamedTuple):
-    """The U distinct values that H hyperparameters have among N rows.
+ONE_STAGE = np.ones((1, 1))
 
-    Covariances are computed between values, of which a grid has few, and looked up for rows.
+
+class Points(NamedTuple):
+    """N rows by the U distinct values of their H hyperparameters, and the stages at which they are observed.
+
+    Covariances are computed between values, of which a grid has few, and looked up for rows. Row p at stage i
+    is the point i N + p.
 
     Attributes:
         values: features of each value, shape (U, w), for the w columns of the widest hyperparameter.
         starts: where the values of each hyperparameter begin, shape (H + 1,).
         code: the value that each row has of each hyperparameter, shape (N, H).
+        stages: T, shape (I, I).
+        common: c.
     """
 
     values: Floats
     starts: Rows
     code: Rows
+    stages: Floats
+    common: float
 
 
-def levels_of(features: Floats, columns: Sequence[int]) -> Levels:
-    """The levels of features, shape (N, F); `columns` is how many of the F each hyperparameter has."""
+def points_of(
+    features: Floats, columns: Sequence[int], stages: Floats = ONE_STAGE, common: float = 0.0
+) -> Points:
+    """The points of features, shape (N, F); `columns` is how many of the F each hyperparameter has."""
     code = np.zeros((len(features), len(columns)), dtype=np.int64)
     found, starts, first = [], [0], 0
     for h, count in enumerate(columns):
@@ -83,33 +97,40 @@ def levels_of(features: Floats, columns: Sequence[int]) -> Levels:
         found.append(np.pad(values, ((0, 0), (0, max(columns) - count))))
         starts.append(starts[-1] + len(values))
         first += count
-    return Levels(np.concatenate(found) if found else np.empty((0, 0)), np.array(starts), code)
+    return Points(
+        np.concatenate(found) if found else np.empty((0, 0)), np.array(starts), code, stages, common
+    )
 
 
 class BankPosterior:
-    """What B kernels say of N candidates, given n rows of them."""
+    """What B kernels say of N candidates, given n points; `seen` has their numbers."""
 
-    def __init__(self, bank: Bank, levels: Levels) -> None:
+    def __init__(self, bank: Bank, points: Points) -> None:
         self.bank = bank
-        self._levels = levels
+        self._points = points
         self.seen: list[int] = []
         self._factors = np.zeros((len(bank), _ROWS, _ROWS))
         self._held: dict[int, _Field] = {}  # in the order of their last use
         self._largest = bank.log_prior  # weights, of all targets, as they were last
 
-    def renew(self, levels: Levels) -> None:
-        """Other candidates from now on, among which the observed rows have the same numbers and values."""
-        self._levels = levels
+    @property
+    def n_candidates(self) -> int:
+        """N."""
+        return len(self._points.code)
+
+    def renew(self, points: Points) -> None:
+        """Other candidates from now on, among which the observed points have the same numbers and values."""
+        self._points = points
         self._held.clear()
 
-    def observe(self, row: int) -> None:
-        """Condition every member on a row."""
+    def observe(self, point: int) -> None:
+        """Condition every member on a point."""
         if len(self.seen) == self._factors.shape[1]:
             self._grow()
         bank = self.bank
-        seen = np.array([*self.seen, row])
-        _append(self._factors, seen, self._levels, bank.inverse_squares, bank.noise, bank.additive)
-        self.seen.append(row)
+        seen = np.array([*self.seen, point])
+        _append(self._factors, seen, self._points, bank.inverse_squares, bank.noise, bank.additive)
+        self.seen.append(point)
         self._largest = np.full(len(bank), -np.inf)
 
     def _grow(self) -> None:
@@ -135,9 +156,9 @@ class BankPosterior:
     def field(self, member: int, weights: Weights, running: Sequence[int] = ()) -> tuple[Floats, Floats]:
         """Posterior mean and variance of every candidate by one member, shape (N,) each.
 
-        The variance is that once the running rows are observed too (see pending.py).
+        The variance is that once the running points are observed too (see pending.py).
         """
-        held = self._caught_up(member)
+        held = self._caught_up(member, len(running))
         mean = _weighted_sum(held.whitened, weights.whitened_targets[member])
         var = held.var
         if running:
@@ -145,28 +166,35 @@ class BankPosterior:
         return mean, var * weights.amplitude[member]
 
     def _once_observed(self, held: _Field, member: int, running: Sequence[int]) -> Floats:
-        bank, n = self.bank, len(self.seen)
-        rows = np.array(running, dtype=np.int64)
-        more = np.empty((len(rows), len(held.var)))
+        """The variance once these points are observed. Rows of V beyond those in use are overwritten."""
+        n, bank = len(self.seen), self.bank
+        points = np.array([*self.seen, *running])
+        inverse_squares, noise = bank.inverse_squares[member], bank.noise[member]
+        factor = np.zeros((1, len(points), len(points)))
+        factor[0, :n, :n] = self._factors[member, :n, :n]
+        for end in range(n + 1, len(points) + 1):
+            _append(factor, points[:end], self._points, inverse_squares[None], noise[None], bank.additive)
         var = held.var.copy()
-        kernel = bank.inverse_squares[member], bank.additive
-        _observe_pending(held.whitened[:n], rows, self._levels, *kernel, bank.noise[member], more, var)
+        _extend(held.whitened, n, points, self._points, inverse_squares, bank.additive, factor[0], var)
         return var
 
-    def _caught_up(self, member: int) -> _Field:
-        """V of a member for all rows observed; the fields used longest ago are dropped beyond the limit."""
-        n, n_rows = len(self.seen), len(self._levels.code)
-        held = self._held.pop(member, None) or _Field(np.empty((0, n_rows)), 0)
-        if len(held.whitened) < n:
+    def _caught_up(self, member: int, n_running: int) -> _Field:
+        """V of a member for all points observed; the fields used longest ago are dropped beyond the limit.
+
+        It has room for as many rows as are running.
+        """
+        n = len(self.seen)
+        held = self._held.pop(member, None) or _Field(self._points)
+        if len(held.whitened) < n + n_running:
             capacity = _ROWS
-            while capacity < n:
+            while capacity < n + n_running:
                 capacity *= 2
-            more = np.empty((capacity, n_rows))
+            more = np.empty((capacity, len(held.var)))
             more[: held.count] = held.whitened[: held.count]
             held.whitened = more
         seen = np.array(self.seen, dtype=np.int64)
         kernel = self.bank.inverse_squares[member], self.bank.additive
-        _extend(held.whitened, held.count, seen, self._levels, *kernel, self._factors[member], held.var)
+        _extend(held.whitened, held.count, seen, self._points, *kernel, self._factors[member], held.var)
         held.count = n
         self._held[member] = held
         limit = max(_CACHE_BYTES // (held.whitened.nbytes + 1), LEAST_HELD)
@@ -199,9 +227,11 @@ class Weights(NamedTuple):
 class _Field:
     """V of a member, as far as it was computed: `count` of its rows are filled."""
 
-    def __init__(self, whitened: Floats, count: int) -> None:
-        self.whitened, self.count = whitened, count
-        self.var: Floats = np.ones(whitened.shape[1])
+    def __init__(self, points: Points) -> None:
+        n_rows = len(points.code)
+        self.whitened: Floats = np.empty((0, n_rows))
+        self.count = 0
+        self.var: Floats = np.full(n_rows, 1.0 + points.common)
 
 
 @compiled(error_model="numpy", inline="always")
@@ -212,54 +242,60 @@ def _matern(squared: float) -> float:
 
 
 @compiled(error_model="numpy")
-def _covariances(levels: Levels, row: int, inverse_squares: Floats, additive: float, found: Floats) -> None:
-    """K of one row with all; writes `found`."""
-    n_hyperparameters = levels.code.shape[1]
-    squares = np.zeros(levels.values.shape[0])
+def _covariances(points: Points, point: int, inverse_squares: Floats, additive: float, found: Floats) -> None:
+    """K of one point with all candidates; writes `found`."""
+    stage, row = divmod(point, points.code.shape[0])
+    shared = points.stages[stage, -1]
+    n_hyperparameters = points.code.shape[1]
+    squares = np.zeros(points.values.shape[0])
     alone = np.empty(squares.shape[0])
     for h in range(n_hyperparameters):
-        here = levels.code[row, h]
-        for u in range(levels.starts[h], levels.starts[h + 1]):
-            for c in range(levels.values.shape[1]):
-                gap = levels.values[u, c] - levels.values[here, c]
+        here = points.code[row, h]
+        for u in range(points.starts[h], points.starts[h + 1]):
+            for c in range(points.values.shape[1]):
+                gap = points.values[u, c] - points.values[here, c]
                 squares[u] += gap * gap * inverse_squares[h]
             alone[u] = _matern(squares[u])
     for i in range(found.shape[0]):
         squared, each = 0.0, 0.0
         for h in range(n_hyperparameters):
-            u = levels.code[i, h]
+            u = points.code[i, h]
             squared += squares[u]
             each += alone[u]
-        found[i] = (1.0 - additive) * _matern(squared) + additive / max(n_hyperparameters, 1) * each
+        mixed = (1.0 - additive) * _matern(squared) + additive / max(n_hyperparameters, 1) * each
+        found[i] = shared * (mixed + points.common)
 
 
 @compiled(error_model="numpy")
-def _covariance(levels: Levels, i: int, j: int, inverse_squares: Floats, additive: float) -> float:
-    """K of two rows."""
-    n_hyperparameters = levels.code.shape[1]
+def _covariance(points: Points, i: int, j: int, inverse_squares: Floats, additive: float) -> float:
+    """K of two points."""
+    stage_i, row_i = divmod(i, points.code.shape[0])
+    stage_j, row_j = divmod(j, points.code.shape[0])
+    n_hyperparameters = points.code.shape[1]
     squared, each = 0.0, 0.0
     for h in range(n_hyperparameters):
         alone = 0.0
-        for c in range(levels.values.shape[1]):
-            gap = levels.values[levels.code[i, h], c] - levels.values[levels.code[j, h], c]
+        for c in range(points.values.shape[1]):
+            gap = points.values[points.code[row_i, h], c] - points.values[points.code[row_j, h], c]
             alone += gap * gap * inverse_squares[h]
         squared += alone
         each += _matern(alone)
-    mixed: float = (1.0 - additive) * _matern(squared) + additive / max(n_hyperparameters, 1) * each
-    return mixed
+    mixed = (1.0 - additive) * _matern(squared) + additive / max(n_hyperparameters, 1) * each
+    found: float = points.stages[stage_i, stage_j] * (mixed + points.common)
+    return found
 
 
 @compiled(error_model="numpy")
 def _append(
-    factors: Floats, seen: Rows, levels: Levels, inverse_squares: Floats, noise: Floats, additive: float
+    factors: Floats, seen: Rows, points: Points, inverse_squares: Floats, noise: Floats, additive: float
 ) -> None:
-    """Row n of every factor, for the last of n + 1 rows."""
+    """Row n of every factor, for the last of n + 1 points."""
     n = seen.shape[0] - 1
     for b in range(factors.shape[0]):
         factor = factors[b]
-        pivot = 1.0 + noise[b]
+        pivot = 1.0 + points.common + noise[b]
         for i in range(n):
-            value = _covariance(levels, seen[n], seen[i], inverse_squares[b], additive)
+            value = _covariance(points, seen[n], seen[i], inverse_squares[b], additive)
             for j in range(i):
                 value -= factor[n, j] * factor[i, j]
             value /= factor[i, i]
@@ -303,13 +339,13 @@ def _explain(new: Floats, inverse: float, var: Floats) -> None:
 
 @compiled(error_model="numpy")
 def _extend(
-    whitened: Floats, count: int, seen: Rows, levels: Levels, inverse_squares: Floats, additive: float,
+    whitened: Floats, count: int, seen: Rows, points: Points, inverse_squares: Floats, additive: float,
     factor: Floats, var: Floats,
 ) -> None:  # fmt: skip
     """The rows of V from `count` on, and the variance that they leave."""
     for k in range(count, seen.shape[0]):
         new = whitened[k]
-        _covariances(levels, seen[k], inverse_squares, additive, new)
+        _covariances(points, seen[k], inverse_squares, additive, new)
         for j in range(k):
             share, earlier = factor[k, j], whitened[j]
             for i in range(new.shape[0]):
@@ -327,27 +363,3 @@ def _weighted_sum(whitened: Floats, z: Floats) -> Floats:
         for i in range(mean.shape[0]):
             mean[i] += z[k] * row[i]
     return mean
-
-
-@compiled(error_model="numpy")
-def _observe_pending(
-    whitened: Floats, pending: Rows, levels: Levels, inverse_squares: Floats, additive: float, noise: float,
-    more: Floats, var: Floats,
-) -> None:  # fmt: skip
-    """Rows of V for k pending rows, shape (k, N), after those of n observed rows; var changes in place.
-
-    The new row of L is the pending row's own column of V.
-    """
-    n = whitened.shape[0]
-    for k in range(pending.shape[0]):
-        p, new = pending[k], more[k]
-        _covariances(levels, p, inverse_squares, additive, new)
-        pivot = 1.0 + noise
-        for j in range(n + k):
-            earlier = whitened[j] if j < n else more[j - n]
-            share = earlier[p]
-            pivot -= share * share
-            for i in range(new.shape[0]):
-                new[i] -= share * earlier[i]
-        inverse = 1.0 / math.sqrt(max(pivot, 0.5 * noise))
-        _explain(new, inverse, var)

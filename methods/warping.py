@@ -31,7 +31,17 @@ def warped(losses: Floats, cap: float = CAP) -> Floats:
 
     Losses of any size are allowed. NaN and infinite losses count as the worst.
     """
+    return warped_and_unit(losses, cap)[0]
+
+
+@compiled(error_model="numpy")
+def warped_and_unit(losses: Floats, cap: float = CAP) -> tuple[Floats, float]:
+    """The losses after the warp, and how many units of the loss one of theirs is, below the median.
+
+    The unit is NaN where all losses are equal.
+    """
     n = losses.shape[0]
+    unit = np.nan
     found = np.full(n, cap)
     finite = np.isfinite(losses)
     if finite.any():
@@ -39,11 +49,14 @@ def warped(losses: Floats, cap: float = CAP) -> Floats:
         u = quarters - np.median(quarters)
         largest = np.abs(u).max()
         if largest > 0.0:
-            u = u / 2.0 ** math.frexp(largest)[1]  # so that no square overflows or underflows; exact
-            u = u / _scale(u)
+            power = 2.0 ** math.frexp(largest)[1]
+            u = u / power  # so that no square overflows or underflows; exact
+            s = _scale(u)
+            u = u / s
+            unit = 4.0 * power * s
         for i, at in enumerate(np.flatnonzero(finite)):
             found[at] = min(math.log1p(u[i]), cap) if u[i] > 0.0 else u[i]
-    return _standardised(found)
+    return _standardised(found), unit * found.std()
 
 
 @compiled(error_model="numpy")

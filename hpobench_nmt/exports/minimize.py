@@ -99,6 +99,7 @@ def minimize(
     catch: type[Exception] | tuple[type[Exception], ...] = (),
     constraints: Sequence[str] = (),
     prior: Mapping[str, Value] | None = None,
+    least_gain: float = 0.0,
 ) -> Minimum:
     """Minimise a function of a configuration.
 
@@ -132,6 +133,8 @@ def minimize(
         constraints: bounds of metrics, such as "seconds<=60". The function then returns a pair: its losses,
             and the metrics by name, such as `(loss, {"seconds": 12.5})`.
         prior: values that you expect to be good, by name, some or all, for methods such as piBO_M_std.
+        least_gain: stop before the budget is spent, once the next evaluation is expected to lower the loss by
+            less than this, in its unit (`Optimizer.expected_gain`): for BO_auto and one loss.
 
     Returns:
         all n evaluations, in order, and the best. Losses have shape (n, objectives) and the units that the
@@ -165,7 +168,11 @@ def minimize(
             if key != "events" and getattr(earlier.state, key) != getattr(optimizer.state, key):
                 raise InputError(f"{path}: the state of another call, with another {key}. Give another file.")
         optimizer = earlier
+    if not least_gain >= 0:
+        raise InputError(f"least_gain must be 0 or more, not {least_gain}.")
     while len(optimizer.told) < budget and (optimizer.pending or not optimizer.exhausted):
+        if least_gain and len(optimizer.told) >= n_initial and optimizer.expected_gain() < least_gain:
+            break
         config = optimizer.pending[0] if optimizer.pending else optimizer.ask()
         if path is not None:
             optimizer.save(path)

@@ -38,6 +38,7 @@ from hpobench_nmt.exports.optimizer_parts import (
     as_nulls,
     best_rows,
     checked_losses,
+    main_effects,
     named_method,
 )
 from hpobench_nmt.exports.optimizer_state import Event as Event
@@ -97,6 +98,7 @@ class Optimizer:
         check_whole("n_initial", n_initial, 0)
         check_whole("candidates", candidates, 1, MOST_CANDIDATES)
         self._candidates, self._n_drawn = Candidates(self.space, candidates, seed), candidates
+        self._n_even = len(self._candidates)  # before those near the best
         self._objectives, self._n_initial = objectives, n_initial
         self._rules = parse_constraints(constraints, "constraints")
         self._guess = dict(prior or {})
@@ -234,6 +236,40 @@ class Optimizer:
         self._catch_up()
         known = [row for row, keeps in zip(rows, kept, strict=True) if keeps]
         return self._candidates.config(guarded("recommend", self._live.recommend, known))
+
+    def expected_gain(self) -> float:
+        """By how much the next evaluation is expected to lower the smallest loss, in its unit.
+
+        It is the expected improvement of `BO_auto`. Stop once it is less than what such an improvement is
+        worth to you. Infinite while nothing is known: as long as all losses are equal, or no configuration
+        that was told keeps the constraints.
+
+        Raises InputError with another method, or several losses.
+        """
+        self._refuse_without("expected_gain", "the expected gain")
+        self._catch_up()
+        running = dict.fromkeys(self._pending, math.inf)
+        return float(guarded("expected_gain", self._live.expected_gain, running))
+
+    def importance(self) -> dict[str, float]:
+        """How much of the variance of the loss each hyperparameter explains alone, by name, largest first.
+
+        The loss is that which `BO_auto` expects of every candidate, warped, so that what diverged does not
+        explain everything. Shares sum to less than 1 where hyperparameters interact.
+
+        Raises InputError with another method, several losses, or as long as no losses were told.
+        """
+        self._refuse_without("expected", "the importance")
+        if not self._told:
+            raise InputError("no losses were told, which importance is of.")
+        self._catch_up()
+        expected = guarded("expected", self._live.expected)[: self._n_even]
+        shares = main_effects(self.space, self._problem.configs[: self._n_even], expected)
+        return dict(sorted(shares.items(), key=lambda item: -item[1]))
+
+    def _refuse_without(self, function: str, what: str) -> None:
+        if self._objectives > 1 or not hasattr(self._live, function):
+            raise InputError(f"{what} is that of BO_auto with one loss.")
 
     @property
     def state(self) -> State:

@@ -14,9 +14,11 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import MethodFactory
+from hpobench_nmt.core.space import Space
 from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.methods import BUILT_IN, of_objectives
 
+BINS = 12
 USUAL_METHOD = "BO_auto"
 """The method where none is named."""
 USUAL_BEFORE = ("BO_EI_M_std", "BO_M_std", "ParEGO_M")
@@ -71,3 +73,22 @@ def checked_losses(given: float | Sequence[float] | Floats | None, n_objectives:
         advice = f" For {told}, pass objectives={values.size}." if values.ndim == 1 and values.size else ""
         raise InputError(f"{expected}, not {printable(repr(values.tolist()))[:80]}.{advice}")
     return measured(values)
+
+
+def main_effects(space: Space, codes: Floats, values: Floats) -> dict[str, float]:
+    """By name, the share of the variance of values, shape (N,), that each hyperparameter explains alone.
+
+    It is the variance of the mean value given the hyperparameter, over that of all values. A hyperparameter
+    of more than BINS numbers is divided into as many parts of equal size. Where it is inactive is a part of
+    its own. Codes of the N configurations have shape (N, H).
+    """
+    variance, found = values.var(), {}
+    for hyperparameter, column in zip(space, codes.T, strict=True):
+        parts = np.nan_to_num(column, nan=np.inf)
+        if len(np.unique(parts)) > BINS:
+            inner = np.quantile(column[~np.isnan(column)], np.arange(1, BINS) / BINS)
+            parts = np.where(np.isnan(column), BINS, np.searchsorted(inner, column, side="right"))
+        _, place, counts = np.unique(parts, return_inverse=True, return_counts=True)
+        means = np.bincount(place, weights=values - values.mean()) / counts
+        found[hyperparameter.name] = float(counts @ means**2 / len(values) / variance) if variance else 0.0
+    return found

@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 from scipy.stats import multivariate_t
 
 from hpobench_nmt.methods import kernel_bank
-from hpobench_nmt.methods.kernel_bank import Bank, BankPosterior, levels_of
+from hpobench_nmt.methods.kernel_bank import Bank, BankPosterior, points_of
 
 
 def matern52(a, b):
@@ -30,7 +30,7 @@ def a_posterior(n=20, n_rows=60, seed=0):
     rng = np.random.default_rng(seed)
     features = rng.uniform(size=(n_rows, sum(COLUMNS)))
     features[:, 1:] = features[rng.integers(5, size=n_rows), 1:]  # values that recur
-    posterior = BankPosterior(a_bank(seed), levels_of(features, COLUMNS))
+    posterior = BankPosterior(a_bank(seed), points_of(features, COLUMNS))
     seen = rng.permutation(n_rows)[:n]
     for row in seen:
         posterior.observe(int(row))
@@ -123,7 +123,7 @@ def test_members_of_least_weight_go_when_memory_ends(monkeypatch):
         few.observe(row)
     y = np.append(y, np.linspace(-1, 1, 5))
     kept = Bank(full.inverse_squares[heaviest], full.noise[heaviest], full.log_prior[heaviest], full.additive)
-    small = BankPosterior(kept, levels_of(features, COLUMNS))
+    small = BankPosterior(kept, points_of(features, COLUMNS))
     for row in [*seen, *rows]:
         small.observe(int(row))
     np.testing.assert_array_equal(few.weigh(y).log_weights, small.weigh(y).log_weights)
@@ -151,7 +151,7 @@ def test_the_heaviest_members_come_first_and_equals_in_order():
 
 
 def test_equal_rows_do_not_break_a_factor():
-    posterior = BankPosterior(a_bank(), levels_of(np.zeros((5, 6)), COLUMNS))
+    posterior = BankPosterior(a_bank(), points_of(np.zeros((5, 6)), COLUMNS))
     for row in range(4):
         posterior.observe(row)
     mean, var = posterior.field(0, posterior.weigh(np.array([1.0, -1.0, 1.0, -1.0])))

@@ -12,6 +12,7 @@ from twins.made import smooth_curves
 
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.trial_loop import run_trial
+from hpobench_nmt.evaluation.scores import make_goal
 from hpobench_nmt.methods.level_gaussian_process import LevelBO, normal_scores
 from hpobench_nmt.methods.random_search import RandomSearch
 from hpobench_nmt.testing import PARALLEL_CHECKS
@@ -52,9 +53,10 @@ def test_good_rows_are_found_sooner_than_by_training_all_to_their_end():
     features, given = smooth_curves(7, n_rows=100)
     problem = Problem(features, 1, 100, 0, workers=4, resources=np.unique(given.resources), clock="cost")
     target = given.final[:, 0].min() + 0.05
+    goal = make_goal("ftc", given, tolerance=0.05)
 
     def until(method, seed):
-        trial = run_trial(problem, given, method, np.random.default_rng(seed))
+        trial = run_trial(problem, given, method, np.random.default_rng(seed), (), [goal])
         return trial.timeline.finishes[np.flatnonzero(trial.losses[:, 0] <= target)[0]]
 
     ours, theirs = (np.mean([until(method, seed) for seed in range(6)]) for method in (LevelBO, RandomSearch))

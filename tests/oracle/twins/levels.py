@@ -1,48 +1,66 @@
-"""BO_levels with all pairs of row and level in one dense covariance matrix."""
+"""BO_levels with all pairs of row and level in dense covariance matrices, one for each kernel of the bank."""
 
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import logsumexp
 from scipy.stats import norm, rankdata
 
+from hpobench_nmt.methods.auto import bank_of
 from twins.gaussian import log_improvement, matern52_matrix
 from twins.halving import training_levels
 
 
 class DenseLevels:
-    """All pairs of row and level in one dense covariance matrix."""
+    """All pairs of row and level; each feature is a hyperparameter of its own."""
 
     def __init__(self, problem, rng):
         self.levels = training_levels(problem, 3)
         self.order = rng.permutation(len(problem.features)).tolist()[::-1]
         self.n, self.last = len(problem.features), len(self.levels) - 1
-        rows = matern52_matrix(problem.features) + 0.5
-        steps = np.arange(len(self.levels))
-        self.k = np.kron(np.exp(-np.abs(steps[:, None] - steps) / 3), rows)
+        bank, steps = bank_of(problem), np.arange(len(self.levels))
+        self.noises = bank.noise
+        self.kernels = []
+        for inverse_squares in bank.inverse_squares:
+            scaled = problem.features * np.sqrt(inverse_squares)
+            alone = np.mean([matern52_matrix(column[:, None]) for column in scaled.T], axis=0)
+            rows = (1 - bank.additive) * matern52_matrix(scaled) + bank.additive * alone + 0.5
+            self.kernels.append(np.kron(np.exp(-np.abs(steps[:, None] - steps) / 3), rows))
         self.reached, self.pairs, self.losses = np.zeros(self.n, int), [], []
 
     def suggest(self, running):
         if len(self.losses) < 3:
             taken = [*running, *np.flatnonzero(self.reached)]
             return next(row for row in self.order if row not in taken), self.levels[0]
-        y = norm.ppf((rankdata(self.losses) - 0.5) / len(self.losses))
-        pending = [self.reached[row] * self.n + row for row in running]
-
-        def gain(pairs):
-            inner = self.k[np.ix_(pairs, pairs)] + 0.01 * np.eye(len(pairs))
-            return np.linalg.solve(inner, self.k[pairs]).T
-
-        mean = gain(self.pairs) @ y
-        every = self.pairs + pending
-        var = np.diag(self.k - gain(every) @ self.k[every])
         free = self.reached <= self.last
         free[list(running)] = False
         if not free.any():
             return None
-        ends = slice(self.last * self.n, None)
-        gains = log_improvement(y.min(), mean[ends], np.sqrt(np.maximum(var[ends], 0.0)))
-        row = np.where(free, gains, -np.inf).argmax()
+        y = norm.ppf((rankdata(self.losses) - 0.5) / len(self.losses))
+        pending = [self.reached[row] * self.n + row for row in running]
+        members = list(zip(self.kernels, self.noises, strict=True))
+        evidence = np.array([self.evidence(k, noise, y) for k, noise in members])
+        weights = np.exp(evidence - logsumexp(evidence))
+        order = np.argsort(-weights, kind="stable")
+        heaviest = order[: 1 + np.searchsorted(np.cumsum(weights[order]), 0.95)]
+        gains = [np.log(weights[b]) + self.log_gain(*members[b], y, pending) for b in heaviest]
+        row = np.where(free, logsumexp(gains, axis=0), -np.inf).argmax()
         return int(row), self.levels[self.reached[row]]
+
+    def evidence(self, k, noise, y):
+        inner = k[np.ix_(self.pairs, self.pairs)] + noise * np.eye(len(y))
+        return -(len(y) + 1) / 2 * np.log1p(y @ np.linalg.solve(inner, y)) - np.linalg.slogdet(inner)[1] / 2
+
+    def log_gain(self, k, noise, y, pending):
+        def gain(pairs):
+            inner = k[np.ix_(pairs, pairs)] + noise * np.eye(len(pairs))
+            return np.linalg.solve(inner, k[pairs]).T
+
+        every, ends = self.pairs + pending, slice(self.last * self.n, None)
+        mean, var = gain(self.pairs) @ y, np.diag(k - gain(every) @ k[every])
+        inner = k[np.ix_(self.pairs, self.pairs)] + noise * np.eye(len(y))
+        scale = (1 + y @ np.linalg.solve(inner, y)) / (len(y) + 1)
+        return log_improvement(y.min(), mean[ends], np.sqrt(np.maximum(var[ends], 0.0) * scale))
 
     def observe(self, progress):
         row, losses = progress.row, progress.losses[:, 0]
