@@ -174,10 +174,10 @@ def test_fewer_members_where_there_are_many_candidates(monkeypatch):
         method.tell(row, losses[[row]])
     y = naive_warp(losses[seen])
     assert len(twin.fields(seen, y)) == 9
-    found = method._expected_improvement(y, float(y.min()), (), np.zeros(ROWS))
-    free = [row for row in range(ROWS) if row not in seen]
-    top = max(free, key=lambda row: found[row])
-    assert found[top] == pytest.approx(math.log(twin.improvement(seen, y, y.min())[top]), abs=1e-6)
+    expected = twin.improvement(seen, y, y.min())
+    top = best(expected, seen)
+    found = method._values([], np.array([row not in seen for row in range(ROWS)]))
+    assert method.ask() == top and found[top] == pytest.approx(math.log(expected[top]), abs=1e-6)
     monkeypatch.setattr(auto, "_MOST_VALUES", ROWS)
     assert len(twin.fields(seen, y)) == len(method._heaviest(method._posterior.weigh(y))) == 8
 
