@@ -5,7 +5,7 @@ so_far    (N,)   loss of each row's best checkpoint up to a resource; a training
 final     (N,)   loss of its best checkpoint in the end
 
 At each resource there are, over rows with a value by then, the quantiles of so_far, Spearman's coefficient of
-so_far and final, the same over the rows whose training still goes on, and the share of the best tenth in the
+so_far and final, the same over the rows that are still training, and the share of the best tenth in the
 end that is among the best third so far: those that successive halving would keep (eta = 3).
 """
 
@@ -27,9 +27,9 @@ _POINTS = 60
 _FOLLOWED = 10
 _LEAST_ROWS = 5
 BEST = 10
-"""One in so many rows is among the best in the end."""
+"""One in this many rows is among the best in the end."""
 KEPT = 3
-"""One in so many rows is kept at a resource."""
+"""One in this many rows is kept at a resource."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,7 +39,7 @@ _DIGITS = 12
 
 @dataclass(frozen=True, eq=False)
 class TimesFewer:
-    """The figure of k methods over n tables. All arrays are NaN where there is no value.
+    """The figure of k methods over n tables. All arrays are NaN where a value is missing.
 
     Attributes:
         ratios: r_i of each table and method, shape (n, k).

@@ -57,7 +57,7 @@ def hypervolume(points: Floats, reference: float = REFERENCE) -> float:
 def hypervolume_curve(points: Floats, reference: float = REFERENCE) -> Floats:
     """Hypervolume of the first 1, 2, ... of n points, shape (n, m) and (n,).
 
-    Of two losses in O(n log n), besides moves in the front's list; of more by a call of `hypervolume` for
+    Of two losses in O(n log n), plus moves in the front's list; of more by a call of `hypervolume` for
     each point that is on the front when it comes.
     """
     return _areas(points, reference) if points.shape[1] == 2 else _volumes(points, reference)

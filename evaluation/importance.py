@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 Effect = tuple[int, ...]
 
-# Trees of the forest, and how many rows these may have in all: on a large table each tree knows so much that
+# Trees of the forest, and how many rows these may have in all: on a large table each tree knows enough that
 # fewer do.
 N_TREES = 64
 MOST_TREE_ROWS = 1_000_000
@@ -157,7 +157,7 @@ def model_grid(response: Response, *, seed: int = 0, trees: int | None = None) -
         )
     losses = losses[known]
     if (losses == losses[0]).all():
-        raise InputError(f"{response.where} is the same in every row: there is no variance to explain.")
+        raise InputError(f"{response.where} is the same in every row: no variance can be explained.")
     hyperparameters, configs = response.hyperparameters, response.configs[known]
     columns = [h.counted_as(column) for h, column in zip(hyperparameters, configs.T, strict=True)]
     # A value without a row would only be guessed.
@@ -204,7 +204,7 @@ def importance(
         InputError: the metric is constant (or constant on the best part), or too few rows have it.
 
     O(L K^2) for L leaves of the forest (rows of a complete grid) and K values of all hyperparameters
-    together, besides fitting the forest.
+    together, plus the time to fit the forest.
     """
     if best_share is not None and not 0 < best_share <= 1:
         raise InputError(
@@ -225,8 +225,7 @@ def importance(
     found = [one for one in shares if one]
     if not found:
         raise InputError(
-            f"{response.where} is the same in all of the best {best_share:.0%}: "
-            "there is no variance to explain."
+            f"{response.where} is the same in all of the best {best_share:.0%}: no variance can be explained."
         )
     return Importance(
         table=response.table,

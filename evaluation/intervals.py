@@ -34,7 +34,7 @@ FEW_TRIALS = 10
 # Numbers in a matrix of counts, or of signs, that is made at once: 32 MB.
 MAX_PART = 4 * 2**20
 Draw = Callable[[np.random.Generator, int, int], Floats]
-"""From a generator draws so many lines for n trials, shape (lines, n): called with (rng, n, lines)."""
+"""From a generator draws a number of lines for n trials, shape (lines, n): called with (rng, n, lines)."""
 
 
 def mean_intervals(

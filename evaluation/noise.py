@@ -114,9 +114,9 @@ def pooled_noise(groups: Sequence[Floats], effects: int = 0) -> PooledNoise:
     """
     df = sum(len(g) - 1 for g in groups if len(g) > 1) - effects
     if df <= 0 and effects:
-        raise InputError("the trainings share so many seeds that no spread can be told from theirs.")
+        raise InputError("the trainings share too many seeds for a spread to be estimated.")
     if df <= 0:
-        raise InputError("no configuration was trained twice, so there is no spread to measure.")
+        raise InputError("no configuration was trained twice, so no spread can be measured.")
     squares = sum(float(((g - g.mean()) ** 2).sum()) for g in groups if len(g) > 1)
     sd = (squares / df) ** 0.5
     low, high = (float((squares / chi2.ppf(level, df)) ** 0.5) for level in (0.975, 0.025))

@@ -22,7 +22,7 @@ from hpobench_nmt.evaluation.hypervolume import REFERENCE, check_level, corners
 
 # The expected hypervolume takes time quadratic in the number of rows.
 MAX_ROWS = 10_000
-# Simulated trials are some hundreds: what is rarer than this is not among them.
+# A few hundred trials are simulated: what is rarer than this does not occur among them.
 _NEGLIGIBLE = 1e-3
 
 
@@ -36,7 +36,7 @@ def exact_random_search(
     workers look up W rows in each unit of time. Whole trainings have costs, shape (N,), or take one unit of
     time each.
 
-    NaN where there is no value: there are too few targets, or rows without a loss are all that more than one
+    NaN if there are too few targets, or rows without a loss are all that more than one
     trial in a thousand sees; of fewer, such trials are left out. The share of the hypervolume has a mean
     only, for two losses and up to MAX_ROWS rows. Where costs differ, runtimes of one worker have values, and
     a standard deviation for an initial design of one row or none.
@@ -78,8 +78,8 @@ def exact_random_search(
 def _exact_cost(targets: Bools, costs: Floats, needed: int, n_initial: int) -> tuple[float, float]:
     """Mean and standard deviation of the cost until random search has enough targets, with one worker.
 
-    Every row is trained to its end, in a random order. Each row that is no target comes before the j-th of k
-    targets with probability j / (k + 1), and two of them both do with j (j + 1) / ((k + 1) (k + 2)). The j
+    Every row is trained to its end, in a random order. Each row that is not a target comes before the j-th of
+    k targets with probability j / (k + 1), and two of them both do with j (j + 1) / ((k + 1) (k + 2)). The j
     targets that come first are any of them, and which ones does not depend on the other rows.
 
     Targets met within the initial design take the cost of the whole design, and then the deviation is unknown
@@ -96,7 +96,7 @@ def _exact_cost(targets: Bools, costs: Floats, needed: int, n_initial: int) -> t
     mean, std = float(one * others.sum() + j * own.mean()), float(np.sqrt(max(before, 0.0) + among))
     if n_initial < 2:
         return mean, std
-    # The i-th row of the design counts besides where the targets were met before it.
+    # The i-th row of the design also counts where the targets were met before it.
     earlier = np.arange(1, n_initial)
     hypergeom = _hypergeometric()
     after_other = hypergeom.sf(j - 1, n - 1, k, earlier) if k < n else np.zeros(len(earlier))
@@ -213,7 +213,7 @@ def random_search_hypervolume(losses: Floats, scale: FrontScale, lookups: int) -
 
 
 def _expected_share(points: Floats, drawn: int) -> float:
-    """The expected share of the hypervolume after so many look-ups; NaN where it would take too long."""
+    """The expected share of the hypervolume after this many look-ups; NaN where it would take too long."""
     if points.shape[1] != 2 or len(points) > MAX_ROWS:
         return np.nan
     area = _area_by_count(points[~np.isnan(points).any(axis=1)])
@@ -239,7 +239,7 @@ def _area_by_count(points: Floats) -> Floats:
 
 
 def random_search_attainment(losses: Floats, lookups: int, level: float = 0.5) -> Floats:
-    """The surface that random search attains with probability `level` after so many look-ups: exact.
+    """The surface that random search attains with probability `level` after this many look-ups: exact.
 
     It passes where just enough rows dominate: the smallest k for which the probability to miss all k rows is
     at most 1 - level. Its corners have shape (corners, 2); there are none where even all rows are too few.

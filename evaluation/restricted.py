@@ -61,7 +61,7 @@ def restricted_random_search(goal: Goal, tau: float, n_initial: int, workers: in
     survival = runtime_survival(goal, n_initial)[::workers]
     whole = int(min(tau, len(survival)))
     beyond = float(survival[whole]) if whole < len(survival) else 0.0
-    # Of a budget that is no whole number, the last part counts in part.
+    # Of a budget that is not a whole number, the last part counts in part.
     return float(survival[:whole].sum() + (min(tau, len(survival)) - whole) * beyond), beyond
 
 
@@ -77,7 +77,7 @@ def simulated_random_search(
     """R of random search of whole trainings with costs, nearly, and the share of capped permutations.
 
     The target is one of the rows of `targets`, shape (N,); each row costs `costs`, shape (N,). Both are NaN
-    where there is no target.
+    without a target.
     """
     if not targets.any():
         return np.nan, np.nan

@@ -94,9 +94,9 @@ def defining_value(goal: Goal) -> float:
 
 
 def is_settled(wanted: Goal, goals: Iterable[Goal]) -> bool:
-    """Whether a trial that goes on until all goals are settled has met the wanted one, whatever it looks up.
+    """Whether a trial that runs until all goals are settled has met the wanted one, whatever it looks up.
 
-    It has if some runtime's goal needs so many rows that enough of them count for the wanted goal. Where all
+    It has if some runtime's goal needs enough rows that enough of them count for the wanted goal. Where all
     goals are settled after a fixed number of look-ups, every goal will do.
     """
     endless = [goal for goal in goals if goal.score_at is None]

@@ -261,7 +261,7 @@ def answer(goal: Goal, trial: Trajectory, n_initial: int, lookups: int | None = 
 
 
 def ended_early(trial: Trajectory, n_rows: int, lookups: int | None) -> bool:
-    """Whether it could have gone on. One that looks up a row in each unit of time ends early if it ends."""
+    """Whether it could have continued. One that looks up a row in each unit of time ends early if it ends."""
     started = len(np.unique(trial.candidates))
     limited = not trial.timing or lookups is None or lookups <= started
     return bool(trial.failure) or (started < n_rows and limited)

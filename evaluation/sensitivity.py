@@ -3,7 +3,7 @@
 All distances in a metric are gaps to the best value of the table, in raw units, 0 or more. A row *counts*
 if its gap is at most a tolerance d. Distances between configurations are counted in grid steps: the number
 of moves to a neighbouring value, over all hyperparameters, that lead from one to the other. (A step of a
-hyperparameter with more than 9 values is an eighth of them, so that a fine grid has neighbours too.) Any two
+hyperparameter with more than 9 values is an eighth of them, so that a fine grid also has neighbours.) Any two
 categories are one step apart. For distances, a hyperparameter counts as its default where it is inactive. On
 a grid, an inactive one has no value to choose, so that such a row is on the grids of all its values.
 """

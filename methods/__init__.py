@@ -52,7 +52,7 @@ class BuiltIn:
         self.require()
         module, _, attribute = self.location.partition(":")
         with warnings.catch_warnings():
-            if self.libraries:  # one may warn of another, which no user can mend
+            if self.libraries:  # one may warn of another, which no user can fix
                 warnings.simplefilter("ignore")
             factory: MethodFactory = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
         return factory
@@ -145,7 +145,7 @@ BUILT_IN = {
 def _adapter(
     library: str, name: str, where: str, objectives: tuple[int, ...], description: str, *others: str
 ) -> BuiltIn:
-    """A method of another library, whose extra has its name; `others` are modules that it needs besides."""
+    """A method of another library, whose extra has its name; `others` are other modules that it needs."""
     location = f"adapters.{library}:{where}"
     extra = "" if library == "pymoo" else library  # comes with the package in any case
     return BuiltIn(f"{library}.{name}", location, objectives, description, extra, (library, *others))

@@ -15,7 +15,7 @@ paper draws from l' in a box. Here the rows are known, so that l' weights those 
 
 Densities are means of products of kernels: a Gaussian for a number or an ordered label, and for a category
 that of Aitchison and Aitken, 1 - h for the same value and h / (c - 1) for each of the c - 1 others. One-hot
-columns, which lie 1 apart, make it a Gaussian, too: exp(-w / 2) with w = 2 log((1 - h) (c - 1) / h). Both s
+columns, which lie 1 apart, also make it a Gaussian: exp(-w / 2) with w = 2 log((1 - h) (c - 1) / h). Both s
 and distances are over a hyperparameter's columns together.
 
 `TPE` is the same choice where every row is trained to its end (Bergstra et al. 2011, "Algorithms for

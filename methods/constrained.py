@@ -38,7 +38,7 @@ def model_based(
 ) -> Method:
     """The method of a surrogate and an acquisition, under constraints if the problem has any.
 
-    Only EI and EHVI have a constrained form; methods of others are told as hpobench_nmt.core.constraints
+    Only EI and EHVI have a constrained form; methods of others are treated as hpobench_nmt.core.constraints
     says.
     """
     if problem.constraints and acquisition in (by_expected_improvement, by_expected_hypervolume):
@@ -49,7 +49,7 @@ def model_based(
 class ConstrainedModelBased(ModelBased):
     """EI or EHVI, by the number of losses, times the probability of feasibility.
 
-    The surrogate's prior is that of the violations too. rng is only used while no row has given losses.
+    Violations have the surrogate's prior as well. rng is only used while no row has given losses.
     """
 
     def __init__(

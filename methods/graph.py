@@ -56,7 +56,7 @@ def neighbours_for(n_rows: int, n_objectives: int = 1) -> int:
 def graph_laplacian(features: Floats, kernel: Kernel, n_neighbours: int) -> Floats:
     """Lap of the graph that joins each row with its nearest neighbours (either's choice is enough).
 
-    The kernel of two rows' scaled features is the weight of their edge. A row has n_neighbours besides
+    The kernel of two rows' scaled features is the weight of their edge. A row has n_neighbours in addition to
     itself, and those that tie with the last one. Lap, of shape (N, N), is symmetric, and its rows sum to 0.
     O(N^2) memory, so N is limited.
     """

@@ -227,7 +227,7 @@ def log_ehvi_of_contenders(
 
         EHVI = sum_{i=0..J} [EI_1(a_{i+1}) - EI_1(a_i)] EI_2(b_i),   a_0 = -inf, a_{J+1} = r_1, b_0 = r_2
 
-    Candidates that cannot be the best are told by an upper bound, which few come near. It follows from h(u)
+    Candidates that cannot be the best are found by an upper bound, which few come near. It follows from h(u)
     <= (max(u, 0) + 0.4) exp(-min(u, 0)^2 / 2), with u_1 and u_2 the distances of the mean from the reference
     point, and d that from the region, all in standard deviations:
 
@@ -273,7 +273,7 @@ def log_ehvi_of_contenders(
     for k in range(n_candidates):
         # The logarithm of the bound is a sum, which differs from it by rounding, hence a little more.
         rest = min(exponent[k] + log_strips, 0.0) + 1e-9
-        # Most candidates are told by the largest area, without a logarithm of their own.
+        # Most candidates are ruled out by the largest area, without a logarithm of their own.
         if not unseen[k] or log_largest_area + rest < log_best or math.log(area[k]) + rest < log_best:
             continue
         gain = _gain(mean[0, k], mean[1, k], sd[0, k], sd[1, k], right, top)

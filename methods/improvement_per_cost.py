@@ -8,7 +8,7 @@ C        expected cost of a row, exp(a + mean + b^2 var / 2), from the posterior
 
 The largest log EI - log C wins. Both are Gaussian processes with the kernel of `BO_EI_M_std`, of y and of c /
 b. They share it, and so the variance. What is pending makes the variance smaller for EI, as in pending.py.
-Where no costs are told, all count the same and this is `BO_EI_M_std`.
+Without costs, all rows count the same and this is `BO_EI_M_std`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 After each checkpoint, a training is stopped if its best loss so far is above the median of the running
 averages that ended trainings had up to the same resource, or if it has no loss there. Once no new row may be
-begun, the trainings that were stopped go on, as in successive_halving.py.
+begun, the trainings that were stopped resume, as in successive_halving.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import Problem, Progress
 from hpobench_nmt.methods.partial_training import StoppingRule
 
-# Before so many trainings have ended, none is stopped.
+# Until this many trainings have ended, none is stopped.
 STARTUP = 5
 
 

@@ -89,7 +89,7 @@ class ModelBased(PosteriorSearch):
         return scores
 
     def belief(self, given: Given) -> Belief:
-        """What the acquisition is told."""
+        """What the acquisition is given."""
         mean, front, best, worst = self.posterior.mean, self._front, self._best, self._worst
         if self._scaling:
             centre, spread = self._scaling(self._losses[: self.count])

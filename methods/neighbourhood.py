@@ -1,7 +1,7 @@
 """Searches that step from a row to a neighbour: regularised evolution and local search.
 
 Both need no model. A row's neighbours differ from it in one hyperparameter, by one step
-(`Problem.neighbours`). Where no neighbour is left, or there is none because the table is no grid, the next
+(`Problem.neighbours`). Where no neighbour is left, or the table is not a grid, the next
 row is random.
 
 Regularised evolution: Real et al. 2019, "Regularized Evolution for Image Classifier Architecture Search",

@@ -68,7 +68,7 @@ class NSGA2Search:
         offspring = self._algorithm.ask()
         self._generation = self._nearest_unseen(np.empty((0, 0)) if offspring is None else offspring.get("X"))
         if not self._generation:
-            # No offspring that differs from its parents: go on from a random row.
+            # No offspring that differs from its parents: continue from a random row.
             self._generation = [int(self._rng.choice(np.flatnonzero(self._unseen)))]
 
     def _nearest_unseen(self, wanted: Floats) -> list[int]:

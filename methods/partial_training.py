@@ -116,7 +116,7 @@ class Field:
         return Request(row, self.levels[self.at[row]])
 
     def begin(self, running: Mapping[int, float]) -> Request | None:
-        """A new row up to the first level; one that is left over where none may be begun."""
+        """A new row up to the first level; one that is left over where none may begin."""
         new = self.new_row(running)
         return self.left_over(running) if new is None else Request(new, self.levels[0])
 
@@ -135,21 +135,21 @@ class StoppingRule(ABC):
 
     def __init__(self, problem: Problem, rng: np.random.Generator, eta: float) -> None:
         self._field = Field(problem, rng, eta)
-        self._going: dict[int, float] = {}  # the resource that rows go on to, in the order of arrival
+        self._going: dict[int, float] = {}  # the resource up to which rows continue, in the order of arrival
 
     @abstractmethod
     def _next_stop(self, progress: Progress) -> float | None:
-        """The resource that a training goes on to; None to stop it."""
+        """The resource up to which a training continues; None to stop it."""
 
     def suggest(self, running: Mapping[int, float]) -> Request | None:
-        """A training that goes on; else a new row."""
+        """A training that continues; else a new row."""
         for row, resource in self._going.items():
             if row not in running:
                 return Request(row, resource)
         return self._field.begin(running)
 
     def observe(self, progress: Progress) -> None:
-        """Decide whether the training goes on."""
+        """Decide whether the training continues."""
         self._going.pop(progress.row, None)
         resource = self._next_stop(progress)
         if resource is not None:

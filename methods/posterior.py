@@ -207,7 +207,7 @@ class Posterior(FinitePosterior):
 
 
 def _gone(row: int) -> ValueError:
-    return ValueError(f"row {row} is no candidate any more: it was observed or discarded before.")
+    return ValueError(f"row {row} is not a candidate any more: it was observed or discarded before.")
 
 
 _NOTHING = np.empty(0)

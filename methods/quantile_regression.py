@@ -38,7 +38,7 @@ QUANTILES = 5
 TREES = 25
 STARTUP = 5
 CONFORMAL_FROM = 32
-KEPT_OUT = 10  # one row in so many
+KEPT_OUT = 10  # one row in this many
 GROWTH = 1.1
 
 

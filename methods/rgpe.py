@@ -40,7 +40,7 @@ from hpobench_nmt.methods.transfer_models import TransferModel, portfolio, trans
 
 DRAWS = 256
 PORTFOLIO = 5
-# Before so many rows were observed, ranks say too little: all models have the same weight.
+# Until this many rows were observed, ranks say too little: all models have the same weight.
 STARTUP = 3
 _JITTER = 1e-9
 
@@ -157,7 +157,7 @@ def own_misranked(draws: Floats, y: Floats) -> NDArray[np.int64]:
     ordered = np.sort(y)
     above = len(y) - np.searchsorted(ordered, draws, side="right")
     truly = len(y) - np.searchsorted(ordered, y, side="right")
-    # A draw below its own loss counts that loss as above it, too.
+    # A draw below its own loss also counts that loss as above it.
     return np.asarray((np.abs(above - truly) - (draws < y)).sum(axis=1))
 
 

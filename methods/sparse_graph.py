@@ -34,7 +34,7 @@ from hpobench_nmt.methods.kernels import Kernel
 # A tie group with more rows than this many times the neighbours asked for is not taken whole.
 TIES = 8
 _TOLERANCE = 1e-2
-# At least so many solves for the diagonal, if that gives every colour more than one.
+# At least this many solves for the diagonal, if that gives every colour more than one.
 _PROBES = 200
 _MAX_ITERATIONS = 1000
 _CHUNK_ROWS = 16

@@ -1,7 +1,7 @@
 """Successive halving: train many rows a little, and only the best of them further.
 
 symbol  meaning
-eta     of the rows at a level, one in eta goes on to the next
+eta     of the rows at a level, one in eta is promoted to the next
 r       the smallest resource above 0; the levels are r, r eta, r eta^2, ... and the end of a training
 K       the number of levels above the first
 
@@ -14,7 +14,7 @@ al. 2018, Algorithm 1) wait for all rows of a level. partial_training.py says wh
 A row that has no loss, because its training fails or it misses a constraint, counts at its level, but is not
 promoted.
 
-A table is finite. Once no new row may be begun, the trainings that were stopped go on, the furthest and then
+A table is finite. Once no new row may begin, the trainings that were stopped resume, the furthest and then
 the best first, until all have ended.
 """
 

@@ -105,7 +105,7 @@ class PriorSampler:
         return drawn(self._rng, weights, free)[0]
 
     def _near_incumbent(self) -> Floats | None:
-        """log m; None while there is no incumbent."""
+        """log m; None without an incumbent."""
         if not self._known[-1] or not any(len(known) >= self._eta for known in self._known):
             return None
         loss, row = min((loss, row) for known in self._known for row, loss in known.items())

@@ -6,7 +6,9 @@ import errno
 import operator
 import re
 import signal
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,8 @@ class MethodFailure(Exception):
 
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_PACKAGE = str(Path(__file__).parents[1])
+_LIBRARIES = re.compile(r"[/\\](?:site-packages|dist-packages|lib[/\\]python3\.\d+)[/\\]")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 
 
@@ -43,7 +47,22 @@ def as_failure(what: str, error: BaseException) -> MethodFailure:
         return MethodFailure(f"the method tried to exit the process (exit code {described(str, error.code)})")
     if is_no_room(error):
         raise error  # the machine's fault, not the method's
-    return MethodFailure(f"{what} raised {type(error).__name__}: {described(str, error)}")
+    return MethodFailure(f"{what} raised {type(error).__name__}: {described(str, error)}{_place(error)}")
+
+
+def _place(error: BaseException) -> str:
+    """Where in the user's own code it was raised, or "" where only libraries are involved.
+
+    It has the file's name alone, so that the reason is the same on every machine.
+    """
+    found = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        file = frame.f_code.co_filename
+        if "ipykernel" in file or file.startswith("<ipython"):
+            found = f" (line {line} of a cell)"
+        elif not file.startswith((_PACKAGE, "<")) and not _LIBRARIES.search(file):
+            found = f" ({Path(file).name}, line {line})"
+    return found
 
 
 def is_no_room(error: BaseException) -> bool:

@@ -158,7 +158,7 @@ class Adapter:
         """
         features = self.problem.features
         if point.shape != features.shape[1:] or not np.isfinite(point).all():
-            raise InputError(f"it proposed {_shown(point.tolist())}, which is no point of the space.")
+            raise InputError(f"it proposed {_shown(point.tolist())}, which is not a point of the space.")
         differences = (features - point) ** 2
         distance: Floats = differences.sum(axis=1)
         categories = _category_columns(self.problem)

@@ -6,7 +6,7 @@ count among the random trials that TPE and GP begin with (10 by Optuna's default
 failed trial.
 
 Lost: Optuna knows neither the grid, nor the rows that are left, nor the order of ordinal labels. Its
-configuration is moved to the nearest row that is left (`common.Adapter.nearest`). TPE and GP are told the
+configuration is moved to the nearest row that is left (`common.Adapter.nearest`). TPE and GP receive the
 losses of the row that was looked up, and their own configuration as a failed trial if it was another. CMA-ES
 and NSGA-II need answers to their own configurations: they take the row's losses as those of what they asked
 for. CMA-ES learns nothing from the initial design, and draws categories at random.
@@ -35,7 +35,7 @@ class _Optuna(Adapter):
     """Asks a study, and tells it what was looked up."""
 
     logger = "optuna"
-    # Whether the sampler is told the losses of the nearest row as those of its own configuration.
+    # Whether the sampler receives the losses of the nearest row as those of its own configuration.
     keeps_its_own = False
 
     sampler: Callable[..., Any]

@@ -1,7 +1,7 @@
 """pymoo's NSGA-II and NSGA-III (Blank & Deb 2020).
 
 Translated: individuals are points among the features, in [0, 1]; each is moved to the nearest row that is
-left, and pymoo is told that row's own features and losses. The first generation is the initial design, filled
+left, and pymoo gets that row's own features and losses. The first generation is the initial design, filled
 up with random rows. A failed training counts as worse than all others.
 
 Lost: pymoo sees categories and labels as numbers between 0 and 1. Offspring that equal a row looked up before

@@ -310,7 +310,7 @@ def test_what_one_table_does_not_allow_is_left_out_and_said(toy):
     tiny = replace(toy, name="tiny", configs=toy.configs[:1], values=toy.values[:1])
     untold = replace(toy, name="untold", values=toy.values * np.nan)
     sections = analyze_tables([toy, constant, single, tiny, untold])
-    assert only(sections, "importance", "constant").problem.endswith("there is no variance to explain.")
+    assert only(sections, "importance", "constant").problem.endswith("no variance can be explained.")
     assert only(sections, "sensitivity", "constant").problem.endswith("nothing is sensitive.")
     assert len(only(sections, "front", "constant").shown) == 36
     assert "has no two objectives" in only(sections, "front", "single").problem
@@ -326,7 +326,7 @@ def test_a_best_part_without_variance_leaves_the_whole_space(toy):
     values[:, 0] = np.minimum(values[:, 0], np.median(values[:, 0]))
     section = only(analyze_tables([replace(toy, values=values)]), "importance")
     assert not section.problem
-    assert section.notes[-1].endswith("same in all of the best 25%: there is no variance to explain.")
+    assert section.notes[-1].endswith("same in all of the best 25%: no variance can be explained.")
     assert section.shown.columns.tolist() == ["explained by", "whole (%)"]
 
 

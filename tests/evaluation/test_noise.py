@@ -329,7 +329,7 @@ def test_a_shared_seed_is_taken_out_by_hand():
 def test_too_few_trainings_are_refused_in_words():
     with pytest.raises(InputError, match=r"^no configuration was trained twice"):
         pooled_noise([np.array([1.0]), np.array([2.0])])
-    with pytest.raises(InputError, match=r"^the trainings share so many seeds"):
+    with pytest.raises(InputError, match=r"^the trainings share too many seeds"):
         pooled_noise([np.array([1.0, 2.0])], effects=1)
     assert pooled_noise([np.array([1.0, 2.0, 4.0])], effects=1).df == 1
 

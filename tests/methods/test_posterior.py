@@ -178,7 +178,7 @@ def test_a_row_whose_column_was_dropped_cannot_be_told_again(row):
         found.discard(each)
     assert row not in found.rows
     for tell in (lambda: found.observe(row, np.ones(1)), lambda: found.discard(row)):
-        with pytest.raises(ValueError, match=f"row {row} is no candidate any more"):
+        with pytest.raises(ValueError, match=f"row {row} is not a candidate any more"):
             tell()
 
 

@@ -44,6 +44,14 @@ def test_every_kind_is_drawn_and_described(toy, single, multi):
         assert f'- "{plot.kind}": {plot.about[:40]}' in (inspect.getdoc(hb.plot) or "")
 
 
+def test_a_notebook_shows_a_figure_without_a_word_of_magic(single):
+    figure = hb.plot(single)
+    picture, size = figure._repr_png_()  # what Jupyter asks any object for
+    width, height = np.frombuffer(picture[16:24], dtype=">u4").tolist()  # the header of a PNG
+    assert picture.startswith(b"\x89PNG\r\n")
+    assert (size["width"], size["height"]) == (width // 2, height // 2)
+
+
 def test_the_list_names_every_module_with_a_plot():
     folder = Path(figures.__file__).parent / "plots"
     for name, named, found in (

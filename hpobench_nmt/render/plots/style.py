@@ -111,11 +111,12 @@ def new_panels(n: int, size: tuple[float, float]) -> tuple[Figure, tuple[Axes, .
 
 
 def new_figure(size: tuple[float, float]) -> Figure:
-    """An empty figure, in inches."""
+    """An empty figure, in inches, which notebooks show."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
-    figure = Figure(figsize=size, layout="constrained")
+    from hpobench_nmt.render.plots.notebook_figure import NotebookFigure
+
+    figure = NotebookFigure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 

@@ -109,8 +109,8 @@ def test_one_proposal_per_row_and_who_asked():
         ({"rate": "much", "model": "a"}, "it proposed rate = 'much'."),
         ({"rate": 0.1, "model": "c"}, "unknown value of model 'c'. Known: a, b."),
         ({"rate": 0.1, "model": "b"}, "it proposed no value of depth."),
-        (np.full(4, np.nan), "it proposed [nan, nan, nan, nan], which is no point of the space."),
-        (np.zeros(3), "it proposed [0.0, 0.0, 0.0], which is no point of the space."),
+        (np.full(4, np.nan), "it proposed [nan, nan, nan, nan], which is not a point of the space."),
+        (np.zeros(3), "it proposed [0.0, 0.0, 0.0], which is not a point of the space."),
     ],
 )
 def test_nonsense_is_one_line_that_fails_the_trial(nonsense, said):

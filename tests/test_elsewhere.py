@@ -1,0 +1,103 @@
+"""Tables in other people's programs: the examples of examples/elsewhere, with the real libraries."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hpobench_nmt as hb
+
+# Other libraries warn of one another.
+pytestmark = [pytest.mark.hosts, pytest.mark.filterwarnings("ignore")]
+FOLDER = Path(__file__).parents[1] / "examples/elsewhere"
+
+
+def example(name, *libraries):
+    """The example as a module, where its libraries are installed."""
+    for library in libraries:
+        pytest.importorskip(library)
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_optunahub():
+    problems = example("optunahub_benchmark", "optunahub")
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    problem = problems.TableProblem("lohelp-de-en", ["dev_bleu", "num_param"])
+    study = optuna.create_study(directions=problem.directions, sampler=optuna.samplers.RandomSampler(0))
+    study.optimize(problem, n_trials=5)
+    table = hb.load_table("lohelp-de-en")
+    for trial in study.trials:
+        assert trial.values == [table.lookup(trial.params)[m] for m in ("dev_bleu", "num_param")]
+        assert problem.evaluate(trial.params) == trial.values
+    gaps = problems.TableProblem("sotu-dyneval", otherwise="none")  # a grid point has no row
+    study = optuna.create_study(directions=gaps.directions, sampler=optuna.samplers.BruteForceSampler())
+    study.optimize(gaps)
+    ended = [trial.state.name for trial in study.trials]
+    assert (
+        ended.count("COMPLETE") == len(gaps.table) and ended.count("FAIL") == len(ended) - len(gaps.table) > 0
+    )
+    nearest = problems.TableProblem("sotu-dyneval")
+    (failed, *_) = [t for t in study.trials if t.state.name == "FAIL"]
+    assert np.isnan(gaps.evaluate(failed.params)) and np.isfinite(nearest.evaluate(failed.params))
+
+
+def test_botorch():
+    problem = example("botorch_problem", "botorch").TableProblem("sotu-awd-lstm", ["dev_ppl", "num_updates"])
+    import torch
+
+    table = hb.load_table("sotu-awd-lstm")
+    losses = table.losses(["dev_ppl", "num_updates"])
+    np.testing.assert_array_equal(problem(problem.candidates).numpy(), losses)
+    moved = (problem.candidates[:7] + 1e-3).clamp(0, 1)
+    np.testing.assert_array_equal(problem(moved).numpy(), losses[:7])
+    assert problem(torch.full((1, problem.dim), 0.5, dtype=torch.double)).shape == (1, 2)
+
+
+def test_syne_tune(tmp_path):
+    blackboxes = example("syne_tune_blackbox", "syne_tune")
+    blackbox = blackboxes.blackbox_of("lohelp-de-en")
+    table = hb.load_table("lohelp-de-en")
+    config, curve = table.config(5), table.curves[5]
+    metric = [each.name for each in table.curves.metrics].index("dev_bleu")
+    for k in (1, len(curve.values), int(table.curves.lengths.max())):
+        found = blackbox(config, {"checkpoint": k}, seed=0)
+        place = min(k, len(curve.values)) - 1
+        assert found == {"loss": -curve.values[place, metric], "cost": curve.costs[place]}
+    pytest.importorskip("fastparquet")
+    from syne_tune.blackbox_repository.blackbox_tabular import deserialize, serialize
+
+    serialize({"lohelp-de-en": blackbox}, str(tmp_path / "repository"))
+    again = deserialize(str(tmp_path / "repository"))["lohelp-de-en"]
+    np.testing.assert_allclose(again.objectives_evaluations, blackbox.objectives_evaluations, rtol=1e-6)
+
+
+def test_carps(home):
+    module = example("carps_task", "carps")
+    from carps.utils.trials import TrialInfo
+    from hydra.utils import instantiate
+    from omegaconf import OmegaConf
+
+    config = OmegaConf.create({"seed": 1, **module.task("sotu-awd-lstm")})
+    task = instantiate(config.task)
+    space = task.input_space.configuration_space
+    space.seed(0)
+    table = hb.load_table("sotu-awd-lstm")
+    values = [
+        (c, task.objective_function.evaluate(TrialInfo(c)).cost) for c in space.sample_configuration(200)
+    ]
+    function = table.function(["dev_ppl"], "nearest")
+    assert [cost for _, cost in values] == [function(dict(c)) for c, _ in values]
+    strict = module.TableFunction("sotu-awd-lstm", ["dev_ppl"], "none")
+    failed = [strict.evaluate(TrialInfo(c)).status.name == "CRASHED" for c, _ in values]
+    assert failed == [table.function(["dev_ppl"], "none")(dict(c)) is None for c, _ in values]
+    assert any(failed) and not all(failed)
