@@ -114,8 +114,6 @@ def _position(axis: Hyperparameter, codes: Floats) -> Floats:
         places = np.searchsorted(np.array(axis.numbers), codes)
         return np.where(np.isnan(codes), np.nan, (places + 0.5) / len(axis.numbers))
     low, high = axis.ends
-    if axis.whole and axis.scale == "linear":
-        return (codes - low + 0.5) / (high - low + 1)
     if axis.whole:
         low, high = low - 0.5, high + 0.5
     if axis.scale == "log":

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.benchmarking.clock import Clock, own_objectives
+from hpobench_nmt.benchmarking.clock import Clock, own_objectives, rows_with_curve, with_metrics_of_curves
 from hpobench_nmt.benchmarking.instance import make_instance, suite_instances
 from hpobench_nmt.benchmarking.observations import read_trials, to_parquet
 from hpobench_nmt.benchmarking.plugins import resolve_methods
@@ -123,6 +123,31 @@ def test_of_a_tables_own_objectives_the_first_is_in_the_curves(curved, curves, o
         np.testing.assert_array_equal(
             instance.losses, make_instance(changed(two, scores=("ftb",)), table).losses
         )
+
+
+def test_a_curve_may_have_one_checkpoint(curved):
+    bounds = curved.curves.starts
+    lengths = np.minimum(np.diff(bounds), 1)
+    firsts = bounds[:-1][lengths > 0]
+    curves = dataclasses.replace(
+        curved.curves,
+        starts=np.concatenate([[0], np.cumsum(lengths)]),
+        resources=curved.curves.resources[firsts],
+        costs=curved.curves.costs[firsts],
+        values=curved.curves.values[firsts],
+        own=(None,),
+    )
+    rows = rows_with_curve(dataclasses.replace(curved, curves=curves))
+    assert rows.tolist() == np.setdiff1d(np.arange(36), WITHOUT_CURVE).tolist()
+
+
+def test_replicates_do_not_have_the_metrics_that_only_curves_have(curved, again):
+    every = curved.curves.of_rows(rows := rows_with_curve(curved))
+    more = dataclasses.replace(every, metrics=(hb.Metric("sample", "min"),), own=(None,))
+    table = dataclasses.replace(curved, configs=curved.configs[rows], values=curved.values[rows], curves=more)
+    table = table.with_replicates(again(table, [0, 1]))
+    assert with_metrics_of_curves(table, ["bleu"]).replicates is not None
+    assert with_metrics_of_curves(table, ["sample"]).replicates is None
 
 
 def test_what_the_clock_counts(curved):

@@ -235,6 +235,25 @@ def test_rounding_does_not_change_a_p_value():
     np.testing.assert_array_equal(sign_flips(tenths / 10), [naive_sign_flip_p(d) for d in tenths])
 
 
+def test_a_p_value_does_not_depend_on_the_unit():
+    d = np.random.default_rng(0).normal(0.3, 1.0, (4, 9))
+    np.testing.assert_array_equal(sign_flips(1e-12 * d), sign_flips(d))
+    np.testing.assert_array_equal(sign_flips(1e12 * d), sign_flips(d))
+
+
+def test_a_p_value_just_at_the_level_shows_nothing():
+    """Two trials that agree have p = 2 / 4."""
+    values = np.array([[0.0, 0.0], [1.0, 1.0]])
+    assert [compare_pairs(values, confidence=c)[0].better for c in (0.5, 0.499)] == ["", "a"]
+
+
+def test_further_flips_are_others():
+    d = np.random.default_rng(0).normal(0.3, 1.0, 40)
+    first, both = (sign_flips(np.tile(d, (pairs, 1)))[0] for pairs in (1, 150))
+    as_far = round(first * 10_000 - 1), round(both * 19_999 - 1)
+    assert as_far[0] > 100 and as_far[1] != 2 * as_far[0]
+
+
 def test_all_flips_up_to_13_trials_and_random_ones_beyond():
     d = np.random.default_rng(0).normal(0.3, 1.0, (2, 14))
     exact = sign_flips(d[:, :13]) * 2**13

@@ -340,3 +340,23 @@ def test_chosen_configurations_go_from_the_best_to_the_median_one(sign):
     values = [sign * value for value in chosen.values()]
     assert values == sorted(values)
     assert (len(values), values[0], values[-1]) == (50, 0, 50)
+
+
+@pytest.mark.parametrize(("direction", "rows"), [("max", [8, 6, 4]), ("min", [0, 2, 4])])
+def test_of_many_configurations_some_are_looked_at(direction, rows, monkeypatch):
+    monkeypatch.setattr(noise, "_MOST_CONFIGURATIONS", 3)
+    again = replicates({width: (width + 0.5, width + 0.25) for width in range(1, 10)})
+    found = seed_noise(line_table(range(1, 10), direction).response("score"), again)
+    assert found.configurations["row"].tolist() == rows
+    assert found.configurations["n"].tolist() == [3, 3, 3]  # with the own training of the table
+
+
+def test_hyperparameters_named_as_a_column_of_the_noise_get_another_name():
+    axes = (Hyperparameter("mean", (1.0, 2.0)), Hyperparameter("cell", ("a", "b"), kind="categorical"))
+    codes = np.array([[1.0, 0.0], [2.0, 1.0]])
+    table = Table("t", axes, (Metric("score", "max"),), codes, np.array([[5.0], [6.0]]), ("score",))
+    lines = {"mean": [1.0, 1.0, 2.0], "cell": ["a", "a", "b"], "score": [3.0, 4.0, 6.5]}
+    found = seed_noise(table.response("score"), pd.DataFrame(lines)).configurations
+    assert len(set(found.columns)) == len(found.columns)
+    assert found["mean"].tolist() == [6.25, 4.0]
+    assert found.iloc[:, 1].tolist() == [2.0, 1.0] and found.iloc[:, 2].tolist() == ["b", "a"]

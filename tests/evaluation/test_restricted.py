@@ -93,6 +93,13 @@ def test_a_clock_of_costs_over_all_permutations(workers, n_initial, tau):
     assert capped == pytest.approx(every[:, 1].mean(), abs=0.01)
 
 
+def test_a_training_that_reaches_the_target_at_the_budget_itself_is_not_capped():
+    """Of four rows that cost 1 each, the target is as likely to be the first as the fourth."""
+    mean, capped = simulated_random_search(np.arange(4) == 0, np.ones(4), 2.0, 1, permutations=4000)
+    assert mean == pytest.approx((1 + 2 + 2 + 2) / 4, abs=0.05)
+    assert capped == pytest.approx(0.5, abs=0.05)
+
+
 def test_a_clock_of_costs_without_a_cap_has_the_exact_mean():
     rng = np.random.default_rng(3)
     costs, targets = rng.gamma(1.0, size=40), np.arange(40) < 3

@@ -100,6 +100,8 @@ def test_recommended_is_what_keeps_the_constraints_and_nothing_where_none_does()
     for x, loss in ((1, 5.0), (2, 1.0), (9, 0.0), (3, None)):
         optimizer.tell({"x": x}, loss, {"size": x})
     assert optimizer.recommend() == {"x": 2}
+    with pytest.raises(InputError, match=r"no configuration was told that has a loss\.$"):
+        Optimizer({"x": [1, 2]}, "RS").recommend()
     with pytest.raises(InputError, match="Pareto front"):
         Optimizer({"x": [1, 2]}, objectives=2).recommend()
 

@@ -229,6 +229,30 @@ def test_a_method_that_suggests_may_wait_for_what_is_pending():
     assert optimizer.ask() == {"x": 6.0}
 
 
+def test_a_method_that_only_asks_is_told_of_what_is_pending():
+    """The mean of the losses that are known stands for those that are not; 0 where none is known."""
+    lies = []
+
+    class Asks:
+        def __init__(self, problem, rng):
+            self.told = {}
+
+        def ask(self):
+            return len(self.told)
+
+        def tell(self, index, losses):
+            self.told[index] = losses.tolist()
+            lies.append((index, *losses.tolist()))
+
+    optimizer = Optimizer({"x": [float(i) for i in range(9)]}, Asks, n_initial=0)
+    first, second = optimizer.ask(), optimizer.ask()
+    assert (first, second, lies) == ({"x": 0.0}, {"x": 1.0}, [(0, 0.0)])
+    optimizer.tell(first, 3.0)
+    optimizer.tell(second, 5.0)
+    assert [optimizer.ask(), optimizer.ask()] == [{"x": 2.0}, {"x": 3.0}]
+    assert lies[-1] == (2, 4.0)
+
+
 class Stubborn:
     def __init__(self, problem, rng):
         self.row = 0

@@ -37,3 +37,5 @@ def test_minimize_with_a_prior_resumes_with_the_same_one_alone(tmp_path):
         hb.minimize(loss, SPACE, "piBO_M_std", budget=6, state=state)
     with pytest.raises(InputError, match="unknown hyperparameter 'y'"):
         hb.minimize(loss, SPACE, "piBO_M_std", prior={"y": 1})
+    with pytest.raises(InputError, match="the space: prior: "):
+        hb.minimize(loss, SPACE, "piBO_M_std", prior={"kind": "c"})

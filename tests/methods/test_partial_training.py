@@ -10,11 +10,11 @@ from twins.halving import NaiveASHA, NaiveBrackets
 from twins.made import curves
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.problem import Problem, Progress
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import BUILT_IN
-from hpobench_nmt.methods.median_stopping import STARTUP, MedianStopping
+from hpobench_nmt.methods.median_stopping import STARTUP, MedianStopping, _running_averages
 from hpobench_nmt.methods.partial_training import training_levels
 from hpobench_nmt.methods.random_search import RandomSearch
 from hpobench_nmt.methods.successive_halving import ASHA, ASHAStopping, Hyperband, SuccessiveHalving
@@ -100,6 +100,24 @@ def test_asha_looks_from_the_top_again_when_an_ended_training_moves_up():
         ours, naive = run(ASHA, given, 3, seed), run(NaiveASHA, given, 3, seed)
         assert ours.rows.tolist() == naive.rows.tolist()
         assert ours.timeline.finishes.tolist() == naive.timeline.finishes.tolist()
+
+
+def test_asha_looks_below_a_level_where_only_rows_without_a_loss_wait():
+    problem = Problem(np.zeros((9, 1)), 1, 9, 0, resources=np.array([1.0, 3.0, 9.0, 27.0]), clock="cost")
+    method = ASHA(problem, np.random.default_rng(0))
+
+    def observe(row, loss, resource):
+        steps, losses = np.array([resource]), np.array([[loss]])
+        method.observe(Progress(row, steps, steps, losses, losses[-1], False, 0.0))
+
+    for row in (0, 1, 2):
+        observe(row, math.nan, 9.0)  # at three levels, the first loss to come
+    for row, loss in enumerate([0.4, 0.3, 0.5], start=3):
+        observe(row, loss, 3.0)
+    for row, loss in enumerate([0.7, 0.1, 0.9], start=6):
+        observe(row, loss, 1.0)
+    # At 9, one of three could be promoted, but has no loss. At 3, two of six are.
+    assert method.suggest({}) == (4, 9.0)
 
 
 @pytest.mark.parametrize(
@@ -267,3 +285,7 @@ def test_the_median_rule_stops_what_its_definition_says():
         assert goes_on != stops
         stopped += stops
     assert stopped > 5
+
+
+def test_running_averages_are_infinite_from_a_missing_loss_on():
+    assert _running_averages(np.array([1.0, 3.0, np.nan, 2.0])).tolist() == [1.0, 2.0, np.inf, np.inf]

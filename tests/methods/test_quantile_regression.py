@@ -50,6 +50,14 @@ def naive_corrected(quantiles, kept_out, y):
     return found
 
 
+def test_trees_have_eight_leaves_of_three_rows_and_learn_from_all_rows():
+    x = np.arange(200.0)[:, None]
+    found = boosted_quantiles(x, np.random.default_rng(0).random(200), x, 1)
+    assert max(len(set(line)) for line in found.tolist()) == 8
+    two = boosted_quantiles(x[:6], np.repeat([0.0, 1.0], 3), x[:6], 1)  # five rows could not be split
+    assert (np.diff(two, axis=1) != 0).tolist() == [[False, False, True, False, False]] * 5
+
+
 def test_the_correction_as_its_naive_twin_and_its_coverage():
     rng = np.random.default_rng(0)
     for m in (1, 4, 5, 11, 40):

@@ -204,6 +204,22 @@ def test_each_objective_is_weighed_by_its_own_losses(monkeypatch):
     assert asked == [(0, y[0].tolist()), (1, y[1].tolist())]
 
 
+@pytest.mark.parametrize("ours", [(1, 1), (1, -1), (-1, 1)])
+@pytest.mark.parametrize("theirs", [(1, -1), (-1, 1), (-1, -1)])
+def test_each_loss_of_a_source_is_compared_with_the_same_loss_of_the_problem(ours, theirs):
+    """Both losses are one function or its reverse: a source ranks all pairs of a loss right, or none."""
+    features = np.random.default_rng(2).random((40, 2))
+    loss = ((features - 0.3) ** 2).sum(axis=1)[:, None]
+    problem = Problem(features, 2, 40, 0, sources=(Source("s", features, loss * np.array(theirs)),))
+    method = RGPE(problem, np.random.default_rng(0))
+    for row in range(12):
+        method.tell(row, loss[row] * np.array(ours))
+    y = standardised(loss[:12, 0])
+    for t in (0, 1):
+        _, weight = method.weights(t, ours[t] * y)
+        assert (weight > 0.2) == (ours[t] == theirs[t])
+
+
 def test_the_ensemble_is_the_weighted_sum():
     given = [source(0.3, 1, 2), source(0.5, 2, 2)]
     problem = problem_with(given, 2)

@@ -16,6 +16,7 @@ from hpobench_nmt.core.space import Hyperparameter, Space
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import BUILT_IN
+from hpobench_nmt.methods.partial_training import training_levels
 from hpobench_nmt.methods.successive_halving import Hyperband
 from hpobench_nmt.methods.user_priors import PiBO, PriorBand, PriorSampler, log_changes
 from hpobench_nmt.testing import PARALLEL_CHECKS
@@ -115,6 +116,19 @@ def test_the_first_row_is_drawn_from_the_prior():
     np.testing.assert_allclose(shares, expected / expected.sum(), atol=0.08)
 
 
+def test_pibo_suggests_no_row_that_is_running():
+    features = np.linspace(0.0, 1.0, 9)[:, None]
+    problem = Problem(features, 1, 9, 2, workers=3, prior=around(features, np.array([0.5])))
+    method = PiBO(problem, np.random.default_rng(0))
+    method.tell(0, np.array([1.0]))
+    method.tell(8, np.array([1.0]))
+    running, order = {}, []
+    while (row := method.suggest(running)) is not None:
+        running[row] = math.inf
+        order.append(row)
+    assert order[0] == 4 and sorted(order) == [1, 2, 3, 4, 5, 6, 7]
+
+
 def naive_changes(features, row):
     """m by the letter, for two numbers and a category of three values in columns 2 to 4."""
     found = []
@@ -136,6 +150,10 @@ def test_changes_to_the_incumbent():
     owners = np.array([0, 1, 2, 2, 2])
     for row in (0, 17):
         np.testing.assert_allclose(np.exp(log_changes(features, row, owners)), naive_changes(features, row))
+    alone = np.array([[0.0], [0.5], [1.0]])
+    moved = np.exp(-8 * (alone[:, 0] - 0.5) ** 2)
+    expected = 0.5 * np.array([0.0, 1.0, 0.0]) + 0.5 * moved / moved.sum()
+    np.testing.assert_allclose(np.exp(log_changes(alone, 1, np.array([0]))), expected)
 
 
 def test_the_odds_of_changes_and_prior():
@@ -150,6 +168,32 @@ def test_the_odds_of_changes_and_prior():
     # Level 1 is the highest with 3 rows; rows 1 and 2 are the best third there, and row 1 counts twice.
     ours, theirs = 2 * 0.1 + 0.4, 2 * 0.2 / 2 + 0.3 / 2
     assert sampler._share(np.log(m)) == pytest.approx(ours / (ours + theirs))
+    sampler._log_prior = np.log([0.1, 0.2, 0.3, 0.4, 0.5, 0.5]) - 600.0  # of a table of very many rows
+    ours, theirs = 2 * 0.1 + 0.4, 2 * 0.2 + 0.3
+    assert sampler._share(np.log(m) - 600.0) == pytest.approx(ours / (ours + theirs))
+
+
+def test_priorband_draws_near_the_incumbent_once_a_training_has_ended():
+    """The prior is all on row 0, the incumbent is row 3, and each level has just as many rows as it needs."""
+    prior = np.array([0.0, -60.0, -60.0, -60.0, -60.0, -60.0])
+    problem = Problem(np.linspace(0, 1, 6)[:, None], 1, 6, 0, prior=prior)
+    sampler = PriorSampler(problem, np.random.default_rng(0), 3, n_levels=3)
+    free = np.ones(6, dtype=bool)
+    for level in (0, 1):
+        for row, loss in ((3, 0.1), (4, 0.2), (5, 0.3)):
+            sampler.learn(row, level, loss)
+    assert {sampler.choose(free, 20) for _ in range(20)} == {0}
+    sampler.learn(4, 2, 0.2)
+    drawn = [sampler.choose(free, 20) for _ in range(50)]
+    assert drawn.count(3) > 20 > drawn.count(0)
+
+
+def test_priorband_has_the_levels_of_its_eta():
+    resources = np.array([1.0, 2.0, 8.0])
+    problem = Problem(np.zeros((9, 1)), 1, 9, 0, resources=resources, clock="cost")
+    for eta in (2, 3):
+        found = PriorBand(problem, np.random.default_rng(0), eta)._field.levels
+        assert found == training_levels(problem, eta)
 
 
 def test_priorband_draws_as_its_naive_twin():
@@ -228,6 +272,7 @@ def test_conformance(check):
     check(PriorBand)
 
 
-def test_beta_must_be_a_number():
+@pytest.mark.parametrize("beta", [-1.0, math.inf, math.nan])
+def test_beta_must_be_a_number(beta):
     with pytest.raises(InputError, match="beta must be 0 or more"):
-        PiBO(Problem(np.zeros((2, 1)), 1, 2, 0), np.random.default_rng(0), -1.0)
+        PiBO(Problem(np.zeros((2, 1)), 1, 2, 0), np.random.default_rng(0), beta)

@@ -11,6 +11,9 @@ import numpy as np
 
 from hpobench_nmt.core.errors import InputError
 
+_MOST_ARRAY_BYTES = 2**30
+_MOST_PICKLE_BYTES = 2**26  # torch's file of names and shapes, which it reads whole
+
 
 def read_archive(path: Path, load: Callable[[Path], Any]) -> Any:
     """The content of a zip archive, which must take no more memory than it has bytes.
@@ -27,6 +30,8 @@ def read_archive(path: Path, load: Callable[[Path], Any]) -> Any:
                 raise ValueError("two entries have the same name")
             if sum(entry.file_size for entry in entries) > path.stat().st_size:
                 raise ValueError("its entries overlap")
+            if any(e.filename.endswith(".pkl") and e.file_size > _MOST_PICKLE_BYTES for e in entries):
+                raise ValueError(f"its names and shapes take more than {_MOST_PICKLE_BYTES:,} bytes")
         return load(path)
     except Exception as error:  # torch and numpy have many for a file that they cannot read
         reason = str(error).split("\n")[0][:200] or type(error).__name__
@@ -42,37 +47,49 @@ def save_tensors(path: Path, tensors: object) -> None:
 
 
 def load_arrays(path: Path) -> dict[str, Any]:
-    """The arrays of an npz file by name."""
+    """The arrays of an npz file by name. Raises ValueError for a file of more than 2^30 bytes."""
+    if path.stat().st_size > _MOST_ARRAY_BYTES:
+        raise ValueError(f"it is larger than {_MOST_ARRAY_BYTES:,} bytes")
     with np.load(path, allow_pickle=False) as arrays:
         return {name: arrays[name] for name in arrays}
 
 
 def load_named_tensors(path: Path) -> dict[str, Any]:
-    """The tensors of a dict that torch.save wrote. Raises ValueError for anything else."""
-    import torch
+    """The tensors of a dict that torch.save wrote, mapped from the file: memory is taken when they are used.
 
-    tensors = torch.load(path, map_location="cpu", weights_only=True)
+    Raises ValueError for anything else, and where the tensors are larger than the file.
+    """
+    tensors = _mapped(path)
     if not isinstance(tensors, dict) or not all(isinstance(name, str) for name in tensors):
         raise ValueError("it holds no tensors by name")
-    _check(tensors.values())
+    _check(tensors.values(), path)
     return tensors
 
 
 def load_tensor_list(path: Path) -> list[Any]:
-    """The tensors of a list that torch.save wrote. Raises ValueError for anything else."""
-    import torch
-
-    tensors = torch.load(path, map_location="cpu", weights_only=True)
+    """Likewise of a list."""
+    tensors = _mapped(path)
     if not isinstance(tensors, list):
         raise ValueError("it holds no list of tensors")
-    _check(tensors)
+    _check(tensors, path)
     return tensors
 
 
-def _check(tensors: Iterable[Any]) -> None:
+def _mapped(path: Path) -> Any:
     import torch
 
+    return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+
+
+def _check(tensors: Iterable[Any], path: Path) -> None:
+    import torch
+
+    size = 0
     for tensor in tensors:
-        # One that is not contiguous may claim more numbers than the file holds.
-        if not isinstance(tensor, torch.Tensor) or not tensor.is_contiguous():
+        # One that is not contiguous may claim more numbers than the file holds; so may one without content.
+        held = isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided and not tensor.is_meta
+        if not held or not tensor.is_contiguous():
             raise ValueError("it must hold tensors, each in one piece")
+        size += tensor.numel() * tensor.element_size()
+    if size > path.stat().st_size:
+        raise ValueError("its tensors share their content")

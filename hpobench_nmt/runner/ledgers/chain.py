@@ -42,9 +42,12 @@ class Chain:
         """How many lines no hash covers: all of an earlier version's, until one with a hash follows them."""
         return 0 if self._head else self._plain
 
-    def follow(self, line: bytes, where: str) -> None:
-        """Go on to a line without its line end; InputError, with `where`, where its hash is not the next."""
-        body, found = split(line)
+    def follow(self, line: bytes, body: bytes, found: str, where: str) -> None:
+        """Take the next line, without its line end; InputError, with `where`, where its hash is not the next.
+
+        Args:
+            body, found: what `split` makes of the line, which the caller needs as well.
+        """
         if not found:
             if self._head and self._checked:
                 raise InputError(f"{where}: has no hash, although the line before it has one. {_ADVICE}")
@@ -58,6 +61,11 @@ class Chain:
                 f"changed, removed or added here. {_ADVICE}"
             )
         self._head = found
+
+
+def text_of(line: bytes, body: bytes, found: str) -> bytes:
+    """The JSON of a line without its hash; `split` made `body` and `found` of the line."""
+    return body + b"}" if found else line
 
 
 def split(line: bytes) -> tuple[bytes, str]:
@@ -75,7 +83,7 @@ def chained(body: bytes, head: str) -> tuple[bytes, str]:
 
 def head_of(content_end: bytes) -> str:
     """The hash of the last line, given the end of a file that holds it; empty where it has none."""
-    return split(content_end.rstrip(b"\n").rsplit(b"\n", 1)[-1])[1]
+    return split(content_end.rstrip(b"\n"))[1]
 
 
 def refuse_damaged_end(torn: bytes, where: str) -> None:
@@ -86,9 +94,7 @@ def refuse_damaged_end(torn: bytes, where: str) -> None:
 
 
 def _next(head: str, body: bytes) -> str:
-    digest = hashlib.sha256(head.encode())
-    digest.update(body)
-    return digest.hexdigest()
+    return hashlib.sha256(head.encode() + body).hexdigest()
 
 
 ENDING_BYTES = _ENDING + 1

@@ -29,7 +29,15 @@ from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.core.validation import Finite, Natural, NonNegative, Strict, Whole, checked
 from hpobench_nmt.runner.disk.locks import file_lock
 from hpobench_nmt.runner.disk.user_paths import refuse_link
-from hpobench_nmt.runner.ledgers.chain import ENDING_BYTES, Chain, chained, head_of, refuse_damaged_end, split
+from hpobench_nmt.runner.ledgers.chain import (
+    ENDING_BYTES,
+    Chain,
+    chained,
+    head_of,
+    refuse_damaged_end,
+    split,
+    text_of,
+)
 from hpobench_nmt.runner.specs.spec import Configuration, Spec, configuration_key
 
 FORMAT = 2
@@ -152,18 +160,20 @@ def parse_ledger(content: bytes, path: Path, checked_chain: bool = True) -> Ledg
     if not lines:
         raise InputError(f"{path}: is empty, not a ledger.")
     where = f"{path}, line 1"
-    header = checked(_parsed(lines[0], where), _Header, where)
+    body, digest = split(lines[0])
+    header = checked(parse_json(text_of(lines[0], body, digest), where), _Header, where)
     if not 1 <= header.ledger <= FORMAT:
         raise InputError(f"{where}: format {header.ledger}; this version reads formats up to {FORMAT}.")
     chain = Chain(checked_chain)
-    chain.follow(lines[0], where)
+    chain.follow(lines[0], body, digest, where)
     if header.ledger == FORMAT and chain.uncovered and checked_chain:
         raise InputError(f"{where}: has no hash, which every line of format {FORMAT} has.")
     records: dict[tuple[str, int], Record] = {}
     for number, line in enumerate(lines[1:], start=2):
         where = f"{path}, line {number}"
-        record = parse_record(line, where)
-        chain.follow(line, where)
+        body, digest = split(line)
+        record = parse_record(text_of(line, body, digest), where)
+        chain.follow(line, body, digest, where)
         records.setdefault(record.key, record)
     if checked_chain:
         refuse_damaged_end(torn, str(path))
@@ -186,19 +196,14 @@ def uncovered_note(path: Path, ledger: Ledger) -> str:
     )
 
 
-def parse_record(line: bytes, where: str) -> Record:
-    """The record that a line is; raises InputError with `where` if it is none."""
+def parse_record(text: bytes, where: str) -> Record:
+    """The record that a line without its hash is; raises InputError with `where` if it is none."""
     try:
-        return checked(_parsed(line, where), Record, where)
+        return checked(parse_json(text, where), Record, where)
     except InputError as error:
         raise InputError(
             f"{error} If the line cannot be restored, remove it: that training is then done again."
         ) from None
-
-
-def _parsed(line: bytes, where: str) -> Any:
-    body, digest = split(line)
-    return parse_json(body + b"}" if digest else line, where)
 
 
 def refuse_misfit(path: Path, ledger: Ledger, spec: Spec, to_train: bool = True) -> None:

@@ -6,7 +6,7 @@ import os
 import threading
 from pathlib import Path
 
-from hpobench_nmt.runner.ledgers.chain import Chain
+from hpobench_nmt.runner.ledgers.chain import Chain, split, text_of
 from hpobench_nmt.runner.ledgers.ledger import Record, parse_ledger, parse_record, read_content
 
 _CHECKED_BYTES = 256
@@ -47,8 +47,9 @@ class _Tail:
             *lines, _ = file.read().split(b"\n")  # what follows the last line end is no line yet
         for line in lines:
             where = f"{self._path}, line {self._lines + 1}"
-            record = parse_record(line, where)
-            self._chain.follow(line, where)
+            body, digest = split(line)
+            record = parse_record(text_of(line, body, digest), where)
+            self._chain.follow(line, body, digest, where)
             self._records.setdefault(record.key, record)
             self._lines += 1
             self._offset += len(line) + 1
@@ -63,7 +64,7 @@ class _Tail:
         whole = content[: content.rfind(b"\n") + 1]
         self._chain = Chain()
         for line in whole.split(b"\n")[:-1]:
-            self._chain.follow(line, str(self._path))
+            self._chain.follow(line, *split(line), str(self._path))
         self._file = (status.st_dev, status.st_ino)
         self._offset, self._lines, self._last = len(whole), whole.count(b"\n"), whole[-_CHECKED_BYTES:]
 

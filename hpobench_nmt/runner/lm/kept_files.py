@@ -129,10 +129,11 @@ def read_language_model(
     statistics = None
     if STATISTICS in about.files:
         path = kept_file(folder, about, STATISTICS)
-        statistics = [tensor.to(where) for tensor in read_archive(path, load_tensor_list)]
+        mapped = read_archive(path, load_tensor_list)
         kinds = [(torch.float32, shape) for shape in _shapes_of_statistics(model, settings)]
-        if [(tensor.dtype, tuple(tensor.shape)) for tensor in statistics] != kinds:
+        if [(tensor.dtype, tuple(tensor.shape)) for tensor in mapped] != kinds:
             raise InputError(f"{path}: its tensors are not of this model.")
+        statistics = [tensor.to(where, copy=True) for tensor in mapped]
     return KeptLanguageModel(about, settings, model, corpus, statistics)
 
 

@@ -49,8 +49,11 @@ class Bpe:
 
 def read_bpe(path: Path) -> Bpe:
     """The segmentation in a file from anywhere. Raises InputError if it is none of sentencepiece's."""
+    content = read_bytes(path, follow_link=False)
+    if not content:  # sentencepiece takes it, and prints an error at every use
+        raise InputError(f"{path}: is not a sentencepiece model (it is empty).")
     try:
-        return Bpe(read_bytes(path, follow_link=False))
+        return Bpe(content)
     except (RuntimeError, TypeError) as error:
         raise InputError(f"{path}: is not a sentencepiece model ({error}).") from None
 

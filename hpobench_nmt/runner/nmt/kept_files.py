@@ -84,6 +84,8 @@ def _check_config(path: Path, settings: SockeyeSettings, source: int, target: in
     class Loader(reader.SafeLoader):  # type: ignore[misc]
         """Reads Sockeye's own kinds of values as mappings and lists."""
 
+    # A merge of merges takes memory without bound, and Sockeye writes none.
+    Loader.flatten_mapping = lambda loader, node: None
     Loader.add_multi_constructor("!", lambda loader, tag, node: loader.construct_mapping(node, deep=True))
     tuples = "tag:yaml.org,2002:python/tuple"
     Loader.add_constructor(tuples, lambda loader, node: loader.construct_sequence(node, deep=True))

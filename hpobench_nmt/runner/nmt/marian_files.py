@@ -67,7 +67,7 @@ def read_model(folder: Path, about: KeptModel, settings: MarianSettings) -> Kept
     found = sum(tensor.numel() for tensor in weights.values())
     if found != expected:  # before memory is taken for what the settings ask
         raise InputError(f"{path}: holds {found:,} numbers; a model of these settings has {expected:,}.")
-    return KeptMarian(settings, source, target, weights)
+    return KeptMarian(settings, source, target, {name: tensor.clone() for name, tensor in weights.items()})
 
 
 def translate(kept: KeptMarian, lines: Sequence[str], device: str) -> Translated:
@@ -76,7 +76,8 @@ def translate(kept: KeptMarian, lines: Sequence[str], device: str) -> Translated
     sizes = vocabulary_size(kept.source), vocabulary_size(kept.target)
     model = build(kept.settings, *sizes, torch.Generator(where))
     own = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    if {n: p.shape for n, p in own.items()} != {n: w.shape for n, w in kept.weights.items()}:
+    shapes = [{n: (t.dtype, t.shape) for n, t in each.items()} for each in (own, kept.weights)]
+    if shapes[0] != shapes[1]:
         raise InputError(f"{WEIGHTS}: its tensors are not those of a model of these settings.")
     with torch.no_grad():
         for name, parameter in own.items():

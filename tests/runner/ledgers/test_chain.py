@@ -10,6 +10,7 @@ pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.lookup.folder import LEDGER
+from hpobench_nmt.runner.ledgers.chain import head_of, split
 from hpobench_nmt.runner.ledgers.ledger import Record, append, open_ledger, parse_ledger, read_ledger
 
 OLD = [
@@ -94,6 +95,15 @@ def test_a_line_that_was_removed_moved_or_doubled_is_noticed(kind, request):
             path.write_bytes(b"".join(changed))
             with pytest.raises(InputError, match="a line was changed, removed or added here"):
                 read_ledger(path)
+
+
+def test_a_lines_parts(new):
+    line = new.read_bytes().splitlines()[-1]
+    mark = line.rindex(b',"chain":')
+    assert split(line) == (line[:mark], json.loads(line)["chain"])
+    assert split(b' {"a":1} \r') == (b' {"a":1', "")  # an earlier version's, edited by hand
+    assert head_of(new.read_bytes()[-200:]) == json.loads(line)["chain"]
+    assert head_of(OLD[0] + b"\n") == ""
 
 
 def test_a_line_end_that_changed_costs_no_training(new):

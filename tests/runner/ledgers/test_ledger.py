@@ -81,7 +81,8 @@ def test_a_torn_last_line_is_set_aside_and_the_rest_goes_on(path, cut):
     whole = path.read_bytes()
     path.write_bytes(whole[:-cut])
     torn = whole[:-cut].rsplit(b"\n", 1)[1]
-    assert [r.config["a"] for r in read_ledger(path).records] == [1]
+    found = read_ledger(path)
+    assert ([r.config["a"] for r in found.records], found.torn) == ([1], len(torn))
     append(path, record(3))
     assert [r.config["a"] for r in read_ledger(path).records] == [1, 3]
     assert path.with_name(LEDGER + ".torn").read_bytes() == torn + b"\n"
@@ -165,6 +166,20 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path, name):
     with pytest.raises(InputError, match="is a symbolic link, which is not followed"):
         open_ledger(folder / LEDGER, SPEC, CORPUS)
     assert victim.read_text() == "a line\nand one without an end"
+    if name == LEDGER:
+        with pytest.raises(InputError, match="is a symbolic link, which is not followed"):
+            read_ledger(folder / LEDGER)
+
+
+def test_lines_are_written_without_blanks_in_a_new_folder(tmp_path):
+    path = tmp_path / "new" / "folder" / LEDGER
+    assert open_ledger(path, {"name": "t"}, {"sha256": "ab"}).torn == 0
+    append(path, record(1))
+    first, second = path.read_bytes().splitlines()
+    assert first.startswith(b'{"ledger":2,"spec":{"name":"t"},"corpus":{"sha256":"ab"},"chain":"')
+    assert second.startswith(
+        b'{"config":{"a":1},"replicate":0,"seed":7,"status":"done","metrics":{"ppl":1.5},"chain":"'
+    )
 
 
 def test_the_reserve_is_not_written_through_a_link(tmp_path):
@@ -210,7 +225,7 @@ def test_a_ledger_of_another_spec_or_corpus_is_refused_untouched(path):
         ({"fixed": {"layers": 2, "new": 1}}, "new is None there, 1 here"),
         ({"seed": 2}, "seed is 1 there, 2 here"),
     ):
-        with pytest.raises(InputError, match=f"another spec: {message}"):
+        with pytest.raises(InputError, match=f"{path}: belongs to another spec: {message}"):
             open_ledger(path, SPEC | other, CORPUS)
     with pytest.raises(InputError, match="corpus has changed"):
         open_ledger(path, SPEC, {**CORPUS, "sha256": "cd" * 32})

@@ -48,6 +48,10 @@ config_embed_target: !EmbeddingConfig
     + TRANSFORMER.format(part="decoder")
     + "vocab_source_size: 5\nvocab_target_size: 6\n"
 )
+# 10^30 pairs of a key and its value, if they were merged.
+MERGES = "\n".join(
+    ["a0: &a0 {x: 1}", *(f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 10)}]}}" for i in range(1, 31))]
+).encode()
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +106,7 @@ def test_a_folder_that_is_whole_is_read(load):
         ({"config": b"a: [1"}, r"config: cannot be used"),
         ({"config": b"[1, 2]"}, r"vocab_source_size is None, where the model's is 5"),
         ({"config": b"!!python/object/apply:os.system [ls]"}, r"config: cannot be used: ConstructorError"),
+        ({"config": MERGES}, r"config: cannot be used: ConstructorError"),
         ({"family": "awd-lstm", "settings": {}}, "is a language model: use `hpobench-nmt evaluate`"),
     ],
 )
