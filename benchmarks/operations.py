@@ -18,7 +18,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "pretend"))
 
-from pretend_accelerator import accelerator, counted
+from pretend_accelerator import accelerator, counted  # type: ignore[import-not-found]
 
 from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, adapting_reader, gradient_rms, pieces
