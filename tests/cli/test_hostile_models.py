@@ -242,7 +242,7 @@ def test_links_pipes_and_archives_in_place_of_a_folder(model, capsys, tmp_path):
         Path(name).write_bytes(tarred("model/model.json"))
         for command in ("evaluate", "translate"):
             code, lines = run(capsys, command, name)
-            assert code == 2 and len(lines) == 1 and "is no kept model" in lines[0]
+            assert code == 2 and len(lines) == 1 and "is not a kept model" in lines[0]
 
 
 MARIAN = {"num_layers": 1, "num_embed": 8, "num_hidden": 8, "num_heads": 2, "bpe_symbols": 12}

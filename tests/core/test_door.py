@@ -19,6 +19,7 @@ OWN = {
     "hpobench_nmt/core/files.py": "the door itself",
     "hpobench_nmt/core/processes.py": "own logs",
     "hpobench_nmt/lookup/collections/archives.py": "members of an archive that is in memory",
+    "hpobench_nmt/lookup/imports/read.py": "first bytes and hashes, of regular files alone",
     "hpobench_nmt/render/html/page.py": "parts of the package",
     "hpobench_nmt/runner/corpora/corpus.py": "own cache",
     "hpobench_nmt/runner/corpora/libreoffice_help.py": "the corpus package's own files",

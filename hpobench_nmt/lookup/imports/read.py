@@ -54,6 +54,7 @@ def fingerprint(source: Path, choices: Choices) -> str:
     files = [source / name for name in _names(source) if _is_read(name)] if source.is_dir() else [source]
     for path in [*files, *choices.curves]:
         digest.update(path.name.encode("utf-8", "surrogateescape") + b"\0")
+        _refuse_other_kinds(path)
         with path.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
@@ -159,9 +160,14 @@ def _names(folder: Path) -> list[str]:
     return found
 
 
-def _head(path: Path) -> bytes:
+def _refuse_other_kinds(path: Path) -> None:
+    """Refuse folders, and pipes and devices, which might never end."""
     if not path.is_file():
         raise InputError(f"{path}: is not a file.")
+
+
+def _head(path: Path) -> bytes:
+    _refuse_other_kinds(path)
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD)

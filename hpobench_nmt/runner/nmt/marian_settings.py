@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.runner.lm.settings import Precision
+from hpobench_nmt.runner.lm.settings import Precision, TimingSettings
 from hpobench_nmt.runner.nmt.settings import TranslationSettings
 from hpobench_nmt.runner.nmt.text_scores import check_tokenizer
 from hpobench_nmt.runner.settings import About
@@ -15,7 +15,7 @@ Tied = Literal["none", "target", "all"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class MarianSettings(TranslationSettings):
+class MarianSettings(TimingSettings, TranslationSettings):
     """Of one configuration."""
 
     vocabularies: Annotated[

@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 
 from hpobench_nmt.runner.lm.settings import TimingSettings
 from hpobench_nmt.runner.nmt.text_scores import Tokenizer
-from hpobench_nmt.runner.settings import About
+from hpobench_nmt.runner.settings import About, Settings
 
 _MOST_DROPPED = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslationSettings(TimingSettings):
+class TranslationSettings(Settings):
     """Of one configuration, in every family: a spec that sets these alone runs with any.
 
     The first six are those of the paper's Table 1, by their names in the published tables. There bpe_symbols
@@ -105,7 +105,7 @@ class TranslationSettings(TimingSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SockeyeSettings(TranslationSettings):
+class SockeyeSettings(TimingSettings, TranslationSettings):
     """Of one configuration of Sockeye's."""
 
     amp: Annotated[bool, About("mixed precision in training; on a CUDA device only")] = False

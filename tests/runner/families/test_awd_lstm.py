@@ -31,7 +31,8 @@ def test_the_awd_lstm_family_trains_and_measures(small_job, reproducible):
     assert reproducible(first.metrics) == reproducible(again.metrics)
     assert first.metrics["dev_ppl"] < 100
     assert first.metrics["num_updates"] == first.curve[-1]["update"]
-    expected = {metric.name for metric in family.metrics if "bpc" not in metric.name} - {"gpu_memory"}
+    expected = {metric.name for metric in family.metrics if "bpc" not in metric.name}
+    expected = {name for name in expected if not name.endswith("gpu_memory")}  # of CUDA alone
     assert set(first.metrics) == {name for name in expected if "mc" not in name and "word" not in name}
     assert not first.converged  # after so few epochs
 
