@@ -91,7 +91,7 @@ class PlateauTrainingSettings(TrainingSettings, PlateauSettings):
     compile: Annotated[
         bool,
         About(
-            "whether torch.compile makes one kernel of a time step in training, for GPUs; see "
+            "whether torch.compile makes few kernels of a time step in training, for GPUs; see "
             "lm/scanned_cells.py"
         ),
     ] = False
