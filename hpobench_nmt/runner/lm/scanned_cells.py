@@ -9,9 +9,9 @@ arithmetic. Left to autograd, a step of an LSTM takes 40 operations. Here the pa
 - the gradients of weights are one matrix product for all steps.
 
 With `compiled_steps`, torch.compile makes one or two kernels of the elementwise part of a step in each
-direction, so that a step is a matrix product and few kernels. The equations are those of cells.py, but sums have another
-order, which changes the last bits. A CPU therefore keeps to cells.py, which tables were made with, unless
-steps are compiled.
+direction, so that a step is a matrix product and few kernels. The equations are those of cells.py, but sums
+have another order, which changes the last bits. A CPU therefore keeps to cells.py, which tables were made
+with, unless steps are compiled.
 """
 
 from __future__ import annotations
