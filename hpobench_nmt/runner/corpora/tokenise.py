@@ -20,7 +20,7 @@ def _token() -> re.Pattern[str]:
     mark = f"[{_JOINERS}{''.join(marks)}]"
     letter = rf"(?:(?!{_HAN})\w{mark}*)"
     word = rf"{letter}+(?:[-.'’]{letter}+)*"
-    return re.compile(rf"{_HAN}{mark}*|\d+(?:[.,:]\d+)+(?!\w)|{word}|\.\.\.|\S{mark}*")
+    return re.compile(rf"{_HAN}{mark}*|\d+(?:[.,:]\d+)+(?!\w){mark}*|{word}|\.\.\.{mark}*|\S{mark}*")
 
 
 def tokenise(line: str) -> list[str]:

@@ -1,7 +1,7 @@
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hpobench_nmt.runner.corpora.tokenise import tokenise
@@ -51,6 +51,8 @@ def test_every_han_or_kana_character_stands_alone(line: str) -> None:
 
 
 @given(st.text(st.sampled_from("aकि\u0301\u0e48か語 -.\u200d")))
+@example("...\u0301")
+@example("1.5\u0301")
 def test_a_combining_mark_begins_a_token_only_where_nothing_is_before_it(line: str) -> None:
     for token in tokenise(line):
         if unicodedata.category(token[0]).startswith("M"):
