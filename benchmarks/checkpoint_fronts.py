@@ -2,9 +2,9 @@
 
     python benchmarks/checkpoint_fronts.py [--rows 300] [--times 9]
 
-An event is a training that has come to a checkpoint and all that belongs to it: the method is told and asked
-again, goals are counted down, and the worker starts. Random search measures the loop alone, MO-ASHA against
-ASHA a method. The median ratio of processor times is shown; its bar is 1.3.
+An event begins when a training reaches a checkpoint. The loop tells the method, updates the goals, asks the
+method again and starts the worker. Random search measures the loop alone; MO-ASHA against ASHA measures a
+method. The output is the median ratio of processor times; its bar is 1.3.
 """
 
 from __future__ import annotations

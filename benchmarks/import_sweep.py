@@ -23,7 +23,7 @@ ROWS = 100_000
 
 
 def write_runs(path: Path, n_rows: int = ROWS) -> None:
-    """Write a file of so many runs and 60 columns."""
+    """Write a file with this many runs and 60 columns."""
     rng = np.random.default_rng(0)
     columns: dict[str, list[str]] = {
         "run_id": [f"{rng.integers(2**63):032x}" for _ in range(n_rows)],

@@ -82,7 +82,7 @@ class Goal:
     def whole(self) -> Goal | None:
         """The goal of trainings that run to their end, and find all targets of their row: rows to find.
 
-        None where it is no number of rows: some, but not all of targets that rows hold several of.
+        None where no number of rows says the same: some, not all, targets are needed, and rows hold several.
         """
         if self.rows is None:
             return self

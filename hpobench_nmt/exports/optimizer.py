@@ -139,7 +139,7 @@ class Optimizer:
     @overload
     def ask(self, n: int) -> list[dict[str, Value]]: ...
     def ask(self, n: int | None = None) -> dict[str, Value] | list[dict[str, Value]]:
-        """The next configuration to evaluate, or a list of the next n. Each is pending until it is told.
+        """The next configuration to evaluate, or a list of the next n: pending until their losses are told.
 
         Raises:
             InputError: every candidate has been asked for or told.

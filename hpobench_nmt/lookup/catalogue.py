@@ -70,7 +70,7 @@ def collections() -> dict[str, list[str]]:
             state = (folder / DATASHEET).stat()
             about = (state.st_ino, state.st_mtime_ns, state.st_size)
             collection = _claimed_collection(folder / DATASHEET, about)
-        except (OSError, InputError):  # whoever asks for this table is told
+        except (OSError, InputError):  # loading this table reports it
             continue
         if collection is not None:
             members.setdefault(collection, []).append(name)

@@ -140,7 +140,7 @@ def _curves(
     of_column = dict(zip(plan.columns, plan.metrics, strict=True))
     measured_here = [column for column in plan.columns if column in points.values]
     left = [column for column in points.values if column not in measured_here]
-    told = [Decision("left out", f"curves of {column}", "it is no metric of the table") for column in left]
+    told = [Decision("left out", f"curves of {column}", "the table has no such metric") for column in left]
     if not measured_here:
         return None, told
     row_of = np.full(int(max(points.rows.max(), trainings.max())) + 1, -1)

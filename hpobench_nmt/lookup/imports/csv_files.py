@@ -29,7 +29,7 @@ _MOST_CELLS = 2**28
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 _SAMPLE = 100
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
-# So many columns are parsed before the share that is done is told again.
+# Progress is reported each time this many columns were parsed.
 _COLUMNS_A_STEP = 8
 
 

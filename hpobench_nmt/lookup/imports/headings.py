@@ -29,7 +29,7 @@ class Format:
         kind: for people.
         needs: headings that it has; of an entry with |, one of them.
         needs_prefix: some heading begins with one of these; empty: none need to.
-        prefixes: what columns are whose heading begins so; the prefix is no part of their name.
+        prefixes: the role of columns by the start of their heading, which is not part of their name.
         aside: headings of no interest, in lower case.
         state: the heading of the states.
         seconds: the heading of a duration, or two of its start and its end.

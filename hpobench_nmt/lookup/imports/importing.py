@@ -176,7 +176,7 @@ def _holds(folder: Path, table: Table) -> bool:
 def _fingerprint_in(sheet: Path) -> object:
     try:
         about = read_toml(sheet).get("provenance")
-    except InputError:  # whoever asks for this table is told
+    except InputError:  # loading this table reports it
         return None
     return about.get(_FINGERPRINT) if isinstance(about, dict) else None
 

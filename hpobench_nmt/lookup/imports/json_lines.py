@@ -20,7 +20,7 @@ Line = tuple[int, dict[str, Any]]
 _CONFIGS = ("params", "param", "config", "hparams", "hyperparameters")
 _METRICS = ("metrics", "metric", "results", "scores")
 _INTERMEDIATE = ("intermediate_values", "intermediate")
-# So many lines are parsed before the share that is done is told again.
+# Progress is reported each time this many lines were parsed.
 _LINES_A_STEP = 5000
 
 

@@ -66,7 +66,7 @@ class Distributions:
         self._known: dict[str, tuple[Any, Scale | None]] = {}
 
     def value(self, study: Study, name: str, internal: Any, text: str) -> Any:
-        """The value that a storage's number stands for; the study is told of the scale."""
+        """The value that a storage's number stands for. Notes the scale in the study."""
         if text not in self._known:
             self._known[text] = self._read(text)
         choices, scale = self._known[text]

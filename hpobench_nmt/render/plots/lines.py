@@ -111,7 +111,7 @@ def raised(values: pd.Series[Any], floor: float | None) -> pd.Series[Any]:
 def log_axis(axes: Axes, values: pd.Series[Any], floor: float) -> None:
     """A log scale over the values; where one of them is 0, the floor is its tick and is labelled so.
 
-    Random search as computed is not part of the values: it goes on far below what trials show.
+    The values leave out computed random search, which reaches far below what trials show.
     """
     axes.set_yscale("log")
     positive = values[values > 0]
