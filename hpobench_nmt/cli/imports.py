@@ -54,7 +54,7 @@ def tables_import(
         W&B        the table of runs as CSV, also in a folder with the CSV of a chart
         MLflow     runs as CSV, a folder mlruns, its SQLite database
         Ray Tune   a folder of results, or their data frame as CSV
-        others     JSON lines, CSV with any separator, scikit-learn's cv_results_
+        others     JSON lines, CSV with any separator, scikit-learn's search results
 
     The command finds out what the columns are, prints what it decided and why, and installs the table.
     What it cannot know it asks on a terminal. Otherwise its message names the option that answers.
