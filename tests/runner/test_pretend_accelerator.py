@@ -4,16 +4,14 @@ benchmarks/operations.py counts them for sizes of real trainings.
 """
 
 import math
-from dataclasses import dataclass
 
-import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-nmt[train]'")
 
 from pretend_accelerator import Refused, accelerator, counted  # noqa: E402
+from small_models import CASES, STEPS, chain, settings_of  # noqa: E402
 
-from hpobench_nmt.runner.corpora import TextCorpus  # noqa: E402
 from hpobench_nmt.runner.families import load_family  # noqa: E402
 from hpobench_nmt.runner.lm import trainer  # noqa: E402
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, adapting_reader, gradient_rms, pieces  # noqa: E402
@@ -21,52 +19,11 @@ from hpobench_nmt.runner.lm.fit import fit  # noqa: E402
 from hpobench_nmt.runner.lm.measure import measure  # noqa: E402
 
 CPU = torch.device("cpu")
-STEPS = 8
-
-
-@dataclass(frozen=True)
-class Case:
-    """A small model, with the most operations of an update of STEPS steps and of a segment of 5 tokens."""
-
-    family: str
-    settings: dict
-    update: int
-    segment: int
-    sparse: int = 0
-
-
-SIZES = {"batch_size": 4, "bptt": STEPS, "max_epochs": 1}
-AWD = {"layers": 3, "embedding_size": 12, "hidden_size": 16, **SIZES}
-MELIS = {"budget": 19816, "depth": 4, "check_updates": 1, **SIZES}
-GPT = {"depth": 2, "width": 16, "heads": 2, "batch_size": 4, "context": STEPS, "tokens": 30 * STEPS * 4}
-CASES = {
-    "awd-lstm": Case("awd-lstm", AWD, 114, 42, 277),
-    "qrnn": Case("awd-lstm", {**AWD, "cell": "qrnn", "layers": 4}, 286, 190, 183),
-    "melis": Case("melis", MELIS, 716, 456, 1034),
-    "tied": Case("melis", {**MELIS, "gates": "tied", "budget": 20312}, 596, 372, 764),
-    "rhn": Case("melis", {**MELIS, "cell": "rhn", "depth": 5, "budget": 20242}, 411, 233, 406),
-    "nas": Case("melis", {**MELIS, "cell": "nas", "depth": 2, "budget": 21040}, 1008, 604, 653),
-    "mlstm": Case("mlstm", {"hidden_size": 16, "embedding_size": 8, **SIZES}, 240, 157, 227),
-    "gpt": Case("gpt", GPT, 284, 254),
-}
 
 
 @pytest.fixture(scope="module")
 def corpus():
-    """Words each of which depends on the one before it."""
-    rng = np.random.default_rng(0)
-    stream = [0]
-    for step in rng.integers(3, size=2100):
-        stream.append((stream[-1] * 5 + int(step)) % 40)
-    tokens = np.array(stream)
-    words = tuple(f"w{i}" for i in range(40))
-    return TextCorpus(
-        "chain", "word", words, tokens[:2000], tokens[2000:2031], tokens[2031:2051], {"sha256": ""}
-    )
-
-
-def settings_of(case, **changes):
-    return load_family(case.family).settings(**case.settings | changes)
+    return chain(2000)
 
 
 class Enough(Exception):

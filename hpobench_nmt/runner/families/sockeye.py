@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.devices import first_devices
-from hpobench_nmt.runner.disk.locks import exclusive
 from hpobench_nmt.runner.family import Family, Job, Outcome, TrainingFailed, Translator
 from hpobench_nmt.runner.nmt.commands import run_command
 from hpobench_nmt.runner.nmt.kept_files import read_translation_model, save_translation_model
@@ -73,7 +72,7 @@ def missing() -> str:
 
 def train(job: Job[SockeyeSettings]) -> Outcome:
     """Prepare (or reuse), train, translate dev and test, and score."""
-    from hpobench_nmt.runner.lm.clock import timing_lock
+    from hpobench_nmt.runner.lm.clock import alone, timing_lock
 
     if job.device == "cpu" and job.settings.amp:
         raise InputError("amp = true needs a CUDA device: on a CPU, Sockeye trains with 32-bit numbers only.")
@@ -101,7 +100,7 @@ def train(job: Job[SockeyeSettings]) -> Outcome:
         command = decode_arguments(job, model, prepared.file(part, "source"), output)
         decode_log = job.scratch / f"{part}.log"
         if part == "dev":
-            with exclusive(measuring):
+            with alone(measuring):
                 times = str(settings.decode_times)
                 run_command("hpobench_nmt.runner.nmt.timed_translate", [times, *command], decode_log)
             clock, processor = read_times(decode_log.read_text("utf-8"))

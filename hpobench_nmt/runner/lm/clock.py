@@ -6,7 +6,8 @@ processes do there meanwhile. Therefore only one process measures an evaluation 
 the GPU's lock, and the trainings of other jobs there stand still, which does not count as time of theirs.
 They look for the lock ten times a second, and a process that holds it waits as long before it measures.
 Translation models take the same lock. With exclusive_timing = "machine", all GPUs of a machine have one lock:
-for machines whose processor is too busy for several GPUs.
+for machines whose processor is too busy for several GPUs. With "never" there is none: for small models, many
+of which train on one GPU at a time, and whose times nobody compares.
 
 Two things are not measured alone, so that times are exact only with one job per GPU. What other jobs do
 without the clock after their trainings (tuning, statistics, test) goes on while one measures. And the time of
@@ -43,8 +44,10 @@ def lock_of(job: Job[Any]) -> Path | None:
     return None if job.device == "cpu" else timing_lock(job)
 
 
-def timing_lock(job: Job[Any]) -> Path:
+def timing_lock(job: Job[Any]) -> Path | None:
     """The same, but on a CPU the machine's lock."""
+    if job.settings.exclusive_timing == "never":
+        return None
     several = getattr(job.settings, "workers", 1) > 1  # GPUs for one training
     whole = job.device == "cpu" or several or job.settings.exclusive_timing == "machine"
     return measuring_lock(job.cache, "" if whole else gpu_identity(job.device))

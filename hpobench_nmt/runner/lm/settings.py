@@ -32,7 +32,7 @@ class TimingSettings(Settings):
     """Of the clock."""
 
     exclusive_timing: Annotated[
-        Literal["gpu", "machine"],
+        Literal["gpu", "machine", "never"],
         About("what one process at a time measures a time on, see lm/clock.py", on_grid=False),
     ] = "gpu"
 

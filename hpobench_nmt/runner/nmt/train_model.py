@@ -29,7 +29,7 @@ class Training:
     log: str
 
 
-def train_model(job: Job[SockeyeSettings], prepared: Prepared, measuring: Path) -> Training:
+def train_model(job: Job[SockeyeSettings], prepared: Prepared, measuring: Path | None) -> Training:
     """Train from the last checkpoint that was kept, or from the beginning, to the end or to a pause."""
     kept = job.state or job.scratch / "state"
     model, log = job.scratch / "model", job.scratch / "train.log"

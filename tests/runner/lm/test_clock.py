@@ -67,6 +67,12 @@ def test_times_are_measured_alone_on_the_whole_machine_where_asked_for_or_severa
     assert whole == {lock_of(job("cuda:0", workers=2))} == {timing_lock(job("cpu"))}
 
 
+def test_nothing_stands_still_where_times_do_not_matter(gpus):
+    for device in ("cpu", "cuda:0"):
+        assert lock_of(job(device, exclusive_timing="never")) is None
+        assert timing_lock(job(device, exclusive_timing="never")) is None
+
+
 def test_a_training_looks_for_the_lock_ten_times_a_second_at_most(tmp_path, monkeypatch):
     looks = []
     monkeypatch.setattr(clock, "is_held", lambda path: looks.append(path))
