@@ -3,9 +3,10 @@
     pip install '.[train]'
     python benchmarks/gpu_speed.py [NAME ...]
 
-An update is forward, backward, clipping and the optimiser's step, in each precision, and compiled where a
-family can: the median of 20, after 3. Dynamic evaluation (RMS with an RMS prior) reads segments of 5 tokens
-of one stream. Words are drawn at random, because their time does not depend on which they are.
+An update is forward, backward, clipping and the optimiser's step, in each precision, and compiled or as a
+CUDA graph where a family can: the median of 20, after 3. Dynamic evaluation (RMS with an RMS prior) reads
+segments of 5 tokens of one stream. Words are drawn at random, because their time does not depend on which
+they are.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ import torch
 
 from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, adapting_reader, gradient_rms, pieces
+from hpobench_nmt.runner.lm.gradient import GraphedGradient, gradient
 from hpobench_nmt.runner.lm.language_model import parameter_count, set_up, streams
 from hpobench_nmt.runner.lm.precision import loss_scaler, rounded_products
 from hpobench_nmt.runner.lm.scanned_cells import compiled_steps
-from hpobench_nmt.runner.lm.trainer import _gradient
 
 UPDATES, SEGMENTS, FIRST = 20, 100, 3
 # The family, the vocabulary, streams, steps, and settings.
@@ -33,6 +34,7 @@ MODELS: dict[str, tuple[str, int, int, int, dict[str, Any]]] = {
     "Melis LSTM, depth 4": ("melis", 10_000, 64, 35, {"depth": 4, "budget": 10_000_000}),
     "RHN, depth 5": ("melis", 10_000, 64, 35, {"cell": "rhn", "depth": 5, "budget": 10_000_000}),
     "mLSTM": ("mlstm", 50, 128, 200, {}),
+    "GPT, 4 blocks": ("gpt", 512, 8, 64, {"depth": 4, "width": 128, "heads": 4, "context": 64}),
     "GPT, 12 blocks": ("gpt", 32_000, 16, 512, {"depth": 12, "width": 768, "heads": 12, "context": 512}),
 }
 
@@ -40,7 +42,9 @@ MODELS: dict[str, tuple[str, int, int, int, dict[str, Any]]] = {
 class Update:
     """A model and its optimiser, which learn random words."""
 
-    def __init__(self, name: str, precision: str = "fp32", compile: bool = False) -> None:
+    def __init__(
+        self, name: str, precision: str = "fp32", compile: bool = False, graph: bool = False
+    ) -> None:
         family_name, vocabulary, self.streams, self.steps, given = MODELS[name]
         architecture = load_family(family_name).architecture
         assert architecture is not None
@@ -53,12 +57,17 @@ class Update:
         self.piece = streams(torch.from_numpy(self.words), self.streams).to(self.device)
         self.precision, self.compile = precision, compile
         self.scaler = loss_scaler(precision, self.device)
+        given = self.model, self.piece, (self.model.initial_state(self.streams),), precision, self.scaler
+        self.graph = GraphedGradient(*given) if graph else None
 
     def __call__(self) -> None:
         """One update."""
         with compiled_steps(self.compile), rounded_products(self.precision, self.device):
-            state = (self.model.initial_state(self.streams),)
-            _gradient(self.model, self.piece, state, self.precision, self.scaler)
+            if self.graph:
+                self.graph(self.piece)
+            else:
+                state = (self.model.initial_state(self.streams),)
+                gradient(self.model, self.piece, state, self.precision, self.scaler)
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.schedule.clip or 1.0)
         self.optimiser.step(1.0)
 
@@ -95,6 +104,11 @@ def main() -> None:
     for name in sys.argv[1:] or MODELS:
         family = MODELS[name][0]
         found = {chosen: milliseconds(Update(name, chosen)) for chosen in ("fp32", "tf32", "bf16")}
+        if family == "gpt":
+            graphed = {
+                f"{chosen} as a graph": Update(name, chosen, graph=True) for chosen in ("fp32", "bf16")
+            }
+            found |= {chosen: milliseconds(update) for chosen, update in graphed.items()}
         if family in ("melis", "mlstm"):
             found["fp32 compiled"] = milliseconds(Update(name, compile=True))
         plain = Update(name)

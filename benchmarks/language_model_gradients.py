@@ -126,7 +126,7 @@ def update(model: Any, vocabulary: int, batch: int, steps: int) -> Callable[[], 
     state, scaler = [(model.initial_state(batch),)], loss_scaler("fp32", piece.device)
 
     def run() -> int:
-        _, after = trainer._gradient(model, piece, detach(state[0]), "fp32", scaler)
+        _, after = trainer.gradient(model, piece, detach(state[0]), "fp32", scaler)
         state[0] = detach(after)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 0.3)
         optimiser.step(1.0)

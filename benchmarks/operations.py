@@ -22,9 +22,9 @@ from pretend_accelerator import accelerator, counted  # type: ignore[import-not-
 
 from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, adapting_reader, gradient_rms, pieces
+from hpobench_nmt.runner.lm.gradient import gradient
 from hpobench_nmt.runner.lm.language_model import streams
 from hpobench_nmt.runner.lm.precision import loss_scaler
-from hpobench_nmt.runner.lm.trainer import _gradient
 
 WORDS = 40
 AWD = {"embedding_size": 12, "hidden_size": 16}
@@ -52,7 +52,7 @@ def operations(family_name: str, steps: int, given: dict[str, Any]) -> tuple[int
         scaler = loss_scaler("fp32", device)
         for _ in range(2):  # the optimiser makes its state in the first one
             with counted() as update:
-                _gradient(model.train(), piece, (model.initial_state(4),), "fp32", scaler)
+                gradient(model.train(), piece, (model.initial_state(4),), "fp32", scaler)
                 torch.nn.utils.clip_grad_norm_(model.parameters(), schedule.clip)
                 optimiser.step(1.0)
         rule = UpdateRule("rms-rms-prior", 0.01, 5, 0.02, 0.001)

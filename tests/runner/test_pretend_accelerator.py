@@ -85,13 +85,13 @@ def test_training_in_16_bits_does_not_hold_all_logits(name, corpus, monkeypatch)
 
 
 def test_tf32_is_allowed_in_training_alone(corpus, monkeypatch):
-    seen, own = [], trainer._gradient
+    seen, own = [], trainer.gradient
 
     def noted(*given):
         seen.append((torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32))
         return own(*given)
 
-    monkeypatch.setattr(trainer, "_gradient", noted)
+    monkeypatch.setattr(trainer, "gradient", noted)
     with accelerator() as device:
         trained(CASES["awd-lstm"], corpus, device, monkeypatch, updates=1, precision="tf32")
     assert seen == [("high", True)]

@@ -137,6 +137,8 @@ class _Block(nn.Module):
         parts = mapped.view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         q, k = parts[:2] if rotations is None else _rotated(parts[:2], rotations)
         seen = functional.scaled_dot_product_attention(q, k, parts[2], is_causal=True)
+        if seen.is_cuda and seen.requires_grad:
+            _repeat_backward(seen, q)
         found: Tensor = self.attention_output(seen.transpose(1, 2).reshape(batch, length, width))
         return found
 
@@ -149,6 +151,16 @@ class _Block(nn.Module):
             hidden = functional.silu(self.gate(x)) * self.hidden(x)
         found: Tensor = self.output(hidden)
         return found
+
+
+def _repeat_backward(seen: Tensor, queries: Tensor) -> None:
+    """Have the fused attention add up its gradients in a fixed order on a GPU.
+
+    It does so only while torch raises errors about operations that cannot, rather than warnings: here between
+    the gradient of its output and that of its queries.
+    """
+    seen.register_hook(lambda _: torch.use_deterministic_algorithms(True))
+    queries.register_hook(lambda _: torch.use_deterministic_algorithms(True, warn_only=True))
 
 
 def _linear(inputs: int, outputs: int, bias: bool, deviation: float, generator: torch.Generator) -> nn.Module:

@@ -88,6 +88,7 @@ def set_up(device: str) -> torch.device:
         # reads its own setting when it is first used.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.backends.cuda.enable_cudnn_sdp(False)  # its attention has no fixed order
         # That would also fill every new tensor, although all are written before they are read.
         deterministic: Any = torch.utils.deterministic
         deterministic.fill_uninitialized_memory = False

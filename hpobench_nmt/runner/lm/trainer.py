@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
 from types import SimpleNamespace
@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from hpobench_nmt.core.arrays import Tokens
 from hpobench_nmt.runner.family import TrainingFailed
 from hpobench_nmt.runner.lm.clock import Watch, seconds
-from hpobench_nmt.runner.lm.language_model import LanguageModel, detach, streams
-from hpobench_nmt.runner.lm.precision import loss_scaler, products_in, rounded_products
+from hpobench_nmt.runner.lm.gradient import GraphedGradient, gradient
+from hpobench_nmt.runner.lm.language_model import detach, streams
+from hpobench_nmt.runner.lm.precision import loss_scaler, rounded_products
 from hpobench_nmt.runner.lm.scanned_cells import compiled_steps
 from hpobench_nmt.runner.lm.schedule import TrainingSchedule, check_interval, draw_length
-from hpobench_nmt.runner.lm.softmax import linear_cross_entropy
 from hpobench_nmt.runner.lm.static import perplexity, static_nll
 from hpobench_nmt.runner.lm.training_state import Checkpoints, StateFile
 
@@ -158,11 +158,12 @@ def train(
     )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Run:
     """What a training works with: the arguments of `train`, and what is made of them once.
 
     The data has parallel streams, shape (T, streams). `steps_of` is the optimiser as the scaler knows it.
+    `graph` is made in the first update that has one.
     """
 
     model: Any
@@ -177,6 +178,7 @@ class _Run:
     steps_of: Any
     checkpoints: Checkpoints
     file: StateFile
+    graph: GraphedGradient | None = None
 
     @property
     def last(self) -> int:
@@ -228,7 +230,13 @@ def _update(run: _Run, course: _Course) -> None:
     piece = run.data[course.position : course.position + steps + 1]
     stream = detach(course.stream)
     with compiled_steps(schedule.compile), rounded_products(schedule.precision, run.device):
-        loss, course.stream = _gradient(run.model, piece, stream, schedule.precision, scaler)
+        given = run.model, piece, stream, schedule.precision, scaler
+        if schedule.windows and run.device.type == "cuda":
+            if run.graph is None:
+                run.graph = GraphedGradient(*given)
+            loss = run.graph(piece)
+        else:
+            loss, course.stream = gradient(*given)
     if course.update % 50 == 0 and not math.isfinite(value := float(loss)):
         raise TrainingFailed(f"diverged: the training loss is {value} after {course.update} updates")
     scaler.unscale_(run.steps_of)
@@ -332,30 +340,3 @@ def _log_line(point: Mapping[str, float], epoch_tokens: int, schedule: TrainingS
         f"{far}: dev perplexity {point['dev_ppl']:.2f}, {epochs * epoch_tokens / spent:,.0f} tokens/s, "
         f"at most {left:.0f} s of training left\n"
     )
-
-
-def _gradient(
-    model: LanguageModel, piece: Tensor, states: Sequence[Any], precision: str, scaler: torch.amp.GradScaler
-) -> tuple[Tensor, tuple[Any, ...]]:
-    """Mean loss of the batches of an update, and the states after them. Gradients are left in the parameters.
-
-    Args:
-        model: in training.
-        piece: the batches side by side, shape (steps + 1, streams).
-        states: before each batch.
-        precision: of matrix products.
-        scaler: of the loss; the gradients are left scaled.
-    """
-    for p in model.parameters():
-        p.grad = None
-    losses, after = [], []
-    for batch, state in zip(piece.chunk(len(states), 1), states, strict=True):
-        with products_in(precision, piece.device):
-            hidden, state = model(batch[:-1], state)
-            flat = hidden.reshape(-1, hidden.shape[-1])
-            loss = linear_cross_entropy(flat, model.output_weight, model.output_bias, batch[1:].reshape(-1))
-            total = (loss + model.regularisation()) / len(states)
-        scaler.scale(total).backward()
-        losses.append(loss.detach())
-        after.append(state)
-    return torch.stack(losses).mean(), tuple(after)

@@ -22,7 +22,7 @@ from hpobench_nmt.runner.disk.kept_model import KEPT
 from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.family import Job, Outcome, TrainingFailed, TrainingStarved, tells_of_no_memory
 
-_NONDETERMINISTIC = r"(\S+) does not have a deterministic implementation"
+_NONDETERMINISTIC = r"(.+?) (?:does not have a deterministic implementation|defaults to a non-deterministic)"
 
 
 @dataclass(frozen=True)

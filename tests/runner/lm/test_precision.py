@@ -11,13 +11,14 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-
 from hpobench_nmt.core.errors import InputError  # noqa: E402
 from hpobench_nmt.runner.families import awd_lstm, melis, mlstm  # noqa: E402
 from hpobench_nmt.runner.family import TrainingFailed  # noqa: E402
+from hpobench_nmt.runner.lm import gradient as gradients  # noqa: E402
 from hpobench_nmt.runner.lm.language_model import streams  # noqa: E402
 from hpobench_nmt.runner.lm.ntasgd import NTASGD  # noqa: E402
 from hpobench_nmt.runner.lm.precision import loss_scaler, products_in  # noqa: E402
 from hpobench_nmt.runner.lm.schedule import TrainingSchedule  # noqa: E402
 from hpobench_nmt.runner.lm.softmax import linear_cross_entropy  # noqa: E402
 from hpobench_nmt.runner.lm.static import perplexity, static_nll  # noqa: E402
-from hpobench_nmt.runner.lm.trainer import _gradient, train  # noqa: E402
+from hpobench_nmt.runner.lm.trainer import train  # noqa: E402
 from hpobench_nmt.runner.lm.training_state import Checkpoints  # noqa: E402
 from hpobench_nmt.runner.settings import settings_of  # noqa: E402
 
@@ -74,7 +75,7 @@ def gradient(model, precision, batch=4, parts=1):
     piece = streams(torch.from_numpy(TRAIN[:240]), batch * parts)[:31]
     scaler = loss_scaler(precision, CPU)
     states = (model.initial_state(batch),) * parts
-    loss, states = _gradient(model.train(), piece, states, precision, scaler)
+    loss, states = gradients.gradient(model.train(), piece, states, precision, scaler)
     assert loss.dtype == torch.float32  # the softmax has 32 bits
     scale = scaler.get_scale() if precision == "fp16" else 1.0
     return [p.grad.to_dense().double() / scale for p in model.parameters()], states
@@ -109,7 +110,9 @@ def test_a_single_stream_of_few_steps_is_read_in_16_bits_too():
     piece = torch.from_numpy(TRAIN[:9, None])
     found = {}
     for precision in ("fp32", "bf16"):
-        _gradient(model.train(), piece, (model.initial_state(1),), precision, loss_scaler(precision, CPU))
+        gradients.gradient(
+            model.train(), piece, (model.initial_state(1),), precision, loss_scaler(precision, CPU)
+        )
         found[precision] = model.layers[0][1].grad.clone()
     assert 0 < (found["bf16"] - found["fp32"]).norm() < 0.03 * found["fp32"].norm()
 

@@ -100,7 +100,7 @@ def stopping_after(monkeypatch):
     """Ends a training with an exception after so many updates, as a kill would, wherever that is."""
 
     def stop(updates):
-        gradient, made = trainer._gradient, []
+        gradient, made = trainer.gradient, []
 
         def stopping(*arguments):
             if len(made) == updates:
@@ -108,8 +108,8 @@ def stopping_after(monkeypatch):
             made.append(1)
             return gradient(*arguments)
 
-        monkeypatch.setattr(trainer, "_gradient", stopping)
-        return lambda: monkeypatch.setattr(trainer, "_gradient", gradient)
+        monkeypatch.setattr(trainer, "gradient", stopping)
+        return lambda: monkeypatch.setattr(trainer, "gradient", gradient)
 
     return stop
 
@@ -144,7 +144,7 @@ def test_killed_and_paused_in_the_second_pass_it_goes_on_with_the_same_bits(tmp_
     monkeypatch.setattr(training_state, "_MOST_TIME", 0)  # save after every update, however slow the disk is
     checkpoints = Checkpoints(tmp_path, {}, seconds=0.0)
     if not (child := os.fork()):
-        made, gradient = [], trainer._gradient
+        made, gradient = [], trainer.gradient
 
         def killing(*arguments):
             if len(made) == updates:
@@ -152,7 +152,7 @@ def test_killed_and_paused_in_the_second_pass_it_goes_on_with_the_same_bits(tmp_
             made.append(1)
             return gradient(*arguments)
 
-        monkeypatch.setattr(trainer, "_gradient", killing)
+        monkeypatch.setattr(trainer, "gradient", killing)
         try:
             fit("awd-lstm, fine-tuned", checkpoints)
         finally:
@@ -231,7 +231,7 @@ def test_a_state_for_which_there_is_no_memory_is_not_thrown_away(error, tmp_path
 
 def test_what_goes_on_from_a_state_holds_no_second_copy_of_the_weights(tmp_path, monkeypatch):
     trained("mlstm", Checkpoints(tmp_path, {}, until=10))
-    load, gradient, read = torch.load, trainer._gradient, []
+    load, gradient, read = torch.load, trainer.gradient, []
 
     def noted(*arguments, **options):
         assert options["map_location"] == "cpu"  # a GPU has no room for two
@@ -244,7 +244,7 @@ def test_what_goes_on_from_a_state_holds_no_second_copy_of_the_weights(tmp_path,
         return gradient(*arguments)
 
     monkeypatch.setattr(torch, "load", noted)
-    monkeypatch.setattr(trainer, "_gradient", watched)
+    monkeypatch.setattr(trainer, "gradient", watched)
     assert fit("mlstm", Checkpoints(tmp_path, {})) == undisturbed("mlstm")
 
 
