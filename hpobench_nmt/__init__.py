@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hpobench_nmt.analysis.fewer_trainings import fewer_trainings as fewer_trainings
+    from hpobench_nmt.analysis.table_front import pareto as pareto
     from hpobench_nmt.benchmarking.call import benchmark as benchmark
     from hpobench_nmt.benchmarking.call import run as run
     from hpobench_nmt.benchmarking.plugins import list_methods as list_methods
@@ -75,6 +76,7 @@ _LOCATION = {
     "load_results": "benchmarking.store",
     "load_table": "lookup.catalogue",
     "minimize": "exports.minimize",
+    "pareto": "analysis.table_front",
     "pareto_front": "core.pareto",
     "plot": "render.figures",
     "plot_regret": "render.plots.curves",

@@ -57,6 +57,7 @@ used = {
     "load_results": lambda: hb.load_results("r", methods=["RS"]),
     "load_table": lambda: hb.load_table("toy"),
     "minimize": lambda: hb.minimize(lambda c: c["x"], {"x": [1, 2, 3, 4]}, "RS", budget=3),
+    "pareto": lambda: hb.pareto(table, ["bleu", "seconds"]).plot(),
     "pareto_front": lambda: hb.pareto_front(table.losses(["bleu", "seconds"])),
     "plot": lambda: hb.plot(results, "scores"),
     "plot_regret": lambda: hb.plot_regret(results),

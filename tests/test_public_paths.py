@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PROMISED = {
     "hpobench_nmt.analysis.fewer_trainings": ["FewerTrainings"],
+    "hpobench_nmt.analysis.table_front": ["Front"],
     "hpobench_nmt.adapters.minimize": ["Minimum", "minimize"],
     "hpobench_nmt.adapters.optimizer": ["Optimizer"],
     "hpobench_nmt.adapters.optuna": ["MethodSampler", "suggest", "table_objective"],
@@ -36,8 +37,8 @@ PROMISED = {
 HB = ["Hyperparameter", "InputError", "Method", "Metric", "Minimum", "Objective", "Optimizer", "Problem"]
 HB += ["Progress", "Request", "Results", "RunError", "Space", "Suite", "Table", "Trajectory", "benchmark"]
 HB += ["fetch", "fewer_trainings", "import_table", "list_methods", "list_suites", "list_tables"]
-HB += ["load_results", "load_table", "minimize", "pareto_front", "plot", "plot_regret", "report", "run"]
-HB += ["__version__"]
+HB += ["load_results", "load_table", "minimize", "pareto", "pareto_front", "plot", "plot_regret"]
+HB += ["report", "run", "__version__"]
 PROMISED["hpobench_nmt"] = HB
 
 CODE = re.compile(r"^```(?:\{code-block\} )?python\n(?::caption: \S+\n)?(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -1,89 +1,200 @@
-"""The Pareto front of a table or of any CSV file."""
+"""The Pareto front of a table, of a data frame or of any CSV file, as one value."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hpobench_nmt.benchmarking.clock import rows_with_curve, with_metrics_of_curves
+from hpobench_nmt.analysis.number_text import column_text
+from hpobench_nmt.benchmarking.clock import TRAINING_COST, rows_with_curve, with_metrics_of_curves
+from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.constraints import Constraint
-from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.core.objectives import measured
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.from_above import from_above
+from hpobench_nmt.core.objectives import Direction, Objective, measured
 from hpobench_nmt.core.pareto import pareto_front
-from hpobench_nmt.core.text import free_name
+from hpobench_nmt.core.text import counted, free_name, printable
+from hpobench_nmt.evaluation.hypervolume import table_scale
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.rows import number_column, read_csv
 from hpobench_nmt.lookup.table import Table
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-@dataclass(frozen=True, eq=False)
+_ROWS_SHOWN = 30
+_MOST_NAMES = 30
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Front:
-    """A front and what it is the front of.
+    """The Pareto front of a table, a data frame or a CSV file, as `hb.pareto` and `Table.pareto` give it.
 
     Attributes:
         name: of the table or file.
-        metrics: names of the objectives.
+        metrics: names of the m objectives.
         labels: the same with their units, where these are known.
-        points: raw values of the objectives, shape (N, m).
+        points: raw values of the objectives of every row, shape (N, m); along curves, of every checkpoint.
         maximised: by objective, whether the largest value is the best.
-        kept: which rows have every objective and keep all constraints, shape (N,).
-        rows: the front's rows with all columns, best first by the first objective.
-        n_rows, n_complete: rows in all, and those that are kept.
+        kept: which points have every objective and keep all constraints, shape (N,).
+        places: the front's places among the points, best first by the first objective.
+        frame: the front's rows in that order with all columns; its index holds the row numbers.
+        columns: those that name a configuration and its objectives.
+        constraints: bounds that every row of the front keeps.
+        curves: whether the points are checkpoints.
     """
 
     name: str
     metrics: tuple[str, ...]
     labels: tuple[str, ...]
-    points: NDArray[np.float64]
+    points: Floats
     maximised: tuple[bool, ...]
     kept: NDArray[np.bool_]
-    rows: pd.DataFrame
-    n_rows: int
-    n_complete: int
+    places: Rows
+    frame: pd.DataFrame
+    columns: tuple[str, ...]
+    constraints: tuple[Constraint, ...] = ()
+    curves: bool = False
+
+    @property
+    def rows(self) -> Rows:
+        """Row numbers of the front, best first by the first objective."""
+        return self.frame.index.to_numpy(np.int64)
+
+    @cached_property
+    def hypervolume(self) -> float:
+        """What the front dominates, in a scale in which 0 is the best and 1 the worst value on the front.
+
+        The reference point is 1.1 in every objective, so two objectives can reach 1.21.
+        """
+        losses = np.where(self.maximised, -self.points, self.points)
+        return table_scale(np.where(self.kept[:, None], losses, np.nan)).total
+
+    @cached_property
+    def steps(self) -> pd.DataFrame:
+        """What each step along the front costs: one row for each two neighbours that differ.
+
+        Columns: from and to, row numbers; of each objective its change in raw units. With two objectives,
+        `SECOND per FIRST` is the change of the second one for each unit that the first one gives up.
+        """
+        values = self.points[self.places]
+        changes = np.diff(values, axis=0)
+        moves = np.flatnonzero(changes.any(axis=1))
+        ends = {"from": self.rows[moves], "to": self.rows[moves + 1]}
+        found = pd.DataFrame(ends | {m: changes[moves, j] for j, m in enumerate(self.metrics)})
+        if len(self.metrics) == 2:
+            first, second = changes[moves].T
+            found[" per ".join(self.metrics[::-1])] = second / np.abs(first)
+        return found
+
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """Draw the front over all rows: a staircase of two objectives, a panel for each two of more.
+
+        Returns a matplotlib Figure, which notebooks show. Raises InputError where more than two objectives
+        are to be drawn on `ax`.
+        """
+        figure: Figure = from_above("render.section_files:front_figure")(self, ax)
+        return figure
+
+    @property
+    def summary(self) -> str:
+        """How many rows are on the front, of how many, and why others were left out."""
+        what = "checkpoint" if self.curves else "row"
+        found, complete, count = len(self.frame), int(self.kept.sum()), len(self.points)
+        bounds = f" that keep {' and '.join(map(str, self.constraints))}" if self.constraints else ""
+        text = f"{found} of {counted(complete, what)}{bounds} {'is' if found == 1 else 'are'} on the front."
+        if complete < count:
+            missing = count - complete
+            lack, miss = (f"{what} lacks", "misses") if missing == 1 else (f"{what}s lack", "miss")
+            rest = f" or {miss} a constraint" if self.constraints else ""
+            text += f" {missing} {lack} an objective{rest}."
+        return text
+
+    @property
+    def shown(self) -> pd.DataFrame:
+        """The frame's columns that name a configuration and its objectives, with the row numbers before."""
+        return with_row_numbers(self.frame[list(self.columns)])
+
+    def __repr__(self) -> str:
+        return f"<Front of {self.name!r}, {' against '.join(self.metrics)}: {self.summary}>"
+
+    def __str__(self) -> str:
+        texts = pd.DataFrame({name: column_text(column) for name, column in self.shown.items()})
+        return f"{texts.to_string(index=False, max_rows=_ROWS_SHOWN)}\n\n{self.summary}"
+
+    def _repr_html_(self) -> str:
+        table = self.shown.to_html(index=False, na_rep="", max_rows=_ROWS_SHOWN, max_cols=20)
+        return f"{table}<p>{escape(self.summary)}</p>"
 
 
-def front_of(
-    source: str, objectives: Sequence[str], constraints: Sequence[str] = (), curves: bool = False
+def pareto(
+    source: Table | pd.DataFrame | str | Path,
+    objectives: Sequence[str | Objective] = (),
+    constraints: Sequence[str | Constraint] = (),
+    curves: bool = False,
 ) -> Front:
-    """The front of a table (by name or folder) or of a CSV file (by a path that ends in .csv).
+    """The Pareto front of a table, a data frame or a CSV file.
 
-    Objectives are "metric:min" or "metric:max"; a table knows its metrics' directions itself. Only rows count
-    that keep the constraints, such as "dev_gpu_time<=60", on any metric or column of numbers. With `curves`
-    it is the front of all checkpoints of a table.
+        front = hb.pareto("sw-en", ["dev_bleu", "dev_gpu_time"], constraints=["num_param<=5e7"])
+        front.rows, front.frame, front.hypervolume, front.steps
+        front.plot().savefig("front.png")
+
+    Args:
+        source: a table, its name or folder, a data frame, or the path of a CSV file, which ends in .csv.
+        objectives: two or more of "metric", "metric:min" or "metric:max". A table knows the directions of
+            its metrics; of a frame or a file they must be given. Left out: the table's own.
+        constraints: bounds such as "dev_gpu_time<=60", on any metric or column of numbers. Only rows that
+            keep them all count.
+        curves: the front of all checkpoints of a table's learning curves, each of which is a model that could
+            be used. `training_cost`, what a checkpoint's training had cost, is an objective then. Left out,
+            the objectives are this cost and the table's first one, or the first that the curves have.
+
+    Raises:
+        InputError: an unknown table, metric or column; fewer than two objectives; no row has them all and
+            keeps the constraints.
     """
-    rules = [Constraint.parse(text) for text in constraints]
-    if not source.lower().endswith(".csv"):
-        table = load_table(source)
-        return checkpoint_front(table, objectives, rules) if curves else table_front(table, objectives, rules)
-    if curves:
-        raise InputError(f"{source}: a CSV file has no learning curves.")
-    frame, columns, maximised = _from_csv(Path(source), objectives)
-    for rule in rules:
-        if rule.metric not in frame.columns:
-            raise unknown("column", rule.metric, map(str, frame.columns), f"({source})")
-        frame[rule.metric] = number_column(frame, rule.metric, Path(source))
-    return _front(Path(source).stem, source, frame, columns, columns, maximised, rules)
+    for name, given in (("objectives", objectives), ("constraints", constraints)):
+        if isinstance(given, str):
+            raise InputError(f"{name} must be a list, such as [{given!r}], not a text.")
+    rules = [Constraint.parse(each) if isinstance(each, str) else each for each in constraints]
+    if isinstance(source, pd.DataFrame) or str(source).lower().endswith(".csv"):
+        return _front_of_columns(source, objectives, rules, curves)
+    table = source if isinstance(source, Table) else load_table(source)
+    goals = list(objectives) or (_along_curves(table) if curves else list(table.objectives))
+    if len(goals) < 2:
+        known = ", ".join(metric.name for metric in table.metrics)
+        raise InputError(f"a front needs two or more objectives. Table {table.name!r} has {known}.")
+    return checkpoint_front(table, goals, rules) if curves else table_front(table, goals, rules)
 
 
-def table_front(table: Table, objectives: Sequence[str], constraints: Sequence[Constraint] = ()) -> Front:
+def _along_curves(table: Table) -> list[str | Objective]:
+    known = [metric.name for metric in table.curves.metrics] if table.curves else []
+    return [table.main_metric if table.main_metric in known or not known else known[0], TRAINING_COST]
+
+
+def table_front(
+    table: Table, objectives: Sequence[str | Objective], constraints: Sequence[Constraint] = ()
+) -> Front:
     """The front of a table; the objectives are "metric", "metric:min" or "metric:max"."""
     for rule in constraints:
         table.metric(rule.metric)
-    parsed = [table.objective(spec) for spec in objectives]
-    metrics = [o.metric for o in parsed]
-    labels = [table.metric(name).label for name in metrics]
-    maximised = [o.direction == "max" for o in parsed]
-    where, frame = f"table {table.name!r}", table.to_frame()
-    return _front(table.name, where, frame, metrics, labels, maximised, constraints)
+    goals = [table.objective(spec) for spec in objectives]
+    labels = [table.metric(goal.metric).label for goal in goals]
+    where, axes = f"table {table.name!r}", [h.name for h in table.hyperparameters]
+    return _front(table.name, where, table.to_frame(), goals, constraints, labels, axes)
 
 
 def checkpoint_front(
-    table: Table, objectives: Sequence[str], constraints: Sequence[Constraint] = ()
+    table: Table, objectives: Sequence[str | Objective], constraints: Sequence[Constraint] = ()
 ) -> Front:
     """The front of all checkpoints of a table's learning curves, one of which may be `training_cost`.
 
@@ -102,35 +213,37 @@ def checkpoint_front(
         descriptors=table.descriptors and table.descriptors.of_rows(kept),
         replicates=None,
     )
-    part = with_metrics_of_curves(part, objectives)
-    curves, parsed = part.curves, [part.objective(spec) for spec in objectives]
+    part = with_metrics_of_curves(part, [str(spec) for spec in objectives])
+    curves, goals = part.curves, [part.objective(spec) for spec in objectives]
     assert curves is not None
     owners = np.repeat(np.arange(len(kept)), curves.lengths)
     frame = table.to_frame().iloc[kept[owners]].copy()
     frame[curves.resource] = curves.resources
     for metric in curves.metrics:
         frame[metric.name] = curves.column(metric.name)
-    metrics = [objective.metric for objective in parsed]
-    alike = [frame[metric].to_numpy(np.float64) for metric in metrics]
+    alike = [frame[goal.metric].to_numpy(np.float64) for goal in goals]
     first = np.sort(np.unique(np.column_stack([owners, *alike]), axis=0, return_index=True)[1])
-    frame = frame.iloc[first]
-    labels = [part.metric(name).label for name in metrics]
-    maximised = [objective.direction == "max" for objective in parsed]
-    return _front(table.name, f"table {table.name!r}", frame, metrics, labels, maximised, constraints)
+    labels = [part.metric(goal.metric).label for goal in goals]
+    axes = [*(h.name for h in table.hyperparameters), curves.resource]
+    where = f"table {table.name!r}"
+    return _front(table.name, where, frame.iloc[first], goals, constraints, labels, axes, curves=True)
 
 
 def _front(
     name: str,
     where: str,
     frame: pd.DataFrame,
-    metrics: Sequence[str],
-    labels: Sequence[str],
-    maximised: Sequence[bool],
+    goals: Sequence[Objective],
     constraints: Sequence[Constraint],
+    labels: Sequence[str],
+    axes: Sequence[str],
+    curves: bool = False,
 ) -> Front:
+    metrics = [goal.metric for goal in goals]
     if len(set(metrics)) < len(metrics):
         raise InputError("the same objective twice.")
     points = np.column_stack([frame[metric].to_numpy(np.float64) for metric in metrics])
+    maximised = tuple(goal.direction == "max" for goal in goals)
     losses = np.where(maximised, -points, points)
     complete = np.asarray(~np.isnan(losses).any(axis=1))
     if not complete.any():
@@ -141,10 +254,21 @@ def _front(
     if not complete.any():
         raise InputError(f"{where}: no row with all objectives keeps {' and '.join(map(str, constraints))}.")
     losses[~complete] = np.nan
-    front = pareto_front(losses)
-    front = front[np.argsort(losses[front, 0], kind="stable")]
-    rows, counts = frame.iloc[front], (len(frame), int(complete.sum()))
-    return Front(name, tuple(metrics), tuple(labels), points, tuple(maximised), complete, rows, *counts)
+    places = pareto_front(losses)
+    places = places[np.argsort(losses[places, 0], kind="stable")]
+    return Front(
+        name=name,
+        metrics=tuple(metrics),
+        labels=tuple(labels),
+        points=points,
+        maximised=maximised,
+        kept=complete,
+        places=places,
+        frame=frame.iloc[places],
+        columns=tuple(dict.fromkeys([*axes, *metrics, *(rule.metric for rule in constraints)])),
+        constraints=tuple(constraints),
+        curves=curves,
+    )
 
 
 def with_row_numbers(rows: pd.DataFrame) -> pd.DataFrame:
@@ -154,18 +278,41 @@ def with_row_numbers(rows: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
-def _from_csv(path: Path, objectives: Sequence[str]) -> tuple[pd.DataFrame, list[str], list[bool]]:
-    frame = read_csv(path)
-    columns, maximised = [], []
-    for spec in objectives:
-        column, colon, direction = spec.rpartition(":")
-        if not colon or direction not in ("min", "max"):
-            raise InputError(
-                f"objective {spec!r}: a CSV file does not say which way is better; add ':min' or ':max'."
-            )
-        if column not in frame.columns:
-            raise unknown("column", column, map(str, frame.columns), f"({path})")
-        frame[column] = measured(number_column(frame, column, path))
-        columns.append(column)
-        maximised.append(direction == "max")
-    return frame, columns, maximised
+def _front_of_columns(
+    source: Table | pd.DataFrame | str | Path,
+    objectives: Sequence[str | Objective],
+    rules: Sequence[Constraint],
+    curves: bool,
+) -> Front:
+    """The front of a data frame or of a CSV file, all of whose columns describe a row."""
+    given = isinstance(source, pd.DataFrame)
+    path = Path("data frame" if given else str(source))
+    if curves:
+        raise InputError(f"{path}: a {'data frame' if given else 'CSV file'} has no learning curves.")
+    frame = source.reset_index(drop=True) if isinstance(source, pd.DataFrame) else read_csv(path)
+    goals = [_objective(spec, path, "data frame" if given else "CSV file") for spec in objectives]
+    if len(goals) < 2:
+        names = printable(", ".join(map(str, frame.columns[:_MOST_NAMES])))
+        raise InputError(f"{path}: a front needs two or more objectives, such as 'loss:min', of {names}.")
+    for name in dict.fromkeys([*(goal.metric for goal in goals), *(rule.metric for rule in rules)]):
+        frame[name] = measured(_numbers(frame, name, path))
+    metrics = [goal.metric for goal in goals]
+    return _front(path.stem, str(path), frame, goals, rules, metrics, [*map(str, frame.columns)])
+
+
+def _objective(spec: str | Objective, path: Path, kind: str) -> Objective:
+    if isinstance(spec, Objective):
+        return spec
+    column, _, direction = spec.rpartition(":")
+    for known in get_args(Direction):
+        if column and direction == known:
+            return Objective(column, known)
+    raise InputError(f"objective {spec!r}: a {kind} does not say which way is better; add ':min' or ':max'.")
+
+
+def _numbers(frame: pd.DataFrame, name: str, path: Path) -> Floats:
+    """A column as numbers, whether its cells are texts or numbers; InputError where there is none."""
+    column = frame.get(name)
+    if column is not None and pd.api.types.is_numeric_dtype(column):
+        return np.asarray(column.to_numpy(np.float64, na_value=np.nan))
+    return number_column(frame, name, path)

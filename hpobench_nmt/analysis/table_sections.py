@@ -234,7 +234,7 @@ def _front(table: Table, objectives: tuple[str, str] | None) -> Section:
     if len(set(names)) < 2:
         raise InputError(f"table {table.name!r} has no two objectives to trade off; name two metrics.")
     front = table_front(table, specs)
-    rows = with_row_numbers(front.rows)
+    rows = with_row_numbers(front.frame)
     trained = ~np.isnan(table.values).all(axis=1)  # neither failed nor left out by a constraint
     stem = f"{table.name}-front"
     return Section(

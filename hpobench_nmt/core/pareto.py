@@ -24,8 +24,10 @@ class FrontScale:
         return (losses - self.ideal) / (self.nadir - self.ideal)
 
 
-def pareto_front(losses: ArrayLike) -> NDArray[np.int64]:
+def pareto_front(losses: ArrayLike, *more: object) -> NDArray[np.int64]:
     """Row numbers, ascending, that no other row dominates, all losses being minimised.
+
+    `hb.pareto` gives the front of a table, a data frame or a CSV file, with its directions and constraints.
 
     A row dominates another if it is no worse in every loss and better in one, so rows with equal losses
     are on the front together. A row with a NaN is never on the front and dominates nothing.
@@ -34,11 +36,21 @@ def pareto_front(losses: ArrayLike) -> NDArray[np.int64]:
         losses: shape (N, m).
 
     Raises:
-        InputError: they have another shape.
+        InputError: they are no array of that shape; with a table or `more` arguments the message names
+            `hb.pareto`.
 
     O(N log N) for m of at most 3, else O(N (log N)^(m-2)) by moocore (Kung, Luccio & Preparata 1975).
     """
-    losses = np.asarray(losses, dtype=np.float64)
+    try:
+        losses = np.asarray(losses, dtype=np.float64)
+    except (TypeError, ValueError):
+        more = (losses,)
+    if more:
+        raise InputError(
+            "pareto_front takes one array of losses. Of a table, a data frame or a CSV file, call "
+            "hb.pareto(source, objectives)."
+        )
+    losses = np.asarray(losses)
     if losses.ndim != 2:
         raise InputError(f"losses must have shape (rows, losses of a row), not {losses.shape}.")
     complete = np.flatnonzero(~np.isnan(losses).any(axis=1))

@@ -196,6 +196,8 @@ def find_folder(name_or_folder: str | Path) -> Path:
     """
     text = str(name_or_folder)
     if isinstance(name_or_folder, Path) or os.sep in text or (os.altsep and os.altsep in text):
+        if text.lower().endswith(".csv") and Path(text).is_file():
+            raise _no_table(text)
         return Path(name_or_folder)
     tables = installed()
     if text in tables:
@@ -208,7 +210,17 @@ def find_folder(name_or_folder: str | Path) -> Path:
     if published:
         advice = f"Get it with 'hpobench-nmt tables fetch {published.name}'."
         raise InputError(f"table {text!r} is not installed. {advice}")
+    if text.lower().endswith(".csv"):
+        raise _no_table(text)
     raise unknown("table", text, tables, "('hpobench-nmt tables list' shows what is installed)")
+
+
+def _no_table(csv: str) -> InputError:
+    """The error for a CSV file in the place of a table."""
+    return InputError(
+        f"{csv} is a CSV file, not a table. hb.import_table(file, metrics=…) or 'hpobench-nmt tables import' "
+        "makes one of it; hb.pareto(file, objectives), or 'hpobench-nmt pareto', gives its front."
+    )
 
 
 def remove_tables(name: str) -> list[Path]:

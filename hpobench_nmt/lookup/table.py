@@ -14,6 +14,7 @@ import numpy as np
 from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.files import check_name
+from hpobench_nmt.core.from_above import from_above
 from hpobench_nmt.core.objectives import Direction, Metric, Objective, measured
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import find_row
@@ -383,6 +384,20 @@ class Table:
     def front(self, objectives: Sequence[str | Objective]) -> Rows:
         """Row numbers, ascending, on the Pareto front of the objectives."""
         return pareto_front(self.losses(objectives))
+
+    def pareto(
+        self,
+        objectives: Sequence[str | Objective] = (),
+        constraints: Sequence[str] = (),
+        curves: bool = False,
+    ) -> Any:
+        """The Pareto front as one value, with `rows`, `frame`, `hypervolume`, `steps` and `plot()`.
+
+            table.pareto(["dev_bleu", "dev_gpu_time"], constraints=["num_param<=5e7"]).plot()
+
+        The arguments are those of `hb.pareto`; objectives that are left out are the table's own.
+        """
+        return from_above("analysis.table_front:pareto")(self, objectives, constraints, curves)
 
     def to_frame(self, rows: int | None = None) -> pd.DataFrame:
         """All columns in raw units, one row per configuration; only this many of the first rows if given.

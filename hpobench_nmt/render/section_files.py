@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.analysis.table_front import Front
-from hpobench_nmt.core.errors import RunError
+from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.render.data_text import as_in_tables, csv_text
 from hpobench_nmt.render.figures import section_figures
 from hpobench_nmt.render.plots.pareto_front import plot_front, plot_front_pairs
-from hpobench_nmt.render.plots.style import save
+from hpobench_nmt.render.plots.style import plain, save
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 FIGURE_FORMATS = ("png", "pdf")
 
@@ -45,10 +50,18 @@ def write_sections(
     return written
 
 
+def front_figure(front: Front, ax: Axes | None = None) -> Figure:
+    """A front drawn; of three and more objectives in pairs, which need more than one `ax`."""
+    if len(front.metrics) == 2:
+        return plain(plot_front(front, front.name, ax))
+    if ax is not None:
+        raise InputError("a front of three and more objectives has several panels: it cannot be drawn on ax.")
+    return plain(plot_front_pairs(front, front.name))
+
+
 def write_front(front: Front, path: Path) -> None:
-    """Draw a front to a PNG, PDF or SVG file; of three and more objectives in pairs."""
-    draw = plot_front if len(front.metrics) == 2 else plot_front_pairs
+    """Draw a front to a PNG, PDF or SVG file."""
     try:
-        save(draw(front, front.name), path, path.suffix.lower()[1:])
+        save(front_figure(front), path, path.suffix.lower()[1:])
     except OSError as error:
         raise RunError(f"{path}: cannot be written: {error.strerror}.") from error

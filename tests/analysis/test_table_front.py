@@ -1,11 +1,13 @@
-"""The front over the checkpoints of a table, against brute force."""
+"""The front of a table, a data frame and a CSV file, and over the checkpoints of a table, by brute force."""
 
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from hpobench_nmt.analysis.table_front import checkpoint_front, front_of
+import hpobench_nmt as hb
+from hpobench_nmt.analysis.table_front import checkpoint_front, pareto
 from hpobench_nmt.core.constraints import Constraint
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.lookup.folder import save_folder
@@ -29,23 +31,90 @@ def naive(curved, second, rows=range(36)):
 def test_every_checkpoint_is_a_model(curved, objective):
     second = None if objective == "training_cost" else curved.column("seconds")
     front = checkpoint_front(curved, ["bleu", objective])
-    found = list(zip(front.rows.index.tolist(), front.rows["update"].tolist(), strict=True))
+    found = list(zip(front.rows.tolist(), front.frame["update"].tolist(), strict=True))
     assert sorted(found) == sorted(naive(curved, second))
-    assert front.n_rows == len(curved.curves.costs) and front.maximised == (True, False)
-    assert (np.diff(front.rows["bleu"]) <= 0).all()
+    assert len(front.points) == len(curved.curves.costs) and front.maximised == (True, False)
+    assert (np.diff(front.frame["bleu"]) <= 0).all()
 
 
 def test_constraints_are_of_the_row_where_the_curves_lack_the_metric(curved):
     bound = float(np.median(curved.column("seconds")))
     front = checkpoint_front(curved, ["bleu", "training_cost"], [Constraint.parse(f"seconds<={bound}")])
     kept = np.flatnonzero(curved.column("seconds") <= bound)
-    found = list(zip(front.rows.index.tolist(), front.rows["update"].tolist(), strict=True))
+    found = list(zip(front.rows.tolist(), front.frame["update"].tolist(), strict=True))
     assert sorted(found) == sorted(naive(curved, None, kept))
 
 
 def test_what_has_no_curves_is_refused(toy, home, tmp_path):
     save_folder(toy, home / "tables" / "toy")
     with pytest.raises(InputError, match="table 'toy' has no learning curves"):
-        front_of("toy", ["bleu", "training_cost"], curves=True)
+        pareto("toy", ["bleu", "training_cost"], curves=True)
     with pytest.raises(InputError, match="a CSV file has no learning curves"):
-        front_of("some.csv", ["a:min", "b:min"], curves=True)
+        pareto("some.csv", ["a:min", "b:min"], curves=True)
+
+
+GOALS = ["bleu:max", "seconds:min"]
+
+
+def test_a_table_a_frame_and_a_file_have_the_same_front(toy, tmp_path):
+    toy.to_frame().to_csv(tmp_path / "toy.csv", index=False)
+    fronts = [toy.pareto(constraints=["memory<=1500"])]
+    shuffled = toy.to_frame().set_index(np.arange(36)[::-1])  # rows are counted, whatever the index
+    sources = (toy, toy.to_frame(), shuffled, tmp_path / "toy.csv", str(tmp_path / "toy.csv"))
+    fronts += [hb.pareto(source, GOALS, ["memory<=1500"]) for source in sources]
+    kept = np.flatnonzero(toy.column("memory") <= 1500)
+    losses = toy.losses(GOALS)
+    expected = [r for r in kept if not any((losses[o] <= losses[r]).all() and o != r for o in kept)]
+    for front in fronts:
+        assert sorted(front.rows) == expected
+        assert (np.diff(front.frame["bleu"]) <= 0).all()
+        assert front.hypervolume == pytest.approx(fronts[0].hypervolume, rel=1e-9)
+        pd.testing.assert_frame_equal(front.steps, fronts[0].steps)
+    assert list(fronts[0].shown) == [
+        "row",
+        *(h.name for h in toy.hyperparameters),
+        "bleu",
+        "seconds",
+        "memory",
+    ]
+    assert "of 24 rows that keep memory<=1500 are on the front. 12 rows lack an" in str(fronts[0])
+
+
+def test_hypervolume_and_steps_by_hand():
+    frame = pd.DataFrame({"acc": [9.0, 7.0, 7.0, 5.0, 4.0, None], "size": [50, 30, 30, 10, 20, 1]})
+    front = hb.pareto(frame, ["acc:max", "size:min"])
+    assert front.rows.tolist() == [0, 1, 2, 3]
+    # Scaled, the front is (0, 1), (1/2, 1/2) twice and (1, 0); the reference point is (1.1, 1.1).
+    assert front.hypervolume == pytest.approx(1.1 * 0.1 + 0.6 * 0.5 + 0.1 * 0.5)
+    assert front.steps.to_numpy().tolist() == [[0, 1, -2, -20, -10], [2, 3, -2, -20, -10]]
+    assert list(front.steps) == ["from", "to", "acc", "size", "size per acc"]
+    assert list(hb.pareto(frame.assign(n=1), ["acc:max", "size:min", "n:min"]).steps)[-1] == "n"
+
+
+def test_a_front_of_checkpoints_is_drawn_where_it_lies(curved):
+    front = curved.pareto(curves=True)
+    assert front.metrics == ("bleu", "training_cost")
+    drawn = np.sort(front.plot().axes[0].collections[1].get_offsets(), axis=0)
+    np.testing.assert_array_equal(drawn, np.sort(front.frame[list(front.metrics)], axis=0))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda toy: hb.pareto_front(toy, ["bleu"]), r"call hb\.pareto\(source, objectives\)"),
+        (lambda toy: hb.pareto_front("toy"), r"call hb\.pareto\(source, objectives\)"),
+        (lambda toy: hb.pareto(toy, "bleu"), r"objectives must be a list, such as \['bleu'\]"),
+        (
+            lambda toy: hb.pareto(toy, ["bleu"]),
+            "needs two or more objectives. Table 'toy' has bleu, ",
+        ),
+        (lambda toy: hb.pareto(toy.to_frame()), "data frame: a front needs two or more objectives, such as"),
+        (lambda toy: hb.pareto(toy.to_frame(), ["bleu", "seconds"]), "a data frame does not say which way"),
+        (lambda toy: hb.pareto(toy.to_frame(), ["blue:max", "seconds:min"]), "Did you mean 'bleu'?"),
+        (lambda toy: hb.load_table("mine.csv"), r"mine\.csv is a CSV file, not a table\. hb\.import_table"),
+        (lambda toy: toy.pareto(["bleu", "seconds", "memory"]).plot(ax=object()), "cannot be drawn on ax"),
+    ],
+)
+def test_a_wrong_call_names_the_right_one(toy, call, message):
+    with pytest.raises(InputError, match=message):
+        call(toy)

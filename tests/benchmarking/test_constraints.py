@@ -15,7 +15,7 @@ from hpobench_nmt.analysis.run_curves import hypervolume_curves, regret_curves
 from hpobench_nmt.analysis.run_fronts import attainment, moving_front
 from hpobench_nmt.analysis.runtimes import target_runtimes
 from hpobench_nmt.analysis.selection import EXACT
-from hpobench_nmt.analysis.table_front import front_of
+from hpobench_nmt.analysis.table_front import pareto
 from hpobench_nmt.analysis.table_sections import analyze_tables
 from hpobench_nmt.benchmarking.instance import make_instance
 from hpobench_nmt.benchmarking.scoring import score_of
@@ -186,12 +186,12 @@ def test_the_front_of_rows_that_keep_a_bound(toy_home, toy, tmp_path):
     kept = np.flatnonzero(toy.column("memory") <= 1500)
     expected = kept[hb.pareto_front(toy.losses(["bleu", "seconds"])[kept])]
     for source in ("toy", str(tmp_path / "toy.csv")):
-        front = front_of(source, ["bleu:max", "seconds:min"], ["memory<=1500"])
-        assert sorted(front.rows.index) == expected.tolist()
-        assert (front.n_rows, front.n_complete) == (36, len(kept))
+        front = pareto(source, ["bleu:max", "seconds:min"], ["memory<=1500"])
+        assert sorted(front.rows) == expected.tolist()
+        assert (len(front.points), front.kept.sum()) == (36, len(kept))
         for wrong, message in (
             ("memory<=1", "no row with all objectives keeps memory<=1"),
             ("memry<=1", "memory"),
         ):
             with pytest.raises(InputError, match=message):
-                front_of(source, ["bleu:max", "seconds:min"], [wrong])
+                pareto(source, ["bleu:max", "seconds:min"], [wrong])

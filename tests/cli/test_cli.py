@@ -254,6 +254,12 @@ def test_the_front_of_a_table_and_of_any_csv_agree(toy_home, call, toy):
     assert (code, "line 2: 'note' is 'x, y', not a number" in err) == (2, True)
 
 
+def test_the_front_of_a_tables_own_objectives_is_printed_in_short(toy_home, call, toy):
+    code, out, _ = call("pareto", "toy")
+    assert (code, call("pareto", "toy", "--objectives", "bleu,seconds")[1]) == (0, out)
+    assert out.splitlines()[0].split() == ["row", "layers", "width", "learning_rate", "bleu", "seconds"]
+
+
 def test_rows_that_lack_an_objective_are_counted(toy_home, call):
     _, out, _ = call("pareto", "toy-missing", "--objectives", "bleu,seconds")
     assert "6 rows lack an objective" in out

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hpobench_nmt.analysis.table_front import front_of
+from hpobench_nmt.analysis.table_front import pareto
 from hpobench_nmt.core.constraints import Constraint
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.lookup.folder import add_table
@@ -21,8 +21,8 @@ def added(tmp_path, csv, sheet=SHEET):
 def test_blank_lines_at_the_end_are_no_rows(tmp_path, end):
     table = added(tmp_path, f"lr,loss\n0.1,1\n0.01,2\n{end}")
     assert table.column("loss").tolist() == [1.0, 2.0]
-    front = front_of(str(tmp_path / "mine.csv"), ["loss:min", "lr:min"])
-    assert front.n_rows == 2
+    front = pareto(str(tmp_path / "mine.csv"), ["loss:min", "lr:min"])
+    assert len(front.points) == 2
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_number_has_no_underscores_anywhere(tmp_path):
     assert added(tmp_path, "lr,loss\n128_1,1\n64_64,2\n").space["lr"].labels == ("128_1", "64_64")
     with pytest.raises(InputError, match="line 3: 'lr' is '64_64', not a number"):
         (tmp_path / "mine.csv").write_text("lr,loss\n128,1\n64_64,2\n")
-        front_of(str(tmp_path / "mine.csv"), ["loss:min", "lr:min"])
+        pareto(str(tmp_path / "mine.csv"), ["loss:min", "lr:min"])
     with pytest.raises(InputError, match="write METRIC<=NUMBER"):
         Constraint.parse("loss<=1_5")
 
@@ -66,10 +66,10 @@ def test_a_number_has_no_underscores_anywhere(tmp_path):
 def test_a_front_needs_columns_that_are_there_once(tmp_path):
     (tmp_path / "twice.csv").write_text("acc,acc,size\n0.5,0.7,1\n0.6,0.1,2\n")
     with pytest.raises(InputError, match=r"twice\.csv: column 'acc' is there twice"):
-        front_of(str(tmp_path / "twice.csv"), ["acc:max", "size:min"])
+        pareto(str(tmp_path / "twice.csv"), ["acc:max", "size:min"])
 
 
 def test_infinite_values_are_on_no_front(tmp_path):
     (tmp_path / "diverged.csv").write_text("loss,size\n-inf,1\n2,2\n-1e151,3\n")
-    front = front_of(str(tmp_path / "diverged.csv"), ["loss:min", "size:min"])
-    assert (front.n_rows, front.n_complete, front.rows.index.tolist()) == (3, 1, [1])
+    front = pareto(str(tmp_path / "diverged.csv"), ["loss:min", "size:min"])
+    assert (len(front.points), front.kept.sum(), front.rows.tolist()) == (3, 1, [1])

@@ -83,6 +83,8 @@ def main() -> None:
     objective: hb.Objective = table.objective("dev_ppl:min")
     row: int = table.row(table.config(3))
     print(axis.name, metric.name, objective.metric, row, hb.pareto_front(table.losses(["dev_ppl"])))
+    front = hb.pareto(table, ["dev_ppl", "num_ngrams"], constraints=["num_ngrams<=1e6"])
+    print(front, front.rows, front.frame, front.steps, front.hypervolume + 1.0, front.plot())
     for check in [*CONFORMANCE_CHECKS, *checks_for(Parallel)]:
         check(Own)
     method: hb.Method = Own(_problem(), np.random.default_rng(0))

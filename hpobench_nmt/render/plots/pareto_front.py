@@ -32,7 +32,7 @@ def plot_front(front: Front, title: str = "", ax: Axes | None = None) -> Figure:
     """Scatter of the first two objectives with the Pareto front as a staircase."""
     figure, axes = axes_for(ax, (6.4, 4.2))
     x, y = front.points[:, 0], front.points[:, 1]
-    rows = front.rows.index.to_numpy(np.int64)
+    rows = front.places
     shown = drawn_rows(len(x), rows)
     label = f"configurations{how_many_drawn(len(x))}"
     axes.scatter(x[shown], y[shown], s=14, color=GREY, linewidth=0, label=label)
@@ -57,7 +57,7 @@ def plot_front_pairs(front: Front, title: str = "") -> Figure:
     lines = -(-len(pairs) // columns)
     figure = new_figure((3.9 * columns, 3.5 * lines + 0.7))
     panels = figure.subplots(lines, columns, squeeze=False).flat
-    rows = front.rows.index.to_numpy(np.int64)
+    rows = front.places
     shown = drawn_rows(len(front.points), rows)
     kept = np.where(front.kept[:, None], front.points, np.nan)
     for axes, pair in zip(panels, pairs, strict=False):
@@ -84,7 +84,7 @@ def plot_front_pairs(front: Front, title: str = "") -> Figure:
 
 def _points(section: Section) -> HoverPoints:
     front: Front = section.analysis
-    rows = drawn_rows(len(front.points), front.rows.index.to_numpy(np.int64))
+    rows = drawn_rows(len(front.points), front.places)
     return HoverPoints((front.metrics[0], front.metrics[1]), rows)
 
 
