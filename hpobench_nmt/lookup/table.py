@@ -31,6 +31,8 @@ from hpobench_nmt.lookup.table_function import Otherwise, loss_function
 if TYPE_CHECKING:  # it takes long to import, and a run needs none of it
     import pandas as pd
 
+    from hpobench_nmt.analysis.table_front import Front
+
 # The default tolerance, as a share of the way from the best row to the median one.
 _TOLERANCE = 0.05
 # So many values or rows are listed in a message.
@@ -390,14 +392,15 @@ class Table:
         objectives: Sequence[str | Objective] = (),
         constraints: Sequence[str] = (),
         curves: bool = False,
-    ) -> Any:
+    ) -> Front:
         """The Pareto front as one value, with `rows`, `frame`, `hypervolume`, `steps` and `plot()`.
 
             table.pareto(["dev_bleu", "dev_gpu_time"], constraints=["num_param<=5e7"]).plot()
 
         The arguments are those of `hb.pareto`; objectives that are left out are the table's own.
         """
-        return from_above("analysis.table_front:pareto")(self, objectives, constraints, curves)
+        front: Front = from_above("analysis.table_front:pareto")(self, objectives, constraints, curves)
+        return front
 
     def to_frame(self, rows: int | None = None) -> pd.DataFrame:
         """All columns in raw units, one row per configuration; only this many of the first rows if given.
