@@ -28,7 +28,7 @@ def family_frame(results: Results, statistics: Statistics) -> pd.DataFrame:
     for family, tables in families(results).items():
         whole = [t for t in tables if all((t, m) in results.trials for m in results.methods)]
         for score in results.suite.scores:
-            ranks = [_ranks([means[t, score, m] for m in results.methods], score) for t in whole]
+            ranks = [ranks_of([means[t, score, m] for m in results.methods], score) for t in whole]
             for i, method in enumerate(results.methods):
                 mean = float(np.mean([of[i] for of in ranks])) if ranks else np.nan
                 best = sum(bool(leads[t, score, method]) for t in whole)
@@ -36,7 +36,8 @@ def family_frame(results: Results, statistics: Statistics) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["family", "score", "method", "tables", "mean_rank", "best"])
 
 
-def _ranks(means: list[float], score: str) -> list[float]:
+def ranks_of(means: list[float], score: str) -> list[float]:
+    """Ranks of a score's means, 1 for the best; what has no mean shares the last ranks."""
     from scipy.stats import rankdata  # takes long to import
 
     losses = np.array(means) if SCORES[score].lower_is_better else -np.array(means)

@@ -25,7 +25,7 @@ from hpobench_nmt.evaluation.intervals import CONFIDENCE
 from hpobench_nmt.evaluation.restricted import runtime_within
 
 TITLE = "Times fewer trainings than random search"
-_SIMULATED = "RS"
+SIMULATED = "RS"
 # Where more of the trials are capped, on both sides, a ratio says little.
 _MOST_CAPPED = 0.5
 _MOST_TARGETS = 1 / 20
@@ -139,7 +139,7 @@ def _tests(methods: Sequence[str], ratios: Floats, families: Sequence[str], copi
     """All comparisons; Holm's correction is over those with random search, and over the pairs."""
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(ratios)
-    own = [j for j, m in enumerate(methods) if m != _SIMULATED]
+    own = [j for j, m in enumerate(methods) if m != SIMULATED]
     known = {j for j in own if not copies[j] and np.isfinite(logs[:, j]).all()}
     groups = [[(j, -1) for j in own], list(combinations(own, 2))]
     rows = []
@@ -185,7 +185,7 @@ def _notes(methods: pd.DataFrame, tables: pd.DataFrame, cells: pd.DataFrame) -> 
     told = [
         f"{method} on {listed(list(part['table']))}"
         for method, part in hard.groupby("method", sort=False)
-        if method != _SIMULATED
+        if method != SIMULATED
     ]
     if told:
         notes.append(

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from hpobench_nmt.analysis.chosen_rows import TRUE_REGRET, chosen_rows
-from hpobench_nmt.analysis.fewer_trainings import FewerTrainings, can_show
+from hpobench_nmt.analysis.families import ranks_of
+from hpobench_nmt.analysis.fewer_trainings import SIMULATED, FewerTrainings, can_show
 from hpobench_nmt.analysis.number_text import p_cell
 from hpobench_nmt.analysis.selection import EXACT
+from hpobench_nmt.analysis.table_ranks import ranked_by
 from hpobench_nmt.analysis.verdicts import Statistics, decimals, number, run_statistics, without_noise
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
@@ -85,6 +87,16 @@ def cells(results: Results, statistics: Statistics | None = None) -> Iterator[Ce
                 marks = (is_best, tied and not is_best)
                 bounds = (float(low), float(high))
                 yield Cell(table, method, score, row[j], *bounds, *marks, mean, std, digits)
+
+
+def ranked_methods(results: Results, statistics: Statistics, table: str) -> list[str]:
+    """The methods on a table by their mean rank in its scores, best first, as over tables: see families."""
+    part = statistics.scores[statistics.scores["table"] == table]
+    means = dict(zip(zip(part["method"], part["score"], strict=True), ranked_by(part).tolist(), strict=True))
+    methods = [m for m in results.methods if (table, m) in results.trials]
+    ranks = [ranks_of([means[m, score] for m in methods], score) for score in results.suite.scores]
+    order = np.argsort(np.mean(ranks, axis=0), kind="stable")
+    return [methods[place] for place in order]
 
 
 def exact(results: Results, table: str) -> list[tuple[float, float]]:
@@ -187,6 +199,25 @@ def fewer_rows(found: FewerTrainings) -> list[tuple[str, ...]]:
 
 def _span(low: float, high: float) -> str:
     return "" if np.isnan(low) else f"{short(low)}–{short(high)}"
+
+
+def fewer_answer(results: Results, found: FewerTrainings, table: str) -> str:
+    """Which method comes near the best of a table soonest, and how soon random search does; "" if unknown."""
+    chosen, cells = (frame[frame["table"] == table] for frame in (found.tables, found.cells))
+    cells = cells[cells["times_fewer"].notna() & (cells["method"] != SIMULATED)]
+    if not len(chosen) or not len(cells):
+        return ""
+    line, instance = chosen.iloc[0], results.instances[table]
+    best = cells.loc[cells["times_fewer"].idxmax()]
+    unit = instance.table.metric(instance.objectives[0].metric).unit
+    target = f"Within {short(line['tolerance'], unit=unit)} of the best"
+    time, reference = (short(value, commas=True) for value in (best["restricted"], line["random_search"]))
+    if not best["times_fewer"] > 1.0:
+        return f"{target}: random search after {reference} {instance.time_unit} on average, no method sooner."
+    return (
+        f"{target}: {best['method']} after {time} {instance.time_unit} on average, random search after "
+        f"{'' if line['exact'] else '≈'}{reference}, {short(best['times_fewer'])} times fewer."
+    )
 
 
 def fewer_setting(results: Results, found: FewerTrainings, table: str) -> str:

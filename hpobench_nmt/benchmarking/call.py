@@ -32,7 +32,7 @@ _LOOKUPS_SCORED = 20  # by fb and its like, where nothing else is said
 _BY_TABLE = ("score_at", "tolerance", "time")  # a number of one of these is for all tables
 _LISTS = ("scores", "objectives", "constraints", "sources")
 _SETTINGS = {*Suite.__struct_fields__} - {"name", "tables", "methods"}
-_ARGUMENTS = {"tables", "methods", "seed", "jobs", "timeout"}
+_ARGUMENTS = {"tables", "methods", "seed", "jobs", "timeout", "debug"}
 
 
 def run(
@@ -52,6 +52,7 @@ def run(
     out: str | Path | None = None,
     progress: Callable[[float, float], None] | None = None,
     notify: Notify = warn,
+    debug: bool = False,
     **settings: Any,
 ) -> Results:
     """Run a suite, as `hpobench-nmt run` does.
@@ -84,6 +85,8 @@ def run(
             `Results.save` writes them.
         progress: called with (work done, work in all) as blocks of trials end.
         notify: called with each message for the user, such as that a table is left out; left out: it warns.
+        debug: run one trial of each method on each table in this process, and raise what a method of yours
+            raises, so that a debugger stops there. No folder is written, and no time limit holds.
         settings: other keys of a suite, such as `constraints=["dev_gpu_time<=60"]`, `noise`, `lookups` (the
             most that a trial may look up) or `time` (the most time that a trial may take on the clock).
 
@@ -95,13 +98,17 @@ def run(
     if not isinstance(suite, Suite | str | Path):
         raise InputError(f"suite must be a name, a .toml file or a Suite, not {repr(suite)[:80]}.")
     usual = suite if isinstance(suite, Suite) else load_suite(str(suite))
+    if debug:
+        if out is not None:
+            raise InputError("a run with debug writes no results: leave out the folder.")
+        trials, timeout = 1, None
     named: dict[str, Any] = {"scores": scores, "objectives": objectives, "trials": trials}
     named |= {"score_at": score_at, "tolerance": tolerance}
     given = _given("hb.run", named, settings)
     chosen = overridden(usual, given)
     for score in (score for score in usual.scores if score not in chosen.scores and "scores" not in given):
         notify(f"Left out: {score}. On this clock it needs a time, score_at.")
-    how = {"seed": seed, "backend": backend, "timeout": timeout, "progress": progress}
+    how = {"seed": seed, "backend": backend, "timeout": timeout, "progress": progress, "debug": debug}
     return _run(chosen, tables, methods, notify, jobs, out, **how)
 
 

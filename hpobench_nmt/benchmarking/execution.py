@@ -78,7 +78,7 @@ def run_blocks(
     if not hasattr(os, "fork"):  # a method that ends its process ends this one
         if timeout is not None:
             raise InputError("a time limit cannot be kept on this operating system.")
-        yield from _run_here(blocks, on_opened)
+        yield from run_here(blocks, on_opened)
         return
     # The largest first, so that no worker is left with one at the end.
     ordered = sorted(blocks, key=lambda block: -block.work)
@@ -91,7 +91,7 @@ def run_blocks(
         if backend != "local":
             yield from _run_on_cluster(others, jobs, backend)
         elif small:
-            yield from _run_here(others, on_opened)
+            yield from run_here(others, on_opened)
         pooled = [_Running(b, b.method.source) for b in others] if backend == "local" and not small else []
         if pooled or sent:
             warm = {(r.block.method.spec, r.block.data.problem.n_objectives) for r in pooled}
@@ -129,7 +129,8 @@ def _needs_process(method: NamedMethod, jobs: int, timeout: float | None) -> boo
     return not method.built_in and (method.factory is None or jobs > 1 or timeout is not None)
 
 
-def _run_here(blocks: Sequence[Block], on_opened: OnOpened) -> Iterator[Result]:
+def run_here(blocks: Sequence[Block], on_opened: OnOpened) -> Iterator[Result]:
+    """Run blocks in this process, one after the other, as `run_blocks` does."""
     for block in blocks:
         if block.method.built_in:
             yield block, *run_block(block)

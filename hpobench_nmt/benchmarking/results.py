@@ -19,6 +19,7 @@ from hpobench_nmt.benchmarking.trials import Took
 from hpobench_nmt.core.constraints import is_feasible
 from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.from_above import from_above
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trajectory import Trajectory, Trials
 from hpobench_nmt.evaluation.scores import Summary
@@ -68,9 +69,9 @@ class Results:
     def scores(self) -> pd.DataFrame:
         """One row per table, method and score.
 
-        Columns: table, method, score; mean and std over the trials that did not fail, NaN where one of these
-        has no score; trials; unanswered, the number of trials that ended before their target; failed, the
-        number of trials that failed; at_least, a lower bound of the mean where trials are unanswered.
+        Columns: table, method, score; trials; unanswered, the number of trials that ended before their
+        target; failed, the number of trials that failed; at_least, a lower bound of the mean where trials are
+        unanswered; mean and std over the trials that did not fail, NaN where one of these has no score.
         """
         import pandas as pd
 
@@ -79,7 +80,10 @@ class Results:
             for table, method in self.trials
             for score, found in zip(self.suite.scores, self.summary(table, method), strict=True)
         ]
-        return pd.DataFrame(rows)
+        frame = pd.DataFrame(rows)
+        # Last, because a narrow terminal leaves out columns in the middle.
+        figures = [name for name in ("mean", "std") if name in frame]
+        return frame[[*frame.columns.drop(figures), *figures]]
 
     def save(self, folder: str | Path) -> Path:
         """Write a results folder, as `hb.run(..., out=folder)` does, and return its path.
@@ -132,6 +136,12 @@ class Results:
         tables, failed = ", ".join(self.instances), len(self.failures())
         run = f"{counted(self.suite.trials, 'trial')} of {', '.join(self.methods)} on {tables}"
         return f"Results({self.suite.name}: {run}, seed {self.seed}{f', {failed} failed' if failed else ''})"
+
+    def __str__(self) -> str:
+        if not self.trials:
+            return repr(self)
+        text: str = from_above("render.terminal.leaderboard:leaderboard_text")(self)
+        return text
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(repr(self))}</p>{self.scores().to_html(index=False, escape=True, na_rep='')}"

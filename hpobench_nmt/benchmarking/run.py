@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from hpobench_nmt.benchmarking.execution import Backend, check_jobs, run_blocks
+from hpobench_nmt.benchmarking.execution import Backend, check_jobs, run_blocks, run_here
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.manifest import manifest_of
 from hpobench_nmt.benchmarking.plugins import NamedMethod, refuse_sequential
@@ -18,6 +18,7 @@ from hpobench_nmt.benchmarking.results_folder import ResultsFolder
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.benchmarking.trials import Block, Took, plan, seconds_a_step
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.guard import errors_raised
 from hpobench_nmt.core.trajectory import Trials
 from hpobench_nmt.methods import of_objectives
 
@@ -35,6 +36,7 @@ def run_suite(
     table_folders: Mapping[str, str] | None = None,
     progress: Callable[[float, float], None] | None = None,
     notify: Callable[[str], None] = lambda message: None,
+    debug: bool = False,
 ) -> Results:
     """Run every method on every table.
 
@@ -48,13 +50,14 @@ def run_suite(
         table_folders: folder of each table that is not installed, by its name.
         progress: called with (work done, work in all) as blocks end.
         notify: called with each message for the user.
+        debug: run everything in this process, and raise what methods raise.
     """
     check_methods(suite, methods)
     backend = check_jobs(jobs, backend, timeout)
     blocks = plan(suite, instances, methods, seed)
     manifest = manifest_of(suite, instances, methods, seed, table_folders or {})
     files = None if folder is None else ResultsFolder(folder)
-    with files.writing(notify) if files else nullcontext():
+    with files.writing(notify) if files else nullcontext(), errors_raised() if debug else nullcontext():
         done: dict[tuple[str, str, int], Trials] = {}
         if files:
             files.start(manifest, notify)
@@ -83,7 +86,8 @@ def run_suite(
         progress = progress or (lambda done, total: None)
         progress(worked, total)
         todo = [block for block in blocks if block.key not in done]
-        for block, found, seconds in run_blocks(todo, jobs, backend, timeout, on_opened):
+        ran = run_here(todo, on_opened) if debug else run_blocks(todo, jobs, backend, timeout, on_opened)
+        for block, found, seconds in ran:
             pair = block.table, block.method.name
             done[block.key] = Trials.of(block.data.losses, found, block.data.numbers)
             took[pair].append(Took.of(found, seconds, suite.n_initial))

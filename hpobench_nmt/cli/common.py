@@ -21,6 +21,7 @@ from hpobench_nmt.core.text import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from hpobench_nmt.benchmarking.results import Results
     from hpobench_nmt.runner.family import Family
 
 
@@ -66,6 +67,30 @@ def make_console() -> Console:
 
     terminal = sys.stdout.isatty()
     return Output() if terminal or "COLUMNS" in os.environ else Output(width=_UNBOUNDED)
+
+
+def show_leaderboard(results: Results, console: Console, explain: bool) -> None:
+    """Print the leaderboard, and where there is more to read."""
+    from hpobench_nmt.render.terminal.leaderboard import print_leaderboard
+
+    print_leaderboard(results, console, explain)
+    if not explain:
+        console.print("--explain tells how figures, intervals and tests were made.", style="dim")
+
+
+def first_time(what: str) -> bool:
+    """Whether this was never asked before in the user's folder; true where that cannot be noted."""
+    from hpobench_nmt.lookup.user_folders import fetched_folder
+
+    folder = fetched_folder().parent / "seen"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / what).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 @contextmanager

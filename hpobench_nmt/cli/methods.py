@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from hpobench_nmt.cli.common import make_console, say
 from hpobench_nmt.cli.completion import completing, method_names
+from hpobench_nmt.cli.options import PATH
 from hpobench_nmt.core.errors import InputError, RunError
 
 
 @click.command()
-@click.argument("name", required=False, shell_complete=completing(method_names))
-@click.option("--check", "spec", help="Run the conformance checks on a method, e.g. my_file.py:MyMethod.")
+@click.argument(
+    "name", metavar="[NAME | new FILE.py]", required=False, shell_complete=completing(method_names)
+)
+@click.argument("file", metavar="", required=False, type=PATH)
+@click.option(
+    "--check",
+    "spec",
+    metavar="METHOD",
+    help="Run the conformance checks on a method, e.g. my_file.py:MyMethod.",
+)
 @click.option("--n-objectives", type=click.IntRange(1, 10), default=1, show_default=True, help="For --check.")
-def methods(name: str | None, spec: str | None, n_objectives: int) -> None:
-    """List the methods, or check one of your own.
+def methods(name: str | None, file: Path | None, spec: str | None, n_objectives: int) -> None:
+    """List the methods, check one of your own, or start one.
 
     With a NAME, show what that method is, and its settings. Settings are written after a name:
     --methods "BO_EI_M_std(length_scale=0.5)". They become part of the method's name in results.
+
+    "new FILE.py" writes a small method that works to a new file, as a start for your own.
     """
     if spec and name:
         raise InputError(f"--check says which method: leave {name!r} out.")
+    if file and name != "new":
+        raise InputError(f"one method at a time: leave {str(file)!r} out.")
     if spec:
         _check(spec, n_objectives)
+    elif name == "new":
+        _new(file)
     elif name:
         from hpobench_nmt.analysis.method_card import method_card
 
@@ -33,6 +50,15 @@ def methods(name: str | None, spec: str | None, n_objectives: int) -> None:
         from hpobench_nmt.render.terminal.grids import print_frame
 
         print_frame(list_methods(), make_console(), wrapped=("description",))
+
+
+def _new(file: Path | None) -> None:
+    from hpobench_nmt.benchmarking.skeleton import write_skeleton
+
+    if file is None:
+        raise InputError("'methods new' needs the name of a new file, such as my_method.py.")
+    spec = write_skeleton(file)
+    say(f"Written: {file}. Check it with 'hpobench-nmt methods --check {spec}'.")
 
 
 def _check(spec: str, n_objectives: int) -> None:

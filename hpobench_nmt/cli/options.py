@@ -64,6 +64,11 @@ def constraint_option(what: str) -> Callable[[Any], Any]:
     return click.option("--constraint", "constraints", **options)
 
 
+explain_option = click.option(
+    "--explain",
+    is_flag=True,
+    help="Tell how figures, intervals and tests were made, as the first run does.",
+)
 seed_option = click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Root seed."
 )

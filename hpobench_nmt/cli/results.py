@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from hpobench_nmt.cli.common import make_console, pairs_text, say, writing
-from hpobench_nmt.cli.options import COUNT, PATH, listed
+from hpobench_nmt.cli.common import make_console, pairs_text, say, show_leaderboard, writing
+from hpobench_nmt.cli.options import COUNT, PATH, explain_option, listed
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.text import counted
 
@@ -18,7 +18,8 @@ from hpobench_nmt.core.text import counted
 @click.argument("folder", type=PATH)
 @click.option("--format", "form", default="text", show_default=True, help="text, csv, json or latex.")
 @click.option("--verify", is_flag=True, help="Check all hashes, and stop if a file has none.")
-def score(folder: Path, form: str, verify: bool) -> None:
+@explain_option
+def score(folder: Path, form: str, verify: bool, explain: bool) -> None:
     """Show the scores of a results FOLDER.
 
     The hashes of its files are checked in any case. With --verify, the tables' files and ledgers are checked
@@ -28,7 +29,6 @@ def score(folder: Path, form: str, verify: bool) -> None:
     from hpobench_nmt.benchmarking.store import load_results, unfinished
     from hpobench_nmt.render.data_text import scores_csv, scores_json
     from hpobench_nmt.render.latex import run_latex
-    from hpobench_nmt.render.terminal.leaderboard import print_leaderboard
 
     formats = {"text": None, "csv": scores_csv, "json": scores_json, "latex": run_latex}
     if form not in formats:
@@ -44,7 +44,7 @@ def score(folder: Path, form: str, verify: bool) -> None:
         say(f"Not finished, and left out: {pairs_text(missing)}.", err=True)
     write = formats[form]
     if write is None:
-        print_leaderboard(results, make_console())
+        show_leaderboard(results, make_console(), explain)
     else:
         click.echo(write(results), nl=False)
 

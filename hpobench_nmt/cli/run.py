@@ -7,7 +7,14 @@ from typing import Any
 
 import click
 
-from hpobench_nmt.cli.common import make_console, pairs_text, progress_bar, say
+from hpobench_nmt.cli.common import (
+    first_time,
+    make_console,
+    pairs_text,
+    progress_bar,
+    say,
+    show_leaderboard,
+)
 from hpobench_nmt.cli.completion import completing, method_names, suite_names, table_names
 from hpobench_nmt.cli.options import (
     AMOUNT,
@@ -15,11 +22,12 @@ from hpobench_nmt.cli.options import (
     PATH,
     backend_option,
     constraint_option,
+    explain_option,
     listed,
     seed_option,
 )
 from hpobench_nmt.core.deprecated import warn_deprecated
-from hpobench_nmt.core.errors import RunError
+from hpobench_nmt.core.errors import InputError, RunError
 
 _DEFAULT_SUITE = "quick"
 
@@ -72,8 +80,24 @@ _DEFAULT_SUITE = "quick"
     help="Time limit for each call of a method of yours; a trial that breaks it fails.  [default: none]",
 )
 @click.option("--out", type=PATH, help="Results folder.  [default: results/SUITE]")
+@explain_option
 @click.option("--quiet", is_flag=True, help="No progress bar and no table of scores.")
-def run(suite: str, jobs: int | None, backend: str, out: Path | None, quiet: bool, **given: Any) -> None:
+@click.option(
+    "--debug",
+    is_flag=True,
+    help="One trial of each method, in this process; errors of your code are raised, for a debugger. "
+    "Writes no results.",
+)
+def run(
+    suite: str,
+    jobs: int | None,
+    backend: str,
+    out: Path | None,
+    explain: bool,
+    quiet: bool,
+    debug: bool,
+    **given: Any,
+) -> None:
     """Run a SUITE (default: quick) and show the scores.
 
     The same command resumes a run that was stopped. The exit code is 1 if every trial of a method failed on a
@@ -89,29 +113,32 @@ def run(suite: str, jobs: int | None, backend: str, out: Path | None, quiet: boo
         warn_deprecated("--budget", "--score-at", since="1.1", removed_in="2.0")
     given["score_at"] = given["score_at"] or budget
     chosen = load_suite(suite)
-    results_folder = out or Path("results") / chosen.name
-    with progress_bar(quiet, chosen.name) as progress:
+    if debug and out:
+        raise InputError("--debug writes no results: leave out --out.")
+    results_folder = None if debug else out or Path("results") / chosen.name
+    # A debugger's prompt and a progress bar would write over each other.
+    with progress_bar(quiet or debug, chosen.name) as progress:
         results = call.run(
             chosen,
             jobs=jobs,
             backend=place,
             out=results_folder,
             progress=progress,
+            debug=debug,
             notify=lambda message: say(message, err=True),
             **{key: value for key, value in given.items() if value},
         )
     if not quiet:
-        from hpobench_nmt.render.terminal.leaderboard import print_leaderboard
-
         console = make_console()
-        print_leaderboard(results, console)
-        console.print(f"Results: {results_folder}", highlight=False, soft_wrap=True, markup=False)
+        show_leaderboard(results, console, explain or first_time("leaderboard"))
+        if results_folder:
+            console.print(f"Results: {results_folder}", highlight=False, soft_wrap=True, markup=False)
     lost = results.all_failed()
     if lost:
+        kept = f" Everything else was run; the results are in {results_folder}." if results_folder else ""
         raise RunError(
             f"every trial failed: {pairs_text(lost)}. The first reason: "
-            f"{results.trials[lost[0]][0].failure}. Everything else was run; the results are in "
-            f"{results_folder}."
+            f"{results.trials[lost[0]][0].failure}.{kept}"
         )
 
 

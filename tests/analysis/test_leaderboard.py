@@ -27,9 +27,9 @@ def results(toy):
     return hb.benchmark(toy, ["RS", "BO_EI_M", "GB_EIF_M"], trials=20)
 
 
-def printed(results, width=160):
+def printed(results, width=160, explain=False):
     console = Console(file=io.StringIO(), width=width, force_terminal=False)
-    print_leaderboard(results, console)
+    print_leaderboard(results, console, explain)
     return console.file.getvalue()
 
 
@@ -144,6 +144,45 @@ def test_nothing_is_cut_on_a_narrow_terminal(nmthpo_home, monkeypatch):
     assert max(map(len, narrow.splitlines())) <= 80 < max(map(len, wide.splitlines()))
     for score in suite.scores:
         assert f"{score} " in narrow
+
+
+def test_a_leaderboard_is_ranked_and_fits_80_columns(two, monkeypatch):
+    results = hb.benchmark(two, ["RS", "BO_EI_M", "GB_EIF_M"], trials=20)
+    statistics = run_statistics(results)
+    monkeypatch.setenv("COLUMNS", "80")
+    text = str(results)
+    assert max(map(len, text.splitlines())) <= 80
+    for table, part in zip(two, text.split(": 36 rows, ")[1:], strict=True):
+        shown = [line.split()[1] for line in part.splitlines() if line.startswith("│")][:3]
+        ranks = dict.fromkeys(results.methods, 0.0)
+        for score in results.suite.scores:  # all trials reach all targets, so that means are whole
+            means = {
+                c.method: c.summary.mean
+                for c in cells(results, statistics)
+                if (c.table, c.score) == (table.name, score)
+            }
+            for m in ranks:
+                ranks[m] += (
+                    sum(v < means[m] for v in means.values()) + sum(v == means[m] for v in means.values()) / 2
+                )
+        assert [ranks[m] for m in shown] == sorted(ranks.values())
+        answer = " ".join(part.split())
+        best = statistics.fewer.cells.query("table == @table.name and method != 'RS'").nlargest(
+            1, "times_fewer"
+        )
+        assert f"of the best: {best['method'].item()} after " in answer
+        assert f"{best['times_fewer'].item():.3g} times fewer." in answer
+    assert text.startswith("BO_EI_M takes ") or text.startswith("GB_EIF_M takes ")
+
+
+def test_long_notes_are_for_those_who_ask(results):
+    short, long = printed(results), printed(results, explain=True)
+    for note in ("BCa bootstrap", "is capped: it counts", "order of their mean rank"):
+        assert note not in short
+        assert note in " ".join(long.split())
+    wide, narrow = printed(results, 160), printed(results, 60)
+    assert "Left out" not in wide
+    assert "95% │" not in narrow and "Left out, because the terminal is narrow: " in narrow
 
 
 def test_failed_and_censored_trials_are_said(toy):

@@ -44,12 +44,12 @@ def test_scores_by_hand(results):
         "table",
         "method",
         "score",
-        "mean",
-        "std",
         "trials",
         "unanswered",
         "failed",
         "at_least",
+        "mean",
+        "std",
     ]
     assert frame[["table", "method", "score"]].to_numpy().tolist() == [
         [table, method, score] for table in "tu" for method in ("A", "B<") for score in ("ftb", "fb")

@@ -232,7 +232,7 @@ def test_a_budget_beyond_the_table_spends_it(toy_home, call):
     run = ("run", "--tables", "toy", "--methods", "RS", "--trials", "2", "--jobs", "1", "--score-at", "1e99")
     code, out, err = call(*run)
     assert (code, err.strip()) == (0, "")
-    assert call("score", "results/quick")[1] in out
+    assert call("score", "results/quick", "--explain")[1] in out
 
 
 def test_the_front_of_a_table_and_of_any_csv_agree(toy_home, call, toy):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import io
+import shutil
+from collections.abc import Container, Iterable, Mapping
 
 import numpy as np
 from rich.console import Console
@@ -11,13 +13,14 @@ from rich.text import Text
 
 from hpobench_nmt.analysis.failures import grouped_failures
 from hpobench_nmt.analysis.families import family_sentences
-from hpobench_nmt.analysis.fewer_trainings import TITLE, FewerTrainings, fewer_sentences
+from hpobench_nmt.analysis.fewer_trainings import TITLE, FewerTrainings, fewer_headline, fewer_sentences
 from hpobench_nmt.analysis.leaderboard import (
     Cell,
     cells,
     chosen_columns,
     chosen_meanings,
     exact_figures,
+    fewer_answer,
     fewer_heads,
     fewer_rows,
     fewer_setting,
@@ -26,6 +29,7 @@ from hpobench_nmt.analysis.leaderboard import (
     interval,
     meaning,
     milliseconds,
+    ranked_methods,
     setting,
     shown,
     subject_to,
@@ -36,50 +40,71 @@ from hpobench_nmt.analysis.verdicts import ENDLESS_NOTE, METHOD_NOTE, Statistics
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.render.terminal.grids import fits, plain, print_grid, print_text
 
+# What a table shows beside its scores where there is room, the least important first.
+_TIME, _CHOSEN, _INTERVALS = "time", "chosen", "intervals"
+_SIDE = {_TIME: "ms/step", _CHOSEN: "the rows chosen in the end", _INTERVALS: "95% intervals"}
 
-def print_leaderboard(results: Results, console: Console) -> None:
-    """Print tables like the paper's, the best in bold, the published figures beside ours.
 
-    A table too wide for the console is printed score by score.
+def leaderboard_text(results: Results) -> str:
+    """The leaderboard as plain text, as wide as the terminal: what `print(results)` shows."""
+    out = io.StringIO()
+    print_leaderboard(results, Console(file=out, width=shutil.get_terminal_size().columns, no_color=True))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def print_leaderboard(results: Results, console: Console, explain: bool = False) -> None:
+    """Print tables like the paper's, the best in bold and first, the published figures beside ours.
+
+    A table too wide for the console loses its side columns, and then is printed score by score. With
+    `explain`, notes tell how the figures, intervals and tests were made.
     """
-    scores = range(len(results.suite.scores))
     statistics = run_statistics(results)
-    by_row: dict[tuple[str, str], list[Cell]] = {}
-    for cell in cells(results, statistics):
-        by_row.setdefault((cell.table, cell.method), []).append(cell)
-    _print_fewer(results, statistics.fewer, console)
+    by_cell = {(cell.table, cell.method, cell.score): cell for cell in cells(results, statistics)}
+    boards = {}
+    for table in results.instances:
+        methods, scores = ranked_methods(results, statistics, table), results.suite.scores
+        boards[table] = {m: [by_cell[table, m, score] for score in scores] for m in methods}
+    grids = {table: _whole_grid(results, table, rows, console) for table, rows in boards.items()}
+    left_out = {name for _, dropped in grids.values() for name in dropped}
+    _print_fewer(results, statistics.fewer, console, explain)
     # Explained before they are used.
     for name in results.suite.scores:
         print_text(f"{name}: {meaning(results.suite, name)}", console, "dim")
-    for sentence in chosen_meanings(results):
+    for sentence in chosen_meanings(results) if _CHOSEN not in left_out else ():
         print_text(sentence, console, "dim")
-    for table in results.instances:
+    for table, rows in boards.items():
         print_text(f"{table}: {setting(results, table)}", console, "bold")
         if results.suite.constraints:
             print_text(f"constraints kept, {subject_to(results, table)}", console)
+        answer = fewer_answer(results, statistics.fewer, table)
+        if answer:
+            print_text(answer, console)
         counted_to = fewer_setting(results, statistics.fewer, table)
-        if counted_to:
+        if counted_to and explain:
             print_text(counted_to, console, "dim")
-        rows = {m: by_row[table, m] for m in results.methods if (table, m) in by_row}
-        grid = _grid(results, table, rows, scores)
-        if fits(grid, console):
+        grid = grids[table][0]
+        if grid:
             console.print(grid)
         else:
-            for score in scores:
+            for score in range(len(results.suite.scores)):
                 _print_score(results, table, rows, score, console)
-    for line in family_sentences(results, statistics):
-        print_text(line, console)
-    for line in _reading_notes(results, statistics):
+    if left_out:
+        named = ", ".join(_SIDE[name] for name in _SIDE if name in left_out)
+        print_text(f"Left out, because the terminal is narrow: {named}.", console, "dim")
+    lines = _explanations(results, statistics) if explain else []
+    for line in [*_reading_notes(results, statistics), *lines]:
         print_text(line, console, "dim")
     for group in grouped_failures(results):
         which = f"{group.method} on {group.table}, trial {group.which}"
         print_text(f"failed: {which}: {group.reason}", console, "red")
 
 
-def _print_fewer(results: Results, found: FewerTrainings, console: Console) -> None:
-    """The one figure of each method, before all else."""
+def _print_fewer(results: Results, found: FewerTrainings, console: Console, explain: bool) -> None:
+    """The answer in a sentence and the one figure of each method, before all else."""
     if found.reason:
         return
+    for line in fewer_headline(found):
+        print_text(line, console)
     print_text(TITLE, console, "bold")
     head, rows = ["", *fewer_heads(found)], fewer_rows(found)
     grid = Grid()
@@ -93,26 +118,57 @@ def _print_fewer(results: Results, found: FewerTrainings, console: Console) -> N
         console.print(grid)
     else:
         print_grid(head, rows, console)
-    for line in fewer_sentences(results, found):
+    for line in fewer_sentences(results, found) if explain else found.notes:
         print_text(line, console, "dim")
 
 
-def _grid(results: Results, table: str, rows: Mapping[str, list[Cell]], scores: Iterable[int]) -> Grid:
-    """One table's cells of some scores."""
+def _whole_grid(
+    results: Results, table: str, rows: Mapping[str, list[Cell]], console: Console
+) -> tuple[Grid | None, list[str]]:
+    """One table's cells, and the side columns that there is no room for; None if it is too wide without."""
+    scores, sides = range(len(results.suite.scores)), _side_columns(results, table)
+    for count in range(len(sides) + 1):
+        grid = _grid(results, table, rows, scores, sides[:count])
+        if fits(grid, console):
+            return grid, sides[:count]
+    return None, []
+
+
+def _side_columns(results: Results, table: str) -> list[str]:
+    """The side columns that a table has, the least important first."""
+    has = {
+        _TIME: any(name == table for name, _ in results.step_seconds),
+        _CHOSEN: "fb" in results.suite.scores and bool(chosen_columns(results, table)),
+        _INTERVALS: True,
+    }
+    return [name for name in _SIDE if has[name]]
+
+
+def _grid(
+    results: Results,
+    table: str,
+    rows: Mapping[str, list[Cell]],
+    scores: Iterable[int],
+    dropped: Container[str] = (),
+) -> Grid:
+    """One table's cells of some scores, without the side columns that are dropped."""
     grid = Grid()
     grid.add_column("", no_wrap=True, overflow="fold")
     compared = any(not np.isnan(cell.published_mean) for row in rows.values() for cell in row)
     names = [results.suite.scores[j] for j in scores]
-    chosen = chosen_columns(results, table) if "fb" in names else []
+    with_chosen = "fb" in names and _CHOSEN not in dropped
+    chosen = chosen_columns(results, table) if with_chosen else []
+    intervals = _INTERVALS not in dropped
     for name in names:
         grid.add_column(heading(results, table, name), justify="right", no_wrap=True, overflow="fold")
-        grid.add_column("95%", justify="right", no_wrap=True)
+        if intervals:
+            grid.add_column("95%", justify="right", no_wrap=True)
         if compared:
             grid.add_column("paper", justify="right", style="dim", no_wrap=True)
             grid.add_column("Δ/se", justify="right", style="dim", no_wrap=True)
     for column in chosen:
         grid.add_column(column.heading, justify="right", no_wrap=True, overflow="fold")
-    timed = any((table, method) in results.step_seconds for method in rows)
+    timed = _TIME not in dropped and any((table, method) in results.step_seconds for method in rows)
     if timed:
         grid.add_column("ms/step", justify="right", style="dim", no_wrap=True)
     for method, row in rows.items():
@@ -120,7 +176,8 @@ def _grid(results: Results, table: str, rows: Mapping[str, list[Cell]], scores: 
         for cell in (cell for cell in row if cell.score in names):
             mark = "" if len(rows) == 1 else "* " if cell.best else "≈ " if cell.tied else ""
             line.append(Text(mark + shown(cell), style="bold" if cell.best else ""))
-            line.append(Text(interval(cell), style="bold" if cell.best else ""))
+            if intervals:
+                line.append(Text(interval(cell), style="bold" if cell.best else ""))
             if compared:
                 known = not np.isnan(cell.published_mean)
                 published = figure(cell.published_mean, cell.published_std, cell.decimals)
@@ -133,8 +190,8 @@ def _grid(results: Results, table: str, rows: Mapping[str, list[Cell]], scores: 
     exact_row: list[Text] = [Text(EXACT, style="dim")]
     for name, text in zip(results.suite.scores, exact_figures(results, table), strict=True):
         if name in names:
-            exact_row.extend([Text(text, style="dim"), Text()])
-            exact_row.extend([Text(), Text()] if compared else [])
+            exact_row.append(Text(text, style="dim"))
+            exact_row.extend([Text()] * (intervals + 2 * compared))
     exact_row.extend(Text(column.reference, style="dim") for column in chosen)
     grid.add_section()
     grid.add_row(*exact_row)
@@ -155,14 +212,22 @@ def _print_score(
 
 
 def _reading_notes(results: Results, statistics: Statistics) -> list[str]:
-    """Sentences on the meaning of the marks, the ranks over tables, and notes on the trials."""
+    """What the marks mean, the ranks over tables, and notes on the trials."""
     lines = []
     if len(results.methods) > 1:
-        endless = statistics.scores[["unanswered", "failed"]].to_numpy().any()
-        note = f"{METHOD_NOTE} {ENDLESS_NOTE}" if endless else METHOD_NOTE
-        lines += [f"*: best mean. ≈: not shown to be worse than it. {note}"]
+        lines += ["*: best mean. ≈: not shown to be worse than it."]
     if len(results.instances) > 1 and len(results.methods) > 2:
         lines += [outcome.sentence for outcome in statistics.ranks]
+    return [*lines, *trial_notes(results)]
+
+
+def _explanations(results: Results, statistics: Statistics) -> list[str]:
+    """How intervals and tests were made, and the mean ranks over the tables of each family."""
+    lines = family_sentences(results, statistics)
+    if len(results.methods) > 1:
+        endless = statistics.scores[["unanswered", "failed"]].to_numpy().any()
+        lines += [METHOD_NOTE, ENDLESS_NOTE] if endless else [METHOD_NOTE]
+        lines += ["Methods stand in the order of their mean rank in the scores of the table."]
     if results.step_seconds:
         lines += ["ms/step: processor time of the method a step, without the first trial."]
-    return [*lines, *trial_notes(results)]
+    return lines

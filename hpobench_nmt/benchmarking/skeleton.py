@@ -1,0 +1,76 @@
+"""The file that a method of one's own starts from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.files import no_folder
+
+_TEMPLATE = '''"""An HPO method of my own. To check it, compare it with others, and debug it:
+
+hpobench-nmt methods --check {file}:{name}
+hpobench-nmt run --methods RS,{file}:{name} --tables sotu-ngram --trials 20
+python -m pdb -c continue -m hpobench_nmt run --debug --methods {file}:{name} --tables sotu-ngram
+"""
+
+import numpy as np
+
+
+class {name}:
+    """Half of the rows are random, half are the nearest unseen ones to the best row so far.
+
+    problem: every candidate, and the rules; never a metric. `problem.features` is scaled to [0, 1], shape
+        (rows, features); `problem.config(row)` is a row's configuration, `problem.n_objectives` the number
+        of objectives, and `problem.lookups` the most rows that a trial may look up.
+    rng: the trial's NumPy generator. Draw from it alone, and the same seed gives the same rows again.
+    greedy: a setting. --methods "{file}:{name}(greedy=0.9)" changes it.
+    """
+
+    def __init__(self, problem, rng, greedy=0.5):
+        self.features, self.rng, self.greedy = problem.features, rng, greedy
+        self.unseen = np.ones(len(problem.features), dtype=bool)
+        self.best, self.best_loss = None, np.inf
+
+    def ask(self):
+        """The next row to look up, one that was not told yet."""
+        rows = np.flatnonzero(self.unseen)
+        if self.best is None or self.rng.random() >= self.greedy:
+            return int(self.rng.choice(rows))
+        distances = ((self.features[rows] - self.features[self.best]) ** 2).sum(axis=1)
+        return int(rows[distances.argmin()])
+
+    def tell(self, row, losses):
+        """What a row has: its losses, minimised, shape (n_objectives,); NaN where its training failed.
+
+        The rows of the initial design come first. They are told, and were not asked for.
+        """
+        self.unseen[row] = False
+        loss = losses.sum()  # with several objectives, weigh them as you like
+        if loss < self.best_loss:  # never true of NaN
+            self.best, self.best_loss = row, loss
+'''
+
+
+def write_skeleton(path: Path) -> str:
+    """Write a method that works to a new Python file, and return its spec, "FILE.py:CLASS".
+
+    The class is named after the file: my_method.py has MyMethod.
+
+    Raises:
+        InputError: the file exists, its folder does not, or its name cannot be that of a module.
+        RunError: it cannot be written.
+    """
+    name = "".join(part[:1].upper() + part[1:] for part in path.stem.split("_"))
+    if path.suffix != ".py" or not path.stem.isidentifier() or not name.isidentifier():
+        raise InputError(f"{path}: a method's file needs a name such as my_method.py.")
+    if not path.parent.is_dir():
+        raise InputError(f"{path.parent}: {no_folder(path.parent)}.")
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(_TEMPLATE.format(file=path, name=name))
+    except FileExistsError:
+        raise InputError(f"{path} exists, and is left as it is. Give another name.") from None
+    except OSError as error:
+        raise RunError(f"{path}: cannot be written: {error.strerror}.") from error
+    return f"{path}:{name}"
