@@ -145,7 +145,9 @@ def test_a_collection_is_fetched_from_a_folder(home, authors_files, tmp_path):
 def test_a_report_is_made_of_results_or_folders(toy_home):
     results = hb.run(tables="toy", methods=["RS"], trials=2, out="r")
     (of_folder,) = hb.report("r", jobs=1)
-    (in_memory,) = hb.report(results, out="memory.html", jobs=1)
+    seen = []
+    (in_memory,) = hb.report(results, out="memory.html", jobs=1, progress=lambda *done: seen.append(done))
+    assert seen == sorted(seen) and seen[0][0] == 0 and seen[-1][0] == seen[-1][1] and len(seen) > 2
     assert str(of_folder) == "r/report.html"
     assert in_memory.read_bytes() == of_folder.read_bytes()
     both = hb.report(

@@ -166,6 +166,36 @@ def setting(results: Results, table: str) -> str:
     return told
 
 
+def score_setting(results: Results, table: str, score: str) -> dict[str, Any]:
+    """What a score of a table is of, for files; None where something does not concern it.
+
+    Keys: score_at, the amount after which it is taken; tolerance, how near the best counts; unit, of its mean
+    (None of a number of rows, and of a metric without one); clock; workers.
+    """
+    instance, suite, kind = results.instances[table], results.suite, SCORES[score]
+    if kind.needs_score_at:
+        unit = instance.table.metric(instance.objectives[0].metric).unit if kind.n_objectives == 1 else ""
+    else:
+        unit = instance.time_unit
+    return {
+        "score_at": suite.score_at_for(table) if kind.needs_score_at else None,
+        "tolerance": float(instance.tolerance) if kind.needs_tolerance else None,
+        "unit": unit or None,
+        "clock": suite.clock,
+        "workers": suite.workers,
+    }
+
+
+def file_setting(results: Results, table: str) -> str:
+    """What the scores of a table are of, in one line, for files that are read alone."""
+    instance, suite = results.instances[table], results.suite
+    late = [score for score in suite.scores if SCORES[score].needs_score_at]
+    at = suite.score_at_for(table)
+    taken = f"; {', '.join(late)}: after {at:.10g} {instance.time_unit}" if late and at else ""
+    ran = "" if suite.timed else f"; clock {suite.clock}, {counted(suite.workers, 'worker')}"
+    return f"{table}: {setting(results, table)}{taken}{ran}"
+
+
 def fewer_heads(found: FewerTrainings) -> tuple[str, ...]:
     """The headings of the figures over the tables of a run."""
     sizes = found.tables["family"].value_counts()
@@ -322,6 +352,7 @@ def score_records(results: Results) -> list[dict[str, Any]]:
             {"table": cell.table, "method": cell.method, "score": cell.score, "best": cell.best}
             | {"trials": s.trials, "not_reached": s.unanswered, "failed": s.failed, "tied": cell.tied}
             | {key: None if np.isnan(value) else float(value) for key, value in values.items()}
+            | score_setting(results, cell.table, cell.score)
         )
     return records
 

@@ -17,6 +17,7 @@ import importlib
 import importlib.util
 import inspect
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterable, Mapping
@@ -56,6 +57,17 @@ PREPARE = "hpobench_nmt.benchmarking.worker:prepare"
 
 # A method that takes longer to load and make is not waited for: what it has opened by then counts.
 _MOST_SECONDS = 60
+
+
+# Other programs' names of methods, in small letters alone, and ours.
+_USUAL = {
+    "random": "RS",
+    "randomsearch": "RS",
+    "optuna": "optuna.TPE",
+    "evolution": "RE",
+    "localsearch": "LS",
+}
+_USUAL |= dict.fromkeys(("bo", "gp", "bayes", "bayesian", "bayesianoptimization"), "BO_auto")
 
 
 @dataclass(frozen=True)
@@ -285,6 +297,7 @@ def _place(spec: str) -> tuple[str, str]:
             spec,
             [*KNOWN, *points],
             "'hpobench-nmt methods' lists them; your own is given as FILE.py:CLASS or MODULE:CLASS.",
+            usual=_USUAL.get(re.sub("[^a-z]", "", spec.lower()), ""),
         )
     location, _, attribute = points[spec].partition(":")
     return location, attribute

@@ -33,15 +33,27 @@ _RELATED = 10  # words that the terminal shows; the file has all
 @click.option("--out", type=PATH, required=True, help="Folder of the files.")
 @click.option("--text", "path", type=PATH, help="A UTF-8 file.  [default: the test part]")
 @click.option("--dynamic", "rule", metavar="RULE", default="", help="Update rule.  [default: the training's]")
-@click.option("--parts", type=COUNT, default=20, show_default=True, help="Sequences to cut.")
-@click.option("--window", type=COUNT, default=100, show_default=True, help="Tokens a point.")
+@click.option("--parts", type=COUNT, metavar="N", default=20, show_default=True, help="Sequences to cut.")
+@click.option("--window", type=COUNT, metavar="N", default=100, show_default=True, help="Tokens a point.")
 @click.option("--then", "other", type=PATH, help="A text to be joined to it.")
-@click.option("--word", help="Show words related to this one.")
-@click.option("--sample", "length", type=COUNT, help="Write a sample of this many tokens.")
+@click.option("--word", metavar="WORD", help="Show words related to this one.")
+@click.option("--sample", "length", type=COUNT, metavar="N", help="Write a sample of this many tokens.")
 @click.option(
-    "--context", type=COUNT, default=10_000, show_default=True, help="Tokens read before the sample."
+    "--context",
+    type=COUNT,
+    metavar="N",
+    default=10_000,
+    show_default=True,
+    help="Tokens read before the sample.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the sample.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    default=0,
+    show_default=True,
+    help="Seed of the sample.",
+)
 @device_option
 def adaptation(
     model: Path,

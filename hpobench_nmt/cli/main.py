@@ -35,7 +35,7 @@ _READER_GONE = 141
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="hpobench-nmt", message="%(package)s %(version)s")
+@click.version_option(None, "-V", "--version", package_name="hpobench-nmt", message="%(package)s %(version)s")
 def cli() -> None:
     """Benchmark hyperparameter optimization on lookup tables of trained NMT and language models."""
 

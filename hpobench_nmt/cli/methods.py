@@ -23,7 +23,14 @@ from hpobench_nmt.core.errors import InputError, RunError
     metavar="METHOD",
     help="Run the conformance checks on a method, e.g. my_file.py:MyMethod.",
 )
-@click.option("--n-objectives", type=click.IntRange(1, 10), default=1, show_default=True, help="For --check.")
+@click.option(
+    "--n-objectives",
+    type=click.IntRange(1, 10),
+    metavar="N",
+    default=1,
+    show_default=True,
+    help="For --check.",
+)
 def methods(name: str | None, file: Path | None, spec: str | None, n_objectives: int) -> None:
     """List the methods, check one of your own, or start one.
 

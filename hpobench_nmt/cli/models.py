@@ -17,7 +17,9 @@ from hpobench_nmt.core.text import counted
 LARGEST_TEXT = 2**30
 
 model_argument = click.argument("model", metavar="MODEL", type=PATH)
-device_option = click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or cuda:0.")
+device_option = click.option(
+    "--device", metavar="DEVICE", default="auto", show_default=True, help="auto, cpu, cuda or cuda:0."
+)
 
 
 @click.command()
@@ -26,7 +28,7 @@ device_option = click.option("--device", default="auto", show_default=True, help
 @click.option("--dynamic", "rule", metavar="RULE", default="", help="Dynamic evaluation too, by this rule.")
 @click.option("--cache", is_flag=True, help="With a neural cache too.")
 @device_option
-@click.option("--format", "form", default="text", show_default=True, help="text or json.")
+@click.option("--format", "form", metavar="FORMAT", default="text", show_default=True, help="text or json.")
 def evaluate(model: Path, path: Path, rule: str, cache: bool, device: str, form: str) -> None:
     """Measure the perplexity of a text under a kept language MODEL.
 

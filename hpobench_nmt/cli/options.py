@@ -70,8 +70,12 @@ explain_option = click.option(
     help="Tell how figures, intervals and tests were made, as the first run does.",
 )
 seed_option = click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Root seed."
+    "--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True, help="Root seed."
 )
 backend_option = click.option(
-    "--backend", default="local", show_default=True, help="local (this machine), dask or ray."
+    "--backend",
+    metavar="BACKEND",
+    default="local",
+    show_default=True,
+    help="local (this machine), dask or ray.",
 )

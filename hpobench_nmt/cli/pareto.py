@@ -25,7 +25,7 @@ from hpobench_nmt.core.errors import unknown
 )
 @click.option("--plot", type=PATH, help="Draw it to this PNG, PDF or SVG file.")
 @constraint_option("Only rows that keep this bound")
-@click.option("--format", "form", default="text", show_default=True, help="text or csv.")
+@click.option("--format", "form", metavar="FORMAT", default="text", show_default=True, help="text or csv.")
 def pareto(
     source: str,
     objectives: tuple[str, ...],

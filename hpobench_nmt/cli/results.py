@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import webbrowser
 from pathlib import Path
 from typing import Any
 
 import click
 
-from hpobench_nmt.cli.common import make_console, pairs_text, say, show_leaderboard, writing
+from hpobench_nmt.cli.common import make_console, pairs_text, progress_bar, say, show_leaderboard, writing
 from hpobench_nmt.cli.options import COUNT, PATH, explain_option, listed
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.text import counted
@@ -16,7 +17,9 @@ from hpobench_nmt.core.text import counted
 
 @click.command()
 @click.argument("folder", type=PATH)
-@click.option("--format", "form", default="text", show_default=True, help="text, csv, json or latex.")
+@click.option(
+    "--format", "form", metavar="FORMAT", default="text", show_default=True, help="text, csv, json or latex."
+)
 @click.option("--verify", is_flag=True, help="Check all hashes, and stop if a file has none.")
 @explain_option
 def score(folder: Path, form: str, verify: bool, explain: bool) -> None:
@@ -51,8 +54,8 @@ def score(folder: Path, form: str, verify: bool, explain: bool) -> None:
 
 @click.command()
 @click.argument("folder", type=PATH)
-@click.option("--format", "form", default="sequences", show_default=True, help="sequences.")
-@click.option("--out", type=PATH, required=True, help="Folder to write to.")
+@click.option("--format", "form", metavar="FORMAT", default="sequences", show_default=True, help="sequences.")
+@click.option("-o", "--out", type=PATH, required=True, help="Folder to write to.")
 def export(folder: Path, form: str, out: Path) -> None:
     """Write results for the scoring scripts of Zhang & Duh.
 
@@ -73,20 +76,24 @@ def export(folder: Path, form: str, out: Path) -> None:
 
 @click.command()
 @click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=PATH)
-@click.option("--format", "form", default="html", show_default=True, help="html, pdf, png or latex.")
 @click.option(
+    "--format", "form", metavar="FORMAT", default="html", show_default=True, help="html, pdf, png or latex."
+)
+@click.option(
+    "-o",
     "--out",
     type=PATH,
     help="File for html, folder for the others.  [default: DIR/report.html, -figures or -tables]",
 )
 @click.option(
+    "-m",
     "--methods",
     callback=listed,
     metavar="SPEC,...",
     help="Your own variants of Bayesian optimisation or graph-based search in these results, as they were "
     "given to 'run' (FILE.py:NAME or MODULE:NAME): their surrogates also get error curves.",
 )
-@click.option("--jobs", type=COUNT, help="Worker processes.  [default: all cores]")
+@click.option("-j", "--jobs", type=COUNT, metavar="N", help="Worker processes.  [default: all cores]")
 @click.option("--open", "show", is_flag=True, help="Open the report in a browser.")
 def report(folders: tuple[Path, ...], form: str, out: Path | None, show: bool, **given: Any) -> None:
     """Report on results in one HTML file.
@@ -102,7 +109,8 @@ def report(folders: tuple[Path, ...], form: str, out: Path | None, show: bool, *
         raise InputError("--open is for --format html.")
     from hpobench_nmt.render.report import report as write
 
-    written = write(folders, out, format=form, **given)
+    with progress_bar(not sys.stderr.isatty(), "report") as progress:
+        written = write(folders, out, format=form, progress=progress, **given)
     if form != "html":
         say(f"{counted(len(written), 'file')} in {written[0].parent}")
         return

@@ -35,31 +35,40 @@ _DEFAULT_SUITE = "quick"
 @click.command()
 @click.argument("suite", default=_DEFAULT_SUITE, shell_complete=completing(suite_names))
 @click.option(
+    "-t",
     "--tables",
     callback=listed,
+    metavar="TABLE,...",
     shell_complete=completing(table_names),
     help="Table names or folders, comma-separated.",
 )
 @click.option(
+    "-m",
     "--methods",
     callback=listed,
+    metavar="METHOD,...",
     shell_complete=completing(method_names),
     help="Names, FILE.py:CLASS, MODULE:CLASS or cmd:COMMAND, comma-separated; or all.",
 )
-@click.option("--objectives", callback=listed, help="METRIC[:min|max], comma-separated.")
+@click.option(
+    "--objectives",
+    callback=listed,
+    metavar="METRIC[:min|max],...",
+    help="What to optimise.  [default: the table's]",
+)
 @constraint_option("A bound that a row must keep to count")
-@click.option("--trials", type=COUNT, help="Seeded trials per method and table.")
+@click.option("--trials", type=COUNT, metavar="N", help="Seeded trials per method and table.")
 @click.option(
     "--score-at",
     type=AMOUNT,
     help="Look-ups of a worker, or time on the clock, after which fb, fbp and fbh are taken.",
 )
 @click.option("--budget", type=AMOUNT, hidden=True, help="The old name of --score-at.")
-@click.option("--lookups", type=COUNT, help="The most that a trial may look up.")
+@click.option("--lookups", type=COUNT, metavar="N", help="The most that a trial may look up.")
 @click.option("--clock", metavar="CLOCK", help="lookups, or cost: a training takes its cost.")
 @click.option("--cost", metavar="METRIC", help="What a training cost.  [default: that of its learning curve]")
 @click.option("--curves", is_flag=True, help="Rows can be trained part of the way, along their curves.")
-@click.option("--workers", type=COUNT, help="How many trainings run at a time.")
+@click.option("--workers", type=COUNT, metavar="N", help="How many trainings run at a time.")
 @click.option(
     "--time",
     type=AMOUNT,
@@ -71,7 +80,7 @@ _DEFAULT_SUITE = "quick"
     help="A guess of the good region, given to methods; a suite's file can give values.  [default: none]",
 )
 @seed_option
-@click.option("--jobs", type=COUNT, help="Worker processes.  [default: all cores]")
+@click.option("-j", "--jobs", type=COUNT, metavar="N", help="Worker processes.  [default: all cores]")
 @backend_option
 @click.option(
     "--timeout",
@@ -79,7 +88,7 @@ _DEFAULT_SUITE = "quick"
     metavar="SECONDS",
     help="Time limit for each call of a method of yours; a trial that breaks it fails.  [default: none]",
 )
-@click.option("--out", type=PATH, help="Results folder.  [default: results/SUITE]")
+@click.option("-o", "--out", type=PATH, help="Results folder.  [default: results/SUITE]")
 @explain_option
 @click.option("--quiet", is_flag=True, help="No progress bar and no table of scores.")
 @click.option(

@@ -51,7 +51,9 @@ def tables_list() -> None:
 
 @tables.command("show")
 @click.argument("name", shell_complete=completing(table_names))
-@click.option("--rows", type=COUNT, default=5, show_default=True, help="How many of the best rows.")
+@click.option(
+    "--rows", type=COUNT, metavar="N", default=5, show_default=True, help="How many of the best rows."
+)
 @constraint_option("Best rows and front only of rows that keep this bound")
 def tables_show(name: str, rows: int, constraints: tuple[str, ...]) -> None:
     """Show what a table holds, its best rows and its front.
@@ -74,8 +76,13 @@ def tables_show(name: str, rows: int, constraints: tuple[str, ...]) -> None:
 
 @tables.command("analyze")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=completing(table_names))
-@click.option("--metric", help="What to analyse.  [default: each table's first objective]")
-@click.option("--objectives", callback=listed, help="Two metrics, for the front.  [default: the table's own]")
+@click.option("--metric", metavar="METRIC", help="What to analyse.  [default: each table's first objective]")
+@click.option(
+    "--objectives",
+    callback=listed,
+    metavar="METRIC,...",
+    help="Two metrics, for the front.  [default: the table's own]",
+)
 @click.option("--best", "best_share", default=0.25, show_default=True, help="Share of rows in the best part.")
 @click.option(
     "--tolerance",
@@ -173,7 +180,10 @@ def tables_card(name: str, out: Path | None) -> None:
     "--from", "source", type=PATH, help="Take the authors' files from this folder instead of the network."
 )
 @click.option(
-    "--mirror", default="", help="Base address of a copy of the files, instead of the authors' own."
+    "--mirror",
+    metavar="ADDRESS",
+    default="",
+    help="Base address of a copy of the files, instead of the authors' own.",
 )
 def tables_fetch(name: str, source: Path | None, mirror: str) -> None:
     """Download a published collection of tables.

@@ -35,7 +35,11 @@ _MOST_SHOWN = 5
 spec_argument = click.argument("spec_path", metavar="SPEC.toml", type=PATH)
 out_option = click.option("--out", type=PATH, help="Folder of the ledger.  [default: the spec's name]")
 device_option = click.option(
-    "--device", default="auto", show_default=True, help="auto, cpu, cuda, or cuda:0,cuda:1."
+    "--device",
+    metavar="DEVICE,...",
+    default="auto",
+    show_default=True,
+    help="auto, cpu, cuda, or cuda:0,cuda:1.",
 )
 
 
@@ -53,12 +57,17 @@ def _shard_of(ctx: click.Context, parameter: click.Parameter, value: str | None)
 @spec_argument
 @out_option
 @device_option
-@click.option("--jobs", type=COUNT, help="Trainings at a time.  [default: one per device or core]")
+@click.option(
+    "-j", "--jobs", type=COUNT, metavar="N", help="Trainings at a time.  [default: one per device or core]"
+)
 @backend_option
 @click.option(
-    "--only", callback=listed, help="Train only configurations with these values, e.g. layers=2,dropout=0.5."
+    "--only",
+    callback=listed,
+    metavar="NAME=VALUE,...",
+    help="Train only configurations with these values, e.g. layers=2,dropout=0.5.",
 )
-@click.option("--limit", type=COUNT, help="Stop after this many trainings.")
+@click.option("--limit", type=COUNT, metavar="N", help="Stop after this many trainings.")
 @click.option("--keep", is_flag=True, help="Keep the best model of each training, in OUT/models.")
 @click.option(
     "--until",

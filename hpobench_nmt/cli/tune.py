@@ -49,18 +49,30 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 @click.command()
 @spec_argument
 @click.option(
+    "-m",
     "--method",
+    metavar="METHOD",
     shell_complete=completing(method_names),
     help="NAME, FILE.py:CLASS or MODULE:CLASS.  "
     "[default: BO_auto; with --updates and one objective BO_levels]",
 )
 @click.option(
-    "--lookups", type=COUNT, default=20, show_default=True, help="The most configurations to train."
+    "--lookups",
+    type=COUNT,
+    metavar="N",
+    default=20,
+    show_default=True,
+    help="The most configurations to train.",
 )
-@click.option("--budget", type=COUNT, hidden=True, help="The old name of --lookups.")
-@click.option("--objectives", callback=listed, help="One or two metrics.  [default: the spec's first]")
+@click.option("--budget", type=COUNT, metavar="N", hidden=True, help="The old name of --lookups.")
+@click.option(
+    "--objectives",
+    callback=listed,
+    metavar="METRIC,...",
+    help="One or two metrics.  [default: the spec's first]",
+)
 @constraint_option("A bound that a configuration must keep to be usable")
-@click.option("--workers", type=COUNT, default=1, show_default=True, help="Trainings at a time.")
+@click.option("--workers", type=COUNT, metavar="N", default=1, show_default=True, help="Trainings at a time.")
 @click.option(
     "--updates",
     callback=_updates,

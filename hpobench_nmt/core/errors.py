@@ -34,14 +34,19 @@ def one_line(error: BaseException) -> str:
     return printable(" ".join(f"{name}: {message[:2000]}".split()))[:200]
 
 
-def unknown(kind: str, name: str, valid: Iterable[str], hint: str = "", prefix: str = "") -> InputError:
+def unknown(
+    kind: str, name: str, valid: Iterable[str], hint: str = "", prefix: str = "", usual: str = ""
+) -> InputError:
     """The error for a name that does not exist, with the nearest one that does, of those that are valid.
+
+    `usual` is what people mean who write this name, if that is known.
 
     `kind` is what the name is of, such as "table"; names are shown with the prefix, such as a key's section.
     """
     known = sorted(valid)
     lowered = {k.lower(): k for k in known}
     close = difflib.get_close_matches(name[:_LONGEST].lower(), lowered, n=1, cutoff=0.5)
+    close = [usual.lower()] if usual in known else close
     message = f"unknown {kind} {shortened(prefix + name)}."
     if close:
         message += f" Did you mean {shortened(prefix + lowered[close[0]])}?"

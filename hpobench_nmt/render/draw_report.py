@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -21,6 +21,10 @@ from hpobench_nmt.render.subject import Subject
 
 # A guess at what the analyses of all tables cost, in rows of a table whose curves cost as much.
 _SECTIONS_WEIGHT = 2000
+# What any part costs, in the same.
+_LEAST = 300
+
+Progress = Callable[[float, float], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +40,13 @@ class FigureGroup:
     section: Section | None = None
 
 
-def draw_report(runs: Sequence[Run], form: str, jobs: int) -> list[FigureGroup]:
-    """Every figure of the report, in order: for the page ("svg") or as files ("pdf", "png")."""
+def draw_report(
+    runs: Sequence[Run], form: str, jobs: int, progress: Progress | None = None
+) -> list[FigureGroup]:
+    """Every figure of the report, in order: for the page ("svg") or as files ("pdf", "png").
+
+    `progress` is called with (work done, work in all) as parts end.
+    """
     import joblib
 
     methods = all_methods(runs)
@@ -53,10 +62,18 @@ def draw_report(runs: Sequence[Run], form: str, jobs: int) -> list[FigureGroup]:
     tasks.append((_SECTIONS_WEIGHT, partial(_draw_sections, all_tables(runs), form)))
     # The longest first, so that no process is left with one at the end; the results keep their order.
     order = sorted(range(len(tasks)), key=lambda i: -tasks[i][0])
-    found = joblib.Parallel(n_jobs=min(jobs, len(tasks)), batch_size=1, pre_dispatch="all")(
+    work, done = [tasks[i][0] + _LEAST for i in order], 0
+    by_task: dict[int, list[FigureGroup]] = {}
+    report = progress or (lambda done, total: None)
+    report(0, sum(work))
+    options: Any = {"batch_size": 1, "pre_dispatch": "all", "return_as": "generator"}
+    drawn = joblib.Parallel(n_jobs=min(jobs, len(tasks)), **options)(
         joblib.delayed(tasks[i][1])() for i in order
     )
-    by_task = dict(zip(order, found, strict=True))
+    for i, weight, groups in zip(order, work, drawn, strict=True):
+        by_task[i] = groups
+        done += weight
+        report(done, sum(work))
     return [group for i in range(len(tasks)) for group in by_task[i]]
 
 

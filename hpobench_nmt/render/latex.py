@@ -8,7 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hpobench_nmt.analysis.leaderboard import Cell, cells, exact_figures, interval, shown
+from hpobench_nmt.analysis.leaderboard import (
+    Cell,
+    cells,
+    exact_figures,
+    file_setting,
+    heading,
+    interval,
+    shown,
+)
 from hpobench_nmt.analysis.report_content import Board
 from hpobench_nmt.analysis.selection import EXACT, methods_on
 from hpobench_nmt.benchmarking.results import Results
@@ -21,9 +29,6 @@ _TEX |= {c: "\\" + c for c in "&%$#_{}"}
 _TEX |= {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "`": r"\textasciigrave{}"}
 _LIGATURE = re.compile("(?<=-)(?=-)|(?<=')(?=')|(?<=,)(?=,)")  # such as --, printed as one dash
 
-# Lines above, between and below the rows.
-_BOOKTABS = (r"\toprule", r"\midrule", r"\bottomrule")
-_PLAIN = (r"\hline", r"\hline", r"\hline")
 # A line's cells.
 _Row = Sequence[str]
 
@@ -35,29 +40,30 @@ def tex(text: str) -> str:
 
 
 def run_latex(results: Results) -> str:
-    """One tabular of a run that needs no package: one row per method, one column per table and score.
+    """One tabular of a run that needs no package: the tables one below the other, one row per method.
 
-    The exact values of random search follow below a line, as in the terminal.
+    The exact values of random search follow below a line, as in the terminal. Comments have the settings.
     """
-    scores, tables = results.suite.scores, list(results.instances)
     found = {(c.table, c.method, c.score): c for c in cells(results)}
-    heads = [
-        ["", *(rf"\multicolumn{{{len(scores)}}}{{c}}{{{tex(t)}}}" for t in tables)],
-        ["", *(tex(s) for _ in tables for s in scores)],
-    ]
-    rows = []
-    for method in results.methods:
-        row = [tex(method)]
-        for table in tables:
-            for score in scores:
+    lines = ["% bold: best mean; underlined: not shown to be worse; brackets: 95% interval of the mean"]
+    lines += [f"% {tex(file_setting(results, table))}" for table in results.instances]
+    lines.append(rf"\begin{{tabular}}{{l{'r' * len(results.suite.scores)}}}")
+    for table in results.instances:
+        lines += [r"\hline", _line([tex(table), *_heads(results, table)]), r"\hline"]
+        for method in results.methods:
+            row = [tex(method)]
+            for score in results.suite.scores:
                 cell = found.get((table, method, score))
                 text, limits = _marked(cell) if cell else ("--", "")
                 row.append(rf"{text} {{\scriptsize {limits}}}" if limits else text)
-        rows.append(row)
-    reference = [tex(EXACT), *(tex(text) for table in tables for text in exact_figures(results, table))]
-    comment = "bold: best mean; underlined: not shown to be worse; brackets: 95% interval of the mean"
-    columns = "l" + ("r" * len(scores)) * len(tables)
-    return _tabular(comment, columns, heads, rows, [reference], _PLAIN)
+            lines.append(_line(row))
+        lines += [r"\hline", _line([tex(EXACT), *map(tex, exact_figures(results, table))])]
+    return "\n".join([*lines, r"\hline", r"\end{tabular}", ""])
+
+
+def _heads(results: Results, table: str) -> list[str]:
+    """The scores of a table, when they are taken, and which way is better."""
+    return [tex(heading(results, table, score)) for score in results.suite.scores]
 
 
 def table_latex(results: Results, table: str, found: Sequence[Cell]) -> str:
@@ -71,16 +77,17 @@ def table_latex(results: Results, table: str, found: Sequence[Cell]) -> str:
     reference = [tex(EXACT)]
     for text in exact_figures(results, table):
         reference += [tex(text), ""]
-    head = ["", *(text for score in scores for text in (tex(score), r"95\%"))]
-    comment = f"{printable(table)}. Bold: best mean; underlined: not shown to be worse. Needs booktabs."
-    return _tabular(comment, "l" + "rl" * len(scores), [head], rows, [reference])
+    head = ["", *(text for score in _heads(results, table) for text in (score, r"95\%"))]
+    setting = tex(file_setting(results, table))
+    comment = f"{setting}. Bold: best mean; underlined: not shown to be worse. Needs booktabs."
+    return _tabular(comment, "l" + "rl" * len(scores), head, rows, [reference])
 
 
 def overall_latex(board: Board) -> str:
     """A tabular of the leaderboard over all tables."""
     head = ["", *(tex(column.name) for column in board.columns)]
     rows = [[tex(name), *(tex(entry.text) for entry in entries)] for name, entries in board.rows]
-    return _tabular("Over all tables. Needs booktabs.", "l" + "r" * len(board.columns), [head], rows)
+    return _tabular("Over all tables. Needs booktabs.", "l" + "r" * len(board.columns), head, rows)
 
 
 def _marked(cell: Cell) -> tuple[str, str]:
@@ -93,19 +100,13 @@ def _marked(cell: Cell) -> tuple[str, str]:
 
 
 def _tabular(
-    comment: str,
-    columns: str,
-    heads: Sequence[_Row],
-    rows: Sequence[_Row],
-    references: Sequence[_Row] = (),
-    rules: tuple[str, str, str] = _BOOKTABS,
+    comment: str, columns: str, head: _Row, rows: Sequence[_Row], references: Sequence[_Row] = ()
 ) -> str:
-    top, middle, bottom = rules
-    lines = [f"% {comment}", rf"\begin{{tabular}}{{{columns}}}", top, *map(_line, heads), middle]
+    lines = [f"% {comment}", rf"\begin{{tabular}}{{{columns}}}", r"\toprule", _line(head), r"\midrule"]
     lines += map(_line, rows)
     if references:
-        lines += [middle, *map(_line, references)]
-    return "\n".join([*lines, bottom, r"\end{tabular}", ""])
+        lines += [r"\midrule", *map(_line, references)]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
 def _line(texts: _Row) -> str:

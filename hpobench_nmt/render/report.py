@@ -12,7 +12,7 @@ from hpobench_nmt.benchmarking.plugins import MethodSpec, NamedMethod, resolve_m
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.core.errors import InputError, RunError, unknown
 from hpobench_nmt.core.files import write_whole
-from hpobench_nmt.render.draw_report import draw_report
+from hpobench_nmt.render.draw_report import Progress, draw_report
 from hpobench_nmt.render.html.page import write_report
 from hpobench_nmt.render.latex import overall_latex, table_latex
 
@@ -29,6 +29,7 @@ def report(
     format: str = "html",
     methods: Iterable[MethodSpec] = (),
     jobs: int | None = None,
+    progress: Progress | None = None,
 ) -> list[Path]:
     """Report on results, as `hpobench-nmt report` does, and return the files written.
 
@@ -45,6 +46,7 @@ def report(
             were given to the run: their surrogates also get error curves. A folder is never trusted to name
             code that is run.
         jobs: worker processes; None: one per processor core.
+        progress: called with (work done, work in all) as figures are drawn.
 
     Raises:
         InputError: a folder is empty, damaged, or of another version; a method is of another version, or of
@@ -69,12 +71,12 @@ def report(
     if format == "html":
         if path.is_dir():
             raise InputError(f"{path}: is a folder; --out takes the name of a file.")
-        return [write_report(sources, path, jobs, own)]
+        return [write_report(sources, path, jobs, own, progress)]
     if path.is_file():
         raise InputError(f"{path}: is a file; --out takes the name of a folder.")
     if format == "latex":
         return write_latex(sources, path)
-    return write_figures(sources, path, format, jobs, own)
+    return write_figures(sources, path, format, jobs, own, progress)
 
 
 def write_figures(
@@ -83,9 +85,10 @@ def write_figures(
     form: str,
     jobs: int = 2,
     methods: Sequence[NamedMethod] = (),
+    progress: Progress | None = None,
 ) -> list[Path]:
     """Write every figure of one or more runs into a folder, as "pdf" or "png"; see `report`."""
-    groups = draw_report(load_runs(sources, methods), form, jobs)
+    groups = draw_report(load_runs(sources, methods), form, jobs, progress)
     return _write(out, ((f"{f.spec.stem}.{form}", f.content) for g in groups for f in g.figures if f.content))
 
 

@@ -18,7 +18,7 @@ from hpobench_nmt.benchmarking.sequences import export_sequences
 from hpobench_nmt.benchmarking.suite import changed, load_suite
 from hpobench_nmt.evaluation.scores import Summary
 from hpobench_nmt.render.data_text import scores_csv, scores_json
-from hpobench_nmt.render.latex import run_latex
+from hpobench_nmt.render.latex import run_latex, table_latex
 from hpobench_nmt.render.terminal.leaderboard import print_leaderboard
 
 
@@ -131,7 +131,8 @@ def test_a_mean_that_does_not_exist_has_no_interval(toy):
     assert interval(ftb) == ""
     record = json.loads(scores_json(results))[0]
     assert (record["ci_low"], record["ci_high"]) == (None, None)
-    assert r"\scriptsize" not in run_latex(results).splitlines()[6].split("&")[1]
+    (line,) = (line for line in run_latex(results).splitlines() if line.startswith("RS &"))
+    assert r"\scriptsize" not in line.split("&")[1]
 
 
 def test_nothing_is_cut_on_a_narrow_terminal(nmthpo_home, monkeypatch):
@@ -173,6 +174,14 @@ def test_a_leaderboard_is_ranked_and_fits_80_columns(two, monkeypatch):
         assert f"of the best: {best['method'].item()} after " in answer
         assert f"{best['times_fewer'].item():.3g} times fewer." in answer
     assert text.startswith("BO_EI_M takes ") or text.startswith("GB_EIF_M takes ")
+
+
+def test_the_answer_on_one_table_stands_above_all(results):
+    text = printed(results)
+    assert text.startswith("Within 0.5 BLEU of the best: ") and text.count("times fewer.") == 1
+    assert "random search after" not in printed(
+        hb.benchmark(results.instances["toy"].table, ["RS"], trials=3)
+    )
 
 
 def test_long_notes_are_for_those_who_ask(results):
@@ -220,6 +229,26 @@ def test_csv_and_json_hold_the_same_cells(results):
         assert b["random_search_mean"] > 0
 
 
+def test_what_is_exported_says_what_it_is(toy):
+    clock = {"clock": "cost", "cost": "seconds", "score_at": 300}
+    results = hb.benchmark(toy, ["RS"], trials=2, tolerance=0.7, workers=2, **clock)
+    records = {record["score"]: record for record in json.loads(scores_json(results))}
+    settings = ("score_at", "tolerance", "unit", "clock", "workers", "trials")
+    assert {score: [record[name] for name in settings] for score, record in records.items()} == {
+        "ftb": [None, None, "s", "cost", 2, 2],
+        "ftc": [None, 0.7, "s", "cost", 2, 2],
+        "fb": [300, None, "BLEU", "cost", 2, 2],
+    }
+    (line,) = (line for line in csv.DictReader(io.StringIO(scores_csv(results))) if line["score"] == "fb")
+    assert [line[name] for name in settings] == ["300.0", "", "BLEU", "cost", "2", "2"]
+    for text in (run_latex(results), table_latex(results, "toy", list(cells(results)))):
+        told = next(line for line in text.splitlines() if "36 rows" in line)
+        assert told.startswith(
+            "% toy: 36 rows, bleu:max, 2 trials, 2 workers, time in s; ftc: within 0.7 BLEU"
+        )
+        assert "; fb: after 300 s" in told and "fb @300" in text
+
+
 def test_small_gaps_and_costs_are_shown_with_the_digits_that_they_have(toy):
     def of(scale):
         table = dataclasses.replace(toy, values=toy.values * [scale, scale, 1.0])
@@ -242,7 +271,7 @@ def test_latex_escapes_names_and_marks_the_best(results):
     tied = sum(cell.tied for cell in cells(results))
     assert latex.count(r"\underline{") == tied
     assert latex.count(r"{\scriptsize [") == 9
-    assert latex.count(r"\\") == 2 + 3 + 1
+    assert latex.count(r"\\") == 1 + 3 + 1
     assert "±" not in latex
 
 
@@ -250,11 +279,15 @@ def test_latex_has_the_exact_values_of_random_search_below_a_line(toy):
     tables = [toy, dataclasses.replace(toy, name="other", values=-toy.values)]
     results = hb.benchmark(tables, ["RS", "BO_EI_M"], trials=3)
     lines = run_latex(results).splitlines()
-    figures = [text for table in ("toy", "other") for text in exact_figures(results, table)]
-    assert len(figures) == 6 and "±" in figures[0]
-    at = lines.index(" & ".join(["RS (exact)", *figures]).replace("±", r"$\pm$") + r" \\")
-    assert (lines[at - 1], lines[at + 1]) == (r"\hline", r"\hline")
-    assert lines[at - 2].startswith(r"BO\_EI\_M & ")
+    assert lines.count(r"\begin{tabular}{lrrr}") == 1  # the tables stand one below the other
+    for table in ("toy", "other"):
+        figures = exact_figures(results, table)
+        assert len(figures) == 3 and "±" in figures[0]
+        at = lines.index(" & ".join(["RS (exact)", *figures]).replace("±", r"$\pm$") + r" \\")
+        assert (lines[at - 1], lines[at + 1]) == (r"\hline", r"\hline")
+        assert lines[at - 2].startswith(r"BO\_EI\_M & ")
+        head = rf"{table} & ftb $\downarrow$ & ftc $\downarrow$ & fb @20 $\downarrow$ \\"
+        assert (lines[at - 6], lines[at - 5]) == (r"\hline", head)
     # On the cost clock with several workers nothing exact is known.
     clock = hb.benchmark(toy, ["RS"], trials=2, clock="cost", cost="seconds", workers=2, scores=["ftb"])
     assert r"RS (exact) & -- \\" in run_latex(clock).splitlines()

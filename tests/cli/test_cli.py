@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
+import hpobench_nmt as hb
 from hpobench_nmt.benchmarking.call import every_method
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.cli.common import writing
@@ -258,6 +259,30 @@ def test_the_front_of_a_tables_own_objectives_is_printed_in_short(toy_home, call
     code, out, _ = call("pareto", "toy")
     assert (code, call("pareto", "toy", "--objectives", "bleu,seconds")[1]) == (0, out)
     assert out.splitlines()[0].split() == ["row", "layers", "width", "learning_rate", "bleu", "seconds"]
+
+
+def test_every_option_says_what_it_takes():
+    def options(command, path):
+        for child in command.commands.values() if isinstance(command, click.Group) else ():
+            yield from options(child, f"{path} {child.name}")
+        yield from ((path, p) for p in command.params if isinstance(p, click.Option) and not p.is_flag)
+
+    found = [(path, p.opts[-1], p.make_metavar(click.Context(cli))) for path, p in options(cli, "")]
+    assert len(found) > 60
+    assert not [each for each in found if each[2].startswith(("TEXT", "INTEGER"))]
+
+
+def test_short_options_are_the_long_ones(toy_home, call):
+    run = ("run", "-t", "toy", "-m", "RS", "--trials", "2", "-j", "1", "-o", "r", "--quiet")
+    assert call(*run) == (0, "", "")
+    assert hb.load_results("r").methods == ("RS",)
+    assert call("-V") == call("--version")
+
+
+@pytest.mark.parametrize(("name", "meant"), [("BO", "BO_auto"), ("random_search", "RS"), ("gp", "BO_auto")])
+def test_other_programs_names_of_methods_are_understood(home, call, name, meant):
+    code, _, err = call("run", "-m", name)
+    assert (code, f"unknown method {name!r}. Did you mean {meant!r}?" in err) == (2, True)
 
 
 def test_rows_that_lack_an_objective_are_counted(toy_home, call):

@@ -53,4 +53,5 @@ def test_a_run_on_a_table_of_hostile_names(toy):
     results = hb.benchmark(table, ["RS"], trials=2, scores=["fbp"], objectives=names)
     text = run_latex(results)
     assert r"\input" not in text
-    assert text.count("&") == text.count(r" \\")  # one beside the name of each method
+    body = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("%"))
+    assert body.count("&") == body.count(r" \\")  # one beside the name of each method

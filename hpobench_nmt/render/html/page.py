@@ -30,7 +30,7 @@ from hpobench_nmt.core.errors import RunError
 from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.evaluation.scores import SCORES
-from hpobench_nmt.render.draw_report import draw_report
+from hpobench_nmt.render.draw_report import Progress, draw_report
 from hpobench_nmt.render.figure_spec import DrawnFigure
 from hpobench_nmt.render.html.svg import method_places
 from hpobench_nmt.render.plots.style import Style, method_styles
@@ -45,10 +45,14 @@ _DASHES = {"-": "none", "--": "7 3", ":": "2 3", "-.": "7 3 2 3"}
 
 
 def write_report(
-    sources: Sequence[Results | Path], out: Path, jobs: int = 2, methods: Sequence[NamedMethod] = ()
+    sources: Sequence[Results | Path],
+    out: Path,
+    jobs: int = 2,
+    methods: Sequence[NamedMethod] = (),
+    progress: Progress | None = None,
 ) -> Path:
     """Write the report of one or more runs to an HTML file. See `hb.report` for the arguments and errors."""
-    page = render(load_runs(sources, methods), jobs)
+    page = render(load_runs(sources, methods), jobs, progress)
     try:
         write_whole(out, page.encode())
     except OSError as error:
@@ -56,13 +60,13 @@ def write_report(
     return out
 
 
-def render(runs: Sequence[Run], jobs: int = 2) -> str:
+def render(runs: Sequence[Run], jobs: int = 2, progress: Progress | None = None) -> str:
     """The page as text."""
     from jinja2 import Environment, StrictUndefined
 
     methods, slugs = all_methods(runs), run_slugs(runs)
     places = method_places(methods)
-    groups = draw_report(runs, "svg", jobs)
+    groups = draw_report(runs, "svg", jobs, progress)
     figures = {g.key: g.figures for g in groups if g.section is None}
     found = [(slug, run, report_content.score_cells(run)) for slug, run in zip(slugs, runs, strict=True)]
     tables = [

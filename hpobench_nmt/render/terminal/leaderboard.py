@@ -77,7 +77,7 @@ def print_leaderboard(results: Results, console: Console, explain: bool = False)
         if results.suite.constraints:
             print_text(f"constraints kept, {subject_to(results, table)}", console)
         answer = fewer_answer(results, statistics.fewer, table)
-        if answer:
+        if answer and len(boards) > 1:  # else it stands above
             print_text(answer, console)
         counted_to = fewer_setting(results, statistics.fewer, table)
         if counted_to and explain:
@@ -103,7 +103,10 @@ def _print_fewer(results: Results, found: FewerTrainings, console: Console, expl
     """The answer in a sentence and the one figure of each method, before all else."""
     if found.reason:
         return
-    for line in fewer_headline(found):
+    several = len(results.instances) > 1
+    for line in (
+        fewer_headline(found) if several else [fewer_answer(results, found, next(iter(results.instances)))]
+    ):
         print_text(line, console)
     print_text(TITLE, console, "bold")
     head, rows = ["", *fewer_heads(found)], fewer_rows(found)
