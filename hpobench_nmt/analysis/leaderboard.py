@@ -238,7 +238,7 @@ def fewer_answer(results: Results, found: FewerTrainings, table: str) -> str:
     if not len(chosen) or not len(cells):
         return ""
     line, instance = chosen.iloc[0], results.instances[table]
-    best = cells.loc[cells["times_fewer"].idxmax()]
+    best = cells.iloc[int(cells["times_fewer"].to_numpy().argmax())]
     unit = instance.table.metric(instance.objectives[0].metric).unit
     target = f"Within {short(line['tolerance'], unit=unit)} of the best"
     time, reference = (short(value, commas=True) for value in (best["restricted"], line["random_search"]))

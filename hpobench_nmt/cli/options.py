@@ -54,7 +54,7 @@ def listed(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     named = tuple(part.strip() for part in parts if part.strip())
     if value is not None and not named:
         advice = "" if parameter.required else " Leave it out to use the default."
-        raise InputError(f"{parameter.opts[0]} is empty.{advice}")
+        raise InputError(f"{parameter.opts[-1]} is empty.{advice}")
     return named
 
 

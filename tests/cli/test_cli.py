@@ -124,16 +124,18 @@ def test_a_run_from_start_to_finish(toy_home, call):
     ):
         assert name in out
     assert "Traceback" not in err
-    code, text, _ = call("score", "results/quick")
+    code, text, _ = call("score", "results/quick", "--explain")  # as the first run does
     assert code == 0
     assert text in out
+    short = call("score", "results/quick")[1].splitlines()
+    assert short[-1].startswith("--explain tells") and set(short[:-1]) < set(text.splitlines())
     assert call("score", "results/quick", "--format", "csv")[1].startswith("table,method,score,best,trials")
     assert r"\begin{tabular}" in call("score", "results/quick", "--format", "latex")[1]
     assert call("score", "results/quick", "--format", "yaml")[0] == 2
 
 
 def test_the_same_command_again_only_shows_the_scores(toy_home, call):
-    arguments = ("run", "quick", "--tables", "toy", "--trials", "5", "--jobs", "1")
+    arguments = ("run", "quick", "--tables", "toy", "--trials", "5", "--jobs", "1", "--explain")
     first = call(*arguments)
     before = {p: p.stat().st_mtime_ns for p in Path("results").rglob("*.parquet")}
     second = call(*arguments)
