@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.analysis.fewer_trainings import fewer_sentences, fewer_trainings
+from hpobench_nmt.analysis.fewer_trainings import fewer_headline, fewer_sentences, fewer_trainings
 from hpobench_nmt.analysis.leaderboard import fewer_heads, fewer_rows, fewer_setting
 from hpobench_nmt.analysis.verdicts import run_statistics
 from hpobench_nmt.benchmarking.target import target_of
@@ -179,3 +179,12 @@ def test_a_clock_of_costs_is_nearly_exact_and_says_so(toy):
     assert not found.tables["exact"].any()
     assert "≈" in fewer_setting(results, found, "toy")
     assert any("permutations" in note for note in found.notes)
+
+
+def test_the_headline_never_names_a_lucky_simulation_of_random_search(toy):
+    found = fewer_trainings(
+        hb.benchmark(rolled(toy, 2), ["RS", "BO_EI_M_std"], trials=4, lookups=9, score_at=5)
+    )
+    times = found.methods["times_fewer"].where(found.methods["method"] != "RS", 99.0)
+    lucky = dataclasses.replace(found, methods=found.methods.assign(times_fewer=times))
+    assert fewer_headline(lucky)[0].startswith("BO_EI_M_std takes ")
