@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hpobench_nmt.core.errors import InputError, RunError, unknown
+from hpobench_nmt.runner.corpora.contents import HEAD, refuse_content
 from hpobench_nmt.runner.corpora.corpus import Corpus, read_prepared, write_prepared
 from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader, TextOptions
 from hpobench_nmt.runner.corpora.libreoffice_help import LOHELP
-from hpobench_nmt.runner.corpora.parallel_files import PARALLEL
+from hpobench_nmt.runner.corpora.parallel_files import PAIRS, PARALLEL
 from hpobench_nmt.runner.corpora.state_of_the_union import SOTU
 from hpobench_nmt.runner.corpora.text_files import ENWIK8, PTB, TEXT, TEXT8, WIKITEXT_2
 from hpobench_nmt.runner.corpora.vocabulary import segmented
@@ -22,7 +23,7 @@ from hpobench_nmt.runner.family import Job
 from hpobench_nmt.runner.settings import Settings, settings_of
 
 READERS: Mapping[str, CorpusReader[Any]] = {
-    reader.name: reader for reader in (SOTU, TEXT, PTB, WIKITEXT_2, ENWIK8, TEXT8, LOHELP, PARALLEL)
+    reader.name: reader for reader in (SOTU, TEXT, PTB, WIKITEXT_2, ENWIK8, TEXT8, LOHELP, PARALLEL, PAIRS)
 }
 
 # Part of a prepared corpus's file name: raise it whenever the same options give another corpus.
@@ -53,6 +54,7 @@ def split_text(
     corpus of subwords needs its vocabulary.
     """
     reader, options = _options(section)
+    refuse_content(content[:HEAD], path, "text", {})
     tokens = reader.split(options, content, path)
     return segmented(tokens, vocabulary) if getattr(options, "unit", "") == "subword" else tokens
 
@@ -74,11 +76,21 @@ def load_corpus(section: Mapping[str, Any], base: Path, cache: Path) -> Corpus:
         write_prepared(reader.read(options, base, cache), new)
 
     try:
-        identity = [FORMAT, reader.name, asdict(options), reader.depends(options, base, cache)]
+        identity = [FORMAT, reader.name, _given(options), reader.depends(options, base, cache)]
         key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
         return read_prepared(make_once(cache / "corpora" / f"{reader.name}-{key}.npz", make))
     except OSError as error:
         raise RunError(f"cannot keep the prepared corpus in {cache}: {error.strerror or error}.") from error
+
+
+def _given(options: Settings) -> dict[str, Any]:
+    """The options, without those that came later and have their defaults."""
+    known = settings_of(type(options))
+    return {
+        name: value
+        for name, value in asdict(options).items()
+        if not known[name].about.added or value != known[name].default
+    }
 
 
 def corpus_of(job: Job[Any]) -> Any:
