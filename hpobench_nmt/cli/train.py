@@ -72,7 +72,7 @@ def _shard_of(ctx: click.Context, parameter: click.Parameter, value: str | None)
     metavar="I/N",
     help="The I-th of N equal parts of the trainings, in a ledger of its own: see 'ledger merge'.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be trained.")
+@click.option("--dry-run", is_flag=True, help="Say what would be trained, and what the corpus holds.")
 @click.option("--status", is_flag=True, help="Say how far a run is, from another terminal.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def train(
@@ -246,14 +246,14 @@ def _print_plan(
     limit: int | None,
     shard: tuple[int, int],
 ) -> None:
-    """Print the trainings that `train` would do, from the spec and the ledger alone."""
+    """Print the trainings that `train` would do, by the spec and the ledger, and what the corpus holds."""
     from rich.table import Table as Grid
 
     from hpobench_nmt.core.space import short_label
     from hpobench_nmt.lookup.file_names import LEDGER
     from hpobench_nmt.runner.specs.spec import describe
     from hpobench_nmt.runner.training.plan import planned
-    from hpobench_nmt.runner.training.run import infeasible
+    from hpobench_nmt.runner.training.run import corpus_and_infeasible
 
     path = folder / LEDGER
     ledger, todo = planned(spec, path, rows, shard)
@@ -283,10 +283,12 @@ def _print_plan(
     for row, replicate in todo[:3]:
         say(f"  {describe(spec.configuration(row))}" + (f" (again, {replicate})" if replicate else ""))
     try:
-        wrong = infeasible(spec, cache_folder())
+        report, wrong = corpus_and_infeasible(spec, cache_folder())
     except (InputError, RunError) as error:
         say(f"Whether all can be trained on the corpus was not checked: {error}")
         return
+    for line in report:
+        say(f"Corpus: {line}.")
     for line in wrong[:_MOST_SHOWN]:
         say(f"Will fail: {line}")
     if len(wrong) > _MOST_SHOWN:

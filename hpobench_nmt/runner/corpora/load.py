@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from hpobench_nmt.core.errors import InputError, RunError, unknown
 from hpobench_nmt.runner.corpora.contents import HEAD, refuse_content
-from hpobench_nmt.runner.corpora.corpus import Corpus, read_prepared, write_prepared
+from hpobench_nmt.runner.corpora.corpus import Corpus, ParallelCorpus, read_prepared, write_prepared
 from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader, TextOptions
 from hpobench_nmt.runner.corpora.libreoffice_help import LOHELP
+from hpobench_nmt.runner.corpora.lint import findings, in_vain, lengths
 from hpobench_nmt.runner.corpora.parallel_files import PAIRS, PARALLEL
 from hpobench_nmt.runner.corpora.state_of_the_union import SOTU
 from hpobench_nmt.runner.corpora.text_files import ENWIK8, PTB, TEXT, TEXT8, WIKITEXT_2
@@ -73,7 +74,12 @@ def load_corpus(section: Mapping[str, Any], base: Path, cache: Path) -> Corpus:
     reader, options = _options(section)
 
     def make(new: Path) -> None:
-        write_prepared(reader.read(options, base, cache), new)
+        corpus = reader.read(options, base, cache)
+        about = {"findings": findings(corpus)}
+        if isinstance(corpus, ParallelCorpus):
+            about["lengths"] = lengths(corpus)
+        told = {name: text for name, text in about.items() if text}
+        write_prepared(replace(corpus, provenance={**corpus.provenance, **told}), new)
 
     try:
         identity = [FORMAT, reader.name, _given(options), reader.depends(options, base, cache)]
@@ -91,6 +97,13 @@ def _given(options: Settings) -> dict[str, Any]:
         for name, value in asdict(options).items()
         if not known[name].about.added or value != known[name].default
     }
+
+
+def corpus_report(section: Mapping[str, Any], corpus: Corpus) -> list[str]:
+    """What a corpus holds, what is odd about it, and which options of its section ask in vain, by line."""
+    told = [corpus.provenance.get(key, "") for key in ("size", "lengths", "filters", "caution")]
+    found = findings(corpus)  # a corpus that an earlier version prepared has none in its provenance
+    return [line for line in (*told, *found.split("; "), *in_vain(_options(section)[1], corpus)) if line]
 
 
 def corpus_of(job: Job[Any]) -> Any:
