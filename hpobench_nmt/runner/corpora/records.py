@@ -285,9 +285,9 @@ def _refuse_no_texts(schema: Any, column: str, path: Path) -> None:
     import pyarrow as pa
 
     first, *rest = _keys(schema.names, column)
-    found = schema.field(first).type if first in schema.names else None
+    found: Any = schema.field(first).type if first in schema.names else None
     for key in rest:
-        inside = found is not None and pa.types.is_struct(found) and found.get_field_index(key) >= 0
+        inside = pa.types.is_struct(found) and found.get_field_index(key) >= 0 if found else False
         found = found.field(key).type if inside else None
     if found is None:
         names = ", ".join(f"{f.name} ({shortened(str(f.type))})" for f in list(schema)[:10])
