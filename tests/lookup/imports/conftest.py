@@ -5,6 +5,7 @@ import json
 import sqlite3
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from hpobench_nmt.lookup.imports.importing import make_table
@@ -149,6 +150,34 @@ def ray(folder, last="result.json"):
             (trial / "result.json").write_text("".join(json.dumps(report) + "\n" for report in reports))
         if k == 4:
             (trial / "error.txt").write_text("CUDA out of memory")
+
+
+def ray_frame(path):
+    """Ray Tune's get_dataframe() as CSV: the last report of each trial. Trial 4 has none of its loss."""
+    rows = [
+        {
+            "loss": "" if k == 4 else 1.5 + k / 3,
+            "timestamp": 1_700_000_000 + k,
+            "checkpoint_dir_name": "",
+            "done": True,
+            "training_iteration": 4,
+            "trial_id": f"a1b2c_0000{k}",
+            "date": "2024-01-01_12-00-03",
+            "time_this_iter_s": 1.5,
+            "time_total_s": 6.0 + k,
+            "pid": 7,
+            "hostname": "node",
+            "node_ip": "10.0.0.1",
+            "time_since_restore": 6.0 + k,
+            "iterations_since_restore": 4,
+            "config/lr": 0.001 * 10 ** (k % 3),
+            "config/model/layers": k % 2 + 1,
+            "config/seed": 1,
+            "logdir": f"a1b2c_0000{k}",
+        }
+        for k in range(6)
+    ]
+    pd.DataFrame(rows).to_csv(path, index=False)
 
 
 def search_runs(path):
@@ -329,6 +358,7 @@ def sweeps(tmp_path_factory):
     ray(folder / "ray")
     for write, name in (
         (mlflow_database, "mlflow.db"),
+        (ray_frame, "ray.csv"),
         (search_runs, "search_runs.csv"),
         (mlflow_page, "page.csv"),
         (json_lines, "lines.jsonl"),

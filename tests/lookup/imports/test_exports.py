@@ -41,6 +41,7 @@ KINDS = {
     ),
     "mlflow.db": ({}, "MLflow's database", 6, "lr", "loss:min", "seconds", None),
     "ray": ({}, "a folder of Ray Tune's results", 5, "lr model/layers", "loss:min", "seconds", 15),
+    "ray.csv": ({}, "Ray Tune's results", 6, "lr* model/layers", "loss:min", "seconds", None),
     "lines.jsonl": ({}, "JSON lines", 6, "lr* hidden norm", "dev_ppl:min", "", 12),
     "reports.csv": ({}, "a table", 4, "lr", "val_loss:min", "seconds", 12),
     "cv.csv": ({}, "scikit-learn's cv_results_", 9, "C* gamma", "score:max", "seconds", None),
