@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, fields, replace
+from dataclasses import MISSING, Field, dataclass, fields
 from types import MappingProxyType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -69,14 +69,17 @@ class Setting:
     about: About
     several: bool = False
 
-    def check(self, value: Any, where: str) -> float | int | str | bool | tuple[str, ...]:
-        """The value in the setting's own type. A list comes back as a tuple.
+    def check_option(self, value: Any, where: str) -> float | int | str | bool | tuple[str, ...]:
+        """`check` of one value, or of each in a list where that is allowed; a list comes back as a tuple."""
+        if self.several and isinstance(value, list | tuple):
+            return tuple(str(self.check(text, where)) for text in value)
+        return self.check(value, where)
+
+    def check(self, value: Any, where: str) -> float | int | str | bool:
+        """The value in the setting's own type.
 
         Raises InputError for a wrong type, a number out of range, an unknown choice.
         """
-        if self.several and isinstance(value, list | tuple):
-            one = replace(self, several=False)
-            return tuple(str(one.check(text, where)) for text in value)
         wrong = InputError(f"{where}: {self.name} must be {_NAMES[self.kind]}, not {_shown(value)}.")
         if self.kind in (str, bool):
             if not isinstance(value, self.kind):

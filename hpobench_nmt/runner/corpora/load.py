@@ -136,7 +136,7 @@ def _options(section: Mapping[str, Any]) -> tuple[CorpusReader[Any], Settings]:
     given = {}
     for key, option in known.items():
         if key in section:
-            given[key] = option.check(section[key], where)
+            given[key] = option.check_option(section[key], where)
         elif option.default is None:
             raise InputError(f"{where}: {key} is missing ({option.about.description}).")
     options = reader.options(**given)

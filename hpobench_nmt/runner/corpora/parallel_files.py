@@ -102,11 +102,12 @@ def _side_rows(options: ParallelOptions, files: Files, part: str) -> Rows:
                 blank = [text for lines in texts for text in lines if not text.text.strip()]
                 if blank and not (part == "train" and "empty" in texts_of(options.filters)):
                     raise empty_line(blank[0], "the line, and its partner in the other file")
-                raise _misaligned(*([text.text for text in lines] for lines in texts), names, files)
+                raise _misaligned([[text.text for text in lines] for lines in texts], names, files)
         yield row[0][0], row[1][0]
 
 
-def _misaligned(source: list[str], target: list[str], names: Sequence[str], files: Files) -> InputError:
+def _misaligned(sides: list[list[str]], names: Sequence[str], files: Files) -> InputError:
+    source, target = sides
     line = _misaligned_from(source, target) + 1
     paths = [", ".join(map(str, files[name])) for name in names]
     return InputError(
