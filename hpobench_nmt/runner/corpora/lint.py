@@ -17,6 +17,7 @@ from hpobench_nmt.runner.corpora.corpus import PARTS, Corpus, ParallelCorpus, Te
 
 _SHORT_LINE = 5
 """Lines of a text with fewer tokens, such as headings, may well be in two parts."""
+_LINES = f"lines with {_SHORT_LINE} tokens or more"
 _OWN_ENDS = ("<eos>", "</s>")
 
 
@@ -78,10 +79,10 @@ def _of_text(corpus: TextCorpus) -> list[str]:
         number = corpus.vocabulary.index(end)
         lines = {part: _lines(getattr(corpus, part), number) for part in PARTS}
         train = set(lines["train"])
-        found += [_leak(lines[part], train, "lines", part) for part in ("dev", "test")]
+        found += [_leak(lines[part], train, _LINES, part) for part in ("dev", "test")]
         if len(train) < len(lines["train"]):
             count = len(lines["train"])
-            found.append(f"lines of train that occur before: {count - len(train):,} of {count:,}")
+            found.append(f"{_LINES} of train that occur before: {count - len(train):,} of {count:,}")
     if "</s>" in corpus.vocabulary and "<eos>" in corpus.vocabulary:
         found.append("</s> is a word of train, beside the <eos> at the end of every line")
     decomposed = [name for name in corpus.vocabulary if not is_normalized("NFC", name)]

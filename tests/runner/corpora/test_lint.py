@@ -28,12 +28,15 @@ def texts(base: Path, parts: dict[str, str], **options: Any) -> list[str]:
     ("changed", "finding"),
     [
         ({}, None),
-        ({"dev": CLEAN["dev"] + CLEAN["train"]}, "lines of dev that are in train: 2 of 3"),
+        (
+            {"dev": CLEAN["dev"] + CLEAN["train"]},
+            "lines with 5 tokens or more of dev that are in train: 2 of 3",
+        ),
         (
             {"test": "a b\n" + CLEAN["test"], "train": "a b\n" + CLEAN["train"]},
             None,
         ),  # short ones do not count
-        ({"train": CLEAN["train"] * 3}, "lines of train that occur before: 4 of 6"),
+        ({"train": CLEAN["train"] * 3}, "lines with 5 tokens or more of train that occur before: 4 of 6"),
         ({"train": "u\u0308ber q\u0308 über\n" + CLEAN["train"]}, "words with decomposed letters (NFD): 1"),
         (
             {"train": "a </s> b\n" + CLEAN["train"]},
