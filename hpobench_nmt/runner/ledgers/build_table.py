@@ -6,7 +6,7 @@ import hashlib
 import re
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from hpobench_nmt.runner.ledgers.ledger import (
     refuse_misfit,
     uncovered_note,
 )
-from hpobench_nmt.runner.ledgers.planned import placed, planned_rows
+from hpobench_nmt.runner.ledgers.planned import Placed, best_rows, placed, planned_rows
 from hpobench_nmt.runner.specs.spec import SAME_SEED, Spec
 from hpobench_nmt.runner.specs.spec_file import load_spec
 
@@ -40,7 +40,7 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
     """Write table.csv, datasheet.toml and, where there are any, replicates.csv beside a ledger.
 
     Failed configurations are left out and counted, as in Zhang & Duh (2020). Metrics that no training
-    measured are left out too.
+    measured are left out too, and so are the neighbours of the best points, which were chosen by results.
 
     The path is the ledger's, or its folder's, which also has spec.toml. `notify` gets a sentence if the
     ledger has no hashes. Returns the table and its folder.
@@ -53,6 +53,10 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
     spec = load_spec(path.parent / SPEC, follow_link=False)
     refuse_misfit(path, ledger, spec, to_train=False)
     records = placed(spec, ledger)
+    near = set(planned_rows(spec, records).tolist()) - set(spec.sample.tolist())
+    neighbours = _neighbours(spec, records, near)
+    # Rows that lie close together would tell methods where the best one is.
+    records = [(row, record) for row, record in records if row not in near]
     own = {row: record for row, record in records if record.replicate == 0}
     ended = [own[row] for row in sorted(own)]
     done = [record for record in ended if record.status == "done"]
@@ -64,7 +68,7 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
         raise InputError(f"{path}: no record has one of the spec's metrics ({wanted}).")
     names = [m.name for m in metrics]
     failed = [record for record in ended if record.status == "failed"]
-    planned = len({*planned_rows(spec, records).tolist(), *own})
+    planned = len({*spec.sample.tolist(), *own})
     grid = {axis.name: {record.config[axis.name] for record in done} for axis in spec.axes}
     # A value whose every configuration failed is not part of the table's space.
     axes = tuple(replace(a, values=tuple(v for v in a.values if v in grid[a.name])) for a in spec.axes)
@@ -79,7 +83,7 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
         configs=Space(axes).encode_all(record.config for record in done),
         values=np.array([[record.metrics.get(name, np.nan) for name in names] for record in done]),
         objectives=tuple(o for o in spec.objectives if o in names),
-        provenance=_provenance(spec, ledger, content, done, failed, planned),
+        provenance=_provenance(spec, ledger, content, done, failed, planned) | neighbours,
         claims={
             "configurations": planned,
             "failed": len(failed),
@@ -95,6 +99,22 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
         table = replace(table, provenance={**table.provenance, "seed_noise": told})
     write_into_folder(table, path.parent)
     return table, path.parent
+
+
+def _neighbours(spec: Spec, records: Placed, near: Set[int]) -> dict[str, str]:
+    """What the neighbours of the best points came to, for the provenance; empty without any."""
+    name = spec.objectives[0]
+    measured = [(row, r) for row, r in records if r.replicate == 0 and name in r.metrics]
+    found = [pair for pair in measured if pair[0] in near]
+    if not found:
+        return {}
+    values = {row: record.metrics[name] for row, record in measured}
+    (first,) = best_rows(spec, found, 1)
+    (best,) = best_rows(spec, [pair for pair in measured if pair[0] not in near], 1)
+    return {
+        "neighbours": f"{len(found)} grid neighbours of the best points were trained as well, and are in the "
+        f"ledger alone: their best {name} is {values[first]:.5g}, that of the rows {values[best]:.5g}"
+    }
 
 
 def _replicates(spec: Spec, records: Iterable[Record], names: Sequence[str]) -> pd.DataFrame:

@@ -162,3 +162,26 @@ def test_texts_and_booleans_on_a_grid_become_categories(tmp_path):
     append(tmp_path / LEDGER, Record({**spec.configuration(1), "dynamic_rule": "sdg"}, 0, 1, "done"))
     with pytest.raises(InputError, match="dynamic_rule = sdg, which is not on the grid"):
         build(tmp_path)
+
+
+def test_neighbours_of_the_best_points_are_no_rows_that_show_where_the_best_is(tmp_path):
+    grid = "layers = [1, 2, 3, 4]\nembedding_size = [8, 16, 24, 32, 40]"
+    text = TEXT.replace("layers = [1, 2]", grid).replace("[corpus]", "points = 8\nneighbours = 1\n[corpus]")
+    (tmp_path / SPEC).write_text(text)
+    spec = load_spec(tmp_path / SPEC)
+    open_ledger(tmp_path / LEDGER, spec.identity, {})
+    sample = spec.sample.tolist()
+    near = sorted(set(spec.neighbours_of(sample[3])) - set(sample))
+    for row in sample + near:
+        loss = 40.0 if row == sample[3] else 39.5 if row == near[0] else 50.0 + row
+        for replicate in (0, 1):
+            config, metrics = spec.configuration(row), {"dev_ppl": loss}
+            done = Record(config, replicate, 1, "done", metrics=metrics, started="2026")
+            append(tmp_path / LEDGER, done)
+    table, _ = build(tmp_path)
+    assert len(table) == 8 and table.column("dev_ppl").min() == 40.0
+    assert table.claims["configurations"] == 8 and table.claims["complete"]
+    assert table.provenance["neighbours"] == (
+        f"{len(near)} grid neighbours of the best points were trained as well, and are in the ledger alone: "
+        "their best dev_ppl is 39.5, that of the rows 40"
+    )
