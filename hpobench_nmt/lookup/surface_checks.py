@@ -23,6 +23,8 @@ _LEVELS = 16
 _ROWS_PER_PARAMETER = 2
 _COMPARED = 0.5
 _FEWEST_VALUES = 3
+# A best row is central if this share of the rows is as near to the middle, in tables with enough rows.
+_CENTRAL, _ROWS_FOR_CENTRE = 0.05, 60
 # With fewer rows a value, the values were drawn at random.
 _ROWS_PER_VALUE = 4
 
@@ -34,6 +36,7 @@ def surface_facts(table: Table, objective: str) -> Iterator[Fact]:
     if np.isnan(losses).all() or np.nanmin(losses) == np.nanmax(losses):
         return
     yield from _edges(table, objective)
+    yield from _centre(table, objective)
     if not known.any() or np.ptp(losses[known]) == 0:
         return
     explained = additivity(table, objective)
@@ -109,6 +112,31 @@ def _edges(table: Table, objective: str) -> Iterator[Fact]:
             "warning",
             f"the best {objective} ({rows}) is at {' and '.join(at)}",
             "better configurations may lie beyond the grid, and methods that prefer its edges do well.",
+        )
+
+
+def nearer_to_the_middle(table: Table, objective: str) -> tuple[int, int]:
+    """Rows nearer to the middle of the grid than the best row, or as near, and all rows with the objective.
+
+    Distances are over numbers and ordered labels, on their scales. Of several best rows, the nearest counts.
+    """
+    known = np.flatnonzero(~np.isnan(table.column(objective)))
+    squares = np.zeros(len(known))
+    for h, codes in zip(table.hyperparameters, table.configs[known].T, strict=True):
+        if h.kind != "categorical":
+            squares += (h.scaled(codes) - 0.5) ** 2
+    nearest = squares[np.isin(known, table.best_rows(objective))].min()
+    return int((squares <= nearest + 1e-12).sum()) - 1, len(known)
+
+
+def _centre(table: Table, objective: str) -> Iterator[Fact]:
+    nearer, rows = nearer_to_the_middle(table, objective)
+    if rows >= _ROWS_FOR_CENTRE and nearer < _CENTRAL * rows:
+        yield (
+            "warning",
+            f"only {nearer} of the other {rows - 1} rows are as near to the middle of the grid as the best "
+            f"{objective}",
+            "methods that begin with central rows find it early, whatever they have seen.",
         )
 
 

@@ -11,6 +11,7 @@ from hpobench_nmt.lookup.surface_checks import (
     additive_share,
     additivity,
     edges_of_best,
+    nearer_to_the_middle,
     surface_facts,
     total_effects,
 )
@@ -92,3 +93,15 @@ def test_values_that_are_one_rounded_in_two_ways():
     drawn = np.sort(np.random.default_rng(0).uniform(1, 1.1, 18))  # no grid, but values drawn at random
     axes = (Hyperparameter("rate", tuple(drawn), "log"), axes[1])
     assert not any("differ by" in f for f in facts(losses, axes, np.column_stack([drawn, np.arange(18) % 6])))
+
+
+def test_a_best_row_near_the_middle_of_the_grid_is_warned_of():
+    axes = (Hyperparameter("a", (1, 10, 100), "log"), Hyperparameter("b", tuple(range(21))), AXES[2])
+    configs = np.array(list(itertools.product((1, 10, 100), range(21), (0, 1, 2))), dtype=float)
+    middle = (np.log10(configs[:, 0]) - 1) ** 2 + (configs[:, 1] - 10) ** 2 + np.abs(configs[:, 2] - 1)
+    assert nearer_to_the_middle(table(middle, axes, configs), "loss") == (2, 189)  # the other two labels
+    assert "only 2 of the other 188 rows are as near to the middle" in " ".join(facts(middle, axes, configs))
+    corner = (configs[:, 1] - 10) ** 2 + configs[:, 0]
+    corner[0] = -1.0
+    assert nearer_to_the_middle(table(corner, axes, configs), "loss") == (188, 189)
+    assert "middle" not in " ".join(facts(corner, axes, configs))
