@@ -184,17 +184,23 @@ class MethodList(SphinxDirective):
 
 
 def _settings(kind: type[Settings]) -> nodes.table:
-    rows = [
-        (s.name, "must be set" if s.default is None else repr(s.default), _domain(s), s.about.description)
-        for s in settings_of(kind).values()
-    ]
+    rows = [(s.name, _default(s), _domain(s), s.about.description) for s in settings_of(kind).values()]
     return _table(("setting", "default", "values", "what it is"), rows)
+
+
+def _default(setting: Setting) -> str:
+    """As it is written in a spec."""
+    if setting.default is None:
+        return "must be set"
+    return "[]" if setting.default == () else repr(setting.default)
 
 
 def _domain(setting: Setting) -> str:
     kind, low, high, unit = setting.kind.__name__, setting.about.low, setting.about.high, setting.about.unit
     if setting.choices:
-        return " | ".join(setting.choices)
+        return ("list of " if setting.several else "") + " | ".join(setting.choices)
+    if setting.several:
+        return "text, or list of texts"
     if kind in ("bool", "str"):
         return {"bool": "true | false", "str": "text"}[kind]
     ends = f"{low:g} to {high:g}" if high < float("inf") else f"{low:g} and more"

@@ -1,7 +1,7 @@
 """The command line.
 
 Exit codes: 0 done; 1 a run failed, or every trial of a method failed on a table; 2 wrong usage or input;
-130 stopped with Ctrl-C; 141 the reader has gone.
+130 stopped with Ctrl-C; 141 the reader has gone; 143 stopped with SIGTERM.
 """
 
 from __future__ import annotations

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from hpobench_nmt.runner.training.workspace import Workspace
 
 _MINUTE = 60.0
+_UNITS = (86400, 3600, 60, 1)
 _MOST_SHOWN = 5
+_TERMINATED = 143  # the exit code of a shell for a program that SIGTERM ended
 
 spec_argument = click.argument("spec_path", metavar="SPEC.toml", type=PATH)
 out_option = click.option("--out", type=PATH, help="Folder of the ledger.  [default: the spec's name]")
@@ -51,6 +53,19 @@ def _shard_of(ctx: click.Context, parameter: click.Parameter, value: str | None)
     if not found or int(found[1]) > int(found[2]):
         raise InputError(f"--shard {value!r}: takes I/N, I from 1 to N, such as 3/8.")
     return int(found[1]), int(found[2])
+
+
+def _seconds_of(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    """The seconds of --time-limit."""
+    if value is None:
+        return None
+    found = re.fullmatch(r"(?:(\d{1,4})d)?(?:(\d{1,6})h)?(?:(\d{1,7})m(?:in)?)?(?:(\d{1,9})s)?", value)
+    seconds = sum(int(n or 0) * unit for n, unit in zip(found.groups(), _UNITS, strict=True)) if found else 0
+    if not seconds:
+        raise InputError(
+            f"--time-limit {value!r}: takes days, hours, minutes and seconds, such as 3h30m or 90s."
+        )
+    return float(seconds)
 
 
 @click.command()
@@ -81,7 +96,13 @@ def _shard_of(ctx: click.Context, parameter: click.Parameter, value: str | None)
     metavar="I/N",
     help="The I-th of N equal parts of the trainings, in a ledger of its own: see 'ledger merge'.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be trained.")
+@click.option(
+    "--time-limit",
+    callback=_seconds_of,
+    metavar="TIME",
+    help="Stop after this time, such as 3h30m, and save the state of each training; the next run resumes it.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be trained, and what the corpus holds.")
 @click.option("--status", is_flag=True, help="Say how far a run is, from another terminal.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def train(
@@ -95,6 +116,7 @@ def train(
     keep: bool,
     until: int | None,
     shard: tuple[int, int],
+    time_limit: float | None,
     dry_run: bool,
     status: bool,
     quiet: bool,
@@ -135,7 +157,8 @@ def train(
         with progress_bar(quiet, spec.name) as progress, _lines(spec, quiet, count) as on_record:
             yield progress, on_record
 
-    ended = train_rows(run, rows, shard, limit, watch, lambda message: say(message, err=True))
+    with stoppable(run.workspace, time_limit):
+        ended = train_rows(run, rows, shard, limit, watch, lambda message: say(message, err=True))
     say(f"{run.workspace.ledger}: {len(ended.done)} trained, {ended.failed} failed, {ended.left} to do.")
     if ended.mixed:
         say(ended.mixed)
@@ -152,6 +175,20 @@ def train(
         say(f"When all {shard[1]} shards are there: hpobench-nmt ledger merge SHARD... --out {spec.name}")
     elif not ended.left:
         say(f"Make the table: hpobench-nmt tables build {run.workspace.ledger}")
+
+
+@contextmanager
+def stoppable(workspace: Workspace, time_limit: float | None = None) -> Iterator[None]:
+    """Inside, SIGTERM, or a time limit in seconds, saves the states of trainings and ends the program."""
+    from hpobench_nmt.runner.training.processes import StopAsked, saves_when_stopped
+    from hpobench_nmt.runner.training.train_row import GO_ON
+
+    try:
+        with saves_when_stopped(time_limit):
+            yield
+    except StopAsked as stop:
+        say(f"{workspace.ledger}: {stop}. {GO_ON}", err=True)
+        click.get_current_context().exit(0 if stop.in_time else _TERMINATED)
 
 
 @contextmanager
@@ -255,14 +292,14 @@ def _print_plan(
     limit: int | None,
     shard: tuple[int, int],
 ) -> None:
-    """Print the trainings that `train` would do, from the spec and the ledger alone."""
+    """Print the trainings that `train` would do, by the spec and the ledger, and what the corpus holds."""
     from rich.table import Table as Grid
 
     from hpobench_nmt.core.space import short_label
     from hpobench_nmt.lookup.file_names import LEDGER
     from hpobench_nmt.runner.specs.spec import describe
     from hpobench_nmt.runner.training.plan import planned
-    from hpobench_nmt.runner.training.run import infeasible
+    from hpobench_nmt.runner.training.run import corpus_and_infeasible
 
     path = folder / LEDGER
     ledger, todo = planned(spec, path, rows, shard)
@@ -292,10 +329,12 @@ def _print_plan(
     for row, replicate in todo[:3]:
         say(f"  {describe(spec.configuration(row))}" + (f" (again, {replicate})" if replicate else ""))
     try:
-        wrong = infeasible(spec, cache_folder())
+        report, wrong = corpus_and_infeasible(spec, cache_folder())
     except (InputError, RunError) as error:
         say(f"Whether all can be trained on the corpus was not checked: {error}")
         return
+    for line in report:
+        say(f"Corpus: {line}.")
     for line in wrong[:_MOST_SHOWN]:
         say(f"Will fail: {line}")
     if len(wrong) > _MOST_SHOWN:

@@ -13,7 +13,7 @@ import click
 from hpobench_nmt.cli.common import require_family, require_installed, say
 from hpobench_nmt.cli.completion import completing, method_names
 from hpobench_nmt.cli.options import COUNT, constraint_option, listed, seed_option
-from hpobench_nmt.cli.train import cache_folder, device_option, out_option, spec_argument
+from hpobench_nmt.cli.train import cache_folder, device_option, out_option, spec_argument, stoppable
 from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.text import counted
@@ -149,10 +149,11 @@ def tune(
     if budget:
         warn_deprecated("--budget", "--lookups", since="1.1", removed_in="2.0")
     steps = _Steps(workspace, metrics, limits, alone=workers == 1 and not updates)
-    trajectory = tune_spec(
-        workspace, named, metrics, budget or lookups, seed, devices, workers, updates,
-        hours * _HOUR if hours else math.inf, steps.told, constraints=limits,
-    )  # fmt: skip
+    with stoppable(workspace):
+        trajectory = tune_spec(
+            workspace, named, metrics, budget or lookups, seed, devices, workers, updates,
+            hours * _HOUR if hours else math.inf, steps.told, constraints=limits,
+        )  # fmt: skip
     best = steps.best
     rules = " and ".join(map(str, limits))
     if limits and not best:

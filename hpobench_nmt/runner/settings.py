@@ -5,7 +5,8 @@
         cell: Annotated[Literal["lstm", "rhn"], About("the recurrent cell")] = "lstm"
         layers: Annotated[int, About("recurrent layers", low=1, high=20)] = 3
 
-A type is int, float, bool, str or a Literal of texts. A spec must set a field that has no default. The
+A type is int, float, bool, str or a Literal of texts; `T | tuple[T, ...]`, of such texts T, is one of them or
+a list. A spec must set a field that has no default. The
 default of a new field does what was done before, because a ledger that does not know it counts as having it.
 Specs, kept models and the documentation read all of this from the class, through `settings_of`.
 """
@@ -37,6 +38,8 @@ class About:
         scale: the scale of a grid of it, unless the spec names another.
         unit: for people.
         on_grid: whether it may be on a grid.
+        added: whether the option came after corpora were prepared without it: its default leaves their names
+            in the cache as they are.
     """
 
     description: str
@@ -45,6 +48,7 @@ class About:
     scale: Scale = "linear"
     unit: str = ""
     on_grid: bool = True
+    added: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class Setting:
         kind: int, float, str or bool. A float setting takes whole numbers too.
         choices: the texts that are allowed; empty: any.
         default: its value if a spec does not set it; None if a spec must set it.
+        several: whether it may be a list of texts.
     """
 
     name: str
@@ -62,6 +67,13 @@ class Setting:
     choices: tuple[str, ...]
     default: Value | None
     about: About
+    several: bool = False
+
+    def check_option(self, value: Any, where: str) -> float | int | str | bool | tuple[str, ...]:
+        """`check` of one value, or of each in a list where that is allowed; a list comes back as a tuple."""
+        if self.several and isinstance(value, list | tuple):
+            return tuple(str(self.check(text, where)) for text in value)
+        return self.check(value, where)
 
     def check(self, value: Any, where: str) -> float | int | str | bool:
         """The value in the setting's own type.
@@ -86,11 +98,16 @@ class Setting:
         return int(value) if self.kind is int else float(value)
 
 
+def texts_of(value: str | tuple[str, ...]) -> tuple[str, ...]:
+    """The value of such a setting as a tuple, whether it is one text or a list."""
+    return (value,) if isinstance(value, str) else value
+
+
 def _choices(of: Any) -> tuple[str, ...]:
     """The texts of a Literal, or of a union of several."""
     if get_origin(of) is Literal:
         return get_args(of)
-    return tuple(text for part in get_args(of) for text in _choices(part))
+    return tuple(dict.fromkeys(text for part in get_args(of) for text in _choices(part)))
 
 
 _known: dict[type[Settings], Mapping[str, Setting]] = {}
@@ -109,7 +126,8 @@ def _setting(field: Field[Any], hint: Any) -> Setting:
     of, about = get_args(hint)
     choices = _choices(of)
     default = None if field.default is MISSING else field.default
-    return Setting(field.name, str if choices else of, choices, default, about)
+    several = any(get_origin(part) is tuple for part in get_args(of))
+    return Setting(field.name, str if choices or several else of, choices, default, about, several)
 
 
 def _is_finite(value: float) -> bool:

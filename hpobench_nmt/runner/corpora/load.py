@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from hpobench_nmt.core.errors import InputError, RunError, unknown
-from hpobench_nmt.runner.corpora.corpus import Corpus, read_prepared, write_prepared
+from hpobench_nmt.runner.corpora.contents import HEAD, refuse_content
+from hpobench_nmt.runner.corpora.corpus import Corpus, ParallelCorpus, read_prepared, write_prepared
 from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader, TextOptions
 from hpobench_nmt.runner.corpora.libreoffice_help import LOHELP
-from hpobench_nmt.runner.corpora.parallel_files import PARALLEL
+from hpobench_nmt.runner.corpora.lint import findings, in_vain, lengths
+from hpobench_nmt.runner.corpora.parallel_files import PAIRS, PARALLEL
 from hpobench_nmt.runner.corpora.state_of_the_union import SOTU
 from hpobench_nmt.runner.corpora.text_files import ENWIK8, PTB, TEXT, TEXT8, WIKITEXT_2
 from hpobench_nmt.runner.corpora.vocabulary import segmented
@@ -22,7 +24,7 @@ from hpobench_nmt.runner.family import Job
 from hpobench_nmt.runner.settings import Settings, settings_of
 
 READERS: Mapping[str, CorpusReader[Any]] = {
-    reader.name: reader for reader in (SOTU, TEXT, PTB, WIKITEXT_2, ENWIK8, TEXT8, LOHELP, PARALLEL)
+    reader.name: reader for reader in (SOTU, TEXT, PTB, WIKITEXT_2, ENWIK8, TEXT8, LOHELP, PARALLEL, PAIRS)
 }
 
 # Part of a prepared corpus's file name: raise it whenever the same options give another corpus.
@@ -53,6 +55,7 @@ def split_text(
     corpus of subwords needs its vocabulary.
     """
     reader, options = _options(section)
+    refuse_content(content[:HEAD], path, "text", {})
     tokens = reader.split(options, content, path)
     return segmented(tokens, vocabulary) if getattr(options, "unit", "") == "subword" else tokens
 
@@ -71,14 +74,36 @@ def load_corpus(section: Mapping[str, Any], base: Path, cache: Path) -> Corpus:
     reader, options = _options(section)
 
     def make(new: Path) -> None:
-        write_prepared(reader.read(options, base, cache), new)
+        corpus = reader.read(options, base, cache)
+        about = {"findings": findings(corpus)}
+        if isinstance(corpus, ParallelCorpus):
+            about["lengths"] = lengths(corpus)
+        told = {name: text for name, text in about.items() if text}
+        write_prepared(replace(corpus, provenance={**corpus.provenance, **told}), new)
 
     try:
-        identity = [FORMAT, reader.name, asdict(options), reader.depends(options, base, cache)]
+        identity = [FORMAT, reader.name, _given(options), reader.depends(options, base, cache)]
         key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
         return read_prepared(make_once(cache / "corpora" / f"{reader.name}-{key}.npz", make))
     except OSError as error:
         raise RunError(f"cannot keep the prepared corpus in {cache}: {error.strerror or error}.") from error
+
+
+def _given(options: Settings) -> dict[str, Any]:
+    """The options, without those that came later and have their defaults."""
+    known = settings_of(type(options))
+    return {
+        name: value
+        for name, value in asdict(options).items()
+        if not known[name].about.added or value != known[name].default
+    }
+
+
+def corpus_report(section: Mapping[str, Any], corpus: Corpus) -> list[str]:
+    """What a corpus holds, what is odd about it, and which options of its section ask in vain, by line."""
+    told = [corpus.provenance.get(key, "") for key in ("size", "lengths", "filters", "caution")]
+    found = findings(corpus)  # a corpus that an earlier version prepared has none in its provenance
+    return [line for line in (*told, *found.split("; "), *in_vain(_options(section)[1], corpus)) if line]
 
 
 def corpus_of(job: Job[Any]) -> Any:
@@ -111,7 +136,7 @@ def _options(section: Mapping[str, Any]) -> tuple[CorpusReader[Any], Settings]:
     given = {}
     for key, option in known.items():
         if key in section:
-            given[key] = option.check(section[key], where)
+            given[key] = option.check_option(section[key], where)
         elif option.default is None:
             raise InputError(f"{where}: {key} is missing ({option.about.description}).")
     options = reader.options(**given)

@@ -1,79 +1,130 @@
-"""Parallel corpora in plain text files of the user's own."""
+"""Parallel corpora in files of the user's own: a file for each side, or one with both sides."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, TypeVar
 
 import numpy as np
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.runner.corpora.corpus import PARTS, Corpus, Lines
-from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader, Tokenise
+from hpobench_nmt.runner.corpora.corpus import PARTS, Corpus
+from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader
+from hpobench_nmt.runner.corpora.pair_filters import PairOptions, check_filters, empty_line, kept_pairs
+from hpobench_nmt.runner.corpora.records import (
+    UNPACK,
+    Reading,
+    Text,
+    Unpack,
+    file_names,
+    part_files,
+    records,
+)
 from hpobench_nmt.runner.corpora.sentence_pairs import parallel_corpus
-from hpobench_nmt.runner.corpora.text_reading import decoded, lines_of, read_lines, status
+from hpobench_nmt.runner.corpora.text_reading import decoded, lines_of, status
 from hpobench_nmt.runner.corpora.tokenise import tokenise
-from hpobench_nmt.runner.disk.user_paths import user_path
-from hpobench_nmt.runner.settings import About, Settings
+from hpobench_nmt.runner.settings import About, texts_of
 
-_FILES = tuple(f"{part}_{side}" for part in PARTS for side in ("source", "target"))
+_SIDES = ("source", "target")
 
-
-_File = Annotated[str, About("a UTF-8 text file, one text per line")]
+_File = Annotated[str | tuple[str, ...], About("a UTF-8 text file, one text per line, or a list of files")]
+_BothSides = Annotated[
+    str | tuple[str, ...], About("a file, or a list of files, or a folder of files that have the part's name")
+]
+_Column = Annotated[
+    str,
+    About(
+        "the column or key of its text, such as translation.de; of TSV a number, or a heading. Left out: the "
+        "language, or the first two columns of TSV"
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ParallelOptions(Settings):
-    """Options of parallel texts in files."""
+class ParallelOptions(PairOptions):
+    """Options of parallel texts in a file for each side."""
 
-    source: Annotated[str, About("the language to translate from, such as de")]
-    target: Annotated[str, About("the language to translate to, such as en")]
     train_source: _File
     train_target: _File
     dev_source: _File
     dev_target: _File
     test_source: _File
     test_target: _File
-    tokenise: Tokenise = False
-    max_words: Annotated[int, About("a line with more tokens is an error", low=1)] = 250
+    unpack: Unpack = False
 
 
-def _path(options: ParallelOptions, base: Path, option: str) -> Path:
-    return user_path(base, getattr(options, option), f"[corpus] {option}")
+@dataclass(frozen=True, kw_only=True)
+class PairsOptions(PairOptions):
+    """Options of parallel texts in files that have both sides."""
+
+    train: _BothSides
+    dev: _BothSides
+    test: _BothSides
+    format: Annotated[Literal["tsv", "jsonl", "parquet"], About("what the files are")]
+    source_column: _Column = ""
+    target_column: _Column = ""
+    unpack: Unpack = False
 
 
-def _depends(options: ParallelOptions, base: Path, cache: Path) -> list[str]:
-    return [status(_path(options, base, option), option) for option in _FILES]
+Rows = Iterator[tuple[Text, Text]]
+Files = Mapping[str, tuple[Path, ...]]
+"""The files of each option that names some."""
+
+T = TypeVar("T", bound=PairOptions)
 
 
-def _read(options: ParallelOptions, base: Path, cache: Path) -> Corpus:
-    sides = {option: _lines(_path(options, base, option), option, options) for option in _FILES}
-    for part in PARTS:
-        source, target = len(sides[f"{part}_source"]), len(sides[f"{part}_target"])
-        if source != target:
-            paths = [_path(options, base, f"{part}_{side}") for side in ("source", "target")]
-            line = _misaligned_from(sides[f"{part}_source"], sides[f"{part}_target"]) + 1
-            raise InputError(
-                f"{paths[0]} has {source:,} lines but {paths[1]} has {target:,}: the two sides of a pair "
-                f"must be on lines of the same number. By their lengths they go apart at line {line:,}."
-            )
-    parts = {part: (sides[f"{part}_source"], sides[f"{part}_target"]) for part in PARTS}
-    provenance = {
-        "source": f"files of the user: {', '.join(_path(options, base, o).name for o in _FILES)}",
-        "version": "unknown: see sha256",
-        "licence": "the user's",
+def _side_files(options: ParallelOptions, base: Path) -> Files:
+    return {
+        option: part_files(base, getattr(options, option), option, part, "text")
+        for part in PARTS
+        for option in (f"{part}_source", f"{part}_target")
     }
-    return parallel_corpus("parallel", (options.source, options.target), parts, provenance)
 
 
-def _misaligned_from(source: Lines, target: Lines) -> int:
+def _side_rows(options: ParallelOptions, files: Files, part: str) -> Rows:
+    """The lines of both sides. Raises InputError where one side has more, or a side is empty."""
+    advice = UNPACK | dict.fromkeys(("jsonl", "parquet"), 'Set name = "pairs" and format in [corpus]')
+    reading = Reading(unpack=options.unpack, advice=advice)
+
+    def side(name: str) -> Iterator[tuple[Text, ...]]:
+        return records(files[name], name, reading)
+
+    names = [f"{part}_{name}" for name in _SIDES]
+    for number, row in enumerate(zip_longest(*map(side, names))):
+        for name, found in zip(names, row, strict=True):
+            if found is None:
+                if not number:
+                    raise InputError(f"[corpus] {name}: {file_names(files[name])} is empty.")
+                texts = [[text for (text,) in side(name)] for name in names]
+                blank = [text for lines in texts for text in lines if not text.text.strip()]
+                if blank and not (part == "train" and "empty" in texts_of(options.filters)):
+                    raise empty_line(blank[0], "the line, and its partner in the other file")
+                raise _misaligned([[text.text for text in lines] for lines in texts], names, files)
+        yield row[0][0], row[1][0]
+
+
+def _misaligned(sides: list[list[str]], names: Sequence[str], files: Files) -> InputError:
+    source, target = sides
+    line = _misaligned_from(source, target) + 1
+    paths = [", ".join(map(str, files[name])) for name in names]
+    return InputError(
+        f"{paths[0]} has {len(source):,} lines but {paths[1]} has {len(target):,}: the two sides of a pair "
+        f"must be on lines of the same number. By their lengths they go apart at line {line:,}."
+    )
+
+
+def _misaligned_from(source: Sequence[str], target: Sequence[str]) -> int:
     """The line, counted from 0, from which two sides of unlike length most likely no longer belong together.
 
     The longer side has this many lines more; the place where leaving them out makes the numbers of tokens
     agree best (the sum of the absolute log ratios), the last such place where there are several.
     """
-    few, many = sorted((np.log([len(line.split()) for line in side]) for side in (source, target)), key=len)
+    few, many = sorted(
+        (np.log([max(1, len(line.split())) for line in side]) for side in (source, target)), key=len
+    )
     extra = len(many) - len(few)
     before = np.abs(few - many[: len(few)])  # of lines above that place
     after = np.abs(few - many[extra:])  # of lines below it
@@ -81,29 +132,65 @@ def _misaligned_from(source: Lines, target: Lines) -> int:
     return int(len(few) - np.argmin(cost[::-1].round(9)))
 
 
-def _split(options: ParallelOptions, content: bytes, path: Path) -> list[str]:
+def _both_files(options: PairsOptions, base: Path) -> Files:
+    return {part: part_files(base, getattr(options, part), part, part, options.format) for part in PARTS}
+
+
+def _both_rows(options: PairsOptions, files: Files, part: str) -> Rows:
+    numbers = options.format == "tsv"
+    columns = (
+        options.source_column or ("1" if numbers else options.source),
+        options.target_column or ("2" if numbers else options.target),
+    )
+    advice = UNPACK | {kind: f'Set format = "{kind}" in [corpus]' for kind in ("jsonl", "parquet")}
+    reading = Reading(options.format, columns, options.unpack, advice)
+    empty = True
+    for source, target in records(files[part], part, reading):
+        empty = False
+        yield source, target
+    if empty:
+        raise InputError(f"[corpus] {part}: {file_names(files[part])} is empty.")
+
+
+def _read(name: str, options: PairOptions, files: Files, rows: Callable[[str], Rows]) -> Corpus:
+    """The corpus. Filters are for train only: dev and test are what scores are compared on."""
+    kept = {part: kept_pairs(rows(part), options) for part in ("dev", "test")}
+    filters = texts_of(options.filters)
+    held_out = {line.casefold() for part in kept.values() for side in part.sides for line in side}
+    kept["train"] = kept_pairs(rows("train"), options, filters, held_out if "held_out" in filters else ())
+    if not kept["train"].sides[0]:
+        raise InputError(f"corpus {name!r}: no pair is left. {kept['train'].sentence('train')}.")
+    provenance = {
+        "source": f"files of the user: {file_names([path for paths in files.values() for path in paths])}",
+        "version": "unknown: see sha256",
+        "licence": "the user's",
+    }
+    if filters:
+        provenance["filters"] = kept["train"].sentence("train")
+    parts = {part: found.sides for part, found in kept.items()}
+    return parallel_corpus(name, (options.source, options.target), parts, provenance)
+
+
+def _split(options: PairOptions, content: bytes, path: Path) -> list[str]:
     split = tokenise if options.tokenise else str.split
     return [" ".join(split(line)) for line in lines_of(decoded(content, path))]
 
 
-def _lines(path: Path, option: str, options: ParallelOptions) -> Lines:
-    """A file's tokenised lines. Raises InputError for an empty file, or a line that is empty or over-long."""
-    lines = []
-    for number, line in enumerate(read_lines(path, option), 1):
-        found = tokenise(line) if options.tokenise else line.split()
-        if not found:
-            raise InputError(
-                f"{path}, line {number}: empty. Remove the line, and its partner in the other file."
-            )
-        if len(found) > options.max_words:
-            raise InputError(
-                f"{path}, line {number}: {len(found):,} tokens, but max_words is {options.max_words}. "
-                "Remove the line and its partner in the other file, or set max_words higher."
-            )
-        lines.append(" ".join(found))
-    if not lines:
-        raise InputError(f"[corpus] {option}: {path} is empty.")
-    return tuple(lines)
+def _reader(
+    name: str,
+    kind: type[T],
+    files: Callable[[T, Path], Files],
+    rows: Callable[[T, Files, str], Rows],
+) -> CorpusReader[T]:
+    def depends(options: T, base: Path, cache: Path) -> list[str]:
+        return [status(path, option) for option, paths in files(options, base).items() for path in paths]
+
+    def read(options: T, base: Path, cache: Path) -> Corpus:
+        found = files(options, base)
+        return _read(name, options, found, lambda part: rows(options, found, part))
+
+    return CorpusReader(name, "parallel", kind, depends, read, _split, check_filters)
 
 
-PARALLEL = CorpusReader("parallel", "parallel", ParallelOptions, _depends, _read, _split)
+PARALLEL = _reader("parallel", ParallelOptions, _side_files, _side_rows)
+PAIRS = _reader("pairs", PairsOptions, _both_files, _both_rows)

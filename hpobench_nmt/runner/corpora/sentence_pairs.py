@@ -13,7 +13,7 @@ from hpobench_nmt.runner.corpora.corpus import Lines, ParallelCorpus
 from hpobench_nmt.runner.corpora.tokenise import tokenise
 
 Pair = tuple[str, str]
-_RATIO, _SLACK = 3, 3  # a pair is dropped where one side has more than 3 times the other's tokens, and 3
+_RATIO, _SLACK = 3, 3
 
 
 def clean(texts: Iterable[Pair], languages: Pair, min_words: int, max_words: int) -> list[Pair]:
@@ -32,15 +32,20 @@ def clean(texts: Iterable[Pair], languages: Pair, min_words: int, max_words: int
         line = (" ".join(sides[0]), " ".join(sides[1]))
         keys = (line[0].casefold(), line[1].casefold())
         short, long = sorted(len(side) for side in sides)
-        if not min_words <= short <= long <= max_words or long > _RATIO * short + _SLACK:
+        if not min_words <= short <= long <= max_words or too_unlike(short, long, _RATIO):
             continue
-        if keys[0] == keys[1] or not all(map(_written_in, (source, target), languages)):
+        if keys[0] == keys[1] or not all(map(written_in, (source, target), languages)):
             continue
         if keys[0] not in seen_sources and keys[1] not in seen_targets:
             seen_sources.add(keys[0])
             seen_targets.add(keys[1])
             kept.append(line)
     return kept
+
+
+def too_unlike(short: int, long: int, ratio: float) -> bool:
+    """Whether the longer side has more than `ratio` times the other's tokens, and 3."""
+    return long > ratio * short + _SLACK
 
 
 _OTHER_SCRIPT = {
@@ -53,7 +58,7 @@ _OTHER_SCRIPT = {
 }
 
 
-def _written_in(text: str, language: str) -> bool:
+def written_in(text: str, language: str) -> bool:
     """Whether a text has a letter of the language's script: one left in English often has none."""
     if language not in _OTHER_SCRIPT:
         return any(map(str.isalpha, text))

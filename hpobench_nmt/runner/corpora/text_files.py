@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from sys import intern
 from typing import Annotated, Literal, TypeVar
 
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.runner.corpora.contents import HEAD, refuse_content
 from hpobench_nmt.runner.corpora.corpus import PARTS, Corpus
 from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader, TextOptions, Tokenise, Words
-from hpobench_nmt.runner.corpora.text_reading import (
-    decoded,
-    lines_of,
-    read_bytes,
-    read_lines,
-    read_text,
-    status,
+from hpobench_nmt.runner.corpora.records import (
+    UNPACK,
+    Format,
+    Reading,
+    Text,
+    Unpack,
+    file_names,
+    part_files,
+    records,
 )
+from hpobench_nmt.runner.corpora.text_reading import decoded, lines_of, read_bytes, status
 from hpobench_nmt.runner.corpora.tokenise import tokenise
 from hpobench_nmt.runner.corpora.vocabulary import (
     END,
@@ -37,17 +40,30 @@ from hpobench_nmt.runner.settings import About, Settings
 _WORD = re.compile(r"\S+")
 _MOST_DEV_WORDS = 100_000
 _OWN_ENDS = (END, "</s>")
+_ABOUT_FORMAT = (
+    "what the files are. Each line of a record's text is a line of the corpus. A folder stands for its files "
+    "of this format that have the part's name"
+)
 
 T = TypeVar("T", bound=TextOptions)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Files(Settings):
-    train: Annotated[str, About("a UTF-8 text file to be train")]
-    dev: Annotated[str, About("a UTF-8 text file to be dev")]
-    test: Annotated[str, About("a UTF-8 text file to be test")]
+    train: Annotated[str | tuple[str, ...], About("a UTF-8 text file, or a list of files, to be train")]
+    dev: Annotated[str | tuple[str, ...], About("likewise, to be dev")]
+    test: Annotated[str | tuple[str, ...], About("likewise, to be test")]
     unit: Words = "word"
     tokenise: Tokenise = False
+    format: Annotated[Format, About(_ABOUT_FORMAT, added=True)] = "text"
+    column: Annotated[
+        str,
+        About(
+            "the column or key of a text, such as text or document.text; of TSV a number, or a heading",
+            added=True,
+        ),
+    ] = "text"
+    unpack: Unpack = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +102,8 @@ class Text8Options(FileOptions, _File8):
     """Options of text8, which may be one of words or subwords: see `_word_parts`."""
 
 
-# Where a part is: the option that says so, and the file.
-Places = Mapping[str, tuple[str, Path]]
+# Where a part is: the option that says so, and the files.
+Places = Mapping[str, tuple[str, tuple[Path, ...]]]
 
 
 def _unit(options: TextOptions) -> Unit:
@@ -97,63 +113,107 @@ def _unit(options: TextOptions) -> Unit:
 
 
 def _corpus(name: str, places: Places, options: TextOptions, licence: str) -> Corpus:
-    """A corpus of one file per part: words with <eos> at every line's end, or characters as they are."""
-    provenance = _provenance(name, [path for _, path in places.values()], licence)
+    """A corpus of files for each part: words with <eos> at every line's end, or characters as they are."""
+    provenance = _provenance(name, [path for _, paths in places.values() for path in paths], licence)
+    reading = _reading(options)
+    texts = {
+        part: (text for (text,) in records(paths, option, reading))
+        for part, (option, paths) in places.items()
+    }
     if _unit(options) == "character":
-        texts = {part: [read_text(path, option)] for part, (option, path) in places.items()}
-        return character_corpus(name, texts, options, provenance, ends=False)
-    words = {part: _words(read_lines(path, option), options, path) for part, (option, path) in places.items()}
+        whole = {part: [_joined(texts[part])] for part in texts}
+        return character_corpus(name, whole, options, provenance, ends=False)
+    words = {part: _words(texts[part], options) for part in texts}
     make = subword_corpus if _unit(options) == "subword" else word_corpus
     return make(name, words, options, provenance)
 
 
-def _words(lines: list[str], options: TextOptions, path: Path) -> list[str]:
+def _texts(paths: Sequence[Path], option: str, reading: Reading) -> Iterator[Text]:
+    for (text,) in records(paths, option, reading):
+        yield text
+
+
+def _reading(options: TextOptions) -> Reading:
+    """How files of each part are read. Those of a data set that everybody has are plain text."""
+    if not isinstance(options, TextFilesOptions):
+        return Reading()
+    kinds = ("jsonl", "parquet")
+    advice = UNPACK | {kind: f'Set format = "{kind}", and column, in [corpus]' for kind in kinds}
+    columns = () if options.format == "text" else (options.column,)
+    return Reading(options.format, columns, options.unpack, advice)
+
+
+def _check(options: TextOptions) -> None:
+    """Refuse a setting without effect."""
+    if isinstance(options, TextFilesOptions) and options.format == "text" and options.column != "text":
+        raise InputError('[corpus]: column has no effect with format = "text".')
+
+
+def _joined(texts: Iterable[Text]) -> str:
+    """All texts, each but the last line of the last file with an end of line."""
+    parts: list[str] = []
+    for text in texts:
+        if parts and not parts[-1].endswith("\n"):
+            parts.append("\n")
+        parts.append(text.text)
+    return "".join(parts)
+
+
+def _words(texts: Iterable[Text], options: TextOptions) -> list[str]:
     """The words of every line, and its end. Raises InputError where a line has an end of its own."""
-    for number, line in enumerate(lines, start=1):
-        if line.rstrip().endswith(_OWN_ENDS):
-            raise InputError(
-                f"{path}, line {number}: ends in {line.split()[-1]}, but every line gets an {END} here. "
-                "Remove it from the file."
-            )
     split = tokenise if isinstance(options, TextFilesOptions) and options.tokenise else str.split
-    return list(chain.from_iterable((*split(line), END) for line in lines))
+    words: list[str] = []
+    for text in texts:
+        for line in lines_of(text.text):
+            if line.rstrip().endswith(_OWN_ENDS):
+                raise InputError(
+                    f"{text.place}: ends in {line.split()[-1]}, but every line gets an {END} here. "
+                    "Remove it from the file."
+                )
+            # A word that occurs often is one object.
+            words += map(intern, split(line))
+            words.append(END)
+    return words
 
 
 def _split(options: TextOptions, content: bytes, path: Path) -> list[str]:
     text = decoded(content, path)
-    return list(text) if _unit(options) == "character" else _words(lines_of(text), options, path)
+    if _unit(options) == "character":
+        return list(text)
+    return _words((Text(path, n, line + "\n") for n, line in enumerate(lines_of(text), start=1)), options)
 
 
 def _provenance(name: str, paths: list[Path], licence: str) -> dict[str, str]:
     return {
-        "source": f"{name}, files of the user: {', '.join(path.name for path in paths)}",
+        "source": f"{name}, files of the user: {file_names(paths)}",
         "version": "unknown: see sha256",
         "licence": licence,
     }
 
 
 def _own_places(options: TextFilesOptions, base: Path) -> Places:
-    return {part: (part, user_path(base, getattr(options, part), f"[corpus] {part}")) for part in PARTS}
+    return {
+        part: (part, part_files(base, getattr(options, part), part, part, options.format)) for part in PARTS
+    }
 
 
 def _folder_places(names: tuple[str, str, str]) -> Callable[[FolderOptions, Path], Places]:
     def places(options: FolderOptions, base: Path) -> Places:
         folder = user_path(base, options.folder, "[corpus] folder")
-        return {part: ("folder", folder / name) for part, name in zip(PARTS, names, strict=True)}
+        return {part: ("folder", (folder / name,)) for part, name in zip(PARTS, names, strict=True)}
 
     return places
 
 
 def _file_place(options: FileOptions, base: Path) -> Places:
-    return {"all": ("file", user_path(base, options.file, "[corpus] file"))}
+    return {"all": ("file", (user_path(base, options.file, "[corpus] file"),))}
 
 
 def _one_file(name: str, places: Places, options: TextOptions, licence: str) -> Corpus:
     """A data set in one file: its first 90 % are train, the next 5 % dev, the last 5 % test."""
-    ((option, path),) = places.values()
+    ((option, (path,)),) = places.values()
     content, provenance = read_bytes(path, option), _provenance(name, [path], licence)
-    if content[:4] == b"PK\x03\x04":
-        raise InputError(f"[corpus] file: {path} is a zip archive. Unpack it first.")
+    refuse_content(content[:HEAD], path, "text", {})
     if _unit(options) != "character":
         make = subword_corpus if _unit(options) == "subword" else word_corpus
         return make(name, _word_parts(decoded(content, path)), options, provenance)
@@ -175,12 +235,13 @@ def _reader(
     split: Callable[[TextOptions, bytes, Path], list[str]] = _split,
 ) -> CorpusReader[T]:
     def depends(options: T, base: Path, cache: Path) -> list[str]:
-        return [status(path, option) for option, path in places(options, base).values()]
+        found = places(options, base).values()
+        return [status(path, option) for option, paths in found for path in paths]
 
     def read(options: T, base: Path, cache: Path) -> Corpus:
         return corpus(name, places(options, base), options, licence)
 
-    return CorpusReader(name, "text", kind, depends, read, split)
+    return CorpusReader(name, "text", kind, depends, read, split, _check)
 
 
 def _word_parts(text: str) -> dict[str, list[str]]:

@@ -19,29 +19,33 @@ def read_bytes(path: Path, option: str) -> bytes:
         raise _unreadable(path, option, error) from error
 
 
-def read_text(path: Path, option: str) -> str:
-    """A UTF-8 file's text, with line ends of \\n; the errors are those of `read_bytes` and `decoded`."""
-    return decoded(read_bytes(path, option), path)
+def read_head(path: Path, option: str, size: int) -> bytes:
+    """The first bytes of a file; the errors are those of `read_bytes`."""
+    try:
+        _refuse_no_file(path, option)
+        with path.open("rb") as file:
+            return file.read(size)
+    except OSError as error:
+        raise _unreadable(path, option, error) from error
 
 
-def decoded(content: bytes, path: Path) -> str:
-    """The UTF-8 text that a file holds, with line ends of \\n. Otherwise, raises InputError with the line."""
-    content = content.removeprefix(codecs.BOM_UTF8)
+def decoded(content: bytes, path: Path, first: int = 1) -> str:
+    """UTF-8 text of a file, with line ends of \\n. Otherwise, raises InputError with the line.
+
+    `first` is the number of the content's first line in the file.
+    """
+    if first == 1:
+        content = content.removeprefix(codecs.BOM_UTF8)
     try:
         return content.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
+        line = content.count(b"\n", 0, error.start) + first
         byte = content[error.start]
         found = "UTF-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "LATIN1"
         raise InputError(
             f"{path}, line {line}: not UTF-8 (byte 0x{byte:02x}). Convert the file, for instance with "
             f"`iconv -f {found} -t UTF-8`."
         ) from error
-
-
-def read_lines(path: Path, option: str) -> list[str]:
-    """The lines of a UTF-8 file; only \\n ends a line, since the files of a pair must agree on that."""
-    return lines_of(read_text(path, option))
 
 
 def lines_of(text: str) -> list[str]:

@@ -51,7 +51,7 @@ class KeptModel(Strict, frozen=True):
     replicate: Natural
     settings: dict[str, Plain]
     seed: Natural
-    corpus: dict[str, Plain]
+    corpus: dict[str, Plain | list[str]]
     provenance: dict[str, str]
     metrics: dict[str, Finite]
     files: dict[str, str]

@@ -142,7 +142,8 @@ def train(
     )
     course = _begun(run)
     model.train()
-    _learn(run, course)
+    with run.file.listening():
+        _learn(run, course)
     if course.ended:
         with torch.no_grad():
             for p, best_value in zip(parameters, course.best_values, strict=True):

@@ -8,11 +8,12 @@ from it has the same results, to the bit, as one that was never interrupted on t
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 import torch
 
 from hpobench_nmt.runner.disk.curve_file import write_curve
+from hpobench_nmt.runner.disk.save_requests import LISTENS, SAVE_NOW
 from hpobench_nmt.runner.family import Job, tells_of_no_memory
 from hpobench_nmt.runner.lm.clock import lock_of
 
@@ -29,6 +31,7 @@ _FORMAT = 3
 _STATE = "training.pt"
 # Saving takes at most one part in this many of the time.
 _MOST_TIME = 50
+_ASKED_SECONDS = 0.1  # between two looks at whether a state is to be saved at once
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,24 @@ class StateFile:
         self._identity = json.dumps({"format": _FORMAT, **checkpoints.identity}, sort_keys=True)
         self._saved = time.monotonic()
         self._took = 0.0
+        self._asked = 0.0
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Inside, the training is asked whether its state is due, and can be asked to save it at once."""
+        folder = self._checkpoints.folder
+        if folder is None:
+            yield
+            return
+        with suppress(OSError):  # a full disk does not end a training
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / SAVE_NOW).unlink(missing_ok=True)
+            (folder / LISTENS).touch()
+        try:
+            yield
+        finally:
+            for name in (LISTENS, SAVE_NOW):
+                (folder / name).unlink(missing_ok=True)
 
     def read(self) -> dict[str, Any] | None:
         """The state that was saved last, in the memory of the CPU; None if there is none of this training."""
@@ -91,10 +112,15 @@ class StateFile:
 
     @property
     def due(self) -> bool:
-        """Whether it is time to save."""
+        """Whether it is time to save, or somebody has asked for it."""
         if self._checkpoints.folder is None:
             return False
-        return time.monotonic() - self._saved >= max(self._checkpoints.seconds, _MOST_TIME * self._took)
+        now = time.monotonic()
+        if now - self._asked >= _ASKED_SECONDS:
+            self._asked = now
+            if (self._checkpoints.folder / SAVE_NOW).exists():
+                self._saved = -math.inf
+        return now - self._saved >= max(self._checkpoints.seconds, _MOST_TIME * self._took)
 
     def write(self, state: Mapping[str, Any]) -> None:
         """Save a state in place of the last one, which survives where there is no room for another."""
@@ -114,6 +140,7 @@ class StateFile:
             _tell(f"the state of the training cannot be saved in {folder}: {error}")
             with suppress(OSError):
                 part.unlink(missing_ok=True)
+        (folder / SAVE_NOW).unlink(missing_ok=True)
         self._saved = time.monotonic()
         self._took = self._saved - started
 

@@ -114,7 +114,8 @@ def train(
     run = _Run(model, parameters, corpus, settings, seed, device, adam, scaler, checkpoints, file, {})
     course = _begun(run)
     model.train()
-    _learn(run, course)
+    with run.file.listening():
+        _learn(run, course)
     if course.ended:
         _put(parameters, course.best_values)
     model.eval()

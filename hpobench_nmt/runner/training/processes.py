@@ -5,13 +5,18 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import signal
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hpobench_nmt.core.processes import Ended, Process, answer, outcome, shared_server
+from hpobench_nmt.core.text import counted
+from hpobench_nmt.runner.disk.save_requests import request_saves
 from hpobench_nmt.runner.family import STOPPING
 
 # Every language model needs measure, and numba with it. torch imports its compiler, unused, with the first
@@ -37,6 +42,48 @@ class Crashed(Exception):
     """The function raised an error that nobody expected, or ended its process; the message says which."""
 
 
+class StopAsked(BaseException):
+    """The program was asked to stop; the message says why. `in_time`: its time limit is reached."""
+
+    def __init__(self, message: str, in_time: bool) -> None:
+        super().__init__(message)
+        self.in_time = in_time
+
+
+_states: set[Path] = set()
+"""The folders of the states of all trainings that run in processes of this program."""
+
+_SAVE_SECONDS = 20.0
+
+
+@contextmanager
+def saves_when_stopped(seconds: float | None = None) -> Iterator[None]:
+    """Inside, SIGTERM makes all trainings save their state, and then raises StopAsked in the main thread.
+
+    So does the end of a time limit in seconds. A batch system such as Slurm sends SIGTERM before it kills; it
+    allows 30 s by default, and this takes 20 s at most. To be used in the main thread.
+    """
+    began = time.monotonic()
+
+    def stop(number: int, frame: object) -> None:
+        unsaved = request_saves(tuple(_states), _SAVE_SECONDS)
+        late = seconds is not None and time.monotonic() - began >= seconds
+        some = f", but for {counted(unsaved, 'training')}" if unsaved else ""
+        why = "the time limit is reached" if late else "stopped by SIGTERM"
+        raise StopAsked(f"{why}; the state of every training is saved{some}", late)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    timer = threading.Timer(seconds or 0, os.kill, (os.getpid(), signal.SIGTERM))
+    timer.daemon = True
+    if seconds is not None:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        signal.signal(signal.SIGTERM, before)
+
+
 class Processes:
     """The processes that run now, so that they can be ended together."""
 
@@ -45,8 +92,10 @@ class Processes:
         self._lock = threading.Lock()
         self.stopped = False
 
-    def run(self, function: Callable[..., Any], *arguments: Any, log: Path) -> Any:
+    def run(self, function: Callable[..., Any], *arguments: Any, log: Path, state: Path | None = None) -> Any:
         """The result of a module's function, called in a process of its own that prints to `log`.
+
+        `state` is the folder in which it may be asked to save its state.
 
         Raises:
             Killed: a signal ended the process.
@@ -60,9 +109,13 @@ class Processes:
             call = partial(answer, partial(function, *arguments), log)
             process = Process(shared_server(f"{__name__}:prepare"), call)
             self._running.add(process)
+        if state is not None:
+            _states.add(state)
         try:
             ended = outcome(process)
         finally:
+            if state is not None:
+                _states.discard(state)
             with self._lock:
                 self._running.discard(process)
             process.close()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.benchmarking.execution import Backend, known_backend
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.runner.corpora import load_corpus
+from hpobench_nmt.runner.corpora import corpus_report, load_corpus
 from hpobench_nmt.runner.devices import (
     cluster_device,
     device_name,
@@ -143,19 +143,22 @@ def train_rows(
     return Ended(done, len(ledger.records) - len(done), left, paused, mixed)
 
 
-def infeasible(spec: Spec, cache: Path) -> list[str]:
-    """What the corpus makes impossible, such as a parameter budget that no sizes meet, one line each.
+def corpus_and_infeasible(spec: Spec, cache: Path) -> tuple[list[str], list[str]]:
+    """What the corpus holds, and what it makes impossible, such as a parameter budget that no sizes meet.
+
+    Each has one line for each thing to know. The corpus is prepared if it is not.
 
     Raises:
         InputError: the corpus is wrong or missing.
         RunError: it cannot be prepared.
     """
+    corpus = load_corpus(spec.corpus, spec.base, cache)
+    report = corpus_report(spec.corpus, corpus)
     check = spec.family.corpus_check
     if check is None:
-        return []
-    corpus = load_corpus(spec.corpus, spec.base, cache)
+        return report, []
     wrong = check_all(spec.grid, spec.settings, lambda settings: check(settings, corpus))
-    return [
+    return report, [
         f"{describe({name: configuration[name] for name in names}) or 'every configuration'}: {reason}"
         for configuration, names, reason in wrong
     ]

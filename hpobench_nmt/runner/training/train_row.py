@@ -186,7 +186,7 @@ def _attempt(
     except OSError as error:
         raise RunError(f"{job.scratch}: cannot be made: {error.strerror}. {GO_ON}") from error
     try:
-        result: TrainingResult = processes.run(train_one, spec.family.name, job, log=log)
+        result: TrainingResult = processes.run(train_one, spec.family.name, job, log=log, state=job.state)
     except Killed as error:
         if processes.stopped:
             raise RunError(f"stopped. {GO_ON}") from None

@@ -19,6 +19,7 @@ from hpobench_nmt.core.errors import InputError, one_line
 from hpobench_nmt.runner.devices import THEN, device_name, library_versions
 from hpobench_nmt.runner.disk.curve_file import CURVE
 from hpobench_nmt.runner.disk.kept_model import KEPT
+from hpobench_nmt.runner.disk.save_requests import LISTENS, SAVE_NOW
 from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.family import Job, Outcome, TrainingFailed, TrainingStarved, tells_of_no_memory
 
@@ -118,7 +119,7 @@ def _devices(job: Job[Any]) -> str:
 
 _DEVICES = "devices"
 # In the folder of a state, these are not part of the state: a curve is written before the first one is saved.
-_NO_STATE = (_DEVICES, CURVE, "part")
+_NO_STATE = (_DEVICES, CURVE, LISTENS, SAVE_NOW, "part")
 
 
 def _save(outcome: Outcome, folder: Path) -> str:

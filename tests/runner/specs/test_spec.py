@@ -69,13 +69,13 @@ def test_the_grid_is_the_product_of_its_values_in_ascending_order(load):
     "note",
     ['"""\nSee\n[1] Merity et al.\n"""', '"""\nbase = "elsewhere"\n"""', '"base"'],
 )
-def test_a_copy_finds_the_corpus_and_keeps_the_note(tmp_path, note):
+@pytest.mark.parametrize("value", ['"train.txt"', '["absent.txt", "train.txt"]'])
+def test_a_copy_finds_the_corpus_and_keeps_the_note(tmp_path, note, value):
     data = tmp_path / "data"
     data.mkdir()
     (data / "train.txt").write_text("a")
     text = f'name = "t"\nfamily = "awd-lstm"\nnote = {note}\nbase = "data"\n' + (
-        '[corpus]\nname = "text"\ntrain = "train.txt"\ndev = "train.txt"\ntest = "train.txt"\n'
-        "[grid]\nlayers = [1, 2]\n"
+        f'[corpus]\nname = "text"\ntrain = {value}\ndev = {value}\ntest = {value}\n[grid]\nlayers = [1, 2]\n'
     )
     (tmp_path / "t.toml").write_text(text)
     spec = load_spec(tmp_path / "t.toml")

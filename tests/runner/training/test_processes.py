@@ -12,8 +12,16 @@ import pytest
 
 pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt[train]'")
 
+from hpobench_nmt.runner.disk.save_requests import LISTENS
+from hpobench_nmt.runner.lm.training_state import Checkpoints, StateFile
 from hpobench_nmt.runner.nmt.commands import run_command
-from hpobench_nmt.runner.training.processes import Crashed, Killed, Processes
+from hpobench_nmt.runner.training.processes import (
+    Crashed,
+    Killed,
+    Processes,
+    StopAsked,
+    saves_when_stopped,
+)
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs POSIX processes")
 
@@ -149,3 +157,54 @@ def test_the_processes_end_with_their_parent(tmp_path, number):
     parent.send_signal(number)
     parent.wait(20)
     assert all(gone(pid) for pid in found)
+
+
+def learn(state, over, saved):
+    """A training that does nothing but save when it is due."""
+    with state.listening():
+        while not over.is_set():
+            if state.due:
+                state.write({"update": 1})
+                saved.append(time.monotonic())
+            time.sleep(0.001)
+
+
+def wait_for_file(path):
+    while not path.exists():
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize("limit", [None, 0.3])
+def test_sigterm_and_a_time_limit_make_trainings_save_at_once(tmp_path, monkeypatch, limit):
+    monkeypatch.setattr("hpobench_nmt.runner.training.processes._states", {tmp_path, tmp_path / "not-begun"})
+    over, saved = threading.Event(), []
+    thread = threading.Thread(target=learn, args=(StateFile(Checkpoints(tmp_path)), over, saved))
+    thread.start()
+    try:
+        before = signal.getsignal(signal.SIGTERM)
+        with pytest.raises(StopAsked, match=r"state of every training is saved$") as stop:  # noqa: SIM117
+            with saves_when_stopped(limit):
+                wait_for_file(tmp_path / LISTENS)
+                asked = time.monotonic()
+                if limit is None:
+                    os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(30)
+        assert (tmp_path / "training.pt").exists()
+        assert stop.value.in_time == (limit is not None)
+        assert len(saved) == 1
+        assert saved[0] - asked < 5
+        assert signal.getsignal(signal.SIGTERM) == before
+    finally:
+        over.set()
+        thread.join()
+    assert not (tmp_path / LISTENS).exists()
+
+
+def test_a_training_that_does_not_answer_is_told_of(tmp_path, monkeypatch):
+    monkeypatch.setattr("hpobench_nmt.runner.training.processes._states", {tmp_path})
+    monkeypatch.setattr("hpobench_nmt.runner.training.processes._SAVE_SECONDS", 0.05)
+    (tmp_path / LISTENS).touch()
+    with pytest.raises(StopAsked, match=r"stopped by SIGTERM; .* is saved, but for 1 training$"):  # noqa: SIM117
+        with saves_when_stopped():
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(30)

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +18,12 @@ import pytest
 
 pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt[train]'")
 
+import torch
 from filelock import FileLock
 
 import hpobench_nmt as hb
 from hpobench_nmt.cli.main import main
-from hpobench_nmt.cli.train import _shape
+from hpobench_nmt.cli.train import _seconds_of, _shape
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.lookup.folder import load_folder
 from hpobench_nmt.runner.devices import find_devices
@@ -175,6 +177,74 @@ def test_nothing_outlives_a_run_however_it_ends(place, start, wait_for, tmp_path
     main_process.send_signal(number)
     main_process.communicate(timeout=30)  # nobody holds its output open
     wait_for(lambda: not _processes_with(mark.encode()), seconds=30)
+
+
+_SLOW = (
+    SPEC.replace("max_epochs = 4", "max_epochs = 20").replace("[1, 5, 10000]", "[1]").replace("[4, 8]", "[4]")
+)
+
+
+def _results(folder):
+    return [
+        (
+            r.status,
+            r.metrics["dev_ppl"],
+            r.metrics["test_ppl"],
+            [(p["update"], p["dev_ppl"]) for p in r.curve],
+        )
+        for r in read_ledger(folder / "ledger.jsonl").records
+    ]
+
+
+def _states(place):
+    return [path for path in (place / "home").rglob("training.pt") if path.stat().st_size]
+
+
+@pytest.mark.hosts
+def test_sigterm_saves_the_state_at_once_and_the_run_resumes_to_the_bit(place, start, wait_for):
+    """A state is saved every 30 s at most otherwise, and these trainings are shorter."""
+    (place / "slow.toml").write_text(_SLOW)
+    train = ("train", "slow.toml", "--jobs", "1", "--device", "cpu", "--limit", "1", "--quiet")
+    done = run(place, *train, "--out", "whole")
+    assert done.returncode == 0, done.stderr
+    assert not _states(place)
+    process = start(place, *train, "--out", "parts", stderr=subprocess.PIPE)
+    wait_for(lambda: list((place / "home").rglob("curve.jsonl")) or process.poll() is not None)
+    asked = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    errors = process.communicate(timeout=60)[1]
+    assert process.returncode == 143, errors
+    assert "stopped by SIGTERM; the state of every training is saved. Run the same command" in errors
+    [state] = _states(place)
+    assert time.monotonic() - asked < 20  # under 1 s on an idle machine
+    assert _results(place / "parts") == []
+    saved = torch.load(state, weights_only=True)["state"]["course"]
+    assert 0 < saved["update"] < _results(place / "whole")[0][3][-1][0]
+    assert run(place, *train, "--out", "parts").returncode == 0
+    assert _results(place / "parts") == _results(place / "whole")
+    assert not _states(place)
+
+
+@pytest.mark.hosts
+def test_a_time_limit_saves_the_state_and_is_no_error(place):
+    (place / "slow.toml").write_text(_SLOW.replace("max_epochs = 20", "max_epochs = 100000"))
+    train = ("train", "slow.toml", "--jobs", "1", "--device", "cpu", "--limit", "1", "--quiet")
+    done = run(place, *train, "--out", "limited", "--time-limit", "12s")
+    assert done.returncode == 0, done.stderr
+    assert "the time limit is reached; the state of every training is saved" in done.stderr
+    assert len(_states(place)) == 1
+    shutil.rmtree(place / "home" / "training" / "states")
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("3h30m", 12_600), ("90s", 90), ("1d", 86_400), ("5min", 300)])
+def test_time_limits(text, seconds):
+    assert _seconds_of(None, None, text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "3", "0h", "30m3h", "-1h", "1.5h"])
+def test_what_is_no_time_limit(text):
+    with pytest.raises(InputError, match="such as 3h30m or 90s"):
+        _seconds_of(None, None, text)
 
 
 def test_paused_trainings_show_in_the_status_and_end_as_if_they_had_not_paused(place, trained):

@@ -1,0 +1,106 @@
+"""What is odd about a corpus: train in dev or test, repeated lines, copies, own ends, decomposed letters.
+
+Nothing here changes a corpus. The findings stand in its provenance, so ledger and datasheet have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from unicodedata import is_normalized
+
+import numpy as np
+
+from hpobench_nmt.core.arrays import Ints
+from hpobench_nmt.core.text import counted
+from hpobench_nmt.runner.corpora.corpus import PARTS, Corpus, ParallelCorpus, TextCorpus
+
+_SHORT_LINE = 5
+"""Lines of a text with fewer tokens, such as headings, may well be in two parts."""
+_LINES = f"lines with {_SHORT_LINE} tokens or more"
+_OWN_ENDS = ("<eos>", "</s>")
+
+
+def findings(corpus: Corpus) -> str:
+    """Sentences on what is odd, with counts, "" if nothing is. Linear in the corpus's size."""
+    found = _of_text(corpus) if isinstance(corpus, TextCorpus) else _of_pairs(corpus)
+    return "; ".join(found)
+
+
+def lengths(corpus: ParallelCorpus) -> str:
+    """Tokens a line of train, for each side: median, 99th percentile, longest."""
+    sides = []
+    for language, lines in zip((corpus.source, corpus.target), corpus.train, strict=True):
+        counts = np.array([line.count(" ") + 1 for line in lines])
+        middle, most = np.percentile(counts, [50, 99], method="inverted_cdf").astype(int)
+        sides.append(f"{language} median {middle}, 99% up to {most}, longest {counts.max()}")
+    return f"tokens a line of train: {'; '.join(sides)}"
+
+
+def in_vain(options: Any, corpus: Corpus) -> list[str]:
+    """Options that ask for more than there is, one sentence each."""
+    if not isinstance(corpus, TextCorpus):
+        return []
+    there = {f"{part}_tokens": (len(getattr(corpus, part)), f"tokens of {part}") for part in PARTS}
+    there["vocabulary"] = (len(corpus.vocabulary), "words in the vocabulary")
+    return [
+        f"{name} asks for {getattr(options, name):,} {what}, and there are {size:,}"
+        for name, (size, what) in there.items()
+        if getattr(options, name, 0) > size
+    ]
+
+
+def _of_pairs(corpus: ParallelCorpus) -> list[str]:
+    parts = {part: getattr(corpus, part) for part in PARTS}
+    found = []
+    for index, side in enumerate(("source", "target")):
+        train = set(corpus.train[index])
+        found += [_leak(parts[part][index], train, f"{side} lines", part) for part in ("dev", "test")]
+    pairs = len(corpus.train[0])
+    distinct = len(set(zip(*corpus.train, strict=True)))
+    if distinct < pairs:
+        found.append(f"pairs of train that occur before: {pairs - distinct:,} of {pairs:,}")
+    for part, (source, target) in parts.items():
+        copies = sum(map(str.__eq__, source, target))
+        if copies:
+            found.append(f"both sides of {counted(copies, 'pair')} of {part} are the same")
+        lines = (*source, *target)
+        ends = sum(line.endswith(_OWN_ENDS) for line in lines)
+        decomposed = sum(not is_normalized("NFC", line) for line in lines)
+        found.append(f"lines of {part} that end in <eos> or </s>: {ends:,}" if ends else "")
+        found.append(f"lines of {part} with decomposed letters (NFD): {decomposed:,}" if decomposed else "")
+    return [sentence for sentence in found if sentence]
+
+
+def _of_text(corpus: TextCorpus) -> list[str]:
+    end = next((name for name in ("<eos>", "\n") if name in corpus.vocabulary), None)
+    found = []
+    if end is not None:
+        number = corpus.vocabulary.index(end)
+        lines = {part: _lines(getattr(corpus, part), number) for part in PARTS}
+        train = set(lines["train"])
+        found += [_leak(lines[part], train, _LINES, part) for part in ("dev", "test")]
+        if len(train) < len(lines["train"]):
+            count = len(lines["train"])
+            found.append(f"{_LINES} of train that occur before: {count - len(train):,} of {count:,}")
+    if "</s>" in corpus.vocabulary and "<eos>" in corpus.vocabulary:
+        found.append("</s> is a word of train, beside the <eos> at the end of every line")
+    decomposed = [name for name in corpus.vocabulary if not is_normalized("NFC", name)]
+    if corpus.unit == "character":  # a mark on its own is normalized
+        decomposed = [name for name in corpus.vocabulary if not is_normalized("NFC", f"e{name}")]
+    if decomposed:
+        found.append(f"{corpus.unit}s with decomposed letters (NFD): {len(decomposed):,}")
+    return [sentence for sentence in found if sentence]
+
+
+def _lines(stream: Ints, end: int) -> list[bytes]:
+    """The lines of a stream that are long enough to be compared."""
+    small = stream.astype(np.int32)
+    ends = np.flatnonzero(stream == end)
+    starts = np.append(0, ends[:-1] + 1) if len(ends) else ends
+    return [small[a:b].tobytes() for a, b in zip(starts, ends, strict=True) if b - a >= _SHORT_LINE]
+
+
+def _leak(lines: Sequence[Any], train: set[Any], what: str, part: str) -> str:
+    there = sum(map(train.__contains__, lines))
+    return f"{what} of {part} that are in train: {there:,} of {len(lines):,}" if there else ""

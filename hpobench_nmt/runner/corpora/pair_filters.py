@@ -1,0 +1,137 @@
+"""Which sentence pairs of a user's files are kept: settings, filters of train, and what each filter drops."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.text import counted
+from hpobench_nmt.runner.corpora.corpus import Lines
+from hpobench_nmt.runner.corpora.corpus_reader import Tokenise
+from hpobench_nmt.runner.corpora.records import Text
+from hpobench_nmt.runner.corpora.sentence_pairs import too_unlike, written_in
+from hpobench_nmt.runner.corpora.tokenise import tokenise
+from hpobench_nmt.runner.settings import About, Settings, settings_of, texts_of
+
+Filter = Literal["empty", "length", "ratio", "script", "copy", "duplicate", "held_out"]
+
+_ABOUT_FILTERS = (
+    "leave out pairs of train, by what is wrong with them. empty: a side without tokens; length: a side "
+    "shorter than min_words or longer than max_words; ratio: one side longer than max_ratio times the other "
+    "and 3 tokens; script: a side without a letter of its language's script; copy: both sides the same; "
+    "duplicate: a pair that was there before; held_out: a source or target that dev or test has, upper and "
+    "lower case alike. A pair counts for the first of these that holds"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairOptions(Settings):
+    """Options of all parallel texts in files."""
+
+    source: Annotated[str, About("the language to translate from, such as de")]
+    target: Annotated[str, About("the language to translate to, such as en")]
+    tokenise: Tokenise = False
+    max_words: Annotated[
+        int, About("a line with more tokens is an error, unless a filter drops it", low=1)
+    ] = 250
+    min_words: Annotated[int, About("for the filter length", low=1, added=True)] = 1
+    max_ratio: Annotated[float, About("for the filter ratio", low=1, added=True)] = 3.0
+    filters: Annotated[Filter | tuple[Filter, ...], About(_ABOUT_FILTERS, added=True)] = ()
+
+
+def check_filters(options: PairOptions) -> None:
+    """Refuse a setting that no filter uses."""
+    known = settings_of(type(options))
+    for name, wanted in (("min_words", "length"), ("max_ratio", "ratio")):
+        if getattr(options, name) != known[name].default and wanted not in texts_of(options.filters):
+            raise InputError(f'[corpus]: {name} has no effect without filters = ["{wanted}"].')
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The tokenised pairs of a part, how many were read, and how many each filter has dropped."""
+
+    sides: tuple[Lines, Lines]
+    read: int
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+    def sentence(self, part: str) -> str:
+        """What the filters did."""
+        out = sum(self.dropped.values())
+        by = ", ".join(f"{count:,} {name}" for name, count in self.dropped.items() if count)
+        return f"{part}: {out:,} of {counted(self.read, 'pair')} left out{f' ({by})' if by else ''}"
+
+
+def kept_pairs(
+    rows: Iterable[tuple[Text, Text]],
+    options: PairOptions,
+    filters: Collection[str] = (),
+    held_out: Collection[str] = (),
+) -> Kept:
+    """The pairs that pass the filters, in order.
+
+    `held_out` has the case-folded lines of dev and test. Raises InputError for a line that is empty or too
+    long, unless a filter drops the pair.
+    """
+    split = tokenise if options.tokenise else str.split
+    languages = (options.source, options.target)
+    dropped = Counter[str]()
+    sources, targets = list[str](), list[str]()
+    seen = set[bytes]()
+    read = 0
+    for row in rows:
+        read += 1
+        tokens = [split(side.text) for side in row]
+        short, long = sorted(map(len, tokens))
+        source, target = map(" ".join, tokens)
+        folded = (source.casefold(), target.casefold()) if filters else (source, target)
+        # In the order of Filter. A filter is only asked if those before it have let the pair pass.
+        if "empty" in filters and not short:
+            dropped["empty"] += 1
+        elif "length" in filters and not options.min_words <= short <= long <= options.max_words:
+            dropped["length"] += 1
+        elif "ratio" in filters and too_unlike(short, long, options.max_ratio):
+            dropped["ratio"] += 1
+        elif "script" in filters and not all(map(written_in, (source, target), languages)):
+            dropped["script"] += 1
+        elif "copy" in filters and folded[0] == folded[1]:
+            dropped["copy"] += 1
+        elif "duplicate" in filters and (key := _key(source, target)) in seen:
+            dropped["duplicate"] += 1
+        elif "held_out" in filters and (folded[0] in held_out or folded[1] in held_out):
+            dropped["held_out"] += 1
+        else:
+            if "duplicate" in filters:
+                seen.add(key)
+            _refuse_lengths(row, tokens, options)
+            sources.append(source)
+            targets.append(target)
+    return Kept((tuple(sources), tuple(targets)), read, dropped)
+
+
+def _key(source: str, target: str) -> bytes:
+    """A pair in 16 bytes, because there may be millions."""
+    return hashlib.blake2b(f"{source}\n{target}".encode(), digest_size=16).digest()
+
+
+def _refuse_lengths(row: tuple[Text, Text], tokens: list[list[str]], options: PairOptions) -> None:
+    for side, found in zip(row, tokens, strict=True):
+        pair = "the line, and its partner in the other file" if row[0].path != row[1].path else "it"
+        if not found:
+            raise empty_line(side, pair)
+        if len(found) > options.max_words:
+            raise InputError(
+                f"{side.place}: {len(found):,} tokens, but max_words is {options.max_words}. "
+                f'Remove {pair}, or set max_words higher; or, in train, set filters = ["length"].'
+            )
+
+
+def empty_line(side: Text, pair: str) -> InputError:
+    """The error about a side without tokens. `pair` is what to remove."""
+    return InputError(
+        f'{side.place}: empty. Remove {pair}; or, in train, set filters = ["empty"] in [corpus].'
+    )

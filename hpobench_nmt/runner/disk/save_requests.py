@@ -1,0 +1,29 @@
+"""A request to running trainings to save their state at once, made by files in the folders of the states.
+
+A training that can answer has the file LISTENS there. Whoever asks renames it SAVE_NOW, and the training
+removes that when its state is saved.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+LISTENS, SAVE_NOW = "listens", "save-now"
+
+_POLL_SECONDS = 0.02
+
+
+def request_saves(folders: Iterable[Path], seconds: float) -> int:
+    """Ask the trainings of these states, and wait until all have saved: how many have not in that time."""
+    asked = []
+    # A folder without one is of a training that has not begun, or that is being measured.
+    for path in [path for folder in folders for path in folder.rglob(LISTENS)]:
+        with suppress(OSError):
+            asked.append(path.rename(path.with_name(SAVE_NOW)))
+    deadline = time.monotonic() + seconds
+    while (left := sum(path.exists() for path in asked)) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+    return left
