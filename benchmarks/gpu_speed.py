@@ -57,8 +57,10 @@ class Update:
         self.piece = streams(torch.from_numpy(self.words), self.streams).to(self.device)
         self.precision, self.compile = precision, compile
         self.scaler = loss_scaler(precision, self.device)
-        given = self.model, self.piece, (self.model.initial_state(self.streams),), precision, self.scaler
-        self.graph = GraphedGradient(*given) if graph else None
+        states = (self.model.initial_state(self.streams),)
+        self.graph = None
+        if graph:
+            self.graph = GraphedGradient(self.model, self.piece, states, precision, self.scaler)
 
     def __call__(self) -> None:
         """One update."""

@@ -34,8 +34,8 @@ from torch.nn import functional
 from hpobench_nmt.runner.lm import (
     awd_lstm_model,
     dynamic,
+    gradient,
     single_stream_lstm,
-    trainer,
 )
 from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, Regularisation
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms
@@ -126,7 +126,7 @@ def update(model: Any, vocabulary: int, batch: int, steps: int) -> Callable[[], 
     state, scaler = [(model.initial_state(batch),)], loss_scaler("fp32", piece.device)
 
     def run() -> int:
-        _, after = trainer.gradient(model, piece, detach(state[0]), "fp32", scaler)
+        _, after = gradient.gradient(model, piece, detach(state[0]), "fp32", scaler)
         state[0] = detach(after)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 0.3)
         optimiser.step(1.0)
@@ -162,10 +162,10 @@ def awd_lstm(regularisation: Regularisation) -> AWDLSTM:
 def output_layer() -> Iterator[tuple[str, Contenders]]:
     for batch in (20, 64):
         run = update(awd_lstm(Regularisation(0.4, 0.25, 0.4, 0.1, 0.5, 2.0, 1.0)), WORDS, batch, 35)
-        plain = replaced(run, (trainer, "linear_cross_entropy", plain_cross_entropy))
+        plain = replaced(run, (gradient, "linear_cross_entropy", plain_cross_entropy))
         contenders = {"by hand": run, "autograd": plain}
         if hasattr(functional, "linear_cross_entropy"):
-            own = replaced(run, (trainer, "linear_cross_entropy", torch_cross_entropy))
+            own = replaced(run, (gradient, "linear_cross_entropy", torch_cross_entropy))
             contenders["linear_cross_entropy"] = own
         yield f"softmax, AWD-LSTM, {batch} x 35", contenders
 
