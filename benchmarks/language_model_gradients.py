@@ -72,9 +72,9 @@ def plain_nll_with_gradients(
     nll = functional.cross_entropy(logits, targets, reduction="none")
     wanted = leaves if grad_weight is not None else leaves[:1]
     gradients = torch.autograd.grad(nll.mean(), wanted)
-    for kept, gradient in zip((grad_weight, grad_bias), gradients[1:], strict=False):
+    for kept, own in zip((grad_weight, grad_bias), gradients[1:], strict=False):
         if kept is not None:
-            kept.copy_(gradient)
+            kept.copy_(own)
     return nll.detach(), gradients[0]
 
 
