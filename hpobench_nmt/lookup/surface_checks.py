@@ -120,7 +120,7 @@ def nearer_to_the_middle(table: Table, objective: str) -> tuple[int, int]:
 
     Distances are over numbers and ordered labels, on their scales. Of several best rows, the nearest counts.
     """
-    known = np.flatnonzero(~np.isnan(table.column(objective)))
+    known = np.flatnonzero(~np.isnan(table.losses([objective])[:, 0]))
     squares = np.zeros(len(known))
     for h, codes in zip(table.hyperparameters, table.configs[known].T, strict=True):
         if h.kind != "categorical":

@@ -11,7 +11,7 @@ from hpobench_nmt.testing import checks_for
 
 
 def names():
-    return [path.name for path in Path().iterdir()]
+    return [path.name for path in Path().iterdir() if path.name != "__pycache__"]
 
 
 @pytest.mark.parametrize("n_objectives", [1, 3])

@@ -60,7 +60,12 @@ def test_nothing_is_cut_on_a_narrow_terminal_nor_in_a_pipe(run_folder, printed, 
         assert max(map(len, narrow.splitlines())) <= columns, command
         # Every word is there, though it may be folded; bars are as wide as there is room.
         flat = re.sub(r"[\s│┃]", "", narrow)
-        for word in set(re.findall(r"[\w.±≥,:-]{2,}", piped)):
+        words = set(re.findall(r"[\w.±≥,:-]{2,}", piped))
+        if "Left out, because the terminal is narrow: ms/step" in narrow:  # named, so nobody misses it
+            words -= {
+                word for line in piped.splitlines() for word in line.split()[-2:-1] if line[-1:] in ("│", "┃")
+            }
+        for word in words:
             assert word in flat, (command, word)
 
 

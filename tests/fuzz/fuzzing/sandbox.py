@@ -15,6 +15,7 @@ import pytest
 from hpobench_nmt.cli.main import main
 
 SECRET = b"what lies outside stays outside\n"
+SEEN = "home/seen"  # where the first leaderboard of a user is noted
 VICTIMS = ("victim", "work/victim", "work/results/victim", "home/victim")
 _SECONDS = 20  # for all commands of an input
 _RESIDENT = 2 * 1024**3  # bytes
@@ -111,7 +112,7 @@ class Sandbox:
         after = self.held()
         changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
         changed -= {name for name in changed if _got_hashes(before.get(name), after.get(name))}
-        allowed = () if done.code == 2 else tuple(into)
+        allowed = () if done.code == 2 else (*into, SEEN)
         strange = {name for name in changed if not _below_any(name, allowed) or _below_any(name, VICTIMS)}
         if strange:
             self.fail(f"changed: {sorted(strange)}", done)
