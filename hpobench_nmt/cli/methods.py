@@ -13,10 +13,8 @@ from hpobench_nmt.core.errors import InputError, RunError
 
 
 @click.command()
-@click.argument(
-    "name", metavar="[NAME | new FILE.py]", required=False, shell_complete=completing(method_names)
-)
-@click.argument("file", metavar="", required=False, type=PATH)
+@click.argument("name", metavar="[NAME|new]", required=False, shell_complete=completing(method_names))
+@click.argument("file", metavar="[FILE.py]", required=False, type=PATH)
 @click.option(
     "--check",
     "spec",
