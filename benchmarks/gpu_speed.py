@@ -86,6 +86,16 @@ def milliseconds(update: Update) -> float:
     return 1e3 * statistics.median(times[FIRST:])
 
 
+def busy(update: Update) -> tuple[int, float]:
+    """Kernels of an update, and the milliseconds for which they keep the GPU busy."""
+    profiler: Any = torch.profiler
+    with profiler.profile(activities=[profiler.ProfilerActivity.CUDA]) as profile:
+        update()
+        torch.cuda.synchronize()
+    kernels = [e for e in profile.key_averages() if e.device_type == torch.autograd.DeviceType.CUDA]
+    return sum(e.count for e in kernels), sum(e.self_device_time_total for e in kernels) / 1e3
+
+
 def dynamic_rate(update: Update) -> float:
     """Tokens a second of dynamic evaluation."""
     model, rule = update.model.eval(), UpdateRule("rms-rms-prior", 1e-4, 5, 0.005, 1e-4)
@@ -114,9 +124,13 @@ def main() -> None:
         if family in ("melis", "mlstm"):
             found["fp32 compiled"] = milliseconds(Update(name, compile=True))
         plain = Update(name)
+        kernels, on_gpu = busy(plain)
         rate, size = dynamic_rate(plain), parameter_count(plain.model) / 1e6
         said = ", ".join(f"{chosen} {value:.1f}" for chosen, value in found.items())
-        print(f"{name} ({size:.1f}M parameters): {said}; dynamic {rate:.0f} tokens/s", flush=True)
+        print(f"{name} ({size:.1f}M parameters): {said}; dynamic {rate:.0f} tokens/s")
+        print(
+            f"    {kernels} kernels an update (fp32), which keep the GPU busy for {on_gpu:.1f} ms", flush=True
+        )
 
 
 if __name__ == "__main__":

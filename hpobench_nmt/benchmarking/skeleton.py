@@ -43,7 +43,7 @@ class {name}:
     def tell(self, row, losses):
         """What a row has: its losses, minimised, shape (n_objectives,); NaN where its training failed.
 
-        The rows of the initial design come first. They are told, and were not asked for.
+        The first rows are those of the initial design, which `ask` did not choose.
         """
         self.unseen[row] = False
         loss = losses.sum()  # with several objectives, weigh them as you like

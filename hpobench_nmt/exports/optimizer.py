@@ -139,7 +139,7 @@ class Optimizer:
     @overload
     def ask(self, n: int) -> list[dict[str, Value]]: ...
     def ask(self, n: int | None = None) -> dict[str, Value] | list[dict[str, Value]]:
-        """The next configuration to evaluate, or a list of the next n: pending until their losses are told.
+        """The next configuration to evaluate, or a list of the next n; each is pending until `tell` gets it.
 
         Raises:
             InputError: every candidate has been asked for or told.

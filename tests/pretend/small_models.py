@@ -42,7 +42,7 @@ def settings_of(case, **changes):
 
 
 def chain(train):
-    """A corpus of so many words, each of which depends on the one before it, and two small parts more."""
+    """A corpus of `train` words and two small further parts. Each word depends on the one before it."""
     rng = np.random.default_rng(0)
     stream = [0]
     for step in rng.integers(3, size=train + 100):
