@@ -89,10 +89,14 @@ def milliseconds(update: Update) -> float:
 def busy(update: Update) -> tuple[int, float]:
     """Kernels of an update, and the milliseconds for which they keep the GPU busy."""
     profiler: Any = torch.profiler
+    kinds: Any = torch.autograd
+    for _ in range(FIRST):
+        update()
+    torch.cuda.synchronize()
     with profiler.profile(activities=[profiler.ProfilerActivity.CUDA]) as profile:
         update()
         torch.cuda.synchronize()
-    kernels = [e for e in profile.key_averages() if e.device_type == torch.autograd.DeviceType.CUDA]
+    kernels = [e for e in profile.key_averages() if e.device_type == kinds.DeviceType.CUDA]
     return sum(e.count for e in kernels), sum(e.self_device_time_total for e in kernels) / 1e3
 
 

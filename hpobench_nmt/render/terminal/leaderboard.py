@@ -128,7 +128,7 @@ def _print_fewer(results: Results, found: FewerTrainings, console: Console, expl
 def _whole_grid(
     results: Results, table: str, rows: Mapping[str, list[Cell]], console: Console
 ) -> tuple[Grid | None, list[str]]:
-    """A table's grid, without the side columns that do not fit, and their names; None if it is still too wide."""
+    """A table's grid without the side columns that do not fit, and their names; None if still too wide."""
     scores, sides = range(len(results.suite.scores)), _side_columns(results, table)
     for count in range(len(sides) + 1):
         grid = _grid(results, table, rows, scores, sides[:count])
