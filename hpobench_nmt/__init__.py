@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hpobench_nmt.analysis.table_front import pareto as pareto
     from hpobench_nmt.benchmarking.call import benchmark as benchmark
     from hpobench_nmt.benchmarking.call import run as run
+    from hpobench_nmt.benchmarking.fetching import fetch as fetch
     from hpobench_nmt.benchmarking.plugins import list_methods as list_methods
     from hpobench_nmt.benchmarking.results import Results as Results
     from hpobench_nmt.benchmarking.store import load_results as load_results
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from hpobench_nmt.exports.minimize import Minimum as Minimum
     from hpobench_nmt.exports.minimize import minimize as minimize
     from hpobench_nmt.exports.optimizer import Optimizer as Optimizer
-    from hpobench_nmt.lookup.catalogue import fetch as fetch
     from hpobench_nmt.lookup.catalogue import list_tables as list_tables
     from hpobench_nmt.lookup.catalogue import load_table as load_table
     from hpobench_nmt.lookup.imports.importing import import_table as import_table
@@ -67,7 +67,7 @@ _LOCATION = {
     "Table": "lookup.table",
     "Trajectory": "core.trajectory",
     "benchmark": "benchmarking.call",
-    "fetch": "lookup.catalogue",
+    "fetch": "benchmarking.fetching",
     "fewer_trainings": "analysis.fewer_trainings",
     "import_table": "lookup.imports.importing",
     "list_methods": "benchmarking.plugins",

@@ -5,7 +5,7 @@ evaluation/fewer_trainings.py defines it, benchmarking/target.py the target and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -14,13 +14,14 @@ import pandas as pd
 
 from hpobench_nmt.analysis.number_text import listed
 from hpobench_nmt.analysis.selection import families, same_run
+from hpobench_nmt.benchmarking.frozen import part_note
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.target import Target, target_of
 from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import counted, short
 from hpobench_nmt.evaluation.comparisons import holm
-from hpobench_nmt.evaluation.fewer_trainings import family_means, signed_rank_exact, times_fewer
+from hpobench_nmt.evaluation.fewer_trainings import TimesFewer, family_means, signed_rank_exact, times_fewer
 from hpobench_nmt.evaluation.intervals import CONFIDENCE
 from hpobench_nmt.evaluation.restricted import runtime_within
 
@@ -29,9 +30,12 @@ SIMULATED = "RS"
 # Where more of the trials are capped, on both sides, a ratio says little.
 _MOST_CAPPED = 0.5
 _MOST_TARGETS = 1 / 20
+_DEVELOPMENT, _TEST = "development", "test"
 _METHODS = ["method", "times_fewer", "low", "high", "by_tables", "families_low", "families_high", "capped"]
-_TABLES = ["table", "family", "budget", "targets", "rows", "tolerance", "from_seeds", "random_search"]
-_TABLES += ["random_search_capped", "exact"]
+_METHODS += ["development", "hypervolume"]
+_HYPERVOLUME = "fbh"
+_TABLES = ["table", "family", "half", "budget", "targets", "rows", "tolerance", "from_seeds"]
+_TABLES += ["random_search", "random_search_capped", "exact"]
 _CELLS = ["table", "method", "restricted", "times_fewer", "capped"]
 _TESTS = ["a", "b", "tables", "p", "p_holm", "families", "p_families", "p_families_holm", "fewer"]
 
@@ -43,9 +47,11 @@ class FewerTrainings:
     Attributes:
         methods: one row per method: method, times_fewer (the figure), low, high (its interval over trials),
             by_tables (each table weighs the same), families_low, families_high (over families and tables),
-            capped (share of the trials).
-        tables: one row per table: table, family, budget, targets (their number), rows, tolerance, from_seeds,
-            random_search (its restricted mean), random_search_capped, exact (or nearly so).
+            capped (share of the trials), development (the figure over the tables of that half; NaN where the
+            suite has no halves), hypervolume (its share, the mean over families; NaN where fbh is no score).
+        tables: one row per table: table, family, half ("test" of those that the figures are of, or
+            "development"), budget, targets (their number), rows, tolerance, from_seeds, random_search (its
+            restricted mean), random_search_capped, exact (or nearly so).
         cells: one row per table and method: table, method, restricted (mean), times_fewer, capped.
         tests: signed-rank tests over tables, each method with random search (b is empty) and every pair: a,
             b, tables, p, p_holm, families, p_families, p_families_holm, fewer (the one that is shown to need
@@ -61,6 +67,11 @@ class FewerTrainings:
     reason: str = ""
     notes: tuple[str, ...] = ()
 
+    @property
+    def counted(self) -> pd.DataFrame:
+        """The tables that the figures are of."""
+        return self.tables[self.tables["half"] == _TEST]
+
 
 def fewer_trainings(results: Results) -> FewerTrainings:
     """How many times fewer trainings than random search each method of a run needs.
@@ -68,31 +79,70 @@ def fewer_trainings(results: Results) -> FewerTrainings:
         results = hb.run("quick", tables=["sotu-ngram"], trials=20)
         hb.fewer_trainings(results).methods
 
-    Only tables that every method has finished count.
+    Only tables that every method has finished count; where a suite has a development half, only the others,
+    unless there are none.
     """
     targets, reasons = _targets(results)
     if not targets:
         return _without(listed(reasons) or "no table has been finished by every method.")
     methods, tables = list(results.methods), list(targets)
     by_family = {t: family for family, members in families(results).items() for t in members}
-    family = [by_family[t] for t in tables]
-    copies = np.array([[same_run(results, t, m) for m in methods] for t in tables])
-    runtimes = [_runtimes(results, t, targets[t]) for t in tables]
-    budgets, exact = [t.budget for t in targets.values()], [t.random_search for t in targets.values()]
-    found = times_fewer(runtimes, budgets, exact, family, copies)
-    capped = np.array([[np.isinf(line).mean() for line in table] for table in runtimes]).mean(axis=0)
+    copies = {t: [same_run(results, t, m) for m in methods] for t in tables}
+    runtimes = {t: _runtimes(results, t, targets[t]) for t in tables}
+
+    def figures(some: Sequence[str]) -> TimesFewer:
+        budgets, exact = [targets[t].budget for t in some], [targets[t].random_search for t in some]
+        own, same = [runtimes[t] for t in some], np.array([copies[t] for t in some])
+        return times_fewer(own, budgets, exact, [by_family[t] for t in some], same)
+
+    halves = _halves(results, tables)
+    counted_to = [t for t in tables if halves[t] == _TEST]
+    others = [t for t in tables if halves[t] != _TEST]
+    found, rest = figures(counted_to), figures(others) if others else None
+    capped = np.array([[np.isinf(line).mean() for line in runtimes[t]] for t in counted_to]).mean(axis=0)
     columns = (found.figure, found.low, found.high, found.by_tables, found.families_low, found.families_high)
-    frame = pd.DataFrame(dict(zip(_METHODS, (methods, *columns, capped), strict=True)))
-    cells = [
-        (t, m, exact[i] / found.ratios[i, j], found.ratios[i, j], found.capped[i, j])
+    development = np.full(len(methods), np.nan) if rest is None else rest.figure
+    volume = _hypervolume(results, counted_to, [by_family[t] for t in counted_to])
+    frame = pd.DataFrame(dict(zip(_METHODS, (methods, *columns, capped, development, volume), strict=True)))
+    cells = pd.DataFrame(_cells(methods, counted_to, found, targets), columns=_CELLS)
+    tests = _tests(
+        methods, found.ratios, [by_family[t] for t in counted_to], np.array([copies[t] for t in counted_to])
+    )
+    lines = [_line(results, t, by_family[t], halves[t], target) for t, target in targets.items()]
+    tables_frame = pd.DataFrame(lines, columns=_TABLES)
+    of_figures = tables_frame[tables_frame["half"] == _TEST]
+    notes = [part_note(results.suite, results.instances), *_notes(frame, of_figures, cells), *reasons]
+    if rest is not None:
+        more = pd.DataFrame(_cells(methods, others, rest, targets), columns=_CELLS)
+        cells = pd.concat([cells, more], ignore_index=True)
+    return FewerTrainings(frame, tables_frame, cells, tests, notes=tuple(note for note in notes if note))
+
+
+def _cells(
+    methods: Sequence[str], tables: Sequence[str], found: TimesFewer, targets: Mapping[str, Target]
+) -> list[tuple[object, ...]]:
+    """The lines of each table and method."""
+    return [
+        (t, m, targets[t].random_search / found.ratios[i, j], found.ratios[i, j], found.capped[i, j])
         for i, t in enumerate(tables)
         for j, m in enumerate(methods)
     ]
-    tests = _tests(methods, found.ratios, family, np.asarray(copies.any(axis=0)))
-    lines = [_line(results, name, by_family[name], target) for name, target in targets.items()]
-    tables_frame, cells_frame = pd.DataFrame(lines, columns=_TABLES), pd.DataFrame(cells, columns=_CELLS)
-    notes = [*_notes(frame, tables_frame, cells_frame), *reasons]
-    return FewerTrainings(frame, tables_frame, cells_frame, tests, notes=tuple(notes))
+
+
+def _hypervolume(results: Results, tables: Sequence[str], family: Sequence[str]) -> Floats:
+    """Each method's mean share of the hypervolume, over trials, tables of a family, and families."""
+    scores = results.suite.scores
+    if _HYPERVOLUME not in scores:
+        return np.full(len(results.methods), np.nan)
+    place = scores.index(_HYPERVOLUME)
+    means = [[results.summary(t, m)[place].mean for m in results.methods] for t in tables]
+    return np.asarray(family_means(np.array(means, dtype=np.float64), family).mean(axis=0))
+
+
+def _halves(results: Results, tables: Sequence[str]) -> dict[str, str]:
+    """The half of each table; without any table of a test half, all count as if they were of one."""
+    own = results.suite.development
+    return {t: _DEVELOPMENT if t in own and not set(tables) <= {*own} else _TEST for t in tables}
 
 
 def _without(reason: str) -> FewerTrainings:
@@ -106,15 +156,13 @@ def _targets(results: Results) -> tuple[dict[str, Target], list[str]]:
     """The target of each table that counts, and why others do not."""
     found, reasons = {}, []
     for table, instance in results.instances.items():
-        if len(instance.objectives) > 1:
-            return {}, ["the figure is for one objective."]
         if not all(len(results.trials.get((table, m), ())) for m in results.methods):
             reasons.append(f"{table} does not count: not every method has finished it.")
             continue
         try:
             found[table] = target_of(results.suite, instance)
         except InputError as error:
-            reasons.append(f"{table} does not count: {error}.")
+            reasons.append(f"{table} does not count: {str(error).rstrip('.')}.")
     return found, reasons
 
 
@@ -129,10 +177,10 @@ def _runtimes(results: Results, table: str, target: Target) -> Floats:
     )
 
 
-def _line(results: Results, table: str, family: str, target: Target) -> tuple[object, ...]:
+def _line(results: Results, table: str, family: str, half: str, target: Target) -> tuple[object, ...]:
     shown = (target.tolerance, target.from_seeds, target.random_search, target.random_search_capped)
     rows = len(results.instances[table].table)
-    return (table, family, target.budget, target.count, rows, *shown, target.exact)
+    return (table, family, half, target.budget, target.count, rows, *shown, target.exact)
 
 
 def _tests(methods: Sequence[str], ratios: Floats, families: Sequence[str], copies: Bools) -> pd.DataFrame:
@@ -140,7 +188,7 @@ def _tests(methods: Sequence[str], ratios: Floats, families: Sequence[str], copi
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(ratios)
     own = [j for j, m in enumerate(methods) if m != SIMULATED]
-    known = {j for j in own if not copies[j] and np.isfinite(logs[:, j]).all()}
+    known = {j for j in own if not copies[:, j].any() and np.isfinite(logs[:, j]).all()}
     groups = [[(j, -1) for j in own], list(combinations(own, 2))]
     rows = []
     for group in groups:
@@ -205,21 +253,20 @@ def _notes(methods: pd.DataFrame, tables: pd.DataFrame, cells: pd.DataFrame) -> 
 
 def _largest(results: Results, found: FewerTrainings) -> float:
     """The largest figure that is possible, because a trial begins with the initial design; NaN if unknown."""
-    problems = [results.instances[table].problem for table in found.tables["table"]]
+    tables = found.counted
+    problems = [results.instances[table].problem for table in tables["table"]]
     if not problems or any(p.clock != "lookups" or p.n_initial == 0 for p in problems):
         return np.nan
     least = np.array([-(-p.n_initial // p.workers) for p in problems])
-    logs = np.log(found.tables["random_search"].to_numpy(np.float64) / least)
-    return float(np.exp(family_means(logs[:, None], list(found.tables["family"])).mean()))
+    logs = np.log(tables["random_search"].to_numpy(np.float64) / least)
+    return float(np.exp(family_means(logs[:, None], list(tables["family"])).mean()))
 
 
 def fewer_sentences(results: Results, found: FewerTrainings) -> list[str]:
     """What the figures are, what the tests over tables show and may claim, and notes."""
-    first = (
-        "Trainings until a row is within a tolerance of the best. A trial that does not get there is capped: "
-        "it counts as the budget."
-    )
-    if len(found.tables) > 1:
+    until = "a row is within a tolerance of the best" if _one(found) else "a row of the front is found"
+    first = f"Trainings until {until}. A trial that does not get there is capped: it counts as the budget."
+    if len(found.counted) > 1:
         first += " Geometric mean over families of equal weight. Interval: over trials, on these tables."
     most = _largest(results, found)
     if most == most:
@@ -238,12 +285,18 @@ def fewer_headline(found: FewerTrainings) -> list[str]:
         return []
     best = known.sort_values("times_fewer", kind="stable").iloc[-1]
     interval = "" if np.isnan(best["low"]) else f" (95%: {short(best['low'])} to {short(best['high'])})"
-    where = counted(len(found.tables), "table")
+    where = counted(len(found.counted), "table")
+    if len(found.counted) < len(found.tables):
+        where += " of the test half"
     times = short(best["times_fewer"])
-    return [
-        f"{best['method']} takes {times} times fewer trainings than random search{interval} to come within "
-        f"the tolerance of the best, over {where}."
-    ]
+    aim = "to come within the tolerance of the best" if _one(found) else "to find a row of the front"
+    fewer = f"{best['method']} takes {times} times fewer trainings than random search{interval}"
+    return [f"{fewer} {aim}, over {where}."]
+
+
+def _one(found: FewerTrainings) -> bool:
+    """Whether the figures are for one objective."""
+    return bool(found.tables["tolerance"].notna().all())
 
 
 def can_show(tables: int) -> bool:

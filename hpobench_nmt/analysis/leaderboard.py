@@ -198,12 +198,15 @@ def file_setting(results: Results, table: str) -> str:
 
 def fewer_heads(found: FewerTrainings) -> tuple[str, ...]:
     """The headings of the figures over the tables of a run."""
-    sizes = found.tables["family"].value_counts()
+    tables = found.counted
+    sizes = tables["family"].value_counts()
     uneven = ("by table",) if sizes.nunique() > 1 else ()
-    tested = ("p",) if can_show(len(found.tables)) else ()
-    beyond = ("p, families",) if tested and 1 < len(sizes) < len(found.tables) else ()
+    tested = ("p",) if can_show(len(tables)) else ()
+    beyond = ("p, families",) if tested and 1 < len(sizes) < len(tables) else ()
+    volume = ("hypervolume",) if found.methods["hypervolume"].notna().any() else ()
+    halved = ("development",) if found.methods["development"].notna().any() else ()
     wide = ("95%, families",) if found.methods["families_low"].notna().any() else ()
-    return ("times fewer", "95%", *wide, *uneven, *tested, *beyond, "capped")
+    return ("times fewer", "95%", *wide, *uneven, *tested, *beyond, "capped", *halved, *volume)
 
 
 def fewer_rows(found: FewerTrainings) -> list[tuple[str, ...]]:
@@ -220,10 +223,12 @@ def fewer_rows(found: FewerTrainings) -> list[tuple[str, ...]]:
             "p": p_cell(test.get("p_holm", np.nan)),
             "p, families": p_cell(test.get("p_families_holm", np.nan)),
             "capped": f"{line['capped']:.0%}",
+            "development": short(line["development"]),
+            "hypervolume": short(line["hypervolume"]),
         }
         rows.append((line["method"], *(cells[head] for head in heads)))
-    share = found.tables["random_search_capped"].mean()
-    reference = {"times fewer": "1", "by table": "1", "capped": f"{share:.0%}"}
+    share = found.counted["random_search_capped"].mean()
+    reference = {"times fewer": "1", "by table": "1", "development": "1", "capped": f"{share:.0%}"}
     return [*rows, (EXACT, *(reference.get(head, "") for head in heads))]
 
 
@@ -240,7 +245,8 @@ def fewer_answer(results: Results, found: FewerTrainings, table: str) -> str:
     line, instance = chosen.iloc[0], results.instances[table]
     best = cells.iloc[int(cells["times_fewer"].to_numpy().argmax())]
     unit = instance.table.metric(instance.objectives[0].metric).unit
-    target = f"Within {short(line['tolerance'], unit=unit)} of the best"
+    several = len(instance.objectives) > 1
+    target = "A row of the front" if several else f"Within {short(line['tolerance'], unit=unit)} of the best"
     time, reference = (short(value, commas=True) for value in (best["restricted"], line["random_search"]))
     if not best["times_fewer"] > 1.0:
         return f"{target}: random search after {reference} {instance.time_unit} on average, no method sooner."
@@ -259,8 +265,9 @@ def fewer_setting(results: Results, found: FewerTrainings, table: str) -> str:
     within = short(line["tolerance"], unit=instance.table.metric(instance.objectives[0].metric).unit)
     seeds = ", the deviation between seeds" if line["from_seeds"] else ""
     sign = "" if line["exact"] else "≈"
+    aim = "a row of the front" if len(instance.objectives) > 1 else f"within {within} of the best{seeds}"
     return (
-        f"times fewer: to within {within} of the best{seeds} ({counted(int(line['targets']), 'row')}), in "
+        f"times fewer: to {aim} ({counted(int(line['targets']), 'row')}), in "
         f"{short(line['budget'], commas=True)} {instance.time_unit} at the most; random search takes "
         f"{sign}{short(line['random_search'], commas=True)}"
     )

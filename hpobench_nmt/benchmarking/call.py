@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from hpobench_nmt.benchmarking.execution import Backend
+from hpobench_nmt.benchmarking.frozen import check_pinned, chosen_part
 from hpobench_nmt.benchmarking.instance import suite_instances
 from hpobench_nmt.benchmarking.method_settings import split_spec
 from hpobench_nmt.benchmarking.plugins import MethodSpec, method_list, resolve_methods
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.run import run_suite
-from hpobench_nmt.benchmarking.suite import INSTALLED, Suite, changed, load_suite, overridden
+from hpobench_nmt.benchmarking.suite import INSTALLED, Suite, changed, load_suite, overridden, track_of
 from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import InputError, unknown, warn
 from hpobench_nmt.core.validation import checked
@@ -38,6 +39,7 @@ _ARGUMENTS = {"tables", "methods", "seed", "jobs", "timeout", "debug"}
 def run(
     suite: str | Path | Suite = "quick",
     *,
+    track: str = "",
     tables: TableOrName | Iterable[TableOrName] = (),
     methods: Iterable[MethodSpec] = (),
     scores: Sequence[str] = (),
@@ -62,7 +64,8 @@ def run(
 
     Args:
         suite: a name that `hb.list_suites()` has, a .toml file, or a Suite. What follows replaces its
-            settings.
+            settings; of a frozen suite only that of trials can be replaced.
+        track: of a benchmark that has several, such as "plain" of "lm-2026".
         tables: tables, names, collections or folders; one or several.
         methods: names that `hb.list_methods()` has, "file.py:Class", "cmd:python agent.py", or classes; "all"
             stands for those that fit the suite.
@@ -97,6 +100,8 @@ def run(
     """
     if not isinstance(suite, Suite | str | Path):
         raise InputError(f"suite must be a name, a .toml file or a Suite, not {repr(suite)[:80]}.")
+    if track:
+        suite = track_of(suite.name if isinstance(suite, Suite) else str(suite), track)
     usual = suite if isinstance(suite, Suite) else load_suite(str(suite))
     if debug:
         if out is not None:
@@ -207,13 +212,14 @@ def _run(
     **how: Any,
 ) -> Results:
     loaded, specs = _tables(tables)
-    suite = changed(suite, tables=specs or suite.tables)
+    suite = chosen_part(suite, specs, notify)
     named = resolve_methods(_with_every_method(suite, method_list(methods) or list(suite.methods), notify))
     suite = changed(suite, methods=tuple(method.spec for method in named))
     early = [m.name for m in named if m.built_in and BUILT_IN[split_spec(m.spec)[0]].partial]
     if early and not suite.curves:
         notify(f"Without curves every training runs to its end: {', '.join(early)} cannot stop any.")
     instances = suite_instances(suite, lambda reason: notify(f"Left out: {reason}"), loaded)
+    check_pinned(suite, instances)
     return run_suite(
         suite,
         instances,

@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from hpobench_nmt.benchmarking.method_settings import spec_text
 from hpobench_nmt.benchmarking.priors import Guess, Made
+from hpobench_nmt.benchmarking.suite_tables import OF_A_TABLE, spread_tables
 from hpobench_nmt.core.constraints import parse_constraints
 from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import InputError, one_line, shortened, unknown
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 INSTALLED = "installed"
 _DEFAULT = "default"
 _MOST_TRIALS = 100_000
+# Benchmarks of several suites, their tracks: suite lm-2026-plain is the track plain of lm-2026.
+_TRACKS = {"lm-2026": ("plain", "early", "early-1", "multi", "scale")}
 # The suite to point to, by the number of objectives: one, or two and more.
 _USUAL = {1: "modern-single", 2: "modern-multi"}
 _FOLDER = Path(__file__).parent / "suites"
@@ -51,6 +54,8 @@ _LATER = (
     "sources",
     "source_of",
     "prior",
+    "development",
+    "pinned",
 )
 
 
@@ -162,6 +167,21 @@ class Suite(Strict, frozen=True):
             "Left out: nothing"
         ),
     ] = ""
+
+    development: Annotated[
+        _Names,
+        _key(
+            "tables that methods may have been tuned on: the one figure of a method is of the other tables; "
+            "left out: of all"
+        ),
+    ] = ()
+    pinned: Annotated[
+        dict[str, str],
+        _key(
+            "of a frozen suite, by table: the hash of all that trials and scores depend on. A table that is "
+            "not installed is then left out, with a notice"
+        ),
+    ] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_label("suite name", self.name)
@@ -283,6 +303,21 @@ def suite_files() -> dict[str, Path]:
     return {path.stem: path for path in sorted(_FOLDER.glob("*.toml"))}
 
 
+def tracks(name: str) -> dict[str, str]:
+    """The suites that are the tracks of a benchmark, such as lm-2026, by track; empty for another name."""
+    return {track: f"{name}-{track}" for track in _TRACKS.get(name, ())}
+
+
+def track_of(name: str, track: str) -> str:
+    """The name of the suite that is a track of a benchmark; InputError where it has no such track."""
+    found = tracks(name)
+    if not found:
+        raise InputError(f"suite {name!r} has no tracks: leave out the track.")
+    if track not in found:
+        raise unknown("track", track, found, f"(of {name})")
+    return found[track]
+
+
 def list_suites() -> pd.DataFrame:
     """The suites that come with the package: suite, scores, description."""
     import pandas as pd
@@ -295,9 +330,17 @@ def list_suites() -> pd.DataFrame:
 def overridden(suite: Suite, settings: Mapping[str, Any]) -> Suite:
     """The suite with other settings; InputError where they make no sense or leave no score.
 
+    A frozen suite may have other trials, and nothing else.
+
     A number of look-ups is no time. On another clock, scores taken after one are therefore left out unless
     the settings have `score_at`, and a suite that limits a trial's time needs a new limit.
     """
+    same = changed(suite, **settings) if suite.pinned else suite
+    other = [key for key in settings if key != "trials" and getattr(same, key) != getattr(suite, key)]
+    if suite.pinned and other:
+        raise InputError(
+            f"suite {suite.name!r} is frozen: {', '.join(other)} cannot be changed. Run a copy of its file."
+        )
     if settings.get("clock", suite.clock) == suite.clock:
         return changed(suite, **settings)
     changes = {"time": {}, **settings}
@@ -326,11 +369,15 @@ def load_suite(name_or_file: str) -> Suite:
         path = Path(name_or_file)
     elif name_or_file in files:
         path = files[name_or_file]
+    elif tracks(name_or_file):
+        raise InputError(f"{name_or_file} has tracks, choose one: --track {', '.join(tracks(name_or_file))}.")
     else:
         raise unknown("suite", name_or_file, files, "A suite of your own is given as FILE.toml.")
     content = read_toml(path)
     if content.get("tables") == INSTALLED:
         content["tables"] = [INSTALLED]
+    if isinstance(content.get("tables"), dict):
+        content = spread_tables(path, content)
     if isinstance(content.get("methods"), list):
         content["methods"] = [_method_text(path, each) for each in content["methods"]]
     if "budget" in content:
@@ -346,7 +393,7 @@ def load_suite(name_or_file: str) -> Suite:
         suite = msgspec.structs.replace(suite, published=published)
     published_figures(suite)  # refused here, not after hours of trials
     if INSTALLED not in suite.tables and not any(map(_stands_for_others, suite.tables)):
-        for key in ("tolerance", "score_at", "time", "source_of"):
+        for key in (*OF_A_TABLE, "development"):
             for table in getattr(suite, key):
                 if table not in (*suite.tables, _DEFAULT):
                     raise unknown("table", table, (*suite.tables, _DEFAULT), f"({path}, [{key}])")

@@ -1,6 +1,8 @@
 """What "times fewer trainings than random search" counts to, on one table: a target, and a budget.
 
-The target is a row within a tolerance of the best value of the first objective. The tolerance is the suite's
+With several objectives, the target is a row of the front.
+
+With one, it is a row within a tolerance of the best value of the objective. The tolerance is the suite's
 for the table; or else the metric's own; or else one standard deviation between trainings with other seeds,
 where the table has replicates; or else that of `default_tolerance`. That of the score ftc is the same, except
 that it knows no deviation between seeds.
@@ -32,7 +34,7 @@ class Target:
 
     Attributes:
         goal: the rows that count, and from which checkpoint on.
-        tolerance: how near the best is near enough, in the objective's unit.
+        tolerance: how near the best is near enough, in the objective's unit; NaN with several objectives.
         from_seeds: whether it is the deviation between trainings with other seeds.
         budget: tau, on the clock.
         random_search: R of random search.
@@ -58,14 +60,20 @@ def target_of(suite: Suite, instance: Instance) -> Target:
     """The target of a suite's trials on a table.
 
     Raises:
-        InputError: there are several objectives, or every row would be near enough.
+        InputError: every row would be near enough, or there are several objectives on a clock of costs.
     """
     if len(instance.objectives) > 1:
-        raise InputError("the figure is for one objective.")
-    tolerance, from_seeds = _tolerance(suite, instance)
-    goal = replace(make_goal("ftc", instance.scored_trainings, tolerance=tolerance), name="target")
-    if goal.targets[~np.isnan(instance.losses[:, 0])].all():
-        raise InputError(f"every row is within the tolerance of {short(tolerance)}")
+        if instance.problem.clock != "lookups":
+            raise InputError("with several objectives the figure is for look-ups")
+        tolerance, from_seeds = math.nan, False
+        goal = replace(make_goal("fto", instance.scored_trainings), name="target")
+        if goal.targets[~np.isnan(instance.losses).any(axis=1)].all():
+            raise InputError("every row is on the front")
+    else:
+        tolerance, from_seeds = _tolerance(suite, instance)
+        goal = replace(make_goal("ftc", instance.scored_trainings, tolerance=tolerance), name="target")
+        if goal.targets[~np.isnan(instance.losses[:, 0])].all():
+            raise InputError(f"every row is within the tolerance of {short(tolerance)}")
     budget = budget_of(instance)
     return Target(goal, tolerance, from_seeds, budget, *random_search_within(instance, goal, budget))
 

@@ -34,7 +34,7 @@ def suite_names() -> Iterable[str]:
     """The suites of the package."""
     from hpobench_nmt.benchmarking.suite import suite_files
 
-    return suite_files()
+    return [*suite_files(), "lm-2026"]
 
 
 def method_names() -> Iterable[str]:
@@ -52,10 +52,10 @@ def table_names() -> Iterable[str]:
 
 
 def collection_names() -> Iterable[str]:
-    """The published collections."""
+    """The published collections, and the benchmark that needs several."""
     from hpobench_nmt.lookup.collections import COLLECTIONS
 
-    return COLLECTIONS
+    return [*COLLECTIONS, "lm-2026"]
 
 
 def removable_names() -> Iterable[str]:

@@ -34,6 +34,7 @@ _DEFAULT_SUITE = "quick"
 
 @click.command()
 @click.argument("suite", default=_DEFAULT_SUITE, shell_complete=completing(suite_names))
+@click.option("--track", metavar="TRACK", help="Of a suite with several: plain, early, multi, … of lm-2026.")
 @click.option(
     "-t",
     "--tables",
@@ -114,14 +115,15 @@ def run(
     """
     from hpobench_nmt.benchmarking import call
     from hpobench_nmt.benchmarking.execution import known_backend
-    from hpobench_nmt.benchmarking.suite import load_suite
+    from hpobench_nmt.benchmarking.suite import load_suite, track_of
 
     place = known_backend(backend)
     budget = given.pop("budget")
     if budget:
         warn_deprecated("--budget", "--score-at", since="1.1", removed_in="2.0")
     given["score_at"] = given["score_at"] or budget
-    chosen = load_suite(suite)
+    track = given.pop("track")
+    chosen = load_suite(track_of(suite, track) if track else suite)
     if debug and out:
         raise InputError("--debug writes no results: leave out --out.")
     results_folder = None if debug else out or Path("results") / chosen.name

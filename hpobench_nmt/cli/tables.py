@@ -186,18 +186,23 @@ def tables_card(name: str, out: Path | None) -> None:
     help="Base address of a copy of the files, instead of the authors' own.",
 )
 def tables_fetch(name: str, source: Path | None, mirror: str) -> None:
-    """Download a published collection of tables.
+    """Download a published collection of tables, or all that the benchmark lm-2026 needs.
 
     'hpobench-nmt tables list' names the collections that are not installed. Each file is compared with the
     hash that this package knows, wherever it comes from.
     """
-    from hpobench_nmt.lookup.catalogue import fetch
+    from hpobench_nmt.benchmarking.fetching import collections_for, fetch
     from hpobench_nmt.lookup.collections import COLLECTIONS
     from hpobench_nmt.lookup.user_folders import fetched_folder
 
     fetched = fetch(name, source, mirror)
+    if not fetched:
+        say("All tables that can be fetched are installed.")
+        return
     say(f"Installed {', '.join(fetched)} in {fetched_folder()}.")
-    say(f"Licence: {COLLECTIONS[name].licence}.")
+    for collection in map(COLLECTIONS.__getitem__, collections_for(name)):
+        of = "" if collection.name == name else f" of {collection.name}"
+        say(f"Licence{of}: {collection.licence}.")
 
 
 @tables.command("add")

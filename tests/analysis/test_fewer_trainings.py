@@ -136,8 +136,45 @@ def test_tables_that_do_not_count(toy):
     assert found.notes[-1] == "t1 does not count: not every method has finished it."
     none = {key: trials for key, trials in part.items() if key[1] == "RS"}
     assert fewer_trainings(dataclasses.replace(results, trials=none)).reason
-    several = hb.benchmark(toy, ["RS"], trials=2, scores=["fto"], objectives=["bleu", "seconds"])
-    assert fewer_trainings(several).reason == "the figure is for one objective."
+
+
+def test_with_two_objectives_the_target_is_a_row_of_the_front(toy):
+    rules = {"objectives": ["bleu", "seconds"], "scores": ["fto", "fbh"], "score_at": 9, "time": 9}
+    results = hb.benchmark(toy, ["RS", "BO_M_std"], trials=8, **rules)
+    found, instance = fewer_trainings(results), results.instances["toy"]
+    losses = instance.losses
+    front = {i for i, a in enumerate(losses) if not any((b <= a).all() and (b < a).any() for b in losses)}
+    runtimes = [
+        min(max(next((t for t, r in enumerate(trial.rows.tolist(), 1) if r in front), 9), 3), 9)
+        for trial in results.trials["toy", "BO_M_std"]
+    ]
+    n, k = len(losses), len(front)
+    missed = [1.0 if t < 3 else math.comb(n - k, t) / math.comb(n, t) for t in range(9)]
+    line = found.methods.iloc[1]
+    assert line["times_fewer"] == pytest.approx(sum(missed) / np.mean(runtimes))
+    assert line["hypervolume"] == pytest.approx(results.summary("toy", "BO_M_std")[1].mean)
+    assert "Trainings until a row of the front is found." in fewer_sentences(results, found)[0]
+    assert f"to a row of the front ({k} rows)" in fewer_setting(results, found, "toy")
+    assert fewer_heads(found)[-1] == "hypervolume"
+
+
+def test_a_suite_with_halves_has_the_figure_of_its_test_half(toy):
+    tables = rolled(toy, 4, lambda i: "ab"[i % 2])
+    names = [t.name for t in tables]
+    rules = {"trials": 6, "scores": ["ftb"]}
+    halved = fewer_trainings(hb.benchmark(tables, ["RS", "BO_EI_M_std"], development=names[:2], **rules))
+    test, development = (
+        fewer_trainings(hb.benchmark(some, ["RS", "BO_EI_M_std"], **rules)).methods["times_fewer"].tolist()
+        for some in (tables[2:], tables[:2])
+    )
+    assert halved.methods["times_fewer"].tolist() == pytest.approx(test)
+    assert halved.methods["development"].tolist() == pytest.approx(development)
+    assert halved.tables["half"].tolist() == ["development"] * 2 + ["test"] * 2
+    assert set(halved.cells["table"]) == set(names)
+    assert "2 tables of the test half" in fewer_headline(halved)[0]
+    assert fewer_heads(halved)[-1] == "development"
+    of_one = hb.benchmark(tables[:2], ["RS", "BO_EI_M_std"], development=names[:2], **rules)
+    assert fewer_trainings(of_one).methods["times_fewer"].tolist() == pytest.approx(development)
 
 
 def test_the_tolerance_is_the_deviation_between_seeds_where_replicates_are(toy, again):

@@ -22,7 +22,7 @@ import pytest
 from hpobench_nmt.benchmarking.instance import suite_instances
 from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.run import run_suite
-from hpobench_nmt.benchmarking.suite import Suite, changed, load_suite, suite_files
+from hpobench_nmt.benchmarking.suite import Suite, changed, load_suite, suite_files, tracks
 from hpobench_nmt.lookup.collections import nmthpo, nmtlc
 from hpobench_nmt.methods import BUILT_IN
 
@@ -37,7 +37,7 @@ OFTEN = (
 )  # suites that are quick enough with their own methods
 MOST_LOOKUPS = 120
 # Their tables come from further collections; the methods are those of the suite `transfer`.
-ELSEWHERE = ("scale",)
+ELSEWHERE = ("scale", *tracks("lm-2026").values())
 
 
 def fetch_published(home: Path) -> None:

@@ -1,0 +1,51 @@
+"""Getting tables: of a published collection, or all that a frozen suite needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hpobench_nmt.benchmarking.frozen import collections_of
+from hpobench_nmt.benchmarking.suite import load_suite, suite_files, tracks
+from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.lookup import catalogue
+from hpobench_nmt.lookup.collections import COLLECTIONS
+
+
+def fetch(collection: str, source: str | Path | None = None, mirror: str = "") -> list[str]:
+    """Download a published collection of tables, install it, and return the tables' names.
+
+    Each file is compared with the hash that this package knows, wherever it comes from.
+
+    Args:
+        collection: its name, such as "nmthpo"; or that of a frozen suite, such as "lm-2026", for the
+            collections that it needs and that are not installed.
+        source: folder to take the authors' files from, instead of the network; for a suite, one that has a
+            folder for each collection.
+        mirror: base address of a copy of the files, instead of the authors' own.
+
+    Raises:
+        InputError: no such collection, or `source` lacks a file or has another one of its name.
+        RunError: a file cannot be downloaded, or the tables cannot be written.
+    """
+    if collection in COLLECTIONS:
+        return catalogue.fetch(collection, source, mirror)
+    needed = collections_for(collection)
+    if mirror:
+        raise InputError(f"a mirror is of one collection; {collection} needs {', '.join(needed)}.")
+    there, found = catalogue.installed(), []
+    for name in needed:
+        if not all(table in there for table in COLLECTIONS[name].tables):
+            own = None if source is None else Path(source) / name
+            found += catalogue.fetch(name, own, mirror)
+    return found
+
+
+def collections_for(name: str) -> list[str]:
+    """A collection's own name, or those of the collections that a frozen suite needs; else InputError."""
+    if name in COLLECTIONS:
+        return [name]
+    suites = list(tracks(name).values()) or ([name] if name in suite_files() else [])
+    if not suites or not all(load_suite(each).pinned for each in suites):
+        frozen = [suite for suite in suite_files() if load_suite(suite).pinned]
+        raise unknown("collection", name, [*COLLECTIONS, *{s.rpartition("-")[0] for s in frozen}])
+    return collections_of(suites)

@@ -1,0 +1,130 @@
+"""Frozen suites: each table is pinned by a hash of all that the suite's trials and scores depend on.
+
+A suite is frozen if its file has a hash for each of its tables (`pinned`). Such a suite runs on tables that
+have these hashes and on no others, with its own settings but for the number of trials. Tables of it that are
+not installed are left out, and whatever shows the results says that they are of a part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+
+from hpobench_nmt.benchmarking.instance import Instance
+from hpobench_nmt.benchmarking.manifest import TableEntry
+from hpobench_nmt.benchmarking.suite import Suite, changed, tracks
+from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.text import counted
+from hpobench_nmt.lookup.catalogue import installed, load_table, members
+from hpobench_nmt.lookup.collections import collection_of
+
+_MOST_SHOWN = 4
+
+
+def pin_of(suite: Suite, instance: Instance) -> str:
+    """The hash of a table as a suite uses it: its rows, objectives, targets, curves, replicates and source.
+
+    It takes tables' own hashes, and so it is the same on every machine.
+    """
+    entry = TableEntry.of(instance)
+    source = suite.source_of.get(instance.installed.name)
+    known = [
+        entry.sha256,
+        list(entry.objectives),
+        sorted(entry.targets.items()),
+        entry.curves,
+        entry.trainings,
+        [source, load_table(source).sha256] if source else [],
+    ]
+    return hashlib.sha256(json.dumps(known).encode()).hexdigest()
+
+
+def suite_hash(suite: Suite) -> str:
+    """The hash of a suite: every setting that changes what its figures are, and its tables' hashes.
+
+    The number of trials is left out, because the first trials of a longer run are those of a shorter one.
+    """
+    settings = {key: value for key, value in suite.settings().items() if key != "trials"}
+    return hashlib.sha256(json.dumps([suite.name, settings], sort_keys=True).encode()).hexdigest()
+
+
+def check_pinned(suite: Suite, instances: Mapping[str, Instance]) -> None:
+    """Raise InputError where a table is not the one that a frozen suite names; others are not checked."""
+    for name, instance in instances.items() if suite.pinned else ():
+        found = pin_of(suite, instance)
+        if found != suite.pinned[name]:
+            raise InputError(
+                f"table {name!r} is another version than suite {suite.name!r} is frozen with (hash "
+                f"{found[:12]}…, in the suite {suite.pinned[name][:12]}…): fetch it again, or update "
+                "hpobench-nmt."
+            )
+
+
+def chosen_part(suite: Suite, tables: tuple[str, ...], notify: Callable[[str], None]) -> Suite:
+    """The suite on some tables, or on its own if none are given.
+
+    Of a frozen suite's own tables, those that are not installed are left out, which a notice names. Raises
+    InputError where none is installed, or one that was given is not the suite's.
+    """
+    if tables:
+        for name in (member for spec in tables for member in members(spec)) if suite.pinned else ():
+            if name not in suite.pinned:
+                raise unknown("table", name, suite.pinned, f"(suite {suite.name} is frozen)")
+        return changed(suite, tables=tables)
+    if not suite.pinned:
+        return suite
+    kept = tuple(table for table in suite.tables if _is_there(suite, table))
+    if not kept:
+        raise InputError(f"no table of {suite.name} is installed. {how_to_get(suite)}")
+    missing = [table for table in suite.tables if table not in kept]
+    if missing:
+        notify(
+            f"Only a part of {suite.name}: of its {counted(len(suite.tables), 'table')}, {len(missing)} are "
+            f"not installed ({shown(missing)}). {how_to_get(suite)}"
+        )
+    return changed(suite, tables=kept)
+
+
+def _is_there(suite: Suite, table: str) -> bool:
+    """Whether a table is installed with all that the suite needs: curves come with another collection."""
+    there = installed()
+    if not {table, suite.source_of.get(table, table)} <= there.keys():
+        return False
+    return not suite.curves or load_table(table).curves is not None
+
+
+def how_to_get(suite: Suite) -> str:
+    """The command that installs a frozen suite's tables."""
+    whole = suite.name.rpartition("-")[0]
+    name = whole if suite.name in tracks(whole).values() else suite.name
+    return f"'hpobench-nmt tables fetch {name}' gets what can be fetched."
+
+
+def shown(names: list[str]) -> str:
+    """Some of the names, and how many more there are."""
+    rest = len(names) - _MOST_SHOWN
+    return ", ".join(names[:_MOST_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def part_note(suite: Suite, tables: Mapping[str, Instance]) -> str:
+    """That results are of a part of a frozen suite, in a sentence; empty where they are of the whole."""
+    if not suite.pinned or len(tables) == len(suite.pinned):
+        return ""
+    test = [name for name in suite.pinned if name not in suite.development]
+    there = sum(name in tables for name in test)
+    halves = f", {there} of {len(test)} of its test half" if suite.development else ""
+    return (
+        f"A part of {suite.name}: {len(tables)} of its {counted(len(suite.pinned), 'table')}{halves}. These "
+        "figures are not those of the whole suite."
+    )
+
+
+def collections_of(suite_names: list[str]) -> list[str]:
+    """The published collections that suites take tables from."""
+    from hpobench_nmt.benchmarking.suite import load_suite
+
+    suites = [load_suite(name) for name in suite_names]
+    names = {t: None for s in suites for t in (*s.tables, *s.source_of.values())}
+    found = [collection_of(name) for name in names]
+    return list(dict.fromkeys(c.name for c in found if c is not None))

@@ -1,0 +1,169 @@
+"""Frozen suites: the tables' hashes, what may be changed, and what is missing."""
+
+import dataclasses
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+import hpobench_nmt as hb
+from hpobench_nmt.benchmarking.fetching import collections_for, fetch
+from hpobench_nmt.benchmarking.frozen import check_pinned, chosen_part, part_note, pin_of, suite_hash
+from hpobench_nmt.benchmarking.instance import make_instance
+from hpobench_nmt.benchmarking.suite import changed, load_suite, track_of, tracks
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.lookup.catalogue import installed, load_table
+from hpobench_nmt.lookup.collections import COLLECTIONS
+from hpobench_nmt.lookup.folder import save_folder
+
+SHARED = Path(__file__).parents[3] / "shared"
+TRACKS = tracks("lm-2026")
+# Of the settings and the tables of each track. They change with any change of it: then it has another name.
+HASHES = {
+    "lm-2026-plain": "167bf89929becb857566c3d2d1bb24aa3865ea156dab65f5a729994c3b896b28",
+    "lm-2026-early": "da92ba1d47faedcb5c8bff9f3e6cbf5adf345c41273cfcd5cfdc810bbd99cef9",
+    "lm-2026-early-1": "ebd4a63245e31fed2a5aaee6692bc74d02e52d7879e4881becedf5e002ac0efc",
+    "lm-2026-multi": "28b43dba38c3eea799714714c9c081588480bf1ee80f05ced6e39ff385326c9f",
+    "lm-2026-scale": "2eaf45d7431edaf2e49adcd3c789b96eeb4b3df438ce206274893c469f66a278",
+}
+SUITE = """
+scores = ["ftc"]
+trials = 2
+[tables.test]
+toy = {tolerance = 1, time = 12, pinned = "PIN"}
+[tables.development]
+other = {tolerance = 2, pinned = "0"}
+"""
+
+
+@pytest.fixture
+def frozen(toy, tmp_path):
+    """A frozen suite's file on `toy`, which is at hand, and `other`, which is not."""
+    path = tmp_path / "mine-2026.toml"
+    path.write_text(SUITE)
+    suite = load_suite(str(path))
+    path.write_text(SUITE.replace("PIN", pin_of(suite, make_instance(suite, toy))))
+    return load_suite(str(path))
+
+
+def test_a_table_and_its_settings_are_one_line(frozen):
+    assert (frozen.tables, frozen.development) == (("toy", "other"), ("other",))
+    assert (frozen.tolerance, frozen.time) == ({"toy": 1, "other": 2}, {"toy": 12})
+    assert list(frozen.pinned) == ["toy", "other"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("tolerance = 1", "tolerrance = 1", "unknown key 'tolerrance'. Did you mean 'tolerance'?"),
+        ("toy = {", "other = {", "table 'other' is in both halves"),
+        ('other = {tolerance = 2, pinned = "0"}', "other = 3", "settings of table 'other' must be"),
+        ("time = 12", "time = 2", "time of 'toy' is 2, less than the 3 initial rows"),
+    ],
+)
+def test_wrong_lines(tmp_path, old, new, message):
+    (tmp_path / "mine.toml").write_text(SUITE.replace(old, new))
+    with pytest.raises(InputError, match=message.replace("?", r"\?")):
+        load_suite(str(tmp_path / "mine.toml"))
+
+
+def test_a_table_of_another_hash_is_refused(frozen, toy):
+    check_pinned(frozen, {"toy": make_instance(frozen, toy)})
+    for wrong in (
+        dataclasses.replace(toy, values=np.roll(toy.values, 1, axis=0)),
+        dataclasses.replace(toy, objectives=tuple(reversed(toy.objectives))),
+    ):
+        with pytest.raises(InputError, match="'toy' is another version than suite 'mine-2026'"):
+            hb.run(frozen, tables=wrong, methods=["RS"])
+
+
+def test_nothing_of_a_frozen_suite_changes_but_the_trials(frozen, toy):
+    results = hb.run(frozen, tables=toy, methods=["RS"], trials=3)
+    assert (results.suite.trials, results.instances["toy"].problem.time) == (3, 12)
+    for settings in ({"tolerance": 2.0}, {"workers": 2}, {"score_at": 5, "trials": 2}):
+        with pytest.raises(InputError, match=r"'mine-2026' is frozen: .* cannot be changed"):
+            hb.run(frozen, tables=toy, methods=["RS"], **settings)
+    with pytest.raises(InputError, match="unknown table 'sotu-ngram'"):
+        hb.run(frozen, tables="sotu-ngram", methods=["RS"])
+
+
+def test_a_run_on_a_part_says_so(frozen, toy, tmp_path):
+    results = hb.run(frozen, tables=toy, methods=["RS"], out=tmp_path / "out")
+    for each in (results, hb.load_results):
+        note = part_note(frozen, results.instances)
+        assert note.startswith("A part of mine-2026: 1 of its 2 tables, 1 of 1 of its test half.")
+        assert each is not results or note in hb.fewer_trainings(results).notes
+    with pytest.raises(InputError, match="no table of mine-2026 is installed"):
+        hb.run(frozen, methods=["RS"])
+
+
+def test_a_table_without_its_curves_is_missing(home, toy):
+    save_folder(toy, home / "tables" / "toy")
+    suite = changed(load_suite("multi-fidelity"), tables=["toy", "sotu-gpt-30k"])
+    suite = changed(suite, pinned={"toy": "0", "sotu-gpt-30k": "0"})
+    notes = []
+    assert chosen_part(suite, (), notes.append).tables == ("sotu-gpt-30k",)
+    assert notes[0].startswith("Only a part of multi-fidelity: of its 2 tables, 1 are not installed (toy).")
+
+
+def test_every_change_of_a_suite_has_another_hash(frozen):
+    first = suite_hash(frozen)
+    assert suite_hash(changed(frozen, trials=99, methods=["BO_EI_M"], description="")) == first
+    values = {"n_initial": 4, "ties": "first", "workers": 2, "pinned": {"toy": "0"}, "development": []}
+    values |= {"tolerance": {"toy": 1.5}, "time": {"toy": 13}, "scores": ["ftb"], "name": "mine-2027"}
+    for key, value in values.items():
+        assert suite_hash(msgspec.structs.replace(frozen, **{key: value})) != first, key
+
+
+def test_the_tracks_are_frozen():
+    assert {name: suite_hash(load_suite(name)) for name in TRACKS.values()} == HASHES
+
+
+@pytest.mark.parametrize("name", TRACKS.values())
+def test_the_tables_of_each_track_that_ship_are_its_own(name, home):
+    suite = load_suite(name)
+    assert set(suite.pinned) == set(suite.tables)
+    assert suite.pinned.keys() == suite.time.keys()
+    there = [t for t in suite.tables if t in installed() and suite.source_of.get(t, t) in installed()]
+    assert there
+    for table in there:
+        check_pinned(suite, {table: make_instance(suite, load_table(table))})
+
+
+def test_no_track_needs_a_table_without_a_licence():
+    needed = collections_for("lm-2026")
+    assert needed
+    assert not [name for name in needed if COLLECTIONS[name].licence.startswith("none")]
+
+
+def test_names_of_tracks():
+    assert track_of("lm-2026", "plain") == "lm-2026-plain"
+    with pytest.raises(InputError, match=r"unknown track 'plan'. Did you mean 'plain'"):
+        hb.run("lm-2026", track="plan")
+    with pytest.raises(InputError, match="lm-2026 has tracks, choose one: --track plain, early"):
+        hb.run("lm-2026")
+    with pytest.raises(InputError, match="suite 'quick' has no tracks"):
+        hb.run("quick", track="plain")
+
+
+def test_fetching_a_suite_installs_its_collections(home, tmp_path):
+    with pytest.raises(InputError, match="algoperf: no such folder"):
+        fetch("lm-2026", tmp_path)
+    with pytest.raises(InputError, match="a mirror is of one collection"):
+        fetch("lm-2026", mirror="https://example.org")
+    with pytest.raises(InputError, match=r"unknown collection 'lm-2027'. Did you mean 'lm-2026'"):
+        fetch("lm-2027")
+
+
+@pytest.mark.oracle
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the authors' files are not in ../shared")
+def test_the_tables_that_are_fetched_have_the_hashes_of_the_tracks(home, tmp_path):
+    others = {"taskset": "taskset-rnn", "nas-bench-nlp": "nas-bench-nlp-wikitext2"}
+    for name in collections_for("lm-2026"):
+        own = SHARED / name
+        (tmp_path / name).symlink_to(own if own.is_dir() else SHARED / "sources" / others.get(name, name))
+    assert "nas-bench-nlp-wikitext2" in fetch("lm-2026", tmp_path)
+    for suite in map(load_suite, TRACKS.values()):
+        check_pinned(suite, {name: make_instance(suite, load_table(name)) for name in suite.tables})
+    assert fetch("lm-2026") == []
