@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hpobench_nmt.analysis.fewer_trainings import fewer_trainings as fewer_trainings
     from hpobench_nmt.analysis.table_front import pareto as pareto
+    from hpobench_nmt.benchmarking.beside import beside as beside
     from hpobench_nmt.benchmarking.call import benchmark as benchmark
     from hpobench_nmt.benchmarking.call import run as run
     from hpobench_nmt.benchmarking.fetching import fetch as fetch
@@ -67,6 +68,7 @@ _LOCATION = {
     "Table": "lookup.table",
     "Trajectory": "core.trajectory",
     "benchmark": "benchmarking.call",
+    "beside": "benchmarking.beside",
     "fetch": "benchmarking.fetching",
     "fewer_trainings": "analysis.fewer_trainings",
     "import_table": "lookup.imports.importing",

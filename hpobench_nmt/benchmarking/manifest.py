@@ -199,7 +199,11 @@ def read_manifest(folder: Path) -> Manifest:
         raise InputError(f"{folder}: {no_folder(folder)}.{_runs_in(folder.parent)}")
     if not path.is_file():
         raise InputError(f"{folder}: has no manifest.json, so it is not a results folder.{_runs_in(folder)}")
-    written = read_bytes(path, follow_link=False)
+    return manifest_in(read_bytes(path, follow_link=False), path)
+
+
+def manifest_in(written: bytes, path: Path) -> Manifest:
+    """The manifest that a file holds; raises as read_manifest does."""
     content = parse_json(written, str(path))
     number = content.get("format") if isinstance(content, dict) else None
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:

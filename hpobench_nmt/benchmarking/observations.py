@@ -24,6 +24,7 @@ A trial without a look-up, such as that of a method that fails at once where the
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.benchmarking.instance import Instance
-from hpobench_nmt.core.arrays import Floats, Rows
+from hpobench_nmt.core.arrays import Bools, Floats, Rows
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_bytes
 from hpobench_nmt.core.text import counted
@@ -148,25 +149,67 @@ def read_trials(
     bounds = np.append(0, np.cumsum(lengths))
     if not np.array_equal(step, np.arange(len(step)) - np.repeat(bounds[:-1], lengths) + 1):
         raise wrong("its steps are not numbered from 1 in each trial")
-    numbers = instance.numbers
-    if numbers is not None:
-        places = np.searchsorted(numbers, row).clip(max=len(numbers) - 1)
-        row = np.where(numbers[places] == row, places, -1).astype(np.int32)
+    return checked_trials(instance, row, bounds, failures, wrong, losses, Timeline(*times) if times else None)
+
+
+def checked_trials(
+    instance: Instance,
+    row: Rows,
+    bounds: Rows,
+    failures: Mapping[int, str],
+    wrong: Callable[[str], InputError],
+    losses: Floats | None = None,
+    timing: Timeline | None = None,
+) -> Trials:
+    """Trials from arrays that a file held, one trial after the other.
+
+    Args:
+        instance: of the suite on the table.
+        row: of the table as it is installed, shape (n,).
+        bounds: where each trial begins, and n at the end, shape (trials + 1,).
+        failures: the reason by trial.
+        wrong: makes the error for what is found.
+        losses: shape (n, m); None: not in the file. With `timing` they are needed.
+        timing: of trials on a clock.
+    """
+    table, numbers = instance.table.name, instance.numbers
+    row = candidates_of(instance, row)
     if (row < 0).any() or (row >= len(instance.losses)).any():
         raise wrong(_NOT_THE_TABLES.format(table))
-    trials_of_steps = np.repeat(np.arange(n_trials, dtype=np.int64), lengths)
+    trials_of_steps = np.repeat(np.arange(len(bounds) - 1, dtype=np.int64), np.diff(bounds))
     if instance.problem.counts_lookups:
-        if not np.array_equal(losses, instance.losses[row], equal_nan=True):
+        if losses is not None and not np.array_equal(losses, instance.losses[row], equal_nan=True):
             raise wrong(_NOT_THE_TABLES.format(table))
         visits = trials_of_steps * len(instance.losses) + row
         if len(np.unique(visits)) < len(visits):
             raise wrong("a trial in it looked up a row twice")
         return Trials(instance.losses, row, bounds.astype(np.int64), failures, numbers=numbers)
-    timing = Timeline(*times)
+    if timing is None or losses is None:
+        raise wrong("its times are missing")
     reason = wrong_times(instance.trainings, instance.problem.workers, trials_of_steps, row, losses, timing)
     if reason:
         raise wrong(reason.format(table))
     return Trials(instance.losses, row, bounds.astype(np.int64), failures, timing, losses, numbers)
+
+
+def candidates_of(instance: Instance, rows: Rows) -> NDArray[np.int32]:
+    """The candidates that are these rows of the table as it is installed, -1 where there is none."""
+    numbers = instance.numbers
+    if numbers is None:
+        return np.asarray(rows, dtype=np.int32)
+    places = np.searchsorted(numbers, rows).clip(max=len(numbers) - 1)
+    return np.where(numbers[places] == rows, places, -1).astype(np.int32)
+
+
+def checkpoints_of(trainings: Trainings, rows: Rows, resources: Floats) -> tuple[Rows, Bools]:
+    """The checkpoint at which each row has this resource, and whether there is one. O(P log P)."""
+    # Those of a row are ascending.
+    owners = np.repeat(np.arange(len(trainings)), np.diff(trainings.starts))
+    levels, level = np.unique(trainings.resources, return_inverse=True)
+    keys = owners * len(levels) + level
+    wanted = np.searchsorted(levels, resources).clip(max=len(levels) - 1)
+    places = np.searchsorted(keys, rows.astype(np.int64) * len(levels) + wanted).clip(max=len(keys) - 1)
+    return places, (owners[places] == rows) & (trainings.resources[places] == resources)
 
 
 _NOT_THE_TABLES = "its look-ups are not those of table {!r} with these objectives"
@@ -182,13 +225,7 @@ def wrong_times(
     """
     if not all(np.isfinite(getattr(timing, name)).all() for name, _ in _TIMES.values()):
         return "a time in it is missing"
-    # The checkpoint of each row that has this resource: those of a row are ascending.
-    owners = np.repeat(np.arange(len(trainings)), np.diff(trainings.starts))
-    levels, level = np.unique(trainings.resources, return_inverse=True)
-    keys = owners * len(levels) + level
-    wanted = np.searchsorted(levels, timing.resources).clip(max=len(levels) - 1)
-    places = np.searchsorted(keys, rows.astype(np.int64) * len(levels) + wanted).clip(max=len(keys) - 1)
-    there = (owners[places] == rows) & (trainings.resources[places] == timing.resources)
+    places, there = checkpoints_of(trainings, rows, timing.resources)
     if not there.all() or not np.array_equal(losses, trainings.best[places], equal_nan=True):
         return _NOT_THE_TABLES
     # What a row's training in the same trial had cost before.

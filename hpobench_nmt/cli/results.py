@@ -94,8 +94,13 @@ def export(folder: Path, form: str, out: Path) -> None:
     "given to 'run' (FILE.py:NAME or MODULE:NAME): their surrogates also get error curves.",
 )
 @click.option("-j", "--jobs", type=COUNT, metavar="N", help="Worker processes.  [default: all cores]")
+@click.option(
+    "--beside", type=click.Choice(["archive"]), help="Put the methods of the archive of lm-2026 beside them."
+)
 @click.option("--open", "show", is_flag=True, help="Open the report in a browser.")
-def report(folders: tuple[Path, ...], form: str, out: Path | None, show: bool, **given: Any) -> None:
+def report(
+    folders: tuple[Path, ...], form: str, out: Path | None, show: bool, beside: str, **given: Any
+) -> None:
     """Report on results in one HTML file.
 
     DIR is a results folder. Several make one report, such as the paper's two suites. The file holds all that
@@ -110,7 +115,8 @@ def report(folders: tuple[Path, ...], form: str, out: Path | None, show: bool, *
     from hpobench_nmt.render.report import report as write
 
     with progress_bar(not sys.stderr.isatty(), "report") as progress:
-        written = write(folders, out, format=form, progress=progress, **given)
+        sources = [*folders, beside] if beside else folders
+        written = write(sources, out, format=form, progress=progress, **given)
     if form != "html":
         say(f"{counted(len(written), 'file')} in {written[0].parent}")
         return

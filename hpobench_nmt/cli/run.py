@@ -91,6 +91,12 @@ _DEFAULT_SUITE = "quick"
 )
 @click.option("-o", "--out", type=PATH, help="Results folder.  [default: results/SUITE]")
 @explain_option
+@click.option(
+    "--beside",
+    type=PATH,
+    metavar="ARCHIVE",
+    help="Show the methods of an archive as well: 'archive' for that of lm-2026, or a file.",
+)
 @click.option("--quiet", is_flag=True, help="No progress bar and no table of scores.")
 @click.option(
     "--debug",
@@ -104,6 +110,7 @@ def run(
     backend: str,
     out: Path | None,
     explain: bool,
+    beside: Path | None,
     quiet: bool,
     debug: bool,
     **given: Any,
@@ -124,6 +131,11 @@ def run(
     given["score_at"] = given["score_at"] or budget
     track = given.pop("track")
     chosen = load_suite(track_of(suite, track) if track else suite)
+    known = None
+    if beside:
+        from hpobench_nmt.benchmarking.beside import load_archive, track_of_suite
+
+        known, _ = load_archive(beside), track_of_suite(chosen.name)  # refused here, not after the run
     if debug and out:
         raise InputError("--debug writes no results: leave out --out.")
     results_folder = None if debug else out or Path("results") / chosen.name
@@ -141,7 +153,12 @@ def run(
         )
     if not quiet:
         console = make_console()
-        show_leaderboard(results, console, explain or first_time("leaderboard"))
+        shown = results
+        if known:
+            from hpobench_nmt.benchmarking.beside import beside as with_archive
+
+            shown = with_archive(results, known, lambda message: say(message, err=True))
+        show_leaderboard(shown, console, explain or first_time("leaderboard"))
         if results_folder:
             console.print(f"Results: {results_folder}", highlight=False, soft_wrap=True, markup=False)
     lost = results.all_failed()

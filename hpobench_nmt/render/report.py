@@ -7,9 +7,11 @@ from pathlib import Path
 
 from hpobench_nmt.analysis.report_content import overall_board, score_cells
 from hpobench_nmt.analysis.report_runs import load_runs, run_slugs
+from hpobench_nmt.benchmarking.beside import ARCHIVE, beside
 from hpobench_nmt.benchmarking.call import processors
 from hpobench_nmt.benchmarking.plugins import MethodSpec, NamedMethod, resolve_methods
 from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.store import load_results
 from hpobench_nmt.core.errors import InputError, RunError, unknown
 from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.render.draw_report import Progress, draw_report
@@ -38,6 +40,7 @@ def report(
 
     Args:
         results: of `hb.run`, or a results folder; several make one report, such as the paper's two suites.
+            "archive" among them puts the methods of the archive of lm-2026 beside one's own.
         out: a file for html, a folder for the other formats; left out: report.html, report-figures or
             report-tables, in the first results folder, or in the current one for results in memory.
         format: "html", one page that holds all that it needs; "pdf" or "png", the figures; or "latex", the
@@ -61,12 +64,17 @@ def report(
             raise InputError(f"a report is on results of hb.run or results folders, not {repr(each)[:80]}.")
     if not several:
         raise InputError("there are no results to report on.")
+    own = resolve_methods(methods)
+    with_archive, several = ARCHIVE in several, [each for each in several if each != ARCHIVE]
+    if not several:
+        raise InputError("an archive alone makes no report: name results of a track of lm-2026 with it.")
     sources = [each if isinstance(each, Results) else Path(each) for each in several]
     first = sources[0] if isinstance(sources[0], Path) else Path()
     path = first / FORMATS[format] if out is None else Path(out)
-    own = resolve_methods(methods)
     if own and format == "latex":
         raise InputError("methods are for the figures: --format html, pdf or png.")
+    if with_archive:
+        sources = [beside(e if isinstance(e, Results) else load_results(e, methods)) for e in sources]
     jobs = processors() if jobs is None else jobs
     if format == "html":
         if path.is_dir():

@@ -1,0 +1,303 @@
+"""An archive: the trials of many methods in the tracks of a frozen benchmark, as one Parquet file.
+
+    one line a trial: track, table, method, trial, and the columns of packed_trials
+    the schema's metadata, key hpobench_nmt: JSON with `format`, and `runs`, a list of
+
+        track, manifest    the results folder that the trials are from, and its manifest as it is written
+        seconds            of processor time a step, by method and table
+        cards              what is known of a method, by its name
+
+A method stands in one run of a track. The format is 1. Nothing in an archive is executed: its trials are
+compared with the tables, and of its texts only those that were checked are shown.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hpobench_nmt.benchmarking.frozen import suite_hash
+from hpobench_nmt.benchmarking.instance import Instance
+from hpobench_nmt.benchmarking.manifest import Manifest, manifest_in
+from hpobench_nmt.benchmarking.packed_trials import COLUMNS, packed, unpacked
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.files import check_name, parse_json, read_bytes
+from hpobench_nmt.core.trajectory import Trials
+from hpobench_nmt.core.validation import Strict, checked
+
+FORMAT = 1
+NAME = "lm-2026"
+_KEY = b"hpobench_nmt"
+_MOST_BYTES = 2**26
+_MOST_TRIALS = 2**20
+_MOST_LOOKUPS = 2**27
+
+
+class Card(Strict, frozen=True, kw_only=True):
+    """What is known of a method that somebody submitted, in short texts.
+
+    Attributes:
+        what: the idea, in a sentence or two.
+        source: the address of its code, or of a paper.
+        licence: of its code.
+        hardware: what the trials ran on.
+        tuned_on: the tables that it was tuned on, or "none".
+    """
+
+    what: str
+    source: str
+    licence: str
+    hardware: str
+    tuned_on: str
+
+    def __post_init__(self) -> None:
+        for name, text in msgspec.structs.asdict(self).items():
+            if not text.strip() or len(text) > 500 or not text.isprintable():
+                raise InputError(f"card: {name} must be a line of 1 to 500 characters.")
+
+
+class _Run(Strict, frozen=True):
+    track: str
+    manifest: str
+    seconds: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
+    cards: dict[str, Card] = msgspec.field(default_factory=dict)
+
+
+class _About(Strict, frozen=True):
+    format: int
+    runs: tuple[_Run, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Archive:
+    """An archive that was read. Trials are made when they are asked for.
+
+    Attributes:
+        path: where it was read from.
+        sha256: of the file.
+        runs: what it was made of.
+        lines: pyarrow's table of its trials.
+    """
+
+    path: Path
+    sha256: str
+    runs: tuple[_Run, ...]
+    lines: Any
+
+    @cached_property
+    def manifests(self) -> dict[str, list[Manifest]]:
+        """The manifests of each track, in order."""
+        found: dict[str, list[Manifest]] = {}
+        for run in self.runs:
+            found.setdefault(run.track, []).append(manifest_in(run.manifest.encode(), self.path))
+        return found
+
+    @cached_property
+    def groups(self) -> dict[tuple[str, str, str], slice]:
+        """Where the trials of each (track, table, method) lie."""
+        columns = [self.lines.column(name).to_pylist() for name in ("track", "table", "method")]
+        keys = list(zip(*columns, strict=True))
+        found: dict[tuple[str, str, str], slice] = {}
+        for i, key in enumerate(keys):
+            start = found[key].start if key in found else i
+            found[key] = slice(start, i + 1)
+        for key, place in found.items():
+            numbers = self.lines.column("trial")[place.start : place.stop].to_pylist()
+            if numbers != list(range(len(numbers))) or set(keys[place]) != {key}:
+                raise _damaged(self.path)
+        return found
+
+    def methods(self, track: str) -> dict[str, Manifest]:
+        """The manifest of each method of a track."""
+        return {name: manifest for manifest in self.manifests.get(track, ()) for name in manifest.methods}
+
+    def trials(self, track: str, method: str, instance: Instance, most: int | None = None) -> Trials | None:
+        """The first trials of a method on a table, None without any; InputError where they are wrong."""
+        table = instance.table.name
+        place = self.groups.get((track, table, method))
+        if place is None:
+            return None
+        stop = place.stop if most is None else min(place.stop, place.start + most)
+        part = self.lines.slice(place.start, stop - place.start)
+
+        def wrong(what: str) -> InputError:
+            return InputError(f"{self.path}, {method} on {table} in {track}: {what}.")
+
+        return unpacked({name: _arrays(part.column(name)) for name in COLUMNS}, instance, wrong)
+
+    def seconds(self, track: str, method: str, table: str) -> float:
+        """Processor time a step, NaN where it was not measured."""
+        runs = [run for run in self.runs if run.track == track]
+        return next((s[table] for r in runs if table in (s := r.seconds.get(method, {}))), math.nan)
+
+    def card(self, track: str, method: str) -> Card | None:
+        """The card of a method, None where there is none."""
+        return next((r.cards[method] for r in self.runs if r.track == track and method in r.cards), None)
+
+
+def _arrays(column: Any) -> list[Any]:
+    """The entries of a column, lists as arrays; None where there is none."""
+    import pyarrow as pa
+
+    whole = column.combine_chunks()
+    if not pa.types.is_list(whole.type):
+        texts: list[Any] = whole.to_pylist()
+        return texts
+    bounds, values = whole.offsets.to_numpy(), whole.values.to_numpy()
+    there = whole.is_valid().to_pylist()
+    return [values[bounds[i] : bounds[i + 1]] if there[i] else None for i in range(len(whole))]
+
+
+def archive_bytes(
+    results: Mapping[str, Sequence[Results]],
+    cards: Mapping[str, Card] | None = None,
+    before: Archive | None = None,
+) -> bytes:
+    """The content of an archive of some results of each track, after those of another one.
+
+    Raises InputError where a method is twice in a track, or results are not of a frozen suite.
+    """
+    lines: dict[str, list[Any]] = {k: [] for k in ("track", "table", "method", "trial", *COLUMNS)}
+    runs = list(before.runs) if before else []
+    for track, several in results.items():
+        taken = set(before.methods(track)) if before else set()
+        for run in several:
+            if run.manifest is None or not run.suite.pinned or not run.suite.resume:
+                raise InputError(f"track {track}: an archive is made of results of frozen suites.")
+            twice = taken & set(run.methods)
+            if twice:
+                raise InputError(f"track {track} has method {min(twice)!r} already: rename one.")
+            taken |= set(run.methods)
+            runs.append(_run_of(track, run, cards or {}))
+            for (table, method), trials in sorted(run.trials.items()):
+                instance = run.instances[table]
+                found = packed(Trials.of(instance.losses, trials, instance.numbers), instance)
+                count = len(found["rows"])
+                for name, value in (("track", track), ("table", table), ("method", method)):
+                    lines[name] += [value] * count
+                lines["trial"] += range(count)
+                for name in COLUMNS:
+                    lines[name] += found[name]
+    return _written(lines, _About(FORMAT, tuple(runs)), before)
+
+
+def _run_of(track: str, results: Results, cards: Mapping[str, Card]) -> _Run:
+    seconds: dict[str, dict[str, float]] = {}
+    for (table, method), value in results.step_seconds.items():
+        if not math.isnan(value):
+            seconds.setdefault(method, {})[table] = float(f"{value:.2g}")
+    assert results.manifest is not None
+    own = {name: card for name, card in cards.items() if name in results.methods}
+    return _Run(track, results.manifest.to_json().decode(), seconds, own)
+
+
+def _types() -> dict[str, Any]:
+    import pyarrow as pa
+
+    text = {name: pa.string() for name in ("track", "table", "method")}
+    lists = {"rows": pa.int32(), "levels": pa.int16(), "workers": pa.int8(), "starts": pa.float64()}
+    return {**text, "trial": pa.int16(), **{k: pa.list_(v) for k, v in lists.items()}, "failure": pa.string()}
+
+
+def _written(lines: Mapping[str, Sequence[Any]], about: _About, before: Archive | None) -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    metadata = {_KEY: json.dumps(msgspec.to_builtins(about)).encode()}
+    schema = pa.schema(list(_types().items()), metadata=metadata)
+    arrays = [pa.array(lines[field.name], field.type) for field in schema]
+    table = pa.Table.from_arrays(arrays, schema=schema)
+    if before is not None:
+        table = pa.concat_tables([before.lines.replace_schema_metadata(metadata), table]).combine_chunks()
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", compression_level=19)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def read_archive(path: Path) -> Archive:
+    """An archive; InputError where the file is none, is damaged, or of a newer format."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    content = read_bytes(path, _MOST_BYTES)
+    try:
+        file = pq.ParquetFile(pa.BufferReader(content))
+        metadata = (file.schema_arrow.metadata or {}).get(_KEY)
+        if metadata is None or file.metadata.num_rows > _MOST_TRIALS:
+            raise InputError(f"{path}: is not an archive of hpobench-nmt.")
+        about = _about(metadata, path)
+        if {field.name: field.type for field in file.schema_arrow} != _types():
+            raise _damaged(path)
+        for name in ("rows", "levels", "workers", "starts"):
+            if _values_in(file, name) > _MOST_LOOKUPS:
+                raise _damaged(path)
+        lines = file.read()
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise _damaged(path) from None
+    found = Archive(path, hashlib.sha256(content).hexdigest(), about.runs, lines)
+    parts = [lines.column(name) for name in ("track", "table", "method", "trial", "rows")]
+    parts += [pc.list_flatten(lines.column(name)) for name in ("rows", "levels", "workers", "starts")]
+    if any(part.null_count for part in parts):
+        raise _damaged(path)
+    for track in {run.track for run in about.runs}:
+        check_name("track", track)
+        names = [name for manifest in found.manifests[track] for name in manifest.methods]
+        if len(set(names)) < len(names):
+            raise InputError(f"{path}: a method stands twice in track {track}.")
+    if not {key[::2] for key in found.groups} <= {(t, m) for t in found.manifests for m in found.methods(t)}:
+        raise InputError(f"{path}: it has trials of a method that no manifest in it names.")
+    return found
+
+
+def _values_in(file: Any, column: str) -> int:
+    """How many values a column of lists has; a few bytes may stand for any number."""
+    groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
+    return sum(
+        g.column(j).num_values
+        for g in groups
+        for j in range(g.num_columns)
+        if g.column(j).path_in_schema.split(".")[0] == column
+    )
+
+
+def _about(metadata: bytes, path: Path) -> _About:
+    content = parse_json(metadata, str(path))
+    number = content.get("format") if isinstance(content, dict) else None
+    if not isinstance(number, int) or number < 1:
+        raise _damaged(path)
+    if number > FORMAT:
+        raise InputError(f"{path}: has format {number}, newer than this version reads: update hpobench-nmt.")
+    return checked(content, _About, str(path))
+
+
+def _damaged(path: Path) -> InputError:
+    return InputError(f"{path}: is a damaged archive. Get it again.")
+
+
+def check_same_suite(archive: Archive, track: str, suite: Suite, seed: int) -> None:
+    """Raise InputError where a track of the archive is of another version of the suite, or another seed."""
+    manifests = archive.manifests.get(track)
+    if not manifests:
+        known = ", ".join(archive.manifests)
+        raise InputError(f"{archive.path}: has no track {track!r}, only {known}.")
+    for manifest in manifests:
+        if suite_hash(manifest.suite) != suite_hash(suite):
+            raise InputError(f"{archive.path}: is of another version of {suite.name} than is installed here.")
+        if manifest.seed != seed:
+            raise InputError(
+                f"{archive.path}: has seed {manifest.seed}, and the run {seed}: only trials of one seed are "
+                "compared."
+            )

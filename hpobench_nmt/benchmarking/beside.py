@@ -1,0 +1,158 @@
+"""One's own results with those of an archive beside them, without running the archive's methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from hpobench_nmt.benchmarking.archive import NAME, Archive, check_same_suite, read_archive
+from hpobench_nmt.benchmarking.manifest import Manifest
+from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.suite import tracks
+from hpobench_nmt.core.errors import InputError, warn
+from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.trajectory import Trials
+from hpobench_nmt.lookup.user_folders import fetched_folder
+from hpobench_nmt.methods import BUILT_IN
+
+ARCHIVE = "archive"
+"""The name of the archive of lm-2026, wherever it is installed."""
+_FILE = f"{NAME}.parquet"
+# The folder of a clone that has the archive; a wheel has none.
+_CLONE = Path(__file__).resolve().parents[2] / ARCHIVE
+_MOST_NAMED = 5
+
+
+def fetched_archive() -> Path:
+    """Where `archive fetch` puts the archive of lm-2026."""
+    return fetched_folder().parent / ARCHIVE / _FILE
+
+
+def archive_path() -> Path:
+    """Where the archive of lm-2026 is: fetched, or in this clone; InputError where it is in neither."""
+    places = [fetched_archive(), _CLONE / _FILE]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        raise InputError(
+            f"the archive of {NAME} is not installed. It is archive/{_FILE} in a clone of the project: "
+            f"'hpobench-nmt archive fetch --from {_FILE}'."
+        )
+    return found
+
+
+def load_archive(place: str | Path = ARCHIVE) -> Archive:
+    """An archive from a file, or that of lm-2026."""
+    return read_archive(archive_path() if str(place) == ARCHIVE else Path(place))
+
+
+def track_of_suite(name: str) -> str:
+    """The track of lm-2026 that a suite of this name is; InputError for others."""
+    found = [track for track, suite in tracks(NAME).items() if suite == name]
+    if not found:
+        raise InputError(f"suite {name!r} is no track of {NAME}, so that no archive stands beside it.")
+    return found[0]
+
+
+def beside(
+    results: Results, archive: str | Path | Archive = ARCHIVE, notify: Callable[[str], None] = warn
+) -> Results:
+    """The results with the methods of an archive that were run on the same tables, trial by trial.
+
+        mine = hb.run("lm-2026", track="plain", methods=["RS", "mine.py:Mine"])
+        hb.report(hb.beside(mine))
+
+    Methods that both have are one's own. What is returned is not saved: a results folder holds what was run.
+
+    Args:
+        results: of a track of lm-2026, with no more trials than the archive has.
+        archive: "archive", or the path of an archive's file.
+        notify: called with each message for the user; left out: it warns.
+
+    Raises:
+        InputError: the archive is missing, damaged, or of another version of the suite, or of other tables;
+            or an own method has the name of another one of the archive.
+    """
+    known = archive if isinstance(archive, Archive) else load_archive(archive)
+    track = track_of_suite(results.suite.name)
+    check_same_suite(known, track, results.suite, results.seed)
+    trials: dict[tuple[str, str], Trials] = {}
+    seconds: dict[tuple[str, str], float] = {}
+    complete, partial, stale = [], [], []
+    for method, manifest in known.methods(track).items():
+        if method in results.methods:
+            _check_own(known, results, method, manifest)
+            continue
+        found = {}
+        for table, instance in results.instances.items():
+            entry = manifest.tables.get(table)
+            if entry is not None and entry.sha256 != instance.installed.sha256:
+                raise InputError(f"{known.path}: was made with another version of table {table!r}.")
+            part = known.trials(track, method, instance, results.suite.trials)
+            if part is not None:
+                found[table] = part
+        if len(found) < len(results.instances):
+            partial.append(method)
+            continue
+        least = min(map(len, found.values()))
+        if least < results.suite.trials:
+            raise InputError(
+                f"{known.path}: has {counted(least, 'trial')} of {method}, the run has "
+                f"{results.suite.trials}: run with --trials {least}."
+            )
+        complete.append(method)
+        stale += [method] if _is_stale(method, manifest) else []
+        for table, part in found.items():
+            trials[table, method] = part
+            seconds[table, method] = known.seconds(track, method, table)
+    if partial:
+        notify(f"Left out, because the archive lacks some of these tables: {_named(partial)}.")
+    if stale:
+        notify(f"Results of other versions than are installed here: {_named(stale)}.")
+    return _joined(results, known, track, complete, trials, seconds)
+
+
+def _joined(
+    results: Results,
+    archive: Archive,
+    track: str,
+    methods: list[str],
+    trials: dict[tuple[str, str], Trials],
+    seconds: dict[tuple[str, str], float],
+) -> Results:
+    manifest = results.manifest
+    if manifest is not None:
+        entries = {name: archive.methods(track)[name].methods[name] for name in methods}
+        manifest = msgspec.structs.replace(manifest, methods={**manifest.methods, **entries}, observations={})
+    names = (*results.methods, *methods)
+    return replace(
+        results,
+        suite=msgspec.structs.replace(results.suite, methods=names),
+        methods=names,
+        trials={**results.trials, **trials},
+        step_seconds={**results.step_seconds, **{pair: s for pair, s in seconds.items() if s == s}},
+        manifest=manifest,
+    )
+
+
+def _check_own(archive: Archive, results: Results, method: str, manifest: Manifest) -> None:
+    """Refuse a method of one's own with the name of another one."""
+    own = results.manifest and results.manifest.methods.get(method)
+    if method not in BUILT_IN and own and own.of_sources != manifest.methods[method].of_sources:
+        raise InputError(f"{archive.path}: has another method {method!r}: rename yours.")
+
+
+def _is_stale(method: str, manifest: Manifest) -> bool:
+    """Whether a method of the package is another version now. Others cannot be compared."""
+    entry = manifest.methods[method]
+    if method not in BUILT_IN:
+        return False
+    return resolve_methods([method])[0].fingerprint != entry.of_sources
+
+
+def _named(names: list[str]) -> str:
+    rest = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,0 +1,111 @@
+"""Trials in the few numbers that they follow from: rows, and on a clock checkpoints and workers.
+
+column      type          content
+rows        list<int32>   of the table as it is installed, in the order of finishing
+levels      list<int16>   on a clock: the number of the row's checkpoint, from 0
+workers     list<int8>    on a clock: which worker
+starts      list<double>  on a clock: when each training began; null where each began when its worker was free
+failure     string        why the trial failed; null if it did not
+
+Losses, costs and times are not stored. They are the table's, and a training ends when its cost is spent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hpobench_nmt.benchmarking.instance import Instance
+from hpobench_nmt.benchmarking.observations import candidates_of, checked_trials, checkpoints_of
+from hpobench_nmt.core.arrays import Floats, Rows
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.trajectory import Timeline, Trials
+
+COLUMNS = ("rows", "levels", "workers", "starts", "failure")
+
+Packed = dict[str, Any]
+"""A list for each column, of one entry a trial."""
+
+
+def packed(trials: Trials, instance: Instance) -> Packed:
+    """The trials of a method on a table. Paused trainings must be resumed where they were."""
+    bounds, numbers, timing = trials.starts, trials.numbers, trials.timing
+    own = trials.looked_up if numbers is None else numbers[trials.looked_up]
+    found: Packed = {name: [None] * len(trials) for name in COLUMNS}
+    found["rows"] = _split(own.astype(np.int32), bounds)
+    found["failure"] = [trials.failures.get(i) for i in range(len(trials))]
+    if timing is None:
+        return found
+    trainings = instance.trainings
+    places, _ = checkpoints_of(trainings, trials.looked_up, timing.resources)
+    levels = (places - trainings.starts[trials.looked_up]).astype(np.int16)
+    found["levels"] = _split(levels, bounds)
+    found["workers"] = _split(timing.workers.astype(np.int8), bounds)
+    for i in range(len(trials)):
+        part = slice(bounds[i], bounds[i + 1])
+        derived, _, _ = _times(instance, trials.looked_up[part], places[part], timing.workers[part], None)
+        if not np.array_equal(derived, timing.starts[part]):
+            found["starts"][i] = timing.starts[part]
+    return found
+
+
+def unpacked(
+    columns: Mapping[str, Sequence[Any]], instance: Instance, wrong: Callable[[str], InputError]
+) -> Trials:
+    """The trials of the columns, each of an array or None a trial; InputError where they cannot be such."""
+    rows = [np.asarray(each, dtype=np.int64) for each in columns["rows"]]
+    bounds = np.cumsum([0, *map(len, rows)])
+    failures = {i: text for i, text in enumerate(columns["failure"]) if text}
+    every = np.concatenate([np.empty(0, np.int64), *rows])
+    if instance.problem.counts_lookups:
+        return checked_trials(instance, every, bounds, failures, wrong)
+    trainings, parts, losses = instance.trainings, [], []
+    for own, levels, workers, starts in zip(
+        rows, *(columns[name] for name in ("levels", "workers", "starts")), strict=True
+    ):
+        if levels is None or workers is None or not len(own) == len(levels) == len(workers):
+            raise wrong("its times are missing")
+        if starts is not None and len(starts) != len(own):
+            raise wrong("its times are missing")
+        candidates = candidates_of(instance, own)
+        if (candidates < 0).any() or (candidates >= len(trainings)).any():
+            raise wrong("it has rows that the table lacks")
+        places = trainings.starts[candidates] + levels
+        if (np.asarray(levels) < 0).any() or (places >= trainings.starts[candidates + 1]).any():
+            raise wrong("it has checkpoints that the table lacks")
+        if (np.asarray(workers) < 0).any() or (np.asarray(workers) >= instance.problem.workers).any():
+            raise wrong("it has workers that the suite lacks")
+        begun, costs, ends = _times(instance, candidates, places, workers, starts)
+        numbers = np.asarray(workers, dtype=np.int32)
+        parts.append(Timeline(trainings.resources[places], costs, begun, ends, numbers))
+        losses.append(trainings.best[places])
+    return checked_trials(
+        instance, every, bounds, failures, wrong, np.concatenate(losses), Timeline.joined(parts)
+    )
+
+
+def _split(values: Any, bounds: Rows) -> list[Any]:
+    return np.split(values, bounds[1:-1])
+
+
+def _times(
+    instance: Instance, candidates: Rows, places: Rows, workers: Sequence[int], starts: Sequence[float] | None
+) -> tuple[Floats, Floats, Floats]:
+    """When the trainings of a trial began, what they cost, and when they ended: shape (n,) each.
+
+    Without `starts`, each begins when the one before it on the same worker ends.
+    """
+    whole, before = instance.trainings.costs, {}
+    free = [0.0] * instance.problem.workers
+    found = np.empty((3, len(places)))
+    for i, (row, place, worker) in enumerate(
+        zip(candidates.tolist(), places.tolist(), np.asarray(workers).tolist(), strict=True)
+    ):
+        spent = before.get(row)
+        cost = float(whole[place]) if spent is None else float(whole[place] - whole[spent])
+        start = free[worker] if starts is None else float(starts[i])
+        before[row], free[worker] = place, start + cost
+        found[:, i] = start, cost, free[worker]
+    return found[0], found[1], found[2]

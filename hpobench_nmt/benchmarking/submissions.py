@@ -1,0 +1,254 @@
+"""Checking an archive by running some of its trials again, and adding a method to it after such a check."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from hpobench_nmt.benchmarking.archive import (
+    NAME,
+    Archive,
+    Card,
+    archive_bytes,
+    check_same_suite,
+    read_archive,
+)
+from hpobench_nmt.benchmarking.beside import fetched_archive, track_of_suite
+from hpobench_nmt.benchmarking.call import every_method, run
+from hpobench_nmt.benchmarking.frozen import check_pinned
+from hpobench_nmt.benchmarking.instance import Instance, suite_instances
+from hpobench_nmt.benchmarking.plugins import MethodSpec, resolve_methods
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.scoring import summary
+from hpobench_nmt.benchmarking.store import load_results, unfinished
+from hpobench_nmt.benchmarking.suite import load_suite, track_of
+from hpobench_nmt.core.errors import InputError, RunError, unknown
+from hpobench_nmt.core.files import read_toml, write_whole
+from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.trajectory import Trajectory
+from hpobench_nmt.core.validation import checked
+from hpobench_nmt.lookup.catalogue import installed
+from hpobench_nmt.methods import KNOWN
+
+RERUN = 3
+"""The trials of each table that are run again before a method is added."""
+
+Notify = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """Trials that were run again.
+
+    Attributes:
+        table, method: what ran.
+        trials, equal: how many trials ran, and how many of them looked up the same rows at the same times.
+        within: whether the mean of each score lies within the range of the trials that are known.
+    """
+
+    table: str
+    method: str
+    trials: int
+    equal: int
+    within: bool
+
+
+def rerun(known: Results, again: Results) -> list[Rerun]:
+    """The trials that both have, compared by table and method; `again` has the first ones of `known`."""
+    found = []
+    for (table, method), trials in again.trials.items():
+        if (table, method) not in known.trials:
+            continue
+        instance, old = known.instances[table], known.trials[table, method]
+        equal = sum(_same(old[i], trials[i]) for i in range(len(trials)))
+        found.append(Rerun(table, method, len(trials), equal, _within(instance, old, trials)))
+    return found
+
+
+def _same(a: Trajectory, b: Trajectory) -> bool:
+    times = np.array_equal(a.timeline.finishes, b.timeline.finishes)
+    return a.failure == b.failure and np.array_equal(a.rows, b.rows) and times
+
+
+def _within(instance: Instance, known: Sequence[Trajectory], again: Sequence[Trajectory]) -> bool:
+    """Whether the mean of each score of the trials again is one that the known trials could have."""
+    for goal in instance.goals:
+        values = [summary(instance, goal, [trial]).mean for trial in known]
+        mean = summary(instance, goal, again).mean
+        there = [value for value in values if not np.isnan(value)]
+        if there and not np.isnan(mean) and not min(there) - 1e-9 <= mean <= max(there) + 1e-9:
+            return False
+    return True
+
+
+def archived_results(
+    archive: Archive, track: str, tables: Iterable[str] = (), methods: Iterable[str] = ()
+) -> Results:
+    """What an archive has of a track as results, on the tables that are installed here.
+
+    Raises InputError where no table is installed, or the archive has no such table or method.
+    """
+    suite = load_suite(track_of(NAME, track))
+    known = archive.methods(track)
+    check_same_suite(archive, track, suite, min((manifest.seed for manifest in known.values()), default=0))
+    wanted = list(methods) or list(known)
+    for name in wanted:
+        if name not in known:
+            raise InputError(f"{archive.path}: has no method {name!r} in track {track}.")
+    names = [t for t in (list(tables) or suite.tables) if t in installed()]
+    if not names:
+        raise InputError(f"no table of track {track} is installed: 'hpobench-nmt tables fetch {NAME}'.")
+    chosen = msgspec.structs.replace(suite, tables=tuple(names), methods=tuple(wanted))
+    instances = suite_instances(chosen)
+    check_pinned(chosen, instances)
+    found = {(t, m): archive.trials(track, m, instances[t]) for t in names for m in wanted}
+    trials = {pair: each for pair, each in found.items() if each is not None}
+    seconds = {pair: archive.seconds(track, pair[1], pair[0]) for pair in trials}
+    return Results(
+        chosen,
+        next(iter(known.values())).seed,
+        instances,
+        tuple(wanted),
+        trials,
+        step_seconds={pair: value for pair, value in seconds.items() if value == value},
+        manifest=next(iter(known.values())),
+    )
+
+
+def verify_archive(
+    archive: Archive, track: str, methods: Sequence[str] = (), tables: Sequence[str] = (), trials: int = 1
+) -> list[Rerun]:
+    """Run the first trials of methods of this package again, on tables that are installed.
+
+    On the same processor and library versions all trials are equal; elsewhere sums may be rounded in another
+    way, and a method may then take another row.
+
+    Raises:
+        InputError: a method is not one of this package, or the archive has none of this name.
+    """
+    usual = [name for name in archive.methods(track) if name in KNOWN and not KNOWN[name].missing()]
+    chosen = list(methods) or usual
+    for name in chosen:
+        if name not in KNOWN:
+            raise InputError(f"{name!r} is no method of this package: 'archive add' runs other people's.")
+    known = archived_results(archive, track, tables, chosen)
+    again = run(known.suite, tables=list(known.instances), methods=chosen, trials=trials, seed=known.seed)
+    return rerun(known, again)
+
+
+def add_to_archive(
+    archive: Archive, folder: str | Path, method: MethodSpec, card: str | Path, notify: Notify = print
+) -> bytes:
+    """The content of the archive with a method from a results folder, after its first trials ran again.
+
+    The results folder is data alone, and no code that it names is run: the code is that of `method`.
+
+    Args:
+        archive: to add to.
+        folder: results of `hpobench-nmt run lm-2026 --track TRACK`, of all tables.
+        method: the method, as it was given to the run.
+        card: a TOML file with the keys of `Card`.
+        notify: called with each message for the user.
+
+    Raises:
+        InputError: the results are of another version, of a part of the tables, unfinished, or differ from
+            those that are run again; the method's name is taken; or the card is incomplete.
+    """
+    about = checked(read_toml(Path(card)), Card, str(card))
+    found = resolve_methods([method])[0]
+    results = load_results(folder, [method])
+    track = track_of_suite(results.suite.name)
+    check_same_suite(archive, track, load_suite(results.suite.name), results.seed)
+    check_same_suite(archive, track, results.suite, results.seed)
+    check_pinned(results.suite, results.instances)
+    if found.name not in results.methods:
+        raise InputError(f"{folder}: has no results of {found.name!r}.")
+    if found.name.casefold() in {name.casefold() for name in (*archive.methods(track), *KNOWN)}:
+        raise InputError(f"the name {found.name!r} is taken in track {track}: rename the method, and run it.")
+    missing = [table for table in results.suite.pinned if (table, found.name) not in results.trials]
+    if missing:
+        raise InputError(
+            f"{folder}: lacks {counted(len(missing), 'table')} of {results.suite.name}, such as "
+            f"{missing[0]}. A submission has all: 'hpobench-nmt tables fetch {NAME}' gets them."
+        )
+    whole = load_suite(results.suite.name).trials
+    if results.suite.trials != whole or any(m == found.name for _, m in unfinished(results)):
+        raise InputError(f"{folder}: has {counted(results.suite.trials, 'trial')} instead of {whole}.")
+    tables = list(results.instances)
+    notify(f"Running {RERUN} trials of {found.name} again on {counted(len(tables), 'table')}.")
+    again = run(track_of(NAME, track), tables=tables, methods=[method], trials=RERUN, seed=results.seed)
+    for each in rerun(results, again):
+        if each.equal < each.trials:
+            raise InputError(
+                f"{folder}: {each.trials - each.equal} of {each.trials} trials of {each.method} on "
+                f"{each.table} differ from those that were run again. A method must draw from `rng` alone."
+            )
+    return with_results(archive, track, only_method(results, found.name), about)
+
+
+def only_method(results: Results, name: str) -> Results:
+    """The results of one method."""
+    manifest = results.manifest
+    if manifest is not None:
+        own = {table: {name: h[name]} for table, h in manifest.observations.items() if name in h}
+        entries = {name: manifest.methods[name]}
+        manifest = msgspec.structs.replace(manifest, methods=entries, observations=own)
+    trials = {pair: trials for pair, trials in results.trials.items() if pair[1] == name}
+    seconds = {pair: value for pair, value in results.step_seconds.items() if pair[1] == name}
+    return Results(results.suite, results.seed, results.instances, (name,), trials, {}, seconds, manifest)
+
+
+def with_results(archive: Archive, track: str, results: Results, card: Card) -> bytes:
+    """The content of the archive with more results of a track."""
+    return archive_bytes({track: [results]}, dict.fromkeys(results.methods, card), before=archive)
+
+
+def save_archive(content: bytes, path: Path) -> str:
+    """Write an archive that can be read, and return its SHA-256; RunError where the disk refuses."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, content)
+    read_archive(path)
+    return hashlib.sha256(content).hexdigest()
+
+
+def pack_folders(folders: Mapping[str, Path]) -> bytes:
+    """An archive of the results folders of some tracks."""
+    return archive_bytes({track: [load_results(folder)] for track, folder in folders.items()})
+
+
+def install_archive(source: Path) -> Path:
+    """Copy an archive to where `archive_path` finds it, and return that path; raises as read_archive does."""
+    found = read_archive(source)
+    for track, manifests in found.manifests.items():
+        check_same_suite(found, track, load_suite(track_of(NAME, track)), manifests[0].seed)
+    target = fetched_archive()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(target, source.read_bytes())
+    except OSError as error:
+        raise RunError(f"{target}: cannot be written: {error.strerror}.") from error
+    return target
+
+
+def make_track(
+    track: str,
+    methods: Sequence[str],
+    folder: Path,
+    jobs: int | None,
+    progress: Callable[[float, float], None] | None,
+    notify: Notify,
+) -> None:
+    """Run those of the methods that a track can have, all known ones if none are given, into a folder."""
+    suite = load_suite(track_of(NAME, track))
+    fitting = every_method(suite, lambda text: None if methods else notify(text))
+    for name in methods:
+        if name not in KNOWN:
+            raise unknown("method", name, KNOWN)
+    chosen = [name for name in fitting if not methods or name in methods]
+    if chosen:
+        run(suite, methods=chosen, out=folder, jobs=jobs, progress=progress, notify=notify)

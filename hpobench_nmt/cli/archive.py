@@ -1,0 +1,137 @@
+"""`hpobench-nmt archive`: other methods' results in the benchmark lm-2026, beside one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hpobench_nmt.cli.common import Commands, progress_bar, say, writing
+from hpobench_nmt.cli.options import COUNT, PATH, listed
+from hpobench_nmt.core.errors import RunError
+from hpobench_nmt.core.text import counted
+
+_archive_option = click.option(
+    "--archive", "place", type=PATH, metavar="FILE", help="The archive.  [default: the one that is installed]"
+)
+
+
+@click.group(cls=Commands)
+def archive() -> None:
+    """Results of many methods in lm-2026, for 'run --beside archive'."""
+
+
+@archive.command("show")
+@_archive_option
+def archive_show(place: Path | None) -> None:
+    """List what the archive has: tracks, methods and their versions."""
+    from hpobench_nmt.benchmarking.beside import load_archive
+
+    found = load_archive(place or "archive")
+    say(f"{found.path}, SHA-256 {found.sha256}")
+    for track in found.manifests:
+        names = found.methods(track)
+        tables = {table for of, table, _ in found.groups if of == track}
+        say(
+            f"{track}: {counted(len(names), 'method')} on {counted(len(tables), 'table')}: {', '.join(names)}"
+        )
+
+
+@archive.command("fetch")
+@click.option("--from", "source", type=PATH, required=True, metavar="FILE", help="A copy of lm-2026.parquet.")
+def archive_fetch(source: Path) -> None:
+    """Install a copy of the archive, after a check that it is one of this version of lm-2026."""
+    from hpobench_nmt.benchmarking.submissions import install_archive
+
+    say(f"Installed {install_archive(source)}.")
+
+
+@archive.command("make")
+@click.argument("out", metavar="FOLDER", type=PATH)
+@click.option("--track", "chosen", callback=listed, metavar="TRACK,...", help="Some tracks.  [default: all]")
+@click.option(
+    "-m", "--methods", callback=listed, metavar="METHOD,...", help="Some methods.  [default: all that fit]"
+)
+@click.option("-j", "--jobs", type=COUNT, metavar="N", help="Worker processes.  [default: all cores]")
+@click.option("--quiet", is_flag=True, help="No progress bar.")
+def archive_make(
+    out: Path, chosen: tuple[str, ...], methods: tuple[str, ...], jobs: int | None, quiet: bool
+) -> None:
+    """Run methods in the tracks of lm-2026, and write FOLDER/lm-2026.parquet.
+
+    The results folder of each track stays in FOLDER: the same command resumes, and with other methods adds
+    them. A method that a track cannot have, because of its objectives or workers, is left out there.
+    """
+    from hpobench_nmt.benchmarking.archive import NAME
+    from hpobench_nmt.benchmarking.submissions import make_track, pack_folders, save_archive
+    from hpobench_nmt.benchmarking.suite import track_of, tracks
+
+    for track in chosen:
+        track_of(NAME, track)
+    folders = {track: out / name for track, name in tracks(NAME).items()}
+    for track in chosen or tracks(NAME):
+        with progress_bar(quiet, track) as progress:
+            make_track(track, methods, folders[track], jobs, progress, lambda text: say(text, err=True))
+    there = {track: folder for track, folder in folders.items() if (folder / "manifest.json").is_file()}
+    path = out / f"{NAME}.parquet"
+    with writing(out):
+        digest = save_archive(pack_folders(there), path)
+    say(f"{path}: {path.stat().st_size / 1e6:.1f} MB, SHA-256 {digest}")
+
+
+@archive.command("verify")
+@click.argument("track", default="plain")
+@click.option("-m", "--methods", callback=listed, metavar="METHOD,...", help="Methods of this package.")
+@click.option(
+    "-t", "--tables", callback=listed, metavar="TABLE,...", help="Some tables.  [default: installed]"
+)
+@click.option("--trials", type=COUNT, default=1, show_default=True, help="So many trials run again.")
+@_archive_option
+def archive_verify(
+    track: str, methods: tuple[str, ...], tables: tuple[str, ...], trials: int, place: Path | None
+) -> None:
+    """Run the first trials of the archive in a TRACK again, and compare them.
+
+    On the same processor and library versions they are equal. Elsewhere sums may be rounded in another way,
+    so that a method takes another row now and then; the mean of each score then lies within the range of the
+    archive's trials. The exit code is 1 if one does not.
+    """
+    from hpobench_nmt.benchmarking.beside import load_archive
+    from hpobench_nmt.benchmarking.submissions import verify_archive
+
+    found = verify_archive(load_archive(place or "archive"), track, methods, tables, trials)
+    total, equal = sum(each.trials for each in found), sum(each.equal for each in found)
+    say(f"{track}: {equal} of {counted(total, 'trial')} equal to those of the archive.")
+    outside = [each for each in found if not each.within and each.equal < each.trials]
+    if outside:
+        first = outside[0]
+        raise RunError(
+            f"scores outside the range of the archive's trials: {len(outside)} of {len(found)}, such as "
+            f"{first.method} on {first.table}."
+        )
+
+
+@archive.command("add")
+@click.argument("folder", metavar="FOLDER", type=PATH)
+@click.option("--method", required=True, metavar="SPEC", help="The method, as it was given to 'run'.")
+@click.option("--card", required=True, type=PATH, metavar="FILE", help="A TOML file on the method.")
+@_archive_option
+@click.option("-o", "--out", type=PATH, metavar="FILE", help="Where to write.  [default: the archive]")
+def archive_add(folder: Path, method: str, card: Path, place: Path | None, out: Path | None) -> None:
+    """Add a method to the archive from the results FOLDER of a track.
+
+    Three trials on each table run again first, and must be equal. The card has the keys what, source,
+    licence, hardware and tuned_on, a line each.
+    """
+    from hpobench_nmt.benchmarking.beside import load_archive
+    from hpobench_nmt.benchmarking.submissions import add_to_archive, save_archive
+
+    found = load_archive(place or "archive")
+    content = add_to_archive(found, folder, method, card, notify=say)
+    path = out or found.path
+    with writing(path.parent):
+        digest = save_archive(content, path)
+    say(f"Added to {path}, SHA-256 {digest}.")
+
+
+COMMANDS = (archive,)
