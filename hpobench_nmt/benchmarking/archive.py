@@ -205,7 +205,7 @@ def _types() -> dict[str, Any]:
     import pyarrow as pa
 
     text = {name: pa.string() for name in ("track", "table", "method")}
-    lists = {"rows": pa.int32(), "levels": pa.int16(), "workers": pa.int8(), "starts": pa.float64()}
+    lists = {"rows": pa.int32(), "steps": pa.int16(), "workers": pa.int8(), "starts": pa.float64()}
     return {**text, "trial": pa.int16(), **{k: pa.list_(v) for k, v in lists.items()}, "failure": pa.string()}
 
 
@@ -239,7 +239,7 @@ def read_archive(path: Path) -> Archive:
         about = _about(metadata, path)
         if {field.name: field.type for field in file.schema_arrow} != _types():
             raise _damaged(path)
-        for name in ("rows", "levels", "workers", "starts"):
+        for name in ("rows", "steps", "workers", "starts"):
             if _values_in(file, name) > _MOST_LOOKUPS:
                 raise _damaged(path)
         lines = file.read()
@@ -249,7 +249,7 @@ def read_archive(path: Path) -> Archive:
         raise _damaged(path) from None
     found = Archive(path, hashlib.sha256(content).hexdigest(), about.runs, lines)
     parts = [lines.column(name) for name in ("track", "table", "method", "trial", "rows")]
-    parts += [pc.list_flatten(lines.column(name)) for name in ("rows", "levels", "workers", "starts")]
+    parts += [pc.list_flatten(lines.column(name)) for name in ("rows", "steps", "workers", "starts")]
     if any(part.null_count for part in parts):
         raise _damaged(path)
     for track in {run.track for run in about.runs}:

@@ -2,7 +2,7 @@
 
 column      type          content
 rows        list<int32>   of the table as it is installed, in the order of finishing
-levels      list<int16>   on a clock: the number of the row's checkpoint, from 0
+steps       list<int16>   on a clock: how many checkpoints the training passed on its way to the last one
 workers     list<int8>    on a clock: which worker
 starts      list<double>  on a clock: when each training began; null where each began when its worker was free
 failure     string        why the trial failed; null if it did not
@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.observations import candidates_of, checked_trials, checkpoints_of
@@ -23,7 +24,7 @@ from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.trajectory import Timeline, Trials
 
-COLUMNS = ("rows", "levels", "workers", "starts", "failure")
+COLUMNS = ("rows", "steps", "workers", "starts", "failure")
 
 Packed = dict[str, Any]
 """A list for each column, of one entry a trial."""
@@ -40,11 +41,11 @@ def packed(trials: Trials, instance: Instance) -> Packed:
         return found
     trainings = instance.trainings
     places, _ = checkpoints_of(trainings, trials.looked_up, timing.resources)
-    levels = (places - trainings.starts[trials.looked_up]).astype(np.int16)
-    found["levels"] = _split(levels, bounds)
     found["workers"] = _split(timing.workers.astype(np.int8), bounds)
     for i in range(len(trials)):
         part = slice(bounds[i], bounds[i + 1])
+        levels = places[part] - trainings.starts[trials.looked_up[part]]
+        found["steps"][i] = _passed(trials.looked_up[part].tolist(), levels.tolist())
         derived, _, _ = _times(instance, trials.looked_up[part], places[part], timing.workers[part], None)
         if not np.array_equal(derived, timing.starts[part]):
             found["starts"][i] = timing.starts[part]
@@ -62,18 +63,19 @@ def unpacked(
     if instance.problem.counts_lookups:
         return checked_trials(instance, every, bounds, failures, wrong)
     trainings, parts, losses = instance.trainings, [], []
-    for own, levels, workers, starts in zip(
-        rows, *(columns[name] for name in ("levels", "workers", "starts")), strict=True
+    for own, steps, workers, starts in zip(
+        rows, *(columns[name] for name in ("steps", "workers", "starts")), strict=True
     ):
-        if levels is None or workers is None or not len(own) == len(levels) == len(workers):
+        if steps is None or workers is None or not len(own) == len(steps) == len(workers):
             raise wrong("its times are missing")
         if starts is not None and len(starts) != len(own):
             raise wrong("its times are missing")
         candidates = candidates_of(instance, own)
         if (candidates < 0).any() or (candidates >= len(trainings)).any():
             raise wrong("it has rows that the table lacks")
+        levels = _levels(candidates.tolist(), np.asarray(steps).tolist())
         places = trainings.starts[candidates] + levels
-        if (np.asarray(levels) < 0).any() or (places >= trainings.starts[candidates + 1]).any():
+        if (np.asarray(steps) < 0).any() or (places >= trainings.starts[candidates + 1]).any():
             raise wrong("it has checkpoints that the table lacks")
         if (np.asarray(workers) < 0).any() or (np.asarray(workers) >= instance.problem.workers).any():
             raise wrong("it has workers that the suite lacks")
@@ -84,6 +86,26 @@ def unpacked(
     return checked_trials(
         instance, every, bounds, failures, wrong, np.concatenate(losses), Timeline.joined(parts)
     )
+
+
+def _passed(rows: Sequence[int], levels: Sequence[int]) -> NDArray[np.int16]:
+    """How many checkpoints each training of a trial passed, from the one that its row had reached before."""
+    before: dict[int, int] = {}
+    found = []
+    for row, level in zip(rows, levels, strict=True):
+        found.append(level - before.get(row, -1) - 1)
+        before[row] = level
+    return np.array(found, dtype=np.int16)
+
+
+def _levels(rows: Sequence[int], steps: Sequence[int]) -> Rows:
+    """The checkpoint, from 0, that each training reached."""
+    before: dict[int, int] = {}
+    found = []
+    for row, passed in zip(rows, steps, strict=True):
+        before[row] = before.get(row, -1) + 1 + passed
+        found.append(before[row])
+    return np.array(found, dtype=np.int64)
 
 
 def _split(values: Any, bounds: Rows) -> list[Any]:

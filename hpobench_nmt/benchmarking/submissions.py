@@ -188,19 +188,24 @@ def add_to_archive(
                 f"{folder}: {each.trials - each.equal} of {each.trials} trials of {each.method} on "
                 f"{each.table} differ from those that were run again. A method must draw from `rng` alone."
             )
-    return with_results(archive, track, only_method(results, found.name), about)
+    return with_results(archive, track, only_methods(results, [found.name]), about)
 
 
-def only_method(results: Results, name: str) -> Results:
-    """The results of one method."""
+def only_methods(results: Results, names: Sequence[str]) -> Results:
+    """The results of some methods."""
     manifest = results.manifest
     if manifest is not None:
-        own = {table: {name: h[name]} for table, h in manifest.observations.items() if name in h}
-        entries = {name: manifest.methods[name]}
+        own = {
+            table: {name: hashes[name] for name in names if name in hashes}
+            for table, hashes in manifest.observations.items()
+        }
+        entries = {name: manifest.methods[name] for name in names}
         manifest = msgspec.structs.replace(manifest, methods=entries, observations=own)
-    trials = {pair: trials for pair, trials in results.trials.items() if pair[1] == name}
-    seconds = {pair: value for pair, value in results.step_seconds.items() if pair[1] == name}
-    return Results(results.suite, results.seed, results.instances, (name,), trials, {}, seconds, manifest)
+    trials = {pair: trials for pair, trials in results.trials.items() if pair[1] in names}
+    seconds = {pair: value for pair, value in results.step_seconds.items() if pair[1] in names}
+    return Results(
+        results.suite, results.seed, results.instances, tuple(names), trials, {}, seconds, manifest
+    )
 
 
 def with_results(archive: Archive, track: str, results: Results, card: Card) -> bytes:
@@ -217,8 +222,14 @@ def save_archive(content: bytes, path: Path) -> str:
 
 
 def pack_folders(folders: Mapping[str, Path]) -> bytes:
-    """An archive of the results folders of some tracks."""
-    return archive_bytes({track: [load_results(folder)] for track, folder in folders.items()})
+    """An archive of the results folders of some tracks, of methods that have finished all their tables."""
+    whole = {track: _finished(load_results(folder)) for track, folder in folders.items()}
+    return archive_bytes({track: [results] for track, results in whole.items() if results.methods})
+
+
+def _finished(results: Results) -> Results:
+    missing = {method for _, method in unfinished(results)}
+    return only_methods(results, [name for name in results.methods if name not in missing])
 
 
 def install_archive(source: Path) -> Path:

@@ -134,4 +134,15 @@ def archive_add(folder: Path, method: str, card: Path, place: Path | None, out: 
     say(f"Added to {path}, SHA-256 {digest}.")
 
 
+@archive.command("page")
+@_archive_option
+@click.option("-o", "--out", type=PATH, default=Path("leaderboard.html"), show_default=True, metavar="FILE")
+def archive_page(place: Path | None, out: Path) -> None:
+    """Write the leaderboard of an archive as one HTML file, of the tables that are installed."""
+    from hpobench_nmt.benchmarking.beside import load_archive
+    from hpobench_nmt.render.html.arena import write_arena
+
+    say(f"Leaderboard: {write_arena(load_archive(place or 'archive'), out)}")
+
+
 COMMANDS = (archive,)

@@ -173,12 +173,12 @@ def twice(lines, about):
 
 
 def no_such_checkpoint(lines, about):
-    at = next(i for i, levels in enumerate(lines["levels"]) if levels)
-    lines["levels"][at][0] = 10
+    at = next(i for i, steps in enumerate(lines["steps"]) if steps)
+    lines["steps"][at][0] = 10
 
 
 def no_such_worker(lines, about):
-    at = next(i for i, levels in enumerate(lines["levels"]) if levels)
+    at = next(i for i, steps in enumerate(lines["steps"]) if steps)
     lines["workers"][at][0] = 8
 
 

@@ -62,10 +62,7 @@ def write_report(
 
 def render(runs: Sequence[Run], jobs: int = 2, progress: Progress | None = None) -> str:
     """The page as text."""
-    from jinja2 import Environment, StrictUndefined
-
     methods, slugs = all_methods(runs), run_slugs(runs)
-    places = method_places(methods)
     groups = draw_report(runs, "svg", jobs, progress)
     figures = {g.key: g.figures for g in groups if g.section is None}
     found = [(slug, run, report_content.score_cells(run)) for slug, run in zip(slugs, runs, strict=True)]
@@ -74,7 +71,31 @@ def render(runs: Sequence[Run], jobs: int = 2, progress: Progress | None = None)
     ]
     numbers = {str(table["name"]): i for i, table in enumerate(tables)}
     drawn = [figure for group in groups for figure in group.figures]
-    styles = method_styles(methods)
+    return fill(
+        "report.html.jinja",
+        methods,
+        title=" and ".join(run.name for run in runs),
+        lead=_lead(runs, methods),
+        scores=_scores(runs),
+        version=version("hpobench-nmt"),
+        runs=[_run(slug, run, figures) for slug, run in zip(slugs, runs, strict=True)],
+        tables=tables,
+        analyses=[_analysis(g.section, g.figures, numbers) for g in groups if g.section is not None],
+        method_note=ALL_NOTES,
+        provenance=provenance.provenance(runs),
+        method_prints=provenance.method_prints(runs),
+        figures={f.spec.stem: f.hover for f in drawn if f.hover},
+    )
+
+
+def fill(template: str, methods: Sequence[str], figures: Mapping[str, Any], **content: Any) -> str:
+    """A page from a template of this folder: all that it is given is escaped, but for drawings.
+
+    `methods` are those that have a colour, `figures` what is shown where a figure is pointed at.
+    """
+    from jinja2 import Environment, StrictUndefined
+
+    places, styles = method_places(methods), method_styles(methods)
     known = [
         {"name": m, "place": i, "dash": _DASHES[styles[m].dash], "marker": _marker(styles[m].marker)}
         for m, i in places.items()
@@ -84,25 +105,16 @@ def render(runs: Sequence[Run], jobs: int = 2, progress: Progress | None = None)
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_shown
     )
-    return environment.from_string(_asset("report.html.jinja")).render(
-        title=" and ".join(run.name for run in runs),
-        lead=_lead(runs, methods),
-        scores=_scores(runs),
-        version=version("hpobench-nmt"),
-        runs=[_run(slug, run, figures) for slug, run in zip(slugs, runs, strict=True)],
-        tables=tables,
-        analyses=[_analysis(g.section, g.figures, numbers) for g in groups if g.section is not None],
+    return environment.from_string(_asset("parts.html.jinja") + _asset(template)).render(
         methods=known,
         by_name={m["name"]: m for m in known},
         places=places,
         exact=EXACT,
-        method_note=ALL_NOTES,
-        provenance=provenance.provenance(runs),
-        method_prints=provenance.method_prints(runs),
         style=_style_sheet(styles, places),
         script=script,
         script_hash=f"sha256-{digest}",
-        data=_json({"methods": list(places), "figures": {f.spec.stem: f.hover for f in drawn if f.hover}}),
+        data=_json({"methods": list(places), "figures": figures}),
+        **content,
     )
 
 

@@ -61,6 +61,16 @@
     refresh();
   });
 
+  // Kinds of methods: those of the kind alone.
+  for (const button of all("[data-only]")) {
+    button.addEventListener("click", () => {
+      const only = new Set(button.dataset.only.split(" "));
+      for (const each of toggles) show(Number(each.dataset.toggle), only.has(each.dataset.toggle));
+      refresh();
+      $("say").textContent = `only ${button.textContent}`;
+    });
+  }
+
   // Sorting: what has no value comes last, either way.
   for (const button of all("[data-sort]")) {
     button.addEventListener("click", () => {
