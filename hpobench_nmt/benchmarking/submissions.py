@@ -100,7 +100,8 @@ def archived_results(
     for name in wanted:
         if name not in known:
             raise InputError(f"{archive.path}: has no method {name!r} in track {track}.")
-    names = [t for t in (list(tables) or suite.tables) if t in installed()]
+    held = {table for of, table, _ in archive.groups if of == track}
+    names = [t for t in (list(tables) or suite.tables) if t in installed() and t in held]
     if not names:
         raise InputError(f"no table of track {track} is installed: 'hpobench-nmt tables fetch {NAME}'.")
     chosen = msgspec.structs.replace(suite, tables=tuple(names), methods=tuple(wanted))

@@ -115,8 +115,6 @@ def test_beside_puts_the_archive_into_the_figure(archive, tmp_path):
     assert notes == []
     for name in ("methods", "cells", "tests"):
         assert getattr(hb.fewer_trainings(found), name).equals(getattr(hb.fewer_trainings(whole), name))
-    pages = hb.report(found, tmp_path / "report.html", jobs=1)
-    assert "BO_EI_M_std" in pages[0].read_text()
 
 
 def test_what_cannot_stand_beside(archive, tmp_path, monkeypatch):
@@ -385,4 +383,9 @@ def test_a_card_goes_with_its_method(archive, runs, submission):
 
 def test_installing_an_archive(archive, home):
     assert install_archive(archive.path) == beside_module.archive_path()
-    assert hb.beside(hb.run(**PLAIN, methods=["RS"])).methods == ("RS", "BO_EI_M_std")
+    mine = hb.run(**PLAIN, methods=["RS"])
+    assert hb.beside(mine).methods == ("RS", "BO_EI_M_std")
+    tables = hb.report([mine, "archive"], home / "tables", format="latex")
+    assert "BO\\_EI\\_M\\_std" in tables[0].read_text()
+    with pytest.raises(InputError, match="an archive alone makes no report"):
+        hb.report("archive")
