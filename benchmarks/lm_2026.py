@@ -7,7 +7,8 @@ a track without halves, in hpobench_nmt/benchmarking/suites/lm-2026-TRACK.toml. 
 
 - tolerance: the datasheet's; or else one standard deviation between seeds, over the better half of the rows,
   if it has ten degrees of freedom; or else 5% of the way from the best value to the median. On en-ja it is
-  1.0 BLEU, as in the paper;
+  1.0 BLEU, as in the paper. Where fewer than three rows were targets, it is widened to the third best:
+  a figure should not depend on where a single row lies;
 - time, the budget: a fifth of the rows, from 20 to 100 look-ups (20 or 30 in `scale`); on a clock of costs
   what a fifth of the rows cost on average, from 20 to 60 trainings, and with 8 workers twice the trainings;
 - score_at: half of the budget, all of it in `multi`, 5 look-ups in `scale`;
@@ -35,6 +36,7 @@ from hpobench_nmt.lookup.table import Table
 
 PAPER = {"en-ja": 1.0}
 FEWEST_DF = 10
+FEWEST_TARGETS = 3
 MOST_TARGETS = 1 / 5
 # By table of `scale`, the table of a smaller model.
 SMALLER = {
@@ -82,7 +84,10 @@ def tolerance(suite: Suite, table: Table, instance: Instance) -> float:
     deviation = seed_deviation(table, metric) if own is None else None
     found = PAPER.get(table.name, own) if metric == "dev_bleu" else own
     found = deviation if found is None else found
-    return float(f"{instance.tolerance if found is None else found:.4g}")
+    wanted = float(f"{instance.tolerance if found is None else found:.4g}")
+    gaps = np.sort(instance.trainings.final[:, 0]) - np.nanmin(instance.trainings.final[:, 0])
+    # Rounded up, so that the third row counts.
+    return wanted if gaps[FEWEST_TARGETS - 1] <= wanted else float(f"{1.0005 * gaps[FEWEST_TARGETS - 1]:.4g}")
 
 
 def budget(suite: Suite, instance: Instance) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
 
@@ -49,6 +50,15 @@ def test_optunahub():
     nearest = problems.TableProblem("sotu-dyneval")
     (failed, *_) = [t for t in study.trials if t.state.name == "FAIL"]
     assert np.isnan(gaps.evaluate(failed.params)) and np.isfinite(nearest.evaluate(failed.params))
+
+
+@pytest.mark.skipif("HEBO_PYTHON" not in os.environ, reason="HEBO_PYTHON: the Python of HEBO's environment")
+def test_hebo_in_an_environment_of_its_own():
+    method = f"cmd(seconds=300):{os.environ['HEBO_PYTHON']} {FOLDER / 'hebo_agent.py'}"
+    results = hb.run("quick", tables="lohelp-de-en", methods=[method], trials=1, lookups=8, score_at=8)
+    (trial,) = results.trials["lohelp-de-en", results.methods[0]]
+    assert not trial.failure
+    assert len(set(trial.rows.tolist())) == 8
 
 
 def test_botorch():

@@ -35,8 +35,19 @@ PROMISED = {
     "hpobench_nmt.testing": ["CONFORMANCE_CHECKS", "PARALLEL_CHECKS", "checks_for"],
 }
 HB = ["Hyperparameter", "InputError", "Method", "Metric", "Minimum", "Objective", "Optimizer", "Problem"]
-HB += ["Progress", "Request", "Results", "RunError", "Space", "Suite", "Table", "Trajectory", "benchmark"]
-HB += ["fetch", "fewer_trainings", "import_table", "list_methods", "list_suites", "list_tables"]
+HB += [
+    "Progress",
+    "Request",
+    "Results",
+    "RunError",
+    "Space",
+    "Suite",
+    "Table",
+    "Trajectory",
+    "benchmark",
+    "beside",
+]
+HB += ["beside", "fetch", "fewer_trainings", "import_table", "list_methods", "list_suites", "list_tables"]
 HB += ["load_results", "load_table", "minimize", "pareto", "pareto_front", "plot", "plot_regret"]
 HB += ["report", "run", "__version__"]
 PROMISED["hpobench_nmt"] = HB

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -73,7 +74,11 @@ class FewerTrainings:
         return self.tables[self.tables["half"] == _TEST]
 
 
-def fewer_trainings(results: Results) -> FewerTrainings:
+Runtimes = Mapping[tuple[str, str], Floats]
+"""Runtimes of trials by table and method, infinite where a trial was capped."""
+
+
+def fewer_trainings(results: Results, others: Runtimes = MappingProxyType({})) -> FewerTrainings:
     """How many times fewer trainings than random search each method of a run needs.
 
         results = hb.run("quick", tables=["sotu-ngram"], trials=20)
@@ -81,14 +86,23 @@ def fewer_trainings(results: Results) -> FewerTrainings:
 
     Only tables that every method has finished count; where a suite has a development half, only the others,
     unless there are none.
+
+    Args:
+        results: of a run.
+        others: runtimes of further methods on the same tables, as a digest of an archive has them. A method
+            that lacks one of the tables is left out.
     """
     targets, reasons = _targets(results)
     if not targets:
         return _without(listed(reasons) or "no table has been finished by every method.")
-    methods, tables = list(results.methods), list(targets)
+    tables = list(targets)
+    further = [m for m in dict.fromkeys(m for _, m in others) if all((t, m) in others for t in tables)]
+    methods = [*results.methods, *further]
     by_family = {t: family for family, members in families(results).items() for t in members}
-    copies = {t: [same_run(results, t, m) for m in methods] for t in tables}
-    runtimes = {t: _runtimes(results, t, targets[t]) for t in tables}
+    copies = {
+        t: [*(same_run(results, t, m) for m in results.methods), *[False] * len(further)] for t in tables
+    }
+    runtimes = {t: _runtimes(results, t, targets[t], [others[t, m] for m in further]) for t in tables}
 
     def figures(some: Sequence[str]) -> TimesFewer:
         budgets, exact = [targets[t].budget for t in some], [targets[t].random_search for t in some]
@@ -102,7 +116,8 @@ def fewer_trainings(results: Results) -> FewerTrainings:
     capped = np.array([[np.isinf(line).mean() for line in runtimes[t]] for t in counted_to]).mean(axis=0)
     columns = (found.figure, found.low, found.high, found.by_tables, found.families_low, found.families_high)
     development = np.full(len(methods), np.nan) if rest is None else rest.figure
-    volume = _hypervolume(results, counted_to, [by_family[t] for t in counted_to])
+    volume = np.full(len(methods), np.nan)
+    volume[: len(results.methods)] = _hypervolume(results, counted_to, [by_family[t] for t in counted_to])
     frame = pd.DataFrame(dict(zip(_METHODS, (methods, *columns, capped, development, volume), strict=True)))
     cells = pd.DataFrame(_cells(methods, counted_to, found, targets), columns=_CELLS)
     tests = _tests(
@@ -166,15 +181,19 @@ def _targets(results: Results) -> tuple[dict[str, Target], list[str]]:
     return found, reasons
 
 
-def _runtimes(results: Results, table: str, target: Target) -> Floats:
+def trial_runtimes(results: Results) -> dict[str, Floats]:
+    """When each trial reached the target of its table, by table: shape (methods, trials) each."""
+    return {table: _runtimes(results, table, target) for table, target in _targets(results)[0].items()}
+
+
+def _runtimes(results: Results, table: str, target: Target, others: Sequence[Floats] = ()) -> Floats:
     """Runtimes of all methods on a table, shape (methods, trials): of trials that all methods have."""
     instance = results.instances[table]
     problem, every = instance.problem, [results.trials[table, m] for m in results.methods]
-    common = min(len(trials) for trials in every)
+    common = min(map(len, [*every, *others]))
     rules = (target.budget, problem.n_initial, problem.lookups)
-    return np.array(
-        [[runtime_within(target.goal, trials[i], *rules) for i in range(common)] for trials in every]
-    )
+    own = [[runtime_within(target.goal, trials[i], *rules) for i in range(common)] for trials in every]
+    return np.array([*own, *(each[:common] for each in others)])
 
 
 def _line(results: Results, table: str, family: str, half: str, target: Target) -> tuple[object, ...]:

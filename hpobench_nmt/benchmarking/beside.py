@@ -32,10 +32,14 @@ def fetched_archive() -> Path:
     return fetched_folder().parent / ARCHIVE / _FILE
 
 
+def installed_archive() -> Path | None:
+    """Where the archive of lm-2026 is: fetched, or in this clone; None where it is in neither."""
+    return next((place for place in (fetched_archive(), _CLONE / _FILE) if place.is_file()), None)
+
+
 def archive_path() -> Path:
-    """Where the archive of lm-2026 is: fetched, or in this clone; InputError where it is in neither."""
-    places = [fetched_archive(), _CLONE / _FILE]
-    found = next((place for place in places if place.is_file()), None)
+    """Where the archive of lm-2026 is; InputError where it is not installed."""
+    found = installed_archive()
     if found is None:
         raise InputError(
             f"the archive of {NAME} is not installed. It is archive/{_FILE} in a clone of the project: "
@@ -76,8 +80,8 @@ def beside(
         InputError: the archive is missing, damaged, or of another version of the suite, or of other tables;
             or an own method has the name of another one of the archive.
     """
-    known = archive if isinstance(archive, Archive) else load_archive(archive)
     track = track_of_suite(results.suite.name)
+    known = archive if isinstance(archive, Archive) else load_archive(archive)
     check_same_suite(known, track, results.suite, results.seed)
     trials: dict[tuple[str, str], Trials] = {}
     seconds: dict[tuple[str, str], float] = {}

@@ -62,9 +62,11 @@ def archive_make(
     The results folder of each track stays in FOLDER: the same command resumes, and with other methods adds
     them. A method that a track cannot have, because of its objectives or workers, is left out there.
     """
-    from hpobench_nmt.benchmarking.archive import NAME
+    from hpobench_nmt.analysis.digest import DIGEST, digest_bytes
+    from hpobench_nmt.benchmarking.archive import NAME, read_archive
     from hpobench_nmt.benchmarking.submissions import make_track, pack_folders, save_archive
     from hpobench_nmt.benchmarking.suite import track_of, tracks
+    from hpobench_nmt.core.files import write_whole
 
     for track in chosen:
         track_of(NAME, track)
@@ -76,7 +78,9 @@ def archive_make(
     path = out / f"{NAME}.parquet"
     with writing(out):
         digest = save_archive(pack_folders(there), path)
+        write_whole(out / DIGEST.name, digest_bytes(read_archive(path)))
     say(f"{path}: {path.stat().st_size / 1e6:.1f} MB, SHA-256 {digest}")
+    say(f"{out / DIGEST.name}: its digest, which comes with the package")
 
 
 @archive.command("verify")

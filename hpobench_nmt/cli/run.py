@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,6 +28,13 @@ from hpobench_nmt.cli.options import (
 )
 from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import InputError, RunError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from hpobench_nmt.analysis.digest import Digest
+    from hpobench_nmt.benchmarking.archive import Archive
+    from hpobench_nmt.benchmarking.results import Results
 
 _DEFAULT_SUITE = "quick"
 
@@ -132,10 +139,10 @@ def run(
     track = given.pop("track")
     chosen = load_suite(track_of(suite, track) if track else suite)
     known = None
-    if beside:
-        from hpobench_nmt.benchmarking.beside import load_archive, track_of_suite
+    if beside:  # what is wrong with it is said before the run
+        from hpobench_nmt.analysis.digest import archive_or_digest
 
-        known, _ = load_archive(beside), track_of_suite(chosen.name)  # refused here, not after the run
+        known = archive_or_digest(beside, chosen.name)
     if debug and out:
         raise InputError("--debug writes no results: leave out --out.")
     results_folder = None if debug else out or Path("results") / chosen.name
@@ -153,11 +160,7 @@ def run(
         )
     if not quiet:
         console = make_console()
-        shown = results
-        if known:
-            from hpobench_nmt.benchmarking.beside import beside as with_archive
-
-            shown = with_archive(results, known, lambda message: say(message, err=True))
+        shown = _with_archive(results, known, console) if known else results
         show_leaderboard(shown, console, explain or first_time("leaderboard"))
         if results_folder:
             console.print(f"Results: {results_folder}", highlight=False, soft_wrap=True, markup=False)
@@ -168,6 +171,20 @@ def run(
             f"every trial failed: {pairs_text(lost)}. The first reason: "
             f"{results.trials[lost[0]][0].failure}.{kept}"
         )
+
+
+def _with_archive(results: Results, known: Archive | Digest, console: Console) -> Results:
+    """The results with the methods of an archive; of a digest, only the figure is there, and is printed."""
+    from hpobench_nmt.analysis.digest import Digest
+    from hpobench_nmt.benchmarking.beside import beside
+    from hpobench_nmt.render.terminal.leaderboard import print_fewer
+
+    if not isinstance(known, Digest):
+        return beside(results, known, lambda message: say(message, err=True))
+    say("The archive is not installed: its methods are in the figure alone, from a digest of it.", err=True)
+    print_fewer(results, known.beside(results), console, explain=False)
+    say("Your methods alone:")
+    return results
 
 
 @click.command()

@@ -174,6 +174,23 @@ def tables_card(name: str, out: Path | None) -> None:
     say(f"Wrote {out}.")
 
 
+@tables.command("export")
+@click.argument("name", shell_complete=completing(table_names))
+@click.option("-o", "--out", type=PATH, required=True, metavar="FOLDER", help="A new folder.")
+def tables_export(name: str, out: Path) -> None:
+    """Write a table as a data set of the Hugging Face hub, ready to upload.
+
+    The folder has the rows as Parquet, with curves and replicates, a card, and the metadata in the Croissant
+    format. A table whose authors state no licence is refused. Nothing is uploaded.
+    """
+    from hpobench_nmt.lookup.catalogue import find_folder
+    from hpobench_nmt.lookup.hugging_face import write_data_set
+
+    with writing(out):
+        files = write_data_set(find_folder(name), out)
+    say(f"{counted(len(files), 'file')} in {out}")
+
+
 @tables.command("fetch")
 @click.argument("name", metavar="COLLECTION", shell_complete=completing(collection_names))
 @click.option(

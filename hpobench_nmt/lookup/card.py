@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from hpobench_nmt.lookup.folder import described_files, load_folder
 from hpobench_nmt.lookup.table import Table
 
 _CROISSANT = "http://mlcommons.org/croissant/"
+_CSV = "text/csv"
 _FILES = {
     ROWS: "one row for each configuration of the hyperparameters, with the metrics of its training",
     REPLICATES: "the same configurations trained with other seeds",
@@ -53,7 +55,15 @@ def croissant(folder: Path) -> dict[str, Any]:
     What the datasheet lacks is left out: Croissant wants a licence, a date and a creator. Raises InputError
     where the folder is not a table, or its files are not those that its datasheet means.
     """
-    table = load_folder(folder)
+    files = {
+        name: (_CSV, content, next(csv.reader(io.StringIO(content[: content.index(b"\n")].decode()))))
+        for name, content in described_files(folder).items()
+    }
+    return croissant_of(load_folder(folder), files)
+
+
+def croissant_of(table: Table, files: Mapping[str, tuple[str, bytes, Sequence[str]]]) -> dict[str, Any]:
+    """The card of a table whose files are these: by name, their kind, content and columns."""
     told = table.provenance
     card: dict[str, Any] = {
         "@context": _CONTEXT,
@@ -71,9 +81,9 @@ def croissant(folder: Path) -> dict[str, Any]:
         "recordSet": [],
     }
     card = {key: value for key, value in card.items() if value != ""}
-    for name, content in described_files(folder).items():
-        card["distribution"].append(_file(name, content))
-        card["recordSet"].append(_records(table, name, content))
+    for name, (kind, content, columns) in files.items():
+        card["distribution"].append(_file(name, kind, content))
+        card["recordSet"].append(_records(table, name, columns))
     return card
 
 
@@ -98,28 +108,28 @@ def _date(text: str) -> str:
         return ""
 
 
-def _file(name: str, content: bytes) -> dict[str, Any]:
+def _file(name: str, kind: str, content: bytes) -> dict[str, Any]:
     return {
         "@type": "cr:FileObject",
         "@id": name,
         "name": name,
         "contentUrl": name,
         "contentSize": f"{len(content)} B",
-        "encodingFormat": "text/csv",
+        "encodingFormat": kind,
         "sha256": hashlib.sha256(content).hexdigest(),
     }
 
 
-def _records(table: Table, file: str, content: bytes) -> dict[str, Any]:
-    records = Path(file).stem if file != ROWS else "rows"
-    columns = next(csv.reader(io.StringIO(content[: content.index(b"\n")].decode())))
+def _records(table: Table, file: str, columns: Sequence[str]) -> dict[str, Any]:
+    about = Path(file).with_suffix(".csv").name
+    records = "rows" if about == ROWS else Path(file).stem
     known = {h.name: _axis(h) for h in table.hyperparameters}
     for h in table.descriptors.axes if table.descriptors else ():
         kind, words = _axis(h)
         known[h.name] = kind, words.replace("hyperparameter", "feature", 1)
     for m in table.metrics:
         # Of the files, only the rows have a number for it; the others leave the cell empty.
-        missing = "" if m.missing is None or file != ROWS else f"{m.missing:g} where missing"
+        missing = "" if m.missing is None or about != ROWS else f"{m.missing:g} where missing"
         known[m.name] = "sc:Float", _words(m.description, m.unit, m.direction, missing)
     fields = []
     for column in columns:
@@ -137,7 +147,7 @@ def _records(table: Table, file: str, content: bytes) -> dict[str, Any]:
         "@type": "cr:RecordSet",
         "@id": records,
         "name": records,
-        "description": _FILES[file].format(rows=ROWS),
+        "description": _FILES[about].format(rows=Path(ROWS).with_suffix(Path(file).suffix).name),
         "field": fields,
     }
 

@@ -21,11 +21,11 @@ SHARED = Path(__file__).parents[3] / "shared"
 TRACKS = tracks("lm-2026")
 # Of the settings and the tables of each track. They change with any change of it: then it has another name.
 HASHES = {
-    "lm-2026-plain": "167bf89929becb857566c3d2d1bb24aa3865ea156dab65f5a729994c3b896b28",
-    "lm-2026-early": "da92ba1d47faedcb5c8bff9f3e6cbf5adf345c41273cfcd5cfdc810bbd99cef9",
-    "lm-2026-early-1": "ebd4a63245e31fed2a5aaee6692bc74d02e52d7879e4881becedf5e002ac0efc",
+    "lm-2026-plain": "f13a5d80a0bcebf7c5a2829d18ee8ab6822cd740f9e3847af441d1f7392f9219",
+    "lm-2026-early": "576f42c5440e3047e9bff026ed10c141edda457965f40b0d75027e77fe7d5d79",
+    "lm-2026-early-1": "6d78438bd294b20f8ea9e64ccd4daaffcef422ac1c39b88cd42dab61d6da8479",
     "lm-2026-multi": "28b43dba38c3eea799714714c9c081588480bf1ee80f05ced6e39ff385326c9f",
-    "lm-2026-scale": "2eaf45d7431edaf2e49adcd3c789b96eeb4b3df438ce206274893c469f66a278",
+    "lm-2026-scale": "04552f434b3240c490ca8fa404dedfc0f1ac9b0262558f9bd3ebd9ff18e815d0",
 }
 SUITE = """
 scores = ["ftc"]

@@ -66,7 +66,7 @@ def print_leaderboard(results: Results, console: Console, explain: bool = False)
         boards[table] = {m: [by_cell[table, m, score] for score in scores] for m in methods}
     grids = {table: _whole_grid(results, table, rows, console) for table, rows in boards.items()}
     left_out = {name for _, dropped in grids.values() for name in dropped}
-    _print_fewer(results, statistics.fewer, console, explain)
+    print_fewer(results, statistics.fewer, console, explain)
     # Explained before they are used.
     for name in results.suite.scores:
         print_text(f"{name}: {meaning(results.suite, name)}", console, "dim")
@@ -99,8 +99,8 @@ def print_leaderboard(results: Results, console: Console, explain: bool = False)
         print_text(f"failed: {which}: {group.reason}", console, "red")
 
 
-def _print_fewer(results: Results, found: FewerTrainings, console: Console, explain: bool) -> None:
-    """The answer in a sentence and the one figure of each method, before all else."""
+def print_fewer(results: Results, found: FewerTrainings, console: Console, explain: bool) -> None:
+    """Print the answer in a sentence and the one figure of each method, before all else."""
     if found.reason:
         return
     several = len(results.instances) > 1

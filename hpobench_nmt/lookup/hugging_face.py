@@ -1,0 +1,132 @@
+"""A table as a folder that is a data set of the Hugging Face hub: Parquet, a card, and Croissant.
+
+    README.md        the card: licence, what the table is, its columns, and how to load it
+    table.parquet    the rows; curves.parquet and replicates.parquet, where the table has them
+    croissant.json   the metadata of these files
+    datasheet.toml   the table's own, with which `tables add` makes a table of the rows again
+
+Nothing is uploaded. A table whose authors state no licence is refused.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.files import write_whole
+from hpobench_nmt.core.text import counted, printable
+from hpobench_nmt.lookup.card import croissant_of
+from hpobench_nmt.lookup.file_names import DATASHEET, ROWS
+from hpobench_nmt.lookup.folder import described_files, load_folder
+from hpobench_nmt.lookup.table import Table
+
+PARQUET = "application/x-parquet"
+# The hub's name of a licence, by how the datasheet begins.
+_LICENCES = {"mit": "mit", "apache-2.0": "apache-2.0", "mpl-2.0": "mpl-2.0", "cc-by-4.0": "cc-by-4.0"}
+_LICENCES |= {"cc0-1.0": "cc0-1.0", "bsd-3-clause": "bsd-3-clause"}
+_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+_LARGEST = "n>1M"
+
+
+def write_data_set(folder: Path, out: Path) -> list[Path]:
+    """Write a table's folder as a data set into a new or empty folder, and return the files.
+
+    Raises InputError where the table has no licence that allows it, or `out` holds something.
+    """
+    table = load_folder(folder)
+    licence = _licence(table)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"{out}: is not an empty folder.")
+    described = described_files(folder)
+    files = {
+        Path(name).with_suffix(".parquet").name: _parquet(content) for name, content in described.items()
+    }
+    known = {name: (PARQUET, content, columns) for name, (content, columns) in files.items()}
+    card = json.dumps(croissant_of(table, known), indent=1, ensure_ascii=False) + "\n"
+    contents = {name: content for name, (content, _) in files.items()}
+    contents["croissant.json"] = card.encode()
+    contents[DATASHEET] = (folder / DATASHEET).read_bytes()
+    contents["README.md"] = _readme(table, licence, list(files)).encode()
+    out.mkdir(parents=True, exist_ok=True)
+    for name, content in contents.items():
+        write_whole(out / name, content)
+    return [out / name for name in contents]
+
+
+def _licence(table: Table) -> str:
+    """The hub's name of the licence."""
+    told = table.provenance.get("licence", "").strip()
+    if not told or told.lower().startswith("none"):
+        raise InputError(
+            f"table {table.name!r} has no licence, so it cannot be passed on: ask its authors, and write the "
+            "licence into the datasheet's [provenance]."
+        )
+    first = re.split(r"[,;\s]", told.lower(), maxsplit=1)[0]
+    return _LICENCES.get(first, "other")
+
+
+def _parquet(content: bytes) -> tuple[bytes, list[str]]:
+    """A CSV file as Parquet, and its columns: numbers are numbers, all else is text."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from pyarrow import csv
+
+    options = csv.ConvertOptions(strings_can_be_null=False)
+    table = csv.read_csv(io.BytesIO(content), convert_options=options)
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    return bytes(sink.getvalue().to_pybytes()), table.column_names
+
+
+def _readme(table: Table, licence: str, files: list[str]) -> str:
+    """The card, whose head is YAML; JSON is YAML, so that no text can end a value."""
+    told = table.provenance
+    names = {name: "rows" if Path(name).stem == Path(ROWS).stem else Path(name).stem for name in files}
+    size = next((text for most, text in _SIZES if len(table) < most), _LARGEST)
+    head = {
+        "license": licence,
+        **({"license_name": told["licence"]} if licence == "other" else {}),
+        "pretty_name": told.get("title", table.name),
+        "tags": ["hyperparameter-optimization", "lookup-table", "benchmark"],
+        "size_categories": [size],
+        "configs": [
+            {"config_name": config, "data_files": name, **({"default": True} if config == "rows" else {})}
+            for name, config in names.items()
+        ],
+    }
+    lines = [
+        "---",
+        *(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in head.items()),
+        "---",
+    ]
+    lines += ["", f"# {_plain(told.get('title', table.name))}", ""]
+    sizes = (
+        f"{counted(len(table), 'configuration')} of {counted(len(table.hyperparameters), 'hyperparameter')}"
+    )
+    lines += [
+        f"{sizes}, each trained once: methods of hyperparameter optimization are compared by looking rows up."
+    ]
+    lines += ["", "| column | what it is |", "|---|---|"]
+    lines += [f"| {_plain(h.name)} | hyperparameter{_unit(h.unit)} |" for h in table.hyperparameters]
+    lines += [
+        f"| {_plain(m.name)} | {_plain(m.description) or 'metric'}{_unit(m.unit)}, {m.direction} |"
+        for m in table.metrics
+    ]
+    lines += ["", "## Where it is from", ""]
+    lines += [f"- {_plain(key)}: {_plain(value)}" for key, value in told.items()]
+    lines += ["", "## Loading", "", "```python", "import pandas as pd", ""]
+    lines += [f'{config} = pd.read_parquet("{name}")' for name, config in names.items()]
+    lines += ["```", "", "`croissant.json` has the columns and hashes for readers of Croissant.", ""]
+    return "\n".join(lines)
+
+
+def _unit(text: str) -> str:
+    return f" ({_plain(text)})" if text else ""
+
+
+def _plain(text: str) -> str:
+    """A text in one line of Markdown in which nothing is markup."""
+    return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", " ".join(printable(str(text)).split()))

@@ -1,0 +1,77 @@
+"""The digest of an archive gives the figures that its trials give."""
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+import hpobench_nmt as hb
+from hpobench_nmt.analysis import digest as digest_module
+from hpobench_nmt.analysis.digest import DIGEST, archive_or_digest, digest_bytes, load_digest
+from hpobench_nmt.benchmarking import beside as beside_module
+from hpobench_nmt.benchmarking.archive import archive_bytes, read_archive
+from hpobench_nmt.benchmarking.frozen import suite_hash
+from hpobench_nmt.benchmarking.suite import load_suite, tracks
+from hpobench_nmt.core.errors import InputError
+
+TABLES = ["sotu-gpt-30k", "sotu-gpt-500k"]
+
+
+@pytest.fixture
+def archive(home, tmp_path):
+    runs = {
+        track: [hb.run("lm-2026", track=track, tables=TABLES, methods=methods, trials=3)]
+        for track, methods in (("plain", ["RS", "BO_EI_M_std"]), ("early", ["RS", "ASHA"]))
+    }
+    (tmp_path / "lm-2026.parquet").write_bytes(archive_bytes(runs))
+    return read_archive(tmp_path / "lm-2026.parquet")
+
+
+@pytest.fixture
+def digest(archive, tmp_path, monkeypatch):
+    path = tmp_path / "digest.parquet"
+    path.write_bytes(digest_bytes(archive))
+    monkeypatch.setattr(digest_module, "DIGEST", path)
+    monkeypatch.setattr(beside_module, "_CLONE", tmp_path / "none")
+    return load_digest(path)
+
+
+@pytest.mark.parametrize("track", ["plain", "early"])
+def test_its_figures_are_those_of_the_archive(archive, digest, track):
+    mine = hb.run("lm-2026", track=track, tables=TABLES, methods=["RS"], trials=2)
+    whole = hb.fewer_trainings(hb.beside(mine, archive))
+    found = digest.beside(mine)
+    assert found.methods["method"].tolist() == whole.methods["method"].tolist()
+    for column in ("times_fewer", "low", "high", "by_tables", "capped"):
+        assert found.methods[column].tolist() == pytest.approx(whole.methods[column].tolist(), rel=1e-6)
+    assert found.tests["p"].tolist() == pytest.approx(whole.tests["p"].tolist(), nan_ok=True)
+
+
+def test_it_stands_in_for_an_archive_that_is_not_installed(digest, run_here, home):
+    command = ("run", "lm-2026", "--track", "plain", "-t", ",".join(TABLES), "-m", "RS", "--trials", "2")
+    done = run_here(*command, "--beside", "archive", "--out", home / "out", "-j", 1)
+    assert "its methods are in the figure alone" in done.stderr
+    ranked, mine = done.stdout.split("Your methods alone:")
+    assert "BO_EI_M_std" in ranked
+    assert "BO_EI_M_std" not in mine
+    assert archive_or_digest("archive", "lm-2026-plain").archive == digest.archive
+    with pytest.raises(InputError, match="suite 'quick' is no track"):
+        archive_or_digest("archive", "quick")
+
+
+def test_results_of_another_version_are_refused(digest):
+    rules = {"tables": TABLES[:1], "methods": ["RS"], "trials": 1}
+    with pytest.raises(InputError, match="the digest has seed 0, and the run 4"):
+        digest.beside(hb.run("lm-2026", track="plain", seed=4, **rules))
+    with pytest.raises(InputError, match="another version of lm-2026-scale"):
+        digest.beside(hb.run("lm-2026", track="scale", **{**rules, "tables": ["sotu-gpt-80k"]}))
+
+
+def test_the_digest_of_the_package_is_small_and_of_its_suites():
+    assert DIGEST.stat().st_size < 300_000
+    about = json.loads(pq.read_schema(DIGEST).metadata[b"hpobench_nmt"])
+    assert about["suites"] == {t: suite_hash(load_suite(name)) for t, name in tracks("lm-2026").items()}
+    found = load_digest()
+    for track, suite in tracks("lm-2026").items():
+        tables = {table for of, table, _ in found.runtimes if of == track}
+        assert tables == set(load_suite(suite).tables)

@@ -1,0 +1,79 @@
+"""`hpobench-nmt archive`, and an archive beside a run."""
+
+import pytest
+
+import hpobench_nmt as hb
+from hpobench_nmt.benchmarking.archive import archive_bytes
+
+TABLE = ("--tables", "sotu-gpt-30k")
+
+
+@pytest.fixture
+def archive(home):
+    results = hb.run("lm-2026", track="plain", tables="sotu-gpt-30k", methods=["RS", "BO_EI_M_std"], trials=2)
+    home.mkdir()
+    (home / "a.parquet").write_bytes(archive_bytes({"plain": [results]}))
+    return home / "a.parquet"
+
+
+def test_show_verify_page_and_fetch(archive, run_here, home):
+    assert (
+        "plain: 2 methods on 1 table: RS, BO_EI_M_std"
+        in run_here("archive", "show", "--archive", archive).stdout
+    )
+    done = run_here("archive", "verify", "plain", "--archive", archive)
+    assert done.stdout == "plain: 2 of 2 trials equal to those of the archive.\n"
+    run_here("archive", "page", "--archive", archive, "-o", home / "page.html")
+    assert "Leaderboard of lm-2026" in (home / "page.html").read_text()
+    assert "Installed" in run_here("archive", "fetch", "--from", archive).stdout
+    assert "a.parquet" not in run_here("archive", "show").stdout
+
+
+def test_beside_a_run_and_in_a_report(archive, run_here, home):
+    run = (
+        "run",
+        "lm-2026",
+        "--track",
+        "plain",
+        *TABLE,
+        "-m",
+        "RS",
+        "--trials",
+        "2",
+        "-j",
+        1,
+        "--out",
+        home / "out",
+    )
+    assert "BO_EI_M_std" in run_here(*run, "--beside", archive).stdout
+    assert "BO_EI_M_std" not in run_here("score", home / "out").stdout
+    run_here("archive", "fetch", "--from", archive)
+    run_here("report", home / "out", "--beside", "archive", "--format", "latex")
+    assert any("EI" in path.read_text() for path in (home / "out" / "report-tables").iterdir())
+
+
+def test_wrong_input_is_refused_before_the_run(archive, run_here, home):
+    out = home / "out"
+    done = run_here("run", "--beside", archive, "--out", out, check=2)
+    assert (
+        done.stderr == "Error: suite 'quick' is no track of lm-2026, so that no archive stands beside it.\n"
+    )
+    (home / "b.parquet").write_bytes(b"nothing")
+    done = run_here(
+        "run", "lm-2026", "--track", "plain", "--beside", home / "b.parquet", "--out", out, check=2
+    )
+    assert "is a damaged archive. Get it again." in done.stderr
+    assert not out.exists()
+
+
+def test_make_resumes_and_adds_methods(run_here, home):
+    out = home / "made"
+    make = ("archive", "make", out, "--track", "scale", "-j", 1, "--quiet")
+    run_here(*make, "-m", "RS")
+    first = (out / "lm-2026.parquet").read_bytes()
+    assert "lm-2026.parquet: 0." in run_here(*make, "-m", "RS,ASHA,BO_EI_M_std").stdout
+    shown = run_here("archive", "show", "--archive", out / "lm-2026.parquet").stdout
+    assert "scale: 2 methods on 2 tables: RS, BO_EI_M_std" in shown
+    assert (out / "lm-2026.parquet").read_bytes() != first
+    assert (out / "lm-2026-runtimes.parquet").is_file()
+    assert "unknown method 'RSS'" in run_here(*make, "-m", "RSS", check=2).stderr

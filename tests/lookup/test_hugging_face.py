@@ -1,0 +1,82 @@
+"""A table as a data set of the hub: files, card, Croissant, and what may not be passed on."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.lookup.catalogue import find_folder, load_table
+from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.lookup.hugging_face import write_data_set
+
+pytestmark = pytest.mark.filterwarnings("ignore:ConjunctiveGraph is deprecated")  # of mlcroissant's
+
+
+def front_matter(folder):
+    """The card's head: each value is JSON."""
+    _, head, text = (folder / "README.md").read_text().split("---\n", 2)
+    pairs = (line.split(": ", 1) for line in head.splitlines())
+    return {key: json.loads(value) for key, value in pairs}, text
+
+
+def test_a_shipped_table_with_curves_and_replicates(tmp_path):
+    files = write_data_set(find_folder("sotu-awd-lstm"), tmp_path / "out")
+    assert {path.name for path in files} == {
+        *("table.parquet", "curves.parquet", "replicates.parquet"),
+        *("croissant.json", "datasheet.toml", "README.md"),
+    }
+    table, frame = load_table("sotu-awd-lstm"), pd.read_parquet(tmp_path / "out" / "table.parquet")
+    np.testing.assert_array_equal(frame["dev_ppl"], table.column("dev_ppl"))
+    np.testing.assert_array_equal(frame[list(table.space.names)], table.configs)
+    assert len(pd.read_parquet(tmp_path / "out" / "curves.parquet")) == len(table.curves.costs)
+    head, text = front_matter(tmp_path / "out")
+    assert head["license"] == "mit"
+    assert head["size_categories"] == ["n<1K"]
+    assert {"config_name": "rows", "data_files": "table.parquet", "default": True} in head["configs"]
+    assert "| dev\\_ppl | " in text
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # of mlcroissant's
+def test_another_reader_of_croissant_finds_the_rows(tmp_path):
+    mlcroissant = pytest.importorskip("mlcroissant")
+    write_data_set(find_folder("lohelp-de-en"), tmp_path / "out")
+    dataset = mlcroissant.Dataset(jsonld=tmp_path / "out" / "croissant.json")
+    assert not dataset.metadata.issues.errors
+    rows = list(dataset.records("rows"))
+    assert [row["rows/dev_bleu"] for row in rows] == load_table("lohelp-de-en").column("dev_bleu").tolist()
+
+
+@pytest.mark.parametrize("licence", ["", "none: the authors state no licence, so ask them"])
+def test_a_table_without_a_licence_is_refused(toy, tmp_path, licence):
+    save_folder(
+        dataclasses.replace(toy, provenance={"licence": licence} if licence else {}), tmp_path / "toy"
+    )
+    with pytest.raises(InputError, match="'toy' has no licence, so it cannot be passed on"):
+        write_data_set(tmp_path / "toy", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_texts_of_others_are_texts(toy, tmp_path):
+    told = {"licence": 'Mine"\n', "title": "a\n---\nlicense: mit | <script>", "note": "[x](http://y)\x1b[2J"}
+    save_folder(dataclasses.replace(toy, provenance=told), tmp_path / "toy")
+    write_data_set(tmp_path / "toy", tmp_path / "out")
+    head, text = front_matter(tmp_path / "out")
+    assert (head["license"], head["license_name"], head["pretty_name"]) == (
+        "other",
+        told["licence"],
+        told["title"],
+    )
+    assert "<script>" not in text
+    assert "\x1b" not in text
+    assert "\\[x\\](http://y)" in text
+
+
+def test_a_folder_that_holds_something_is_left_alone(tmp_path, run_here):
+    (tmp_path / "mine.txt").write_text("x")
+    done = run_here("tables", "export", "sotu-ngram", "-o", tmp_path, check=2)
+    assert "is not an empty folder" in done.stderr
+    done = run_here("tables", "export", "sotu-ngram", "-o", tmp_path / "new")
+    assert done.stdout.startswith("4 files in ")
