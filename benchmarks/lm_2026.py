@@ -56,7 +56,7 @@ def seed_deviation(table: Table, metric: str) -> float | None:
     frame, names = replicates.to_frame(), list(table.space.names)
     losses = table.losses([table.objective(metric)])[:, 0]
     good = losses <= np.nanmedian(losses)
-    own = {tuple(map(str, table.config(i).values())): [losses[i]] for i in np.flatnonzero(good)}
+    own = {tuple(map(str, table.config(int(i)).values())): [losses[i]] for i in np.flatnonzero(good)}
     sign = -1.0 if table.metric(metric).direction == "max" else 1.0
     for line in frame.to_dict("records"):
         config = table.space.decode(table.space.encode_all([{n: plain(line[n]) for n in names}])[0])

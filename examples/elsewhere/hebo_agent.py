@@ -1,7 +1,7 @@
 """HEBO as a program: it runs in an environment of its own, because HEBO pins other versions of libraries.
 
     python -m venv hebo && hebo/bin/pip install HEBO
-    hpobench-nmt run --methods "RS,cmd(seconds=120):hebo/bin/python hebo_agent.py" --tables lohelp-de-en
+    hpobench-nmt run --methods "RS,cmd(seconds=300):hebo/bin/python hebo_agent.py" --tables lohelp-de-en
 
 HEBO suggests a point in the box of the hyperparameters, and the row nearest to it is looked up. HEBO is told
 the values of that row. What is on a log scale is searched by its logarithm. A training that failed counts as

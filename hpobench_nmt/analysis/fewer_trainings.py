@@ -111,8 +111,8 @@ def fewer_trainings(results: Results, others: Runtimes = MappingProxyType({})) -
 
     halves = _halves(results, tables)
     counted_to = [t for t in tables if halves[t] == _TEST]
-    others = [t for t in tables if halves[t] != _TEST]
-    found, rest = figures(counted_to), figures(others) if others else None
+    developed = [t for t in tables if halves[t] != _TEST]
+    found, rest = figures(counted_to), figures(developed) if developed else None
     capped = np.array([[np.isinf(line).mean() for line in runtimes[t]] for t in counted_to]).mean(axis=0)
     columns = (found.figure, found.low, found.high, found.by_tables, found.families_low, found.families_high)
     development = np.full(len(methods), np.nan) if rest is None else rest.figure
@@ -128,7 +128,7 @@ def fewer_trainings(results: Results, others: Runtimes = MappingProxyType({})) -
     of_figures = tables_frame[tables_frame["half"] == _TEST]
     notes = [part_note(results.suite, results.instances), *_notes(frame, of_figures, cells), *reasons]
     if rest is not None:
-        more = pd.DataFrame(_cells(methods, others, rest, targets), columns=_CELLS)
+        more = pd.DataFrame(_cells(methods, developed, rest, targets), columns=_CELLS)
         cells = pd.concat([cells, more], ignore_index=True)
     return FewerTrainings(frame, tables_frame, cells, tests, notes=tuple(note for note in notes if note))
 
@@ -190,7 +190,7 @@ def _runtimes(results: Results, table: str, target: Target, others: Sequence[Flo
     """Runtimes of all methods on a table, shape (methods, trials): of trials that all methods have."""
     instance = results.instances[table]
     problem, every = instance.problem, [results.trials[table, m] for m in results.methods]
-    common = min(map(len, [*every, *others]))
+    common = min([*(len(trials) for trials in every), *(len(each) for each in others)])
     rules = (target.budget, problem.n_initial, problem.lookups)
     own = [[runtime_within(target.goal, trials[i], *rules) for i in range(common)] for trials in every]
     return np.array([*own, *(each[:common] for each in others)])

@@ -41,6 +41,7 @@ from hpobench_nmt.core.trajectory import Timeline, Trials
 
 MAX_OBSERVATIONS = 2**32
 """The bytes of the largest file that is read."""
+_Numbers = NDArray[np.integer[Any]]
 
 # Column, attribute of a Timeline, and type.
 _TIMES = {
@@ -173,23 +174,23 @@ def checked_trials(
         timing: of trials on a clock.
     """
     table, numbers = instance.table.name, instance.numbers
-    row = candidates_of(instance, row)
-    if (row < 0).any() or (row >= len(instance.losses)).any():
+    rows = candidates_of(instance, row)
+    if (rows < 0).any() or (rows >= len(instance.losses)).any():
         raise wrong(_NOT_THE_TABLES.format(table))
     trials_of_steps = np.repeat(np.arange(len(bounds) - 1, dtype=np.int64), np.diff(bounds))
     if instance.problem.counts_lookups:
-        if losses is not None and not np.array_equal(losses, instance.losses[row], equal_nan=True):
+        if losses is not None and not np.array_equal(losses, instance.losses[rows], equal_nan=True):
             raise wrong(_NOT_THE_TABLES.format(table))
-        visits = trials_of_steps * len(instance.losses) + row
+        visits = trials_of_steps * len(instance.losses) + rows
         if len(np.unique(visits)) < len(visits):
             raise wrong("a trial in it looked up a row twice")
-        return Trials(instance.losses, row, bounds.astype(np.int64), failures, numbers=numbers)
+        return Trials(instance.losses, rows, bounds.astype(np.int64), failures, numbers=numbers)
     if timing is None or losses is None:
         raise wrong("its times are missing")
-    reason = wrong_times(instance.trainings, instance.problem.workers, trials_of_steps, row, losses, timing)
+    reason = wrong_times(instance.trainings, instance.problem.workers, trials_of_steps, rows, losses, timing)
     if reason:
         raise wrong(reason.format(table))
-    return Trials(instance.losses, row, bounds.astype(np.int64), failures, timing, losses, numbers)
+    return Trials(instance.losses, rows, bounds.astype(np.int64), failures, timing, losses, numbers)
 
 
 def candidates_of(instance: Instance, rows: Rows) -> NDArray[np.int32]:
@@ -201,7 +202,7 @@ def candidates_of(instance: Instance, rows: Rows) -> NDArray[np.int32]:
     return np.where(numbers[places] == rows, places, -1).astype(np.int32)
 
 
-def checkpoints_of(trainings: Trainings, rows: Rows, resources: Floats) -> tuple[Rows, Bools]:
+def checkpoints_of(trainings: Trainings, rows: _Numbers, resources: Floats) -> tuple[Rows, Bools]:
     """The checkpoint at which each row has this resource, and whether there is one. O(P log P)."""
     # Those of a row are ascending.
     owners = np.repeat(np.arange(len(trainings)), np.diff(trainings.starts))
@@ -216,7 +217,12 @@ _NOT_THE_TABLES = "its look-ups are not those of table {!r} with these objective
 
 
 def wrong_times(
-    trainings: Trainings, workers: int, trials: Rows, rows: Rows, losses: Floats, timing: Timeline
+    trainings: Trainings,
+    workers: int,
+    trials: Rows,
+    rows: _Numbers,
+    losses: Floats,
+    timing: Timeline,
 ) -> str:
     """What cannot be in a file of trials on a clock, empty where nothing is found. O(n log n).
 

@@ -26,6 +26,7 @@ from hpobench_nmt.core.trajectory import Timeline, Trials
 
 COLUMNS = ("rows", "steps", "workers", "starts", "failure")
 
+_Numbers = NDArray[np.integer[Any]]
 Packed = dict[str, Any]
 """A list for each column, of one entry a trial."""
 
@@ -113,13 +114,14 @@ def _split(values: Any, bounds: Rows) -> list[Any]:
 
 
 def _times(
-    instance: Instance, candidates: Rows, places: Rows, workers: Sequence[int], starts: Sequence[float] | None
+    instance: Instance, candidates: _Numbers, places: Rows, workers: _Numbers, starts: Sequence[float] | None
 ) -> tuple[Floats, Floats, Floats]:
     """When the trainings of a trial began, what they cost, and when they ended: shape (n,) each.
 
     Without `starts`, each begins when the one before it on the same worker ends.
     """
-    whole, before = instance.trainings.costs, {}
+    whole = instance.trainings.costs
+    before: dict[int, int] = {}
     free = [0.0] * instance.problem.workers
     found = np.empty((3, len(places)))
     for i, (row, place, worker) in enumerate(

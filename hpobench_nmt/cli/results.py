@@ -99,7 +99,7 @@ def export(folder: Path, form: str, out: Path) -> None:
 )
 @click.option("--open", "show", is_flag=True, help="Open the report in a browser.")
 def report(
-    folders: tuple[Path, ...], form: str, out: Path | None, show: bool, beside: str, **given: Any
+    folders: tuple[Path, ...], form: str, out: Path | None, show: bool, beside: str | None, **given: Any
 ) -> None:
     """Report on results in one HTML file.
 
@@ -115,7 +115,7 @@ def report(
     from hpobench_nmt.render.report import report as write
 
     with progress_bar(not sys.stderr.isatty(), "report") as progress:
-        sources = [*folders, beside] if beside else folders
+        sources: list[str | Path] = [*folders, beside] if beside else [*folders]
         written = write(sources, out, format=form, progress=progress, **given)
     if form != "html":
         say(f"{counted(len(written), 'file')} in {written[0].parent}")
