@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hpobench_nmt.core.arrays import Ints
-from hpobench_nmt.runner.nmt.marian_numbers import BEGIN, PAD, Pairs, padded
+from hpobench_nmt.runner.nmt.marian_numbers import BEGIN, END, PAD, Pairs, padded
 
 _STEP = 8
+_ROWS, _SUBWORDS = 16, 8  # what padded shapes are multiples of
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,14 +43,35 @@ class Batch:
     written: Tensor
 
 
-def batches(pairs: Pairs, words: int, seed: int, epoch: int) -> list[Ints]:
+class PaddedBatch(NamedTuple):
+    """B pairs of S source and T target subwords, a shape that other batches have as well.
+
+    Attributes:
+        source: shape (B, S), padded; a pair that was added has END alone.
+        mask: where the source is not padding, shape (B, 1, 1, S).
+        read: what the decoder reads, shape (B, T), padded.
+        seen: the words that it sees at each place, those up to it, shape (1, 1, T, T).
+        written: what it is to write there, shape (B, T), padded.
+        words: what the loss is divided by, a scalar.
+    """
+
+    source: Tensor
+    mask: Tensor
+    read: Tensor
+    seen: Tensor
+    written: Tensor
+    words: Tensor
+
+
+def batches(pairs: Pairs, words: int, seed: int, epoch: int, chosen: Ints | None = None) -> list[Ints]:
     """The numbers of the pairs of each batch of one pass, in the order of the pass.
 
-    A batch has one pair or more. Its target subwords are as near to `words` as whole pairs allow.
+    A pass is over the chosen pairs, or over all. A batch has one pair or more. Its target subwords are as
+    near to `words` as whole pairs allow.
     """
     draws = np.random.default_rng([seed, epoch])
-    source, target = (np.array([len(pair[side]) for pair in pairs]) for side in (0, 1))
-    order = draws.permutation(len(pairs))
+    source, target = pairs.source.lengths, pairs.target.lengths
+    order = draws.permutation(np.arange(len(pairs)) if chosen is None else chosen)
     order = order[np.lexsort((source[order] // _STEP, target[order] // _STEP))]
     ends = np.cumsum(target[order])
     cuts = np.searchsorted(ends, np.arange(words, ends[-1], words) + 0.5)
@@ -59,8 +81,7 @@ def batches(pairs: Pairs, words: int, seed: int, epoch: int) -> list[Ints]:
 
 def batch_of(pairs: Pairs, chosen: Sequence[int] | Ints, device: torch.device) -> Batch:
     """The batch of the pairs with these numbers."""
-    sources, targets = zip(*(pairs[i] for i in chosen), strict=True)
-    source, written = padded(sources), padded(targets)
+    source, written = _padded_sides(pairs, chosen)
     read = np.concatenate((np.full((len(written), 1), BEGIN), written[:, :-1]), 1)
     real = written != PAD
 
@@ -68,6 +89,26 @@ def batch_of(pairs: Pairs, chosen: Sequence[int] | Ints, device: torch.device) -
         return torch.from_numpy(array).to(device)
 
     return Batch(moved(source), mask_of(source, device), moved(read), moved(real), moved(written[real]))
+
+
+def padded_batch(pairs: Pairs, chosen: Sequence[int] | Ints, words: int, device: torch.device) -> PaddedBatch:
+    """The batch of the pairs with these numbers, in one of a few dozen shapes."""
+    source, written = map(_enlarged, _padded_sides(pairs, chosen))
+    source[len(chosen) :, 0] = END
+    read = np.concatenate((np.full((len(written), 1), BEGIN), written[:, :-1]), 1)
+    mask, seen = (source != PAD)[:, None, None], np.tri(read.shape[1], dtype=bool)[None, None]
+    arrays = source, mask, read, seen, written, np.float32(words)
+    return PaddedBatch(*(torch.as_tensor(array, device=device) for array in arrays))
+
+
+def _padded_sides(pairs: Pairs, chosen: Sequence[int] | Ints) -> tuple[Ints, Ints]:
+    return padded([pairs.source[i] for i in chosen]), padded([pairs.target[i] for i in chosen])
+
+
+def _enlarged(array: Ints) -> Ints:
+    """With padding up to a multiple of _ROWS rows and of _SUBWORDS columns."""
+    rows, columns = (-size % step for size, step in zip(array.shape, (_ROWS, _SUBWORDS), strict=True))
+    return np.pad(array, ((0, rows), (0, columns)), constant_values=PAD)
 
 
 def mask_of(source: Ints, device: torch.device) -> Tensor | None:
