@@ -355,7 +355,7 @@ def submission(archive, tmp_path, monkeypatch):
 def test_a_submission_of_a_part_is_refused(archive, submission):
     hb.run(**PLAIN, methods=[f"{submission / 'mine.py'}:Mine"], out=submission / "out")
     how = (archive, submission / "out", f"{submission / 'mine.py'}:Mine", submission / "card.toml")
-    with pytest.raises(InputError, match=r"lacks 27 tables of lm-2026-plain, such as .*A submission has all"):
+    with pytest.raises(InputError, match=r"lacks 28 tables of lm-2026-plain, such as .*A submission has all"):
         add_to_archive(*how, notify=str)
     (submission / "card.toml").write_text(CARD.replace("licence", "license"))
     with pytest.raises(InputError, match=r"unknown key 'license'. Did you mean 'licence'"):

@@ -21,11 +21,11 @@ SHARED = Path(__file__).parents[3] / "shared"
 TRACKS = tracks("lm-2026")
 # Of the settings and the tables of each track. They change with any change of it: then it has another name.
 HASHES = {
-    "lm-2026-plain": "f13a5d80a0bcebf7c5a2829d18ee8ab6822cd740f9e3847af441d1f7392f9219",
-    "lm-2026-early": "576f42c5440e3047e9bff026ed10c141edda457965f40b0d75027e77fe7d5d79",
-    "lm-2026-early-1": "6d78438bd294b20f8ea9e64ccd4daaffcef422ac1c39b88cd42dab61d6da8479",
+    "lm-2026-plain": "481ee0b20c1f0a7f59418e302c9b9a3977fa5bc840b1e5bd19c535ed7f4ab2ef",
+    "lm-2026-early": "851b4ec84dd03dce8b026b5d4af23bf944ce7c720f00f54687b93530a2623e3d",
+    "lm-2026-early-1": "089bf011eab2c0a3b5a1090f37140b010013b49c74bd8472896c9796eb59b1b5",
     "lm-2026-multi": "28b43dba38c3eea799714714c9c081588480bf1ee80f05ced6e39ff385326c9f",
-    "lm-2026-scale": "04552f434b3240c490ca8fa404dedfc0f1ac9b0262558f9bd3ebd9ff18e815d0",
+    "lm-2026-scale": "b5393f4c3af2545aaeba319f17a87ca9a18fd187fd0daafa8d39cb40d94917b5",
 }
 SUITE = """
 scores = ["ftc"]

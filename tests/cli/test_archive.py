@@ -73,7 +73,7 @@ def test_make_resumes_and_adds_methods(run_here, home):
     first = (out / "lm-2026.parquet").read_bytes()
     assert "lm-2026.parquet: 0." in run_here(*make, "-m", "RS,ASHA,BO_EI_M_std").stdout
     shown = run_here("archive", "show", "--archive", out / "lm-2026.parquet").stdout
-    assert "scale: 2 methods on 2 tables: RS, BO_EI_M_std" in shown
+    assert "scale: 2 methods on 3 tables: RS, BO_EI_M_std" in shown
     assert (out / "lm-2026.parquet").read_bytes() != first
     assert (out / "lm-2026-runtimes.parquet").is_file()
     assert "unknown method 'RSS'" in run_here(*make, "-m", "RSS", check=2).stderr
