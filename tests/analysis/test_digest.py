@@ -1,6 +1,7 @@
 """The digest of an archive gives the figures that its trials give."""
 
 import json
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -65,6 +66,18 @@ def test_results_of_another_version_are_refused(digest):
         digest.beside(hb.run("lm-2026", track="plain", seed=4, **rules))
     with pytest.raises(InputError, match="another version of lm-2026-scale"):
         digest.beside(hb.run("lm-2026", track="scale", **{**rules, "tables": ["sotu-gpt-80k"]}))
+
+
+def test_the_archive_of_this_repository_is_that_of_the_digest():
+    path = Path(__file__).parents[2] / "archive" / "lm-2026.parquet"
+    if not path.is_file():
+        pytest.skip("the archive lies in a clone of the project")
+    found = read_archive(path)
+    assert path.stat().st_size < 6_000_000
+    assert found.sha256 == load_digest().archive
+    assert set(found.groups) == set(load_digest().runtimes)
+    for track, manifests in found.manifests.items():
+        assert {suite_hash(each.suite) for each in manifests} == {load_digest().suites[track]}
 
 
 def test_the_digest_of_the_package_is_small_and_of_its_suites():
