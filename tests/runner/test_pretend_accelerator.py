@@ -1,4 +1,4 @@
-"""Every family of language models, and translation, on a device that is none of the CPU's: its numbers, operations and waits.
+"""Language models and translation on a device that is not the CPU: its numbers, operations and waits.
 
 benchmarks/operations.py counts them for sizes of real trainings.
 """
