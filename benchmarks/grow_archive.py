@@ -1,0 +1,75 @@
+"""The archive of lm-2026 after a track has got another table: old trials are kept, and only new ones run.
+
+    python benchmarks/grow_archive.py [OUT]
+
+Run it after a line of `lm_2026.py` went into a track's file, before a release. For each method of the package
+in the archive, the trials on tables whose lines are the same are taken over; on others the method runs. It
+writes OUT (default: archive/lm-2026.parquet), and with the default the digest that comes with the package and
+the leaderboard. All tables of the tracks must be installed. Methods that others sent in are left out and
+named: they have to run them.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import hpobench_nmt as hb
+from hpobench_nmt.analysis.digest import DIGEST, digest_bytes
+from hpobench_nmt.benchmarking.archive import NAME, Archive, archive_bytes, read_archive
+from hpobench_nmt.benchmarking.beside import load_archive
+from hpobench_nmt.benchmarking.frozen import check_pinned
+from hpobench_nmt.benchmarking.instance import suite_instances
+from hpobench_nmt.benchmarking.manifest import manifest_of
+from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.submissions import save_archive
+from hpobench_nmt.benchmarking.suite import Suite, changed, load_suite, track_of, tracks
+from hpobench_nmt.methods import KNOWN
+from hpobench_nmt.render.html.arena import write_arena
+
+ROOT = Path(__file__).parents[1]
+
+
+def line(suite: Suite, table: str) -> tuple[object, ...]:
+    """All that a suite's file says of a table."""
+    settings = (suite.pinned, suite.tolerance, suite.time, suite.score_at, suite.source_of)
+    return tuple(each.get(table) for each in settings)
+
+
+def grown(archive: Archive, track: str) -> Results:
+    """The results of a track on all of its tables."""
+    suite, known = load_suite(track_of(NAME, track)), archive.methods(track)
+    current = resolve_methods(name for name in known if name in KNOWN)
+    kept = [m for m in current if m.fingerprint == known[m.name].methods[m.name].of_sources]
+    names = [m.name for m in kept]
+    left_out = [name for name in known if name not in names]
+    if left_out:
+        print(f"{track}: left out, of other versions or sent in: {', '.join(left_out)}", file=sys.stderr)
+    before = next(iter(known.values())).suite
+    instances = suite_instances(suite)
+    check_pinned(suite, instances)
+    new = [table for table in suite.tables if line(before, table) != line(suite, table)]
+    print(f"{track}: {len(names)} methods, new tables: {', '.join(new) or 'none'}", file=sys.stderr)
+    ran = hb.run(suite, tables=new, methods=names) if new else None
+    trials, seconds = {}, {}
+    for table, instance in instances.items():
+        for name in names:
+            pair = table, name
+            if ran is not None and table in new:
+                trials[pair], seconds[pair] = ran.trials[pair], ran.step_seconds[pair]
+            elif (found := archive.trials(track, name, instance)) is not None:
+                trials[pair], seconds[pair] = found, archive.seconds(track, name, table)
+    manifest = manifest_of(suite, instances, kept, 0, {})
+    chosen = changed(suite, methods=names)
+    return Results(chosen, 0, instances, tuple(names), trials, {}, seconds, manifest)
+
+
+if __name__ == "__main__":
+    out = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "archive" / f"{NAME}.parquet"
+    old = load_archive()
+    results = {track: [grown(old, track)] for track in tracks(NAME) if track in old.manifests}
+    print(save_archive(archive_bytes(results), out))
+    if len(sys.argv) < 2:
+        DIGEST.write_bytes(digest_bytes(read_archive(out)))
+        write_arena(read_archive(out), ROOT / "docs" / "_static" / "leaderboard.html")
