@@ -17,9 +17,11 @@ from hpobench_nmt.render.plots.style import (
     axes_for,
     drawn_rows,
     how_many_drawn,
+    mark_better,
     new_figure,
     plain,
     short_ticks,
+    signs,
     staircase,
 )
 
@@ -43,6 +45,7 @@ def plot_front(front: Front, title: str = "", ax: Axes | None = None) -> Figure:
     axes.scatter(x[rows], y[rows], s=32, color=COLOURS[1], zorder=3, label=label)
     axes.set(xlabel=front.labels[0], ylabel=front.labels[1], title=title)
     short_ticks(axes)
+    mark_better(axes, *signs(front.maximised), front.points[:, :2])
     axes.legend(frameon=False)
     return figure
 
@@ -72,6 +75,7 @@ def plot_front_pairs(front: Front, title: str = "") -> Figure:
         axes.plot(x[own], y[own], zorder=4, label="front of these two alone", **style)
         axes.set(xlabel=front.labels[pair[0]], ylabel=front.labels[pair[1]])
         short_ticks(axes)
+        mark_better(axes, *signs(maximised), front.points[:, pair])
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25, linewidth=0.6)
     for axes in panels:
