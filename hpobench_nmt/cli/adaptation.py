@@ -30,7 +30,7 @@ _RELATED = 10  # words that the terminal shows; the file has all
 
 @click.command()
 @model_argument
-@click.option("--out", type=PATH, required=True, help="Folder of the files.")
+@click.option("-o", "--out", type=PATH, required=True, help="Folder of the files.")
 @click.option("--text", "path", type=PATH, help="A UTF-8 file.  [default: the test part]")
 @click.option("--dynamic", "rule", metavar="RULE", default="", help="Update rule.  [default: the training's]")
 @click.option("--parts", type=COUNT, metavar="N", default=20, show_default=True, help="Sequences to cut.")

@@ -95,7 +95,7 @@ def one_device(text: str) -> str:
 @click.command()
 @model_argument
 @click.option("--text", "path", type=PATH, help="The text: a UTF-8 file.  [default: stdin]")
-@click.option("--out", type=PATH, help="File of the translations.  [default: stdout]")
+@click.option("-o", "--out", type=PATH, help="File of the translations.  [default: stdout]")
 @device_option
 def translate(model: Path, path: Path | None, out: Path | None, device: str) -> None:
     """Translate a text, line by line, with a kept MODEL.

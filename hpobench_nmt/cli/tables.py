@@ -90,7 +90,7 @@ def tables_show(name: str, rows: int, constraints: tuple[str, ...]) -> None:
     help="How near the best is near enough.  [default: the metric's own, or 5% of the way to the median]",
 )
 @constraint_option("Only rows that keep this bound")
-@click.option("--out", type=PATH, help="Write tables (CSV) and figures (PNG, PDF) there.")
+@click.option("-o", "--out", type=PATH, help="Write tables (CSV) and figures (PNG, PDF) there.")
 def tables_analyze(
     names: tuple[str, ...],
     objectives: tuple[str, ...],
@@ -151,7 +151,7 @@ def tables_check(name: str) -> None:
 
 @tables.command("card")
 @click.argument("name", shell_complete=completing(table_names))
-@click.option("--out", type=PATH, help="Write it there.  [default: print it]", metavar="FILE")
+@click.option("-o", "--out", type=PATH, help="Write it there.  [default: print it]", metavar="FILE")
 def tables_card(name: str, out: Path | None) -> None:
     """Write metadata of a table for dataset catalogues.
 

@@ -35,7 +35,7 @@ _MOST_SHOWN = 5
 _TERMINATED = 143  # the exit code of a shell for a program that SIGTERM ended
 
 spec_argument = click.argument("spec_path", metavar="SPEC.toml", type=PATH)
-out_option = click.option("--out", type=PATH, help="Folder of the ledger.  [default: the spec's name]")
+out_option = click.option("-o", "--out", type=PATH, help="Folder of the ledger.  [default: the spec's name]")
 device_option = click.option(
     "--device",
     metavar="DEVICE,...",

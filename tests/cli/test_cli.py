@@ -112,6 +112,19 @@ def test_help_names_every_command_without_loading_anything_heavy():
         assert re.search(rf"^  {name}\s", done.stdout, re.MULTILINE)
 
 
+def test_every_command_and_every_method_is_in_one_group():
+    from hpobench_nmt.benchmarking.plugins import list_methods, method_groups
+    from hpobench_nmt.cli.main import cli
+
+    text = cli.get_help(click.Context(cli))
+    listed = re.findall(r"^  ([a-z]+)  ", text.partition("Compare methods:")[2], re.MULTILINE)
+    assert listed == list(cli.commands)
+    grouped = [name for names in method_groups().values() for name in names]
+    assert sorted(grouped) == sorted(list_methods()["method"])
+    assert "BO_auto" in method_groups()["For one or more objectives"]
+    assert "ASHA" in method_groups()["Stop trainings early, in suites with learning curves"]
+
+
 def test_a_run_from_start_to_finish(toy_home, call):
     code, out, err = call("run", "quick", "--tables", "toy,toy-missing", "--trials", "5", "--jobs", "1")
     assert code == 0, err

@@ -82,6 +82,17 @@ def mark(artist: Artist, method: str, part: int | str = 0) -> None:
     artist.set_gid(f"{_GID}{quote(method, safe='', errors='surrogatepass')}-{panel}-{part}")
 
 
+def set_tooltips(points: Artist, texts: Sequence[str]) -> None:
+    """Texts that browsers show on the points of a scatter, where its figure is saved as SVG."""
+    from hpobench_nmt.render.plots.notebook_figure import NotebookFigure
+
+    figure = points.get_figure(root=True)
+    if isinstance(figure, NotebookFigure):
+        gid = f"points-{len(figure.tooltips)}"
+        points.set_gid(gid)
+        figure.tooltips = {**figure.tooltips, gid: texts}
+
+
 def mark_still(artist: Artist, number: int) -> None:
     """Mark what the page hides once it can move: it draws the same itself."""
     artist.set_gid(f"{_STILL}-{number}")

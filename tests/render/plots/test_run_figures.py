@@ -427,3 +427,21 @@ def test_the_dots_of_a_scatter_are_one_path_where_they_were():
     at = np.array([pair.split() for pair in d.removeprefix("M").replace("h0", "").split("M")], dtype=float)
     np.testing.assert_allclose(at, pixels(figure, x.tolist(), y.tolist()), atol=0.051)
     assert svg.count("<use") >= 12
+
+
+def test_a_front_saved_as_svg_names_the_configuration_of_each_point(toy, tmp_path):
+    front = hb.pareto(toy, ["bleu", "seconds"])
+    front.plot().savefig(tmp_path / "front.svg")
+    svg = (tmp_path / "front.svg").read_text()
+    titles = re.findall(r'<use [^>]*x="([-\d.]+)"[^>]*><title>([^<]*)</title></use>', svg)
+    assert [float(x) for x, _ in titles] == sorted(float(x) for x, _ in titles)
+    by_bleu = sorted(front.rows.tolist(), key=lambda row: toy.column("bleu")[row])
+    for row, (_, title) in zip(by_bleu, titles, strict=True):
+        assert title.startswith(f"row {row}, ")
+        assert all(f"{name} {value:.6g}" in title for name, value in toy.config(row).items())
+        assert f"bleu {toy.column('bleu')[row]:.6g}" in title
+    file = io.BytesIO()
+    front.plot().savefig(file, format="svg")
+    assert file.getvalue().count(b"<title>") == len(front.rows)
+    front.plot().savefig(tmp_path / "front.png")
+    assert (tmp_path / "front.png").read_bytes().startswith(b"\x89PNG")
