@@ -115,6 +115,7 @@ def run(
     from hpobench_nmt.benchmarking import call
     from hpobench_nmt.benchmarking.execution import known_backend
     from hpobench_nmt.benchmarking.suite import load_suite
+    from hpobench_nmt.core.compiled_folder import has_compiled
 
     place = known_backend(backend)
     budget = given.pop("budget")
@@ -126,7 +127,8 @@ def run(
         raise InputError("--debug writes no results: leave out --out.")
     results_folder = None if debug else out or Path("results") / chosen.name
     # A debugger's prompt and a progress bar would write over each other.
-    with progress_bar(quiet or debug, chosen.name) as progress:
+    at_first = "" if has_compiled() else f"{chosen.name}: compiling, once"
+    with progress_bar(quiet or debug, chosen.name, at_first) as progress:
         results = call.run(
             chosen,
             jobs=jobs,
