@@ -43,7 +43,7 @@ class Surrogate:
     Attributes:
         prior: covariance over the rows.
         noise_sd: standard deviation of the observation noise, in the units of what is modelled.
-        scaling: model (losses - centre) / spread, computed anew at every step. Left out: the losses as they
+        scaling: model (losses - centre) / spread, computed again at every step. Left out: the losses as they
             are.
         row_sums: prior covariance times ones, shape (N,), for acquisitions that need its posterior.
     """
@@ -71,7 +71,7 @@ class ModelBased(PosteriorSearch):
         n_others: int = 0,
     ) -> None:
         m = problem.n_objectives
-        # A target of constant 1 after the losses lets all be scaled anew at every step.
+        # A target of constant 1 after the losses lets all be scaled again at every step.
         n_targets = m + (n_others + 1 if n_others or surrogate.scaling else 0)
         super().__init__(Posterior(surrogate.prior, n_targets, surrogate.noise_sd, surrogate.row_sums), rng)
         self._acquisition = acquisition

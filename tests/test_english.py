@@ -1,7 +1,7 @@
 """Sentences that must be read twice: patterns that no text for users may have.
 
-Texts are the documentation, and in the code every docstring and every string of several words: help, messages,
-captions. The table of patterns has what to write instead. Run as a script, it prints what it finds:
+Texts are the documentation, and in the code public docstrings and all strings of several words: help,
+messages, captions. The table of patterns has what to write instead. Run as a script, it prints what it finds:
 
     python tests/test_english.py
 """
@@ -73,7 +73,7 @@ def texts() -> Iterator[tuple[str, str, bool]]:
                     yield str(path.relative_to(ROOT)), sentences(paragraph), False
     for folder in CODE:
         for path in sorted((ROOT / folder).rglob("*.py")):
-            if path.is_relative_to(ROOT / "hpobench_nmt") and path.parent.name in CODE + ("tables",):
+            if path.is_relative_to(ROOT / "hpobench_nmt") and path.parent.name in (*CODE, "tables"):
                 continue  # links to the folders at the top
             for line, text, docstring in strings(path.read_text(encoding="utf-8")):
                 yield f"{path.relative_to(ROOT)}:{line}", sentences(text), docstring
@@ -86,7 +86,7 @@ def paragraphs(page: str) -> list[str]:
 
 
 def strings(source: str) -> Iterator[tuple[int, str, bool]]:
-    """(line, text, whether it is a docstring) of the strings of a program that readers of the site may see."""
+    """(line, text, whether it is a docstring) of the strings of a program that users may see."""
     tree = ast.parse(source)
     docstrings, inner, parts = set(), set(), set()
     for node in ast.walk(tree):
@@ -101,9 +101,8 @@ def strings(source: str) -> Iterator[tuple[int, str, bool]]:
         if isinstance(node, ast.JoinedStr):
             values = (str(v.value) if isinstance(v, ast.Constant) else "{}" for v in node.values)
             yield node.lineno, "".join(values), False
-        elif isinstance(node, ast.Constant) and node not in inner | parts and isinstance(node.value, str):
-            if " " in node.value:
-                yield node.lineno, node.value, node in docstrings
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in inner | parts:
+            yield node.lineno, node.value, node in docstrings
 
 
 def found() -> list[str]:

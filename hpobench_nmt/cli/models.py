@@ -26,7 +26,7 @@ device_option = click.option(
 @model_argument
 @click.option("--text", "path", type=PATH, required=True, help="The text: a UTF-8 file.")
 @click.option("--dynamic", "rule", metavar="RULE", default="", help="Dynamic evaluation too, by this rule.")
-@click.option("--cache", is_flag=True, help="With a neural cache too.")
+@click.option("--cache", is_flag=True, help="With a neural cache as well.")
 @device_option
 @click.option("--format", "form", metavar="FORMAT", default="text", show_default=True, help="text or json.")
 def evaluate(model: Path, path: Path, rule: str, cache: bool, device: str, form: str) -> None:
@@ -101,8 +101,8 @@ def translate(model: Path, path: Path | None, out: Path | None, device: str) -> 
     """Translate a text, line by line, with a kept MODEL.
 
     MODEL is a folder that 'train --keep' made. The text is split into tokens as the corpus of the model was,
-    and translations come in such tokens. What was translated, and how much of it the model does not know, is
-    said on stderr.
+    and translations come in such tokens. How much was translated, and how much of it the model does not
+    know, is reported on stderr.
     """
     from hpobench_nmt.core.files import read_bytes, write_whole
     from hpobench_nmt.runner.corpora import split_text

@@ -163,10 +163,7 @@ def train(
     if ended.mixed:
         say(ended.mixed)
     if ended.paused:
-        say(
-            f"{ended.paused} of them are paused: 'train' goes on with them, to a later --until or to "
-            "their end."
-        )
+        say(f"{ended.paused} of them are paused: 'train' resumes them, to a later --until or to their end.")
     if run.workspace.keep:
         _print_kept(run.workspace, ended.done)
     if not ended.left and not ended.done:

@@ -20,7 +20,7 @@ def compiled(**options: Any) -> Callable[[Function], Function]:
     """Decorator: `numba.njit(cache=True, **options)` with its files outside of the package.
 
     `NUMBA_CACHE_DIR`, numba's own variable, comes first. Where neither these files nor any in the package's
-    folder can be written, each process compiles the function anew.
+    folder can be written, each process compiles the function again.
     """
     settings: Any = numba.config
     own_place = str(compiled_folder())

@@ -62,7 +62,7 @@ class Style:
 
 
 def method_styles(methods: Iterable[str]) -> dict[str, Style]:
-    """A style for each method, by its place; no two alike among the first 24. EXACT is there too."""
+    """A style for each method, by its place; no two alike among the first 24. EXACT is there as well."""
     styles = {EXACT: Style("black", "-.", "")}
     for i, method in enumerate(m for m in dict.fromkeys(methods) if m != EXACT):
         row, column = divmod(i, len(COLOURS))
