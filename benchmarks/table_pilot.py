@@ -3,10 +3,11 @@
     python benchmarks/table_pilot.py FOLDER [--objective dev_ppl] [--resamples 500]
 
 FOLDER has the ledger and the spec of a pilot (`hpobench-nmt train`). A quadratic with all interactions is
-fitted to the log of the objective, with every axis scaled to [-1, 1] as a method sees it. The penalty of
-the ridge regression has the smallest error when each row in turn is left out. The optimum is taken to lie
-at the minimum of the quadratic in the box. Bootstrap resamples of the rows give an interval for each axis.
-An axis is "inside" if at most a tenth of the resamples have their minimum within a twentieth of an end.
+fitted to the log of the objective, or to minus that log where larger is better. Every axis is scaled to
+[-1, 1], as a method sees it. The penalty of the ridge regression has the smallest error when each row in
+turn is left out. The optimum is taken to lie at the minimum of the quadratic in the box. Bootstrap
+resamples of the rows give an interval for each axis. An axis is "inside" if at most a tenth of the
+resamples have their minimum within a twentieth of an end.
 
 R2 is that of predictions of rows that were left out; that of the model without interactions stands beside
 it.
@@ -92,7 +93,9 @@ def main() -> None:
     space = Space(spec.axes)
     codes = space.encode_all(r.config for r in done)
     x = np.column_stack([2 * axis.scaled(codes[:, j]) - 1 for j, axis in enumerate(spec.axes)])
-    y = np.log([r.metrics[arguments.objective] for r in done])
+    directions = {metric.name: metric.direction for metric in spec.family.metrics}
+    sign = -1 if directions[arguments.objective] == "max" else 1
+    y = sign * np.log([r.metrics[arguments.objective] for r in done])
     seconds = np.array([r.seconds for r in done])
     print(
         f"{len(done)} rows, {len(records) - len(done)} failed; {np.median(seconds):.0f} s a row in the median"
@@ -101,7 +104,7 @@ def main() -> None:
     _, additive = best_penalty(terms(x, False), y)
     print(f"R2 of rows left out: {r2:.2f} with interactions, {additive:.2f} without")
     best = done[int(np.argmin(y))]
-    print(f"best row: {arguments.objective} {np.exp(y.min()):.2f} at {dict(best.config)}")
+    print(f"best row: {arguments.objective} {np.exp(sign * y.min()):.2f} at {dict(best.config)}")
     rng = np.random.default_rng(0)
     places = []
     for _ in range(arguments.resamples):

@@ -23,6 +23,7 @@ from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll  # noqa: 
 from hpobench_nmt.runner.lm.static import static_nll  # noqa: E402
 from hpobench_nmt.runner.lm.trainer import train  # noqa: E402
 from hpobench_nmt.runner.lm.training_state import Checkpoints  # noqa: E402
+from hpobench_nmt.runner.nmt import marian_gradient  # noqa: E402
 
 pytestmark = [
     pytest.mark.gpu,
@@ -173,11 +174,22 @@ def test_a_translator_is_repeated_paused_and_near_that_of_the_cpu(translation, t
     resumed = train(replace(translation("cuda"), state=state))
     assert {k: resumed.metrics[k] for k in metrics} == metrics
     assert whole.metrics["gpu_memory"] > 0
-    here = train(translation("cpu"))
-    assert metrics["dev_ppl"] == pytest.approx(here.metrics["dev_ppl"], rel=0.2)
-    assert metrics["num_param"] == here.metrics["num_param"]
-    short = train(translation("cuda", precision="bf16"))
-    assert short.metrics["dev_ppl"] == pytest.approx(metrics["dev_ppl"], rel=0.2)
+    # Without dropout, whose masks each device draws itself, trainings are alike until rounding parts them.
+    still = {"dropout": 0.0, "attention_dropout": 0.0, "feed_forward_dropout": 0.0}
+    there, here = (train(translation(device, **still)) for device in ("cuda", "cpu"))
+    assert there.curve[0]["dev_ppl"] == pytest.approx(here.curve[0]["dev_ppl"], rel=0.05)
+    assert there.metrics["num_param"] == here.metrics["num_param"]
+    short = train(translation("cuda", precision="bf16", **still))
+    assert short.curve[0]["dev_ppl"] == pytest.approx(there.curve[0]["dev_ppl"], rel=0.1)
+
+
+def test_a_translator_trained_by_graphs_is_that_trained_without(translation, monkeypatch):
+    train = load_family("marian").train
+    by_graphs = train(translation("cuda")).curve
+    monkeypatch.setattr(marian_gradient._Graphed, "_found", lambda self, batch: self._function(batch))
+    assert [point["dev_ppl"] for point in train(translation("cuda")).curve] == [
+        point["dev_ppl"] for point in by_graphs
+    ]
 
 
 SPEC = """

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
@@ -93,6 +94,22 @@ def set_up(device: str) -> torch.device:
         deterministic: Any = torch.utils.deterministic
         deterministic.fill_uninitialized_memory = False
     return chosen
+
+
+@contextmanager
+def repeatable(device: torch.device) -> Iterator[None]:
+    """Inside, a GPU's operations add in a fixed order where they can, and raise where they cannot.
+
+    Fused attention adds up its gradients in any order unless torch raises such errors.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(True, warn_only=True)
 
 
 def seeds_of(seed: int) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hpobench_nmt.core.arrays import Ints
-from hpobench_nmt.runner.nmt.marian_numbers import BEGIN, PAD, Pairs, padded
+from hpobench_nmt.runner.nmt.marian_numbers import BEGIN, END, PAD, Pairs, padded
 
 _STEP = 8
+_ROWS, _SUBWORDS = 16, 8  # what padded shapes are multiples of
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +41,26 @@ class Batch:
     read: Tensor
     real: Tensor
     written: Tensor
+
+
+class PaddedBatch(NamedTuple):
+    """B pairs of S source and T target subwords, a shape that other batches have as well.
+
+    Attributes:
+        source: shape (B, S), padded; a pair that was added has END alone.
+        mask: where the source is not padding, shape (B, 1, 1, S).
+        read: what the decoder reads, shape (B, T), padded.
+        seen: the words that it sees at each place, those up to it, shape (1, 1, T, T).
+        written: what it is to write there, shape (B, T), padded.
+        words: what the loss is divided by, a scalar.
+    """
+
+    source: Tensor
+    mask: Tensor
+    read: Tensor
+    seen: Tensor
+    written: Tensor
+    words: Tensor
 
 
 def batches(pairs: Pairs, words: int, seed: int, epoch: int) -> list[Ints]:
@@ -68,6 +89,22 @@ def batch_of(pairs: Pairs, chosen: Sequence[int] | Ints, device: torch.device) -
         return torch.from_numpy(array).to(device)
 
     return Batch(moved(source), mask_of(source, device), moved(read), moved(real), moved(written[real]))
+
+
+def padded_batch(pairs: Pairs, chosen: Sequence[int] | Ints, words: int, device: torch.device) -> PaddedBatch:
+    """The batch of the pairs with these numbers, in one of a few dozen shapes."""
+    source, written = (_enlarged(padded(lines)) for lines in zip(*(pairs[i] for i in chosen), strict=True))
+    source[len(chosen) :, 0] = END
+    read = np.concatenate((np.full((len(written), 1), BEGIN), written[:, :-1]), 1)
+    mask, seen = (source != PAD)[:, None, None], np.tri(read.shape[1], dtype=bool)[None, None]
+    arrays = source, mask, read, seen, written, np.float32(words)
+    return PaddedBatch(*(torch.as_tensor(array, device=device) for array in arrays))
+
+
+def _enlarged(array: Ints) -> Ints:
+    """With padding up to a multiple of _ROWS rows and of _SUBWORDS columns."""
+    rows, columns = (-size % step for size, step in zip(array.shape, (_ROWS, _SUBWORDS), strict=True))
+    return np.pad(array, ((0, rows), (0, columns)), constant_values=PAD)
 
 
 def mask_of(source: Ints, device: torch.device) -> Tensor | None:

@@ -46,4 +46,6 @@ def translate_lines(
         for i, line in zip(chosen, written.tolist(), strict=True):
             found[i] = decode(target, line[1:])
     model.train(training)
+    if device.type == "cuda":
+        torch.cuda.empty_cache()  # beams need more memory than training, and others may share the GPU
     return found

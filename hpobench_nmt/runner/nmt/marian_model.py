@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hpobench_nmt.runner.nmt.marian_batches import Batch
+from hpobench_nmt.runner.nmt.marian_batches import Batch, PaddedBatch
 from hpobench_nmt.runner.nmt.marian_numbers import BEGIN, END, PAD
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings
 
@@ -148,3 +148,19 @@ def loss(model: Any, batch: Batch, smoothing: float) -> Tensor:
     ).last_hidden_state
     logits = model.lm_head(hidden[batch.real]).float()
     return functional.cross_entropy(logits, batch.written, label_smoothing=smoothing, reduction="sum")
+
+
+def padded_loss(model: Any, batch: PaddedBatch, smoothing: float) -> Tensor:
+    """`loss` of a padded batch over its words."""
+    hidden = model.model(
+        input_ids=batch.source,
+        attention_mask=batch.mask,
+        decoder_input_ids=batch.read,
+        decoder_attention_mask=batch.seen,
+        use_cache=False,
+    ).last_hidden_state
+    logits = model.lm_head(hidden).float().flatten(0, 1)
+    total = functional.cross_entropy(
+        logits, batch.written.flatten(), ignore_index=PAD, label_smoothing=smoothing, reduction="sum"
+    )
+    return total / batch.words

@@ -19,15 +19,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from hpobench_nmt.core.arrays import Ints
 from hpobench_nmt.runner.family import TrainingFailed
 from hpobench_nmt.runner.lm.clock import Watch, seconds
-from hpobench_nmt.runner.lm.precision import loss_scaler, products_in, rounded_products
+from hpobench_nmt.runner.lm.precision import loss_scaler
 from hpobench_nmt.runner.lm.trainer import TrainingSummary
 from hpobench_nmt.runner.lm.training_state import Checkpoints, StateFile
 from hpobench_nmt.runner.nmt.learning_rate import has_converged, learning_rate
-from hpobench_nmt.runner.nmt.marian_batches import Batch, batch_of, batches
+from hpobench_nmt.runner.nmt.marian_batches import batch_of, batches
 from hpobench_nmt.runner.nmt.marian_corpus import EncodedCorpus
 from hpobench_nmt.runner.nmt.marian_decoding import translate_lines
+from hpobench_nmt.runner.nmt.marian_gradient import Gradients
 from hpobench_nmt.runner.nmt.marian_model import loss, trained
 from hpobench_nmt.runner.nmt.marian_numbers import Pairs
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings
@@ -76,6 +78,7 @@ class _Run:
     seed: int
     device: torch.device
     adam: torch.optim.Optimizer
+    gradients: Gradients
     scaler: torch.amp.GradScaler
     checkpoints: Checkpoints
     file: StateFile
@@ -111,7 +114,21 @@ def train(
     betas = settings.beta1, settings.beta2
     adam = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=betas, eps=settings.epsilon, fused=True)
     scaler, file = loss_scaler(settings.precision, device), StateFile(checkpoints)
-    run = _Run(model, parameters, corpus, settings, seed, device, adam, scaler, checkpoints, file, {})
+    given = model, parameters, corpus.train, settings.label_smoothing, settings.precision, scaler
+    run = _Run(
+        model,
+        parameters,
+        corpus,
+        settings,
+        seed,
+        device,
+        adam,
+        Gradients(*given),
+        scaler,
+        checkpoints,
+        file,
+        {},
+    )
     course = _begun(run)
     model.train()
     with run.file.listening():
@@ -193,15 +210,11 @@ def _update(run: _Run, course: _Course) -> None:
     for group in run.adam.param_groups:
         group["lr"] = learning_rate(settings, course.update, course.lowered)
     found = [_next(run, course) for _ in range(settings.update_interval)]
-    words = sum(len(batch.written) for batch in found)
-    run.adam.zero_grad()
+    words = sum(len(run.corpus.train[i][1]) for chosen in found for i in chosen)
+    run.gradients.clear()
     total = torch.zeros((), device=run.device)
-    for batch in found:
-        with rounded_products(settings.precision, run.device):
-            with products_in(settings.precision, run.device):
-                mean = loss(run.model, batch, settings.label_smoothing) / words
-            run.scaler.scale(mean).backward()
-        total += mean.detach()
+    for chosen in found:
+        total += run.gradients.add(chosen, words)
     if course.update % 50 == 1 and not math.isfinite(value := float(total)):
         raise TrainingFailed(f"diverged: the training loss is {value} after {course.update} updates")
     if settings.clip:
@@ -215,17 +228,17 @@ def _update(run: _Run, course: _Course) -> None:
             torch._foreach_lerp_(course.moving, now, 1 - settings.ema)
 
 
-def _next(run: _Run, course: _Course) -> Batch:
-    """The next batch of the training data."""
+def _next(run: _Run, course: _Course) -> Ints:
+    """The numbers of the pairs of the next batch."""
     if course.epoch not in run.order:
         run.order.clear()
         run.order[course.epoch] = batches(run.corpus.train, run.settings.batch_size, run.seed, course.epoch)
     order = run.order[course.epoch]
-    batch = batch_of(run.corpus.train, order[course.batch], run.device)
+    chosen: Ints = order[course.batch]
     course.batch += 1
     if course.batch == len(order):
         course.epoch, course.batch = course.epoch + 1, 0
-    return batch
+    return chosen
 
 
 def _check(run: _Run, course: _Course) -> None:

@@ -13,7 +13,7 @@ from hpobench_nmt.runner.disk.locks import is_held
 from hpobench_nmt.runner.ledgers.ledger import Record
 from hpobench_nmt.runner.specs.spec import describe
 from hpobench_nmt.runner.training.plan import planned
-from hpobench_nmt.runner.training.workspace import Workspace, claim_path
+from hpobench_nmt.runner.training.workspace import Workspace, claim_path, entries
 
 _LAST_BYTES = 4096
 
@@ -69,8 +69,8 @@ def read_status(workspace: Workspace, shard: tuple[int, int] = (1, 1)) -> Status
     ledger, todo = planned(workspace.spec, path, range(workspace.spec.size), shard)
     running: list[Running] = []
     paused: list[Paused] = []
-    held = {p.name for p in _entries(workspace.work) if p.is_dir() and is_held(claim_path(p))}
-    begun = held | {path.name for path in _entries(workspace.states)}
+    held = {p.name for p in entries(workspace.work) if p.is_dir() and is_held(claim_path(p))}
+    begun = held | {path.name for path in entries(workspace.states)}
     for row, replicate in todo:
         if len(running) + len(paused) == len(begun):
             break
@@ -86,10 +86,6 @@ def read_status(workspace: Workspace, shard: tuple[int, int] = (1, 1)) -> Status
             paused.append(Paused(name, curve))
     done, failed = (tuple(r for r in ledger.records if r.status == which) for which in ("done", "failed"))
     return Status(done, failed, tuple(running), tuple(paused), len(todo))
-
-
-def _entries(folder: Path) -> tuple[Path, ...]:
-    return tuple(folder.iterdir()) if folder.is_dir() else ()
 
 
 def _last_line(path: Path) -> str:

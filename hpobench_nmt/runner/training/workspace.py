@@ -140,16 +140,25 @@ def clear_workspace(workspace: Workspace) -> None:
             workspace.work.rmdir()
         ledgers.release_reserve(workspace.folder)
     _clear_states(workspace)
+    if not busy:  # another run may be about to make a folder inside
+        with contextlib.suppress(OSError):  # paused trainings have their states there
+            workspace.states.rmdir()
+
+
+def entries(folder: Path) -> tuple[Path, ...]:
+    """What is in a folder; nothing where there is none, for another run may have removed it just now."""
+    try:
+        return tuple(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
 
 
 def _clear_states(workspace: Workspace) -> None:
     """Remove the states of trainings that are recorded: a run may be killed between the two."""
-    if not workspace.states.is_dir():
+    if not (found := entries(workspace.states)):
         return
     records = ledgers.read_ledger(workspace.ledger).records
     recorded = {short_key(record.config, record.replicate) for record in records}
-    for path in workspace.states.iterdir():
+    for path in found:
         if path.name in recorded:
             shutil.rmtree(path, ignore_errors=True)
-    with contextlib.suppress(OSError):  # paused trainings have their states there
-        workspace.states.rmdir()

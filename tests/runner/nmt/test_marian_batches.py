@@ -5,7 +5,7 @@ torch = pytest.importorskip("torch", reason="the runner needs: pip install 'hpob
 pytest.importorskip("sentencepiece")
 
 from hpobench_nmt.runner.nmt.bpe import Bpe, learn  # noqa: E402
-from hpobench_nmt.runner.nmt.marian_batches import batch_of, batches  # noqa: E402
+from hpobench_nmt.runner.nmt.marian_batches import batch_of, batches, padded_batch  # noqa: E402
 from hpobench_nmt.runner.nmt.marian_numbers import (  # noqa: E402
     BEGIN,
     END,
@@ -71,3 +71,21 @@ def test_lines_become_numbers_and_text_again():
     assert decode(bpe, [*numbers[0], 7, 8]) == "the fox"
     assert UNKNOWN in numbers[2] and UNKNOWN not in numbers[0]
     assert vocabulary_size(bpe) == 41
+
+
+def test_padded_batches_have_few_shapes_and_add_nothing_but_ends_and_padding(pairs):
+    shapes, passes = set(), [chosen for epoch in range(20) for chosen in batches(pairs, 500, 1, epoch)]
+    for chosen in passes:
+        found, plain = padded_batch(pairs, chosen, 500, CPU), batch_of(pairs, chosen, CPU)
+        (rows, read), (real, longest) = found.source.shape, plain.source.shape
+        assert rows % 16 == 0 <= rows - real < 16
+        assert read % 8 == 0 <= read - longest < 8
+        assert torch.equal(found.source[:real, :longest], plain.source)
+        assert found.source[:real].sum() == plain.source.sum()
+        assert found.source[real:].tolist() == [[END] + [PAD] * (read - 1)] * (rows - real)
+        assert torch.equal(found.mask[:, 0, 0], found.source != PAD)
+        assert torch.equal(found.written[found.written != PAD], plain.written)
+        assert torch.equal(found.read[:real, : plain.read.shape[1]], plain.read)
+        assert found.words == 500
+        shapes.add((*found.source.shape, *found.read.shape))
+    assert len(shapes) < len(passes) / 8

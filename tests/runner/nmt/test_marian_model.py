@@ -8,8 +8,8 @@ torch = pytest.importorskip("torch", reason="the runner needs: pip install 'hpob
 pytest.importorskip("transformers", reason="needs: pip install transformers")
 pytest.importorskip("sentencepiece")
 
-from hpobench_nmt.runner.nmt.marian_batches import batch_of  # noqa: E402
-from hpobench_nmt.runner.nmt.marian_model import build, loss, parameters, trained  # noqa: E402
+from hpobench_nmt.runner.nmt.marian_batches import batch_of, padded_batch  # noqa: E402
+from hpobench_nmt.runner.nmt.marian_model import build, loss, padded_loss, parameters, trained  # noqa: E402
 from hpobench_nmt.runner.nmt.marian_numbers import END  # noqa: E402
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings, check  # noqa: E402
 
@@ -50,6 +50,19 @@ def test_parameters_are_counted_and_tied_as_asked_for(norm, tied):
     inner = model.model
     assert (model.lm_head.weight is inner.decoder.embed_tokens.weight) == (tied != "none")
     assert (inner.encoder.embed_tokens.weight is inner.decoder.embed_tokens.weight) == (tied == "all")
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_padding_changes_neither_loss_nor_gradients(norm):
+    model, words = model_of(norm=norm).double(), sum(len(target) for _, target in PAIRS)
+    losses = (
+        loss(model, batch_of(PAIRS, [0, 1, 2], CPU), 0.1) / words,
+        padded_loss(model, padded_batch(PAIRS, [0, 1, 2], words, CPU), 0.1),
+    )
+    assert float(losses[0].detach()) == pytest.approx(float(losses[1].detach()), rel=1e-6)
+    plain, padded = (torch.autograd.grad(each, trained(model)) for each in losses)
+    for mine, other in zip(padded, plain, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])

@@ -32,7 +32,7 @@ from hpobench_nmt.runner.specs.spec import SAME_SEED, select
 from hpobench_nmt.runner.specs.spec_file import load_spec
 from hpobench_nmt.runner.training.processes import Processes
 from hpobench_nmt.runner.training.train_row import train_and_record
-from hpobench_nmt.runner.training.workspace import clear_workspace, open_workspace
+from hpobench_nmt.runner.training.workspace import clear_workspace, entries, open_workspace
 
 SPEC = """
 name = "tiny"
@@ -546,6 +546,17 @@ def test_a_curve_that_diverged_is_shown_as_far_as_it_has_numbers(values, shown, 
     assert _shape([{"dev_ppl": value} for value in values]) == shown
 
 
+def test_a_folder_that_another_run_removes_meanwhile_is_none(tmp_path):
+    loop = "import os, sys\nwhile True:\n    os.mkdir(sys.argv[1])\n    os.rmdir(sys.argv[1])"
+    with subprocess.Popen([sys.executable, "-c", loop, str(tmp_path / "states")]) as other:
+        try:
+            while not (tmp_path / "states").exists():
+                time.sleep(0)
+            assert {entries(tmp_path / "states") for _ in range(3000)} == {()}
+        finally:
+            other.kill()
+
+
 def test_what_another_run_is_at_is_left_to_it(place, tmp_path):
     spec = load_spec(place / "tiny.toml")
     workspace, _ = open_workspace(spec, tmp_path / "out", tmp_path / "cache")
@@ -553,11 +564,13 @@ def test_what_another_run_is_at_is_left_to_it(place, tmp_path):
     scratch.mkdir(parents=True)
     (workspace.folder / "work" / "gone").mkdir()
     (workspace.folder / "work" / "gone.claim").touch()
+    workspace.states.mkdir(parents=True)
     with FileLock(workspace.folder / "work" / "abc.claim"):
         clear_workspace(workspace)
-        assert scratch.is_dir() and (workspace.folder / "reserve").exists()
+        assert scratch.is_dir() and (workspace.folder / "reserve").exists() and workspace.states.is_dir()
         assert not (workspace.folder / "work" / "gone").exists()
     clear_workspace(workspace)
+    assert not workspace.states.exists()
     assert sorted(path.name for path in workspace.folder.iterdir() if path.suffix != ".lock") == [
         "ledger.jsonl",
         "spec.toml",
