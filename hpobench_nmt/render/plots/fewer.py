@@ -34,7 +34,7 @@ def plot_fewer(
     if not len(known):
         raise InputError(f"{TITLE}: {found.reason or 'no method has a figure.'}")
     styles = styles or method_styles(found.methods["method"])
-    figure, axes = axes_for(ax, (5.6, 0.34 * len(known) + 1.0))
+    figure, axes = axes_for(ax, (4.8, 0.32 * len(known) + 0.9))
     axes.axvline(1.0, **styles.get(EXACT, Style("black", "-.", "")).line())
     for y, line in enumerate(known.to_dict("records")):
         style = styles[line["method"]]

@@ -47,13 +47,17 @@ def plot_replay(found: Replay, method: str, ax: Axes | None = None) -> Figure:
     x, y = found.points[drawn_rows(n_rows, found.front)].T
     axes.scatter(x, y, s=10, color="#C5C9CC", linewidth=0, label=f"rows of the table{how_many_drawn(n_rows)}")
     hollow: dict[str, Any] = {"facecolor": "none", "edgecolor": "black", "linewidth": 0.8}
-    axes.scatter(*found.points[found.front].T, s=90, **hollow, label="the table's front")
+    axes.scatter(
+        found.points[found.front, 0], found.points[found.front, 1], s=90, **hollow, label="the table's front"
+    )
     stages = [part for part in np.array_split(taken, _STAGES) if len(part)]
     colours = matplotlib.colormaps[_SCALE](np.linspace(0.1, 1.0, len(stages)))
     still: list[Artist] = []
     for number, (part, colour) in enumerate(zip(stages, colours, strict=True), start=1):
         last = f"{counted(len(taken), 'look-up')}, the last the darkest" if number == len(stages) else None
-        still.append(axes.scatter(*part.T, s=26, color=colour, linewidth=0, zorder=3, label=last))
+        still.append(
+            axes.scatter(part[:, 0], part[:, 1], s=26, color=colour, linewidth=0, zorder=3, label=last)
+        )
     held = trial.front_after(len(trial.rows))
     held = held[np.argsort(found.points[held, 0], kind="stable")]
     if found.n_objectives == 2:  # a front of more objectives is not a staircase in two of them
