@@ -56,11 +56,13 @@ def methods(name: str | None, file: Path | None, spec: str | None, n_objectives:
 
 def _list() -> None:
     from hpobench_nmt.benchmarking.plugins import list_methods, method_groups
-    from hpobench_nmt.render.terminal.grids import print_frame
+    from hpobench_nmt.render.terminal.grids import print_frame, print_text
 
     every, console = list_methods().set_index("method", drop=False), make_console()
     for number, (group, names) in enumerate(method_groups().items()):
-        say(f"{chr(10) if number else ''}{group}:")
+        if number:
+            console.print()
+        print_text(f"{group}:", console)
         chosen = every.loc[names]
         chosen = chosen if chosen["extra"].any() else chosen.drop(columns="extra")
         print_frame(chosen, console, wrapped=("description",))
