@@ -98,7 +98,7 @@ def padded_batch(pairs: Pairs, chosen: Sequence[int] | Ints, words: int, device:
     read = np.concatenate((np.full((len(written), 1), BEGIN), written[:, :-1]), 1)
     mask, seen = (source != PAD)[:, None, None], np.tri(read.shape[1], dtype=bool)[None, None]
     arrays = source, mask, read, seen, written, np.float32(words)
-    return PaddedBatch(*(torch.as_tensor(array, device=device) for array in arrays))
+    return PaddedBatch(*(torch.as_tensor(array).to(device) for array in arrays))
 
 
 def _padded_sides(pairs: Pairs, chosen: Sequence[int] | Ints) -> tuple[Ints, Ints]:
