@@ -1,7 +1,7 @@
 """Run the notebooks in `examples/` and keep what they show: `python docs/notebooks.py`, about two minutes.
 
-It needs nbclient and ipykernel (the `test` extra). Outputs are texts and small pictures, without what differs
-from run to run: `tests/test_notebooks.py` runs each notebook again and compares.
+It needs `pip install -e '.[notebooks]'`. Outputs are texts and small pictures, without what differs from run
+to run: `tests/test_notebooks.py` runs each notebook again and compares.
 """
 
 from __future__ import annotations
@@ -33,9 +33,20 @@ def executed(path: Path) -> Any:
     for cell in notebook.cells:
         cell.metadata.clear()
         if cell.cell_type == "code":
-            cell.outputs = [_output(output) for output in cell.outputs]
+            cell.outputs = _joined([_output(output) for output in cell.outputs])
     notebook.metadata = {"kernelspec": notebook.metadata["kernelspec"], "language_info": {"name": "python"}}
     return notebook
+
+
+def _joined(outputs: list[Any]) -> list[Any]:
+    """Outputs with what was printed in one piece: a slow kernel sends it in several."""
+    joined: list[Any] = []
+    for output in outputs:
+        if joined and "text" in output and joined[-1].get("name") == output.name:
+            joined[-1].text += output.text
+        else:
+            joined.append(output)
+    return joined
 
 
 def _output(output: Any) -> Any:

@@ -54,7 +54,7 @@ def test_what_a_notebook_holds(path):
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_shows_the_same_again(path, home):
     for package in ("nbclient", "ipykernel"):
-        pytest.importorskip(package, reason="the test extra")
+        pytest.importorskip(package, reason="pip install -e '.[notebooks]'")
     executed = runpy.run_path(str(ROOT / "docs" / "notebooks.py"))["executed"]
     again = json.loads(json.dumps(executed(path)))
     assert shown(again) == shown(json.loads(path.read_text(encoding="utf-8")))
