@@ -25,8 +25,8 @@ device_option = click.option(
 @click.command()
 @model_argument
 @click.option("--text", "path", type=PATH, required=True, help="The text: a UTF-8 file.")
-@click.option("--dynamic", "rule", metavar="RULE", default="", help="Dynamic evaluation too, by this rule.")
-@click.option("--cache", is_flag=True, help="With a neural cache as well.")
+@click.option("--dynamic", "rule", metavar="RULE", default="", help="Also dynamic evaluation, by this rule.")
+@click.option("--cache", is_flag=True, help="Also with a neural cache.")
 @device_option
 @click.option("--format", "form", metavar="FORMAT", default="text", show_default=True, help="text or json.")
 def evaluate(model: Path, path: Path, rule: str, cache: bool, device: str, form: str) -> None:

@@ -102,8 +102,8 @@ def _seconds_of(ctx: click.Context, parameter: click.Parameter, value: str | Non
     metavar="TIME",
     help="Stop after this time, such as 3h30m, and save the state of each training; the next run resumes it.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be trained, and what the corpus holds.")
-@click.option("--status", is_flag=True, help="Say how far a run is, from another terminal.")
+@click.option("--dry-run", is_flag=True, help="Show what would be trained, and what the corpus holds.")
+@click.option("--status", is_flag=True, help="Show how far a run is, from another terminal.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def train(
     spec_path: Path,
