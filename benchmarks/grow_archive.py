@@ -3,8 +3,9 @@
     python benchmarks/grow_archive.py [OUT]
 
 Run it after a line of `lm_2026.py` went into a track's file, before a release. For each method of the package
-in the archive, the trials on tables whose lines are the same are taken over; on others the method runs. It
-writes OUT (default: archive/lm-2026.parquet), and with the default the digest that comes with the package and
+in the archive, the trials on tables whose lines are the same are taken over; on others the method runs. If
+a method's code has changed, its first trials on each table run again, and all of them unless these are equal.
+It writes OUT (default: archive/lm-2026.parquet), and with the default the digest that comes with the package and
 the leaderboard. All tables of the tracks must be installed. Methods that others sent in are left out and
 named: they have to run them.
 """
@@ -12,6 +13,7 @@ named: they have to run them.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import hpobench_nmt as hb
@@ -19,11 +21,11 @@ from hpobench_nmt.analysis.digest import DIGEST, digest_bytes
 from hpobench_nmt.benchmarking.archive import NAME, Archive, archive_bytes, read_archive
 from hpobench_nmt.benchmarking.beside import load_archive
 from hpobench_nmt.benchmarking.frozen import check_pinned
-from hpobench_nmt.benchmarking.instance import suite_instances
+from hpobench_nmt.benchmarking.instance import Instance, suite_instances
 from hpobench_nmt.benchmarking.manifest import manifest_of
 from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.submissions import save_archive
+from hpobench_nmt.benchmarking.submissions import RERUN, same_trial, save_archive
 from hpobench_nmt.benchmarking.suite import Suite, changed, load_suite, track_of, tracks
 from hpobench_nmt.methods import KNOWN
 from hpobench_nmt.render.html.arena import write_arena
@@ -41,28 +43,55 @@ def grown(archive: Archive, track: str) -> Results:
     """The results of a track on all of its tables."""
     suite, known = load_suite(track_of(NAME, track)), archive.methods(track)
     current = resolve_methods(name for name in known if name in KNOWN)
-    kept = [m for m in current if m.fingerprint == known[m.name].methods[m.name].of_sources]
-    names = [m.name for m in kept]
+    names = [m.name for m in current]
     left_out = [name for name in known if name not in names]
     if left_out:
-        print(f"{track}: left out, of other versions or sent in: {', '.join(left_out)}", file=sys.stderr)
+        print(f"{track}: left out, because others sent them in: {', '.join(left_out)}", file=sys.stderr)
     before = next(iter(known.values())).suite
     instances = suite_instances(suite)
     check_pinned(suite, instances)
     new = [table for table in suite.tables if line(before, table) != line(suite, table)]
+    same = [table for table in suite.tables if table not in new]
+    stale = [m.name for m in current if m.fingerprint != known[m.name].methods[m.name].of_sources]
+    changed_code = differing(archive, track, suite, same, stale, instances)
     print(f"{track}: {len(names)} methods, new tables: {', '.join(new) or 'none'}", file=sys.stderr)
     ran = hb.run(suite, tables=new, methods=names) if new else None
+    other = hb.run(suite, tables=same, methods=changed_code) if changed_code else None
     trials, seconds = {}, {}
     for table, instance in instances.items():
         for name in names:
             pair = table, name
             if ran is not None and table in new:
                 trials[pair], seconds[pair] = ran.trials[pair], ran.step_seconds[pair]
+            elif other is not None and name in changed_code:
+                trials[pair], seconds[pair] = other.trials[pair], other.step_seconds[pair]
             elif (found := archive.trials(track, name, instance)) is not None:
                 trials[pair], seconds[pair] = found, archive.seconds(track, name, table)
-    manifest = manifest_of(suite, instances, kept, 0, {})
+    manifest = manifest_of(suite, instances, current, 0, {})
     chosen = changed(suite, methods=names)
     return Results(chosen, 0, instances, tuple(names), trials, {}, seconds, manifest)
+
+
+def differing(
+    archive: Archive,
+    track: str,
+    suite: Suite,
+    tables: list[str],
+    methods: list[str],
+    instances: Mapping[str, Instance],
+) -> list[str]:
+    """Those of the methods whose first trials, run again, are not all equal to those of the archive."""
+    if not methods:
+        return []
+    again = hb.run(suite, tables=tables, methods=methods, trials=RERUN)
+    found = {
+        name
+        for (table, name), trials in again.trials.items()
+        for old in [archive.trials(track, name, instances[table], RERUN)]
+        if old is None or not all(map(same_trial, old, trials))
+    }
+    print(f"{track}: other code, {len(methods)} methods, other trials: {sorted(found)}", file=sys.stderr)
+    return [name for name in methods if name in found]
 
 
 if __name__ == "__main__":

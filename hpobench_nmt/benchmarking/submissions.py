@@ -65,12 +65,13 @@ def rerun(known: Results, again: Results) -> list[Rerun]:
         if (table, method) not in known.trials:
             continue
         instance, old = known.instances[table], known.trials[table, method]
-        equal = sum(_same(old[i], trials[i]) for i in range(len(trials)))
+        equal = sum(same_trial(old[i], trials[i]) for i in range(len(trials)))
         found.append(Rerun(table, method, len(trials), equal, _within(instance, old, trials)))
     return found
 
 
-def _same(a: Trajectory, b: Trajectory) -> bool:
+def same_trial(a: Trajectory, b: Trajectory) -> bool:
+    """Whether two trials looked up the same rows at the same times, to the bit."""
     times = np.array_equal(a.timeline.finishes, b.timeline.finishes)
     return a.failure == b.failure and np.array_equal(a.rows, b.rows) and times
 
