@@ -5,8 +5,8 @@
 Run it after a line of `lm_2026.py` went into a track's file, before a release. For each method of the package
 in the archive, the trials on tables whose lines are the same are taken over; on others the method runs. If
 a method's code has changed, its first trials on each table run again, and all of them unless these are equal.
-It writes OUT (default: archive/lm-2026.parquet), and with the default the digest that comes with the package and
-the leaderboard. All tables of the tracks must be installed. Methods that others sent in are left out and
+It writes OUT (default: archive/lm-2026.parquet), and with the default the digest that comes with the package
+and the leaderboard. All tables of the tracks must be installed. Methods that others sent in are left out and
 named: they have to run them.
 """
 

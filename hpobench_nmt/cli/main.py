@@ -29,7 +29,7 @@ from hpobench_nmt.core.text import printable
 
 # In the order of the help.
 _GROUPS = {
-    "Compare methods": "run score report suites methods export",
+    "Compare methods": "run score report suites methods archive export",
     "Tables": "tables pareto",
     "Train models": "train tune ledger translate evaluate adaptation",
     "This installation": "doctor",
