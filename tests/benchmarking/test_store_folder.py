@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from threading import Thread
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -183,6 +187,85 @@ def test_a_changed_method_loses_its_files_and_no_other_does(run, tmp_path, two):
     changed = made(run.files.path, two, [dataclasses.replace(B, fingerprint="changed")])
     changed.files.start(changed.manifest())
     assert not [n for n in names(run) if n.startswith("unfinished")]
+
+
+def test_results_of_a_method_that_read_files_are_made_again(run, tmp_path):
+    run.files.start(run.manifest())
+    run.keep(*run.blocks)
+    entry = read_manifest(run.files.path).methods["B"].marked([tmp_path / "data.csv"])
+    run.files.mark("B", entry)
+    marked = read_manifest(run.files.path)
+    assert marked.methods == run.manifest().methods | {"B": entry} and marked.tables == run.manifest().tables
+    transcript = run.files.path / "transcripts" / "toy" / "B" / "0.jsonl"
+    transcript.parent.mkdir(parents=True)
+    transcript.touch()
+    told = []
+    run.files.start(run.manifest(), told.append)
+    assert told == ["method 'B' read data.csv in its trials, which may have changed since: it runs again."]
+    left = [name.split("/") for name in names(run) if name.count("/")]
+    assert {(parts[0], parts[2]) for parts in left} == {
+        ("timings", "A.csv"),
+        ("timings", "B.csv"),
+        ("unfinished", "A"),
+    }
+    assert read_manifest(run.files.path) == run.manifest()
+
+
+def test_files_of_a_run_without_hashes_have_them_from_the_next_run_on(run):
+    old = msgspec.structs.replace(run.manifest(), format=2)
+    run.files.start(old)
+    done = run.keep(*run.of("toy", "A"), *run.of("other", "B"))
+    for table, method in (("toy", "A"), ("other", "B")):
+        run.files.merge(run.of(table, method), done)
+    run.files.start(run.manifest())
+    hashes = read_manifest(run.files.path).observations
+    sha256 = {
+        table: {method: hashlib.sha256(run.files.observations(table, method).read_bytes()).hexdigest()}
+        for table, method in (("toy", "A"), ("other", "B"))
+    }
+    assert hashes == sha256
+    run.files.start(run.manifest())
+    assert read_manifest(run.files.path).observations == sha256
+
+
+def test_all_trials_of_a_method_may_be_kept_at_once(run):
+    run.files.start(run.manifest())
+    blocks = run.of("toy", "A")
+    whole = Trials.joined([run.trials(block) for block in blocks])
+    run.files.keep_all("toy", "A", whole, Took(1.0, 0.5, 20))
+    assert names(run) == ["manifest.json", "observations/toy/A.parquet", "timings/toy/A.csv"]
+    assert (run.files.path / "timings" / "toy" / "A.csv").read_text().splitlines()[
+        1
+    ] == "0,60,1.000000,0.500000,20"
+    found = run.files.finished(run.blocks, run.instances)
+    same(Trials.joined([found[block.key] for block in blocks]), whole)
+
+
+def test_a_second_run_waits_until_the_first_has_ended(run):
+    other, told, order = ResultsFolder(run.files.path), [], []
+
+    def second():
+        with other.writing(told.append):
+            order.append("second")
+
+    with run.files.writing(lambda message: pytest.fail(message)):
+        assert run.files.path.is_dir()
+        waiting = Thread(target=second)
+        waiting.start()
+        deadline = time.monotonic() + 30
+        while not told and time.monotonic() < deadline:
+            time.sleep(0.01)
+        order.append("first")
+    waiting.join(30)
+    assert told == [f"another run writes into {run.files.path}: waiting until it has ended."]
+    assert order == ["first", "second"]
+
+
+def test_only_programs_have_transcripts(run):
+    program = NamedMethod("P", "P", "three")
+    assert run.files.transcripts("toy", program) is None
+    program = dataclasses.replace(program, spec="cmd:./p")
+    assert run.files.transcripts("toy", program) == run.files.path / "transcripts" / "toy" / "P"
 
 
 def test_tables_and_methods_stay_in_the_manifest(run, two):
