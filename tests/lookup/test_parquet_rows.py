@@ -34,7 +34,7 @@ def test_numbers_of_any_type_are_doubles_and_empty_cells_nan():
         ["truth"],
         float=pa.array([0.1, None, np.nan], pa.float64()),
         whole=pa.array([2**53 + 1, None, -3], pa.int64()),
-        small=pa.array([0.1, 1.5, None], pa.float32()),
+        small=pa.array([0.1234567, 1.5, None], pa.float32()),
         half=pa.array(np.array([0.1, 0.5, 3.0], np.float16)),
         decimal=pa.array([tenth, None, -tenth], pa.decimal128(5, 2)),
         category=pa.array([7, 8, 7]).dictionary_encode(),
@@ -43,7 +43,7 @@ def test_numbers_of_any_type_are_doubles_and_empty_cells_nan():
     )
     np.testing.assert_array_equal(found["float"], [0.1, np.nan, np.nan])
     np.testing.assert_array_equal(found["whole"], [2.0**53, np.nan, -3])
-    np.testing.assert_array_equal(found["small"], [0.1, 1.5, np.nan])
+    np.testing.assert_array_equal(found["small"], [0.1234567, 1.5, np.nan])
     np.testing.assert_array_equal(found["half"], [0.1, 0.5, 3.0])
     np.testing.assert_array_equal(found["decimal"], [0.1, np.nan, -0.1])
     assert found["category"].tolist() == [7.0, 8.0, 7.0]

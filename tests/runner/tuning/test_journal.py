@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 
 import pytest
 
@@ -103,6 +104,14 @@ def test_a_run_is_found_by_its_method_and_the_settings_that_are_known(tmp_path):
     for key, other in {"lookups": 6, "workers": 1, "updates": None, "seed": 1}.items():
         assert not begun_with(tmp_path, "BO_EI_M_std", SETTINGS | {key: other})
     assert not begun_with(tmp_path / "none", "BO_EI_M_std", SETTINGS)
+
+
+def test_a_long_journal_is_searched_as_well(tmp_path):
+    path = tmp_path / "tuning-1.jsonl"
+    path.write_text(json.dumps({"tuning": 1, "method": "ASHA", **SETTINGS}) + "\n")
+    os.truncate(path, 2**26 + 1)  # a sparse file
+    (tmp_path / "tuning-0.jsonl").touch()
+    assert begun_with(tmp_path, "ASHA", SETTINGS)
 
 
 @pytest.mark.parametrize("content", ["", "[]\n", "1\n"])
