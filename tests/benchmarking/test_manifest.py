@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from importlib.metadata import version
@@ -23,6 +24,7 @@ from hpobench_nmt.benchmarking.manifest import (
 from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.suite import Suite, changed
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.problem import Source
 
 SUITE = Suite(
     "s", ("ftb", "fb"), trials=30, tables=("toy", "other"), methods=("RS",), score_at={"default": 5}
@@ -162,6 +164,17 @@ def test_targets_are_those_of_each_score(toy):
     assert TableEntry.of(make_instance(suite, toy)).source == ""
 
 
+def test_an_entry_has_the_hash_of_what_methods_may_learn_from(toy):
+    instance = make_instance(Suite("s", ("ftb",)), toy)
+    assert TableEntry.of(instance).sources == ""
+    found = set()
+    for loss in (1.0, 2.0):
+        source = Source("x", np.zeros((1, 2)), np.full((1, 1), loss))
+        problem = dataclasses.replace(instance.problem, sources=(source,))
+        found.add(TableEntry.of(dataclasses.replace(instance, problem=problem)).sources)
+    assert len(found) == 2 and "" not in found
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -181,6 +194,12 @@ def test_a_manifest_that_cannot_be_read_is_named(tmp_path, content, message):
         read_manifest(tmp_path)
     assert str(error.value).startswith(f"{tmp_path}/manifest.json: ")
     assert message in str(error.value)
+
+
+def test_a_manifest_that_is_no_json_is_named(tmp_path):
+    (tmp_path / "manifest.json").write_bytes(b"{")
+    with pytest.raises(InputError, match=rf"^{tmp_path}/manifest\.json: not valid JSON"):
+        read_manifest(tmp_path)
 
 
 def test_what_is_no_results_folder_is_named(made, tmp_path):
