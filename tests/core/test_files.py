@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -17,6 +18,8 @@ from hpobench_nmt.core.files import (
     _abandoned,
     check_column,
     check_name,
+    locked_folder,
+    no_folder,
     remove_leftovers,
     replace_folder,
     scratch_folder,
@@ -161,6 +164,44 @@ def test_only_leftovers_of_processes_that_are_gone_are_removed(tmp_path):
         assert (victim / "f").exists()
 
 
+@pytest.mark.parametrize(("hours", "stays"), [(23.9, True), (24.1, False)])
+def test_what_another_machine_left_goes_after_a_day(tmp_path, hours, stays):
+    with scratch_folder(tmp_path / "t") as work:
+        name = work.name.replace(".t.", ".t.elsewhere")
+    (tmp_path / name).mkdir()
+    then = time.time() - hours * 3600
+    os.utime(tmp_path / name, (then, then))
+    remove_leftovers(tmp_path)
+    assert names(tmp_path) == [name] * stays
+
+
+def test_one_process_at_a_time_is_in_a_block_for_a_folder(tmp_path):
+    order = []
+
+    def second():
+        with locked_folder(tmp_path, lambda: order.append("waits")):
+            order.append("second")
+
+    with locked_folder(tmp_path, lambda: pytest.fail("it waits")):
+        waiting = Thread(target=second)
+        waiting.start()
+        deadline = time.monotonic() + 30
+        while not order and time.monotonic() < deadline:
+            time.sleep(0.01)
+        order.append("first")
+    waiting.join(30)
+    assert order == ["waits", "first", "second"]
+    for other in (tmp_path, tmp_path / "none"):
+        with locked_folder(other, lambda: pytest.fail("it waits")):
+            pass
+
+
+def test_why_a_path_is_no_folder(tmp_path):
+    (tmp_path / "f").touch()
+    assert no_folder(tmp_path / "f") == "a file, not a folder"
+    assert no_folder(tmp_path / "g") == no_folder(tmp_path / ("x" * 5000)) == "no such folder"
+
+
 def test_a_clock_that_was_set_makes_no_leftover_of_what_is_being_written(tmp_path):
     """A process that lives is asked, whatever the clock shows: its folder may be the table to come."""
     sleeper = subprocess.Popen(["sleep", "60"])
@@ -249,6 +290,9 @@ def test_a_column_that_cannot_be_shown_is_refused(name, unit, message):
         check_column("metric", name, unit)
     assert str(error.value) == message
     check_column("metric", "bleu", "")
+    check_column("metric", "x" * 200, "y" * 200)
+    with pytest.raises(InputError, match=r"^the name of a metric must be a text, not 3\.$"):
+        check_column("metric", 3, "")
 
 
 @pytest.fixture

@@ -47,6 +47,18 @@ def test_a_pipe_or_a_folder_is_no_file(tmp_path):
             read_bytes(tmp_path / name)
 
 
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(InputError, match=rf"^{tmp_path}/none: cannot be read: No such file or directory\.$"):
+        read_bytes(tmp_path / "none")
+    with pytest.raises(InputError, match=r"a\\x00b': cannot be a file's name\.$"):
+        read_bytes(tmp_path / "a\0b")
+    (tmp_path / "f").write_bytes(b"x")
+    (tmp_path / "link").symlink_to("f")
+    assert read_bytes(tmp_path / "link") == b"x" == read_bytes(tmp_path / "f", follow_link=False)
+    with pytest.raises(InputError, match=rf"^{tmp_path}/link: is a symbolic link, which is not followed"):
+        read_bytes(tmp_path / "link", follow_link=False)
+
+
 @pytest.mark.parametrize(
     "text", ["a." * 3000 + "a = 1", "[" + "a." * 3000 + "a]", "x = {" + "'a' . " * 3000 + "a = 1}"]
 )
@@ -59,3 +71,5 @@ def test_a_key_of_toml_has_no_thousands_of_parts(tmp_path, text):
 def test_long_lists_of_numbers_and_texts_are_no_keys(tmp_path):
     (tmp_path / "k.toml").write_text(f"values = [{'0.5, ' * 5000}]\ntext = '{'a sentence. ' * 900}'\n")
     assert len(read_toml(tmp_path / "k.toml")["values"]) == 5000
+    (tmp_path / "k.toml").write_text("a." * 1000 + "a = 1")
+    assert list(read_toml(tmp_path / "k.toml")) == ["a"]
