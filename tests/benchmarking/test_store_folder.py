@@ -136,7 +136,7 @@ def test_blocks_are_kept_read_again_and_joined(run):
         ("first_trial,trials,seconds,own_seconds,steps\n0,25,9,2.5,100\n25,5,9,0.5,50\n", 3 / 150),
         ("0,25,9,7,100\n0,25,9,2.5,100\n", 0.025),  # the block was run again
         ("first_trial,trials,seconds\n0,25,9\n25,5,9,0.5,50\n", 0.01),  # begun by an older version
-        ("0,25,9,2.5,0\n", np.nan),
+        ("0,25,9,2.5,0\n0,25,a lot,2.5,4\n", np.nan),
         ("0,25,9,2.5,-4\n0,25,9,a lot,4\n0,25,9,2.5,4,4\n\n\xff,\n", np.nan),
     ],
 )
