@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 
@@ -352,6 +356,45 @@ def test_a_folder_is_never_absent_while_it_is_replaced(tmp_path):
     )
     assert (tmp_path / "t" / "f").read_text() == "new"
     assert (tmp_path / "new" / "f").read_text() == "t"
+
+
+@pytest.mark.usefixtures("old_and_new")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges folders in one step")
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, None])
+def test_a_folder_is_replaced_in_two_steps_where_the_system_cannot_in_one(tmp_path, monkeypatch, number):
+    """Older kernels and some file systems have no exchange, older C libraries (None) no name for it."""
+    asked = []
+
+    def renameat2(*arguments):
+        asked.append(arguments)
+        ctypes.set_errno(number)
+        return -1
+
+    library = SimpleNamespace() if number is None else SimpleNamespace(renameat2=renameat2)
+    monkeypatch.setattr(ctypes, "CDLL", lambda name, use_errno: library)
+    removed = shutil.rmtree
+
+    def busy(path, ignore_errors=False):
+        if not ignore_errors:
+            raise OSError("busy")
+        removed(path)
+
+    monkeypatch.setattr(shutil, "rmtree", busy)
+    replace_folder(tmp_path / "new", tmp_path / "t")
+    assert names(tmp_path) == ["t"] and (tmp_path / "t" / "f").read_text() == "new"
+    new, target = os.fsencode(tmp_path / "new"), os.fsencode(tmp_path / "t")
+    assert asked == ([] if number is None else [(-100, new, -100, target, 2)])
+
+
+@pytest.mark.usefixtures("old_and_new")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges folders in one step")
+def test_a_disk_that_fails_while_folders_are_exchanged_is_an_error(tmp_path, monkeypatch):
+    library = SimpleNamespace(renameat2=lambda *_: ctypes.set_errno(errno.EIO) or -1)
+    monkeypatch.setattr(ctypes, "CDLL", lambda name, use_errno: library)
+    with pytest.raises(OSError, match=f"{tmp_path}/new") as error:
+        replace_folder(tmp_path / "new", tmp_path / "t")
+    assert error.value.errno == errno.EIO
+    assert (tmp_path / "t" / "f").read_text() == "t" and names(tmp_path) == ["new", "t"]
 
 
 _IN_A_CONTAINER = """
