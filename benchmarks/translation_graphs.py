@@ -35,8 +35,9 @@ def random_pairs(count: int) -> Pairs:
     for _ in range(count):
         n = int(draws.integers(3, 40))
         m = max(1, n + int(draws.integers(-2, 3)))
-        found.append(tuple([*draws.integers(4, 1900, size).tolist(), END] for size in (n, m)))
-    return found  # type: ignore[return-value]
+        source, target = ([*draws.integers(4, 1900, size).tolist(), END] for size in (n, m))
+        found.append((source, target))
+    return Pairs.of(found)
 
 
 def trained_weights(
@@ -62,7 +63,7 @@ def trained_weights(
             seconds(where)  # waits for pending work
             started = time.perf_counter()
         gradients.clear()
-        gradients.add(chosen, sum(len(pairs[i][1]) for i in chosen))
+        gradients.add(chosen, pairs.words(chosen))
         scaler.step(adam)
         scaler.update()
     seconds(where)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
@@ -16,10 +18,10 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Ints
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.runner.corpora.lines import Bytes, Lines
 from hpobench_nmt.runner.family import Unit
 
 PARTS = ("train", "dev", "test")
-Lines = tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,13 +65,16 @@ class ParallelCorpus:
 
 Corpus = TextCorpus | ParallelCorpus
 
+_NAME_LENGTH = 26  # where a member's header in a zip file has the length of its name, and of what follows
+_LONGEST_HEAD = 4096
+
 
 def fingerprint(arrays: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> str:
     """sha256 of what a corpus holds: the words or languages, and each array with its name and length."""
     digest = hashlib.sha256(json.dumps(names).encode())
     for name, array in arrays.items():
         digest.update(f"{name} {len(array)}\n".encode())
-        digest.update(array.tobytes())
+        digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
 
 
@@ -95,9 +100,7 @@ def write_prepared(corpus: Corpus, path: Path) -> None:
         about: dict[str, Any] = {"name": corpus.name, "unit": corpus.unit, "vocabulary": names}
     else:
         arrays = {
-            f"{part}_{side}": _bytes("\n".join(getattr(corpus, part)[side]))
-            for part in PARTS
-            for side in (0, 1)
+            f"{part}_{side}": Lines.of(getattr(corpus, part)[side]).data for part in PARTS for side in (0, 1)
         }
         names = (corpus.source, corpus.target)
         about = {"name": corpus.name, "source": corpus.source, "target": corpus.target}
@@ -109,14 +112,17 @@ def write_prepared(corpus: Corpus, path: Path) -> None:
 
 
 def read_prepared(path: Path) -> Corpus:
-    """The corpus that `write_prepared` wrote. Raises InputError for a damaged file."""
+    """The corpus that `write_prepared` wrote. Raises InputError for a damaged file.
+
+    Lines of text stay in the file, so that all processes share their memory.
+    """
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             about = json.loads(_text(arrays["about"]))
             if "unit" in about:
                 about["vocabulary"] = tuple(about["vocabulary"])
                 return TextCorpus(**about, **{part: arrays[part].astype(np.int64) for part in PARTS})
-            train, dev, test = ((_lines(arrays[f"{p}_0"]), _lines(arrays[f"{p}_1"])) for p in PARTS)
+            train, dev, test = ((_lines(path, f"{p}_0"), _lines(path, f"{p}_1")) for p in PARTS)
             return ParallelCorpus(**about, train=train, dev=dev, test=test)
     except (zipfile.BadZipFile, EOFError, KeyError, ValueError) as error:
         raise InputError(f"{path} is damaged ({error}). Remove it; it is prepared anew.") from error
@@ -130,5 +136,18 @@ def _text(array: NDArray[np.uint8]) -> str:
     return array.tobytes().decode()
 
 
-def _lines(array: NDArray[np.uint8]) -> Lines:
-    return tuple(_text(array).split("\n"))
+def _lines(path: Path, name: str) -> Lines:
+    """The lines of an array of an npz file, mapped. Raises BadZipFile where its checksum is wrong."""
+    with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+        member = archive.getinfo(f"{name}.npy")
+        file.seek(member.header_offset + _NAME_LENGTH)
+        after = int.from_bytes(file.read(2), "little") + int.from_bytes(file.read(2), "little")
+        start = member.header_offset + _NAME_LENGTH + 4 + after
+    held = np.memmap(path, np.uint8, "r", start, (member.file_size,))
+    if zlib.crc32(held.data) != member.CRC:
+        raise zipfile.BadZipFile(f"Bad CRC-32 for file '{name}.npy'")
+    head = io.BytesIO(held[:_LONGEST_HEAD].tobytes())
+    np.lib.format.read_magic(head)
+    np.lib.format.read_array_header_1_0(head)
+    data: Bytes = held[head.tell() :]
+    return Lines(data)

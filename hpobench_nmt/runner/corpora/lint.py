@@ -5,7 +5,8 @@ Nothing here changes a corpus. The findings stand in its provenance, so ledger a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 from unicodedata import is_normalized
 
@@ -14,6 +15,7 @@ import numpy as np
 from hpobench_nmt.core.arrays import Ints
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.runner.corpora.corpus import PARTS, Corpus, ParallelCorpus, TextCorpus
+from hpobench_nmt.runner.corpora.pair_filters import pair_key
 
 _SHORT_LINE = 5
 """Lines of a text with fewer tokens, such as headings, may well be in two parts."""
@@ -31,7 +33,7 @@ def lengths(corpus: ParallelCorpus) -> str:
     """Tokens a line of train, for each side: median, 99th percentile, longest."""
     sides = []
     for language, lines in zip((corpus.source, corpus.target), corpus.train, strict=True):
-        counts = np.array([line.count(" ") + 1 for line in lines])
+        counts = np.fromiter((line.count(" ") + 1 for line in lines), np.int64, len(lines))
         middle, most = np.percentile(counts, [50, 99], method="inverted_cdf").astype(int)
         sides.append(f"{language} median {middle}, 99% up to {most}, longest {counts.max()}")
     return f"tokens a line of train: {'; '.join(sides)}"
@@ -54,19 +56,19 @@ def _of_pairs(corpus: ParallelCorpus) -> list[str]:
     parts = {part: getattr(corpus, part) for part in PARTS}
     found = []
     for index, side in enumerate(("source", "target")):
-        train = set(corpus.train[index])
+        held_out = {*parts["dev"][index], *parts["test"][index]}
+        train = {line for line in corpus.train[index] if line in held_out}
         found += [_leak(parts[part][index], train, f"{side} lines", part) for part in ("dev", "test")]
     pairs = len(corpus.train[0])
-    distinct = len(set(zip(*corpus.train, strict=True)))
+    distinct = _distinct(pair_key(*pair) for pair in zip(*corpus.train, strict=True))
     if distinct < pairs:
         found.append(f"pairs of train that occur before: {pairs - distinct:,} of {pairs:,}")
     for part, (source, target) in parts.items():
         copies = sum(map(str.__eq__, source, target))
         if copies:
             found.append(f"both sides of {counted(copies, 'pair')} of {part} are the same")
-        lines = (*source, *target)
-        ends = sum(line.endswith(_OWN_ENDS) for line in lines)
-        decomposed = sum(not is_normalized("NFC", line) for line in lines)
+        ends = sum(line.endswith(_OWN_ENDS) for line in chain(source, target))
+        decomposed = sum(not is_normalized("NFC", line) for line in chain(source, target))
         found.append(f"lines of {part} that end in <eos> or </s>: {ends:,}" if ends else "")
         found.append(f"lines of {part} with decomposed letters (NFD): {decomposed:,}" if decomposed else "")
     return [sentence for sentence in found if sentence]
@@ -91,6 +93,16 @@ def _of_text(corpus: TextCorpus) -> list[str]:
     if decomposed:
         found.append(f"{corpus.unit}s with decomposed letters (NFD): {len(decomposed):,}")
     return [sentence for sentence in found if sentence]
+
+
+def _distinct(keys: Iterable[bytes]) -> int:
+    """How many of the keys differ. A set of so many would take five times the memory."""
+    block = bytearray()
+    for key in keys:
+        block += key
+    numbers = np.frombuffer(block, np.uint64).reshape(-1, 2)
+    ordered = numbers[np.lexsort(numbers.T)]
+    return int((ordered[1:] != ordered[:-1]).any(axis=1).sum()) + 1
 
 
 def _lines(stream: Ints, end: int) -> list[bytes]:

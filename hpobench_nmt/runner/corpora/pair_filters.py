@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import counted
-from hpobench_nmt.runner.corpora.corpus import Lines
 from hpobench_nmt.runner.corpora.corpus_reader import Tokenise
+from hpobench_nmt.runner.corpora.lines import LineBlock, Lines
 from hpobench_nmt.runner.corpora.records import Text
 from hpobench_nmt.runner.corpora.sentence_pairs import too_unlike, written_in
 from hpobench_nmt.runner.corpora.tokenise import tokenise
@@ -53,10 +53,11 @@ def check_filters(options: PairOptions) -> None:
 
 @dataclass(frozen=True)
 class Kept:
-    """The tokenised pairs of a part, how many were read, and how many each filter has dropped."""
+    """The tokenised pairs of a part, how many were read and kept, and how many each filter has dropped."""
 
     sides: tuple[Lines, Lines]
     read: int
+    count: int
     dropped: Mapping[str, int] = field(default_factory=dict)
 
     def sentence(self, part: str) -> str:
@@ -80,7 +81,7 @@ def kept_pairs(
     split = tokenise if options.tokenise else str.split
     languages = (options.source, options.target)
     dropped = Counter[str]()
-    sources, targets = list[str](), list[str]()
+    sources, targets = LineBlock(), LineBlock()
     seen = set[bytes]()
     read = 0
     for row in rows:
@@ -100,7 +101,7 @@ def kept_pairs(
             dropped["script"] += 1
         elif "copy" in filters and folded[0] == folded[1]:
             dropped["copy"] += 1
-        elif "duplicate" in filters and (key := _key(source, target)) in seen:
+        elif "duplicate" in filters and (key := pair_key(source, target)) in seen:
             dropped["duplicate"] += 1
         elif "held_out" in filters and (folded[0] in held_out or folded[1] in held_out):
             dropped["held_out"] += 1
@@ -110,10 +111,10 @@ def kept_pairs(
             _refuse_lengths(row, tokens, options)
             sources.append(source)
             targets.append(target)
-    return Kept((tuple(sources), tuple(targets)), read, dropped)
+    return Kept((sources.lines(), targets.lines()), read, read - sum(dropped.values()), dropped)
 
 
-def _key(source: str, target: str) -> bytes:
+def pair_key(source: str, target: str) -> bytes:
     """A pair in 16 bytes, because there may be millions."""
     return hashlib.blake2b(f"{source}\n{target}".encode(), digest_size=16).digest()
 

@@ -158,7 +158,7 @@ def _read(name: str, options: PairOptions, files: Files, rows: Callable[[str], R
     filters = texts_of(options.filters)
     held_out = {line.casefold() for part in kept.values() for side in part.sides for line in side}
     kept["train"] = kept_pairs(rows("train"), options, filters, held_out if "held_out" in filters else ())
-    if not kept["train"].sides[0]:
+    if not kept["train"].count:
         raise InputError(f"corpus {name!r}: no pair is left. {kept['train'].sentence('train')}.")
     provenance = {
         "source": f"files of the user: {file_names([path for paths in files.values() for path in paths])}",

@@ -9,7 +9,8 @@ import numpy as np
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import counted
-from hpobench_nmt.runner.corpora.corpus import Lines, ParallelCorpus
+from hpobench_nmt.runner.corpora.corpus import ParallelCorpus
+from hpobench_nmt.runner.corpora.lines import Lines
 from hpobench_nmt.runner.corpora.tokenise import tokenise
 
 Pair = tuple[str, str]
@@ -95,7 +96,7 @@ def split(
 
 def _sides(pairs: Iterable[Pair]) -> tuple[Lines, Lines]:
     sources, targets = zip(*pairs, strict=True)
-    return sources, targets
+    return Lines.of(sources), Lines.of(targets)
 
 
 def parallel_corpus(

@@ -82,8 +82,8 @@ def train(job: Job[SockeyeSettings]) -> Outcome:
     # While another job on this GPU measures the time of its decoding, this one stands still.
     measuring = timing_lock(job)
     log, merges = job.scratch / "prepare.log", settings.bpe_count == "merges"
-    symbols, longest = settings.bpe_symbols, settings.max_length
-    prepared = prepare(corpus, symbols, longest, job.cache, log, measuring, merges)
+    symbols, longest, sentences = settings.bpe_symbols, settings.max_length, settings.bpe_sentences
+    prepared = prepare(corpus, symbols, longest, job.cache, log, measuring, merges, sentences)
     training = train_model(job, prepared, measuring)
     checkpoints, model = training.checkpoints, training.model
     last = checkpoints[-1]

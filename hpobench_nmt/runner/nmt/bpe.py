@@ -6,10 +6,13 @@ its encoding can be undone exactly, so that BLEU is computed on the text itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from hpobench_nmt.core.arrays import Ints
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_bytes
 from hpobench_nmt.runner.corpora.subwords import BLANK, MARKS, WrongSize, learn_bpe
@@ -58,7 +61,19 @@ def read_bpe(path: Path) -> Bpe:
         raise InputError(f"{path}: is not a sentencepiece model ({error}).") from None
 
 
-def learn(lines: Sequence[str], symbols: int, side: str, merges: bool = False) -> bytes:
+def evenly(total: int, count: int) -> Ints:
+    """The numbers of that many of `total` lines, evenly spaced; of all lines if there are no more."""
+    if count >= total:
+        return np.arange(total)
+    return np.linspace(0, total - 1, count).round().astype(np.int64)
+
+
+def learn_on(lines: Sequence[str], sentences: int) -> Iterable[str]:
+    """The lines of train that subwords are learnt on; 0 sentences are all of them."""
+    return lines if not sentences else [lines[i] for i in evenly(len(lines), sentences)]
+
+
+def learn(lines: Iterable[str], symbols: int, side: str, merges: bool = False) -> bytes:
     """A model of that many subwords, every character of the lines among them. No randomness.
 
     The symbols are the three marks of unknown text, beginning and end, all characters, and the subwords that

@@ -63,14 +63,15 @@ class PaddedBatch(NamedTuple):
     words: Tensor
 
 
-def batches(pairs: Pairs, words: int, seed: int, epoch: int) -> list[Ints]:
+def batches(pairs: Pairs, words: int, seed: int, epoch: int, chosen: Ints | None = None) -> list[Ints]:
     """The numbers of the pairs of each batch of one pass, in the order of the pass.
 
-    A batch has one pair or more. Its target subwords are as near to `words` as whole pairs allow.
+    A pass is over the chosen pairs, or over all. A batch has one pair or more. Its target subwords are as
+    near to `words` as whole pairs allow.
     """
     draws = np.random.default_rng([seed, epoch])
-    source, target = (np.array([len(pair[side]) for pair in pairs]) for side in (0, 1))
-    order = draws.permutation(len(pairs))
+    source, target = pairs.source.lengths, pairs.target.lengths
+    order = draws.permutation(np.arange(len(pairs)) if chosen is None else chosen)
     order = order[np.lexsort((source[order] // _STEP, target[order] // _STEP))]
     ends = np.cumsum(target[order])
     cuts = np.searchsorted(ends, np.arange(words, ends[-1], words) + 0.5)
@@ -80,8 +81,7 @@ def batches(pairs: Pairs, words: int, seed: int, epoch: int) -> list[Ints]:
 
 def batch_of(pairs: Pairs, chosen: Sequence[int] | Ints, device: torch.device) -> Batch:
     """The batch of the pairs with these numbers."""
-    sources, targets = zip(*(pairs[i] for i in chosen), strict=True)
-    source, written = padded(sources), padded(targets)
+    source, written = _padded_sides(pairs, chosen)
     read = np.concatenate((np.full((len(written), 1), BEGIN), written[:, :-1]), 1)
     real = written != PAD
 
@@ -93,12 +93,16 @@ def batch_of(pairs: Pairs, chosen: Sequence[int] | Ints, device: torch.device) -
 
 def padded_batch(pairs: Pairs, chosen: Sequence[int] | Ints, words: int, device: torch.device) -> PaddedBatch:
     """The batch of the pairs with these numbers, in one of a few dozen shapes."""
-    source, written = (_enlarged(padded(lines)) for lines in zip(*(pairs[i] for i in chosen), strict=True))
+    source, written = map(_enlarged, _padded_sides(pairs, chosen))
     source[len(chosen) :, 0] = END
     read = np.concatenate((np.full((len(written), 1), BEGIN), written[:, :-1]), 1)
     mask, seen = (source != PAD)[:, None, None], np.tri(read.shape[1], dtype=bool)[None, None]
     arrays = source, mask, read, seen, written, np.float32(words)
-    return PaddedBatch(*(torch.as_tensor(array, device=device) for array in arrays))
+    return PaddedBatch(*(torch.as_tensor(array).to(device) for array in arrays))
+
+
+def _padded_sides(pairs: Pairs, chosen: Sequence[int] | Ints) -> tuple[Ints, Ints]:
+    return padded([pairs.source[i] for i in chosen]), padded([pairs.target[i] for i in chosen])
 
 
 def _enlarged(array: Ints) -> Ints:

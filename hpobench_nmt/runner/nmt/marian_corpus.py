@@ -7,20 +7,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
+from hpobench_nmt.core.arrays import Ints
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.corpora import ParallelCorpus
 from hpobench_nmt.runner.disk.locks import make_once
 from hpobench_nmt.runner.family import TrainingFailed
-from hpobench_nmt.runner.nmt.bpe import Bpe, learn
-from hpobench_nmt.runner.nmt.marian_numbers import Pairs, encode
+from hpobench_nmt.runner.nmt.bpe import Bpe, evenly, learn, learn_on
+from hpobench_nmt.runner.nmt.marian_numbers import (
+    NumberLines,
+    Pairs,
+    encode,
+    read_encoded,
+    write_encoded,
+)
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings
 from hpobench_nmt.runner.nmt.text_scores import refuse_unspaced
 
-_SUBWORDS = ("source.model", "target.model")
+_SIDES = ("source", "target")
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +37,7 @@ class EncodedCorpus:
 
     Attributes:
         models: of sentencepiece, as files hold them.
+        short: the numbers of the training pairs that are trained on.
         dev_lines: the text of dev, its source and target lines.
     """
 
@@ -36,6 +45,7 @@ class EncodedCorpus:
     target: Bpe
     models: tuple[bytes, bytes]
     train: Pairs
+    short: Ints
     dev: Pairs
     dev_lines: tuple[Sequence[str], Sequence[str]]
 
@@ -44,8 +54,7 @@ class EncodedCorpus:
         count = len(self.dev_lines[0])
         if sentences < 0 or sentences >= count:
             return "dev_bleu", list(self.dev_lines[0]), list(self.dev_lines[1])
-        chosen = np.linspace(0, count - 1, sentences).round().astype(int)
-        source, target = ([lines[i] for i in chosen] for lines in self.dev_lines)
+        source, target = ([lines[i] for i in evenly(count, sentences)] for lines in self.dev_lines)
         return "dev_bleu_sample", source, target
 
 
@@ -59,26 +68,28 @@ def encode_corpus(corpus: ParallelCorpus, settings: MarianSettings, cache: Path)
     """
     digest = hashlib.sha256(f"sentencepiece {version('sentencepiece')}\n".encode())
     for lines in corpus.train:
-        digest.update("\n".join([str(len(lines)), *lines]).encode())
-    kind = f"{settings.vocabularies}-{settings.bpe_count}{settings.bpe_symbols}"
+        digest.update(f"{len(lines)}\n".encode())
+        digest.update(np.ascontiguousarray(lines.data).data)
+    kind = f"{settings.vocabularies}-{settings.bpe_count}{settings.bpe_symbols}-of{settings.bpe_sentences}"
 
     def make(folder: Path) -> None:
         folder.mkdir(parents=True)
-        for name, model in zip(_SUBWORDS, learn_sides(corpus, settings), strict=True):
-            (folder / name).write_bytes(model)
+        for name, model, lines in zip(_SIDES, learn_sides(corpus, settings), corpus.train, strict=True):
+            (folder / f"{name}.model").write_bytes(model)
+            write_encoded(Bpe(model), lines, folder / name)
 
-    folder = make_once(cache / f"subwords-{digest.hexdigest()[:16]}-{kind}", make)
-    models = (folder / _SUBWORDS[0]).read_bytes(), (folder / _SUBWORDS[1]).read_bytes()
-    source, target = map(Bpe, models)
-    train, dev = (
-        list(zip(encode(source, part[0]), encode(target, part[1]), strict=True))
-        for part in (corpus.train, corpus.dev)
+    folder = make_once(cache / f"encoded-{digest.hexdigest()[:16]}-{kind}", make)
+    source_model, target_model = ((folder / f"{name}.model").read_bytes() for name in _SIDES)
+    source, target = Bpe(source_model), Bpe(target_model)
+    train = Pairs(read_encoded(source, folder / _SIDES[0]), read_encoded(target, folder / _SIDES[1]))
+    dev = Pairs(
+        *(NumberLines.of(encode(bpe, lines)) for bpe, lines in zip((source, target), corpus.dev, strict=True))
     )
-    longest = settings.max_length + 1
-    short = [pair for pair in train if 1 < len(pair[0]) <= longest and 1 < len(pair[1]) <= longest]
-    if not short:
+    lengths = np.stack([train.source.lengths, train.target.lengths])
+    short = np.flatnonzero(((lengths > 1) & (lengths <= settings.max_length + 1)).all(axis=0))
+    if not len(short):
         raise TrainingFailed(f"max_length {settings.max_length}: every training pair has more subwords.")
-    return EncodedCorpus(source, target, models, short, dev, corpus.dev)
+    return EncodedCorpus(source, target, (source_model, target_model), train, short, dev, corpus.dev)
 
 
 def learn_sides(corpus: ParallelCorpus, settings: MarianSettings) -> tuple[bytes, bytes]:
@@ -88,16 +99,19 @@ def learn_sides(corpus: ParallelCorpus, settings: MarianSettings) -> tuple[bytes
 
     Raises TrainingFailed where the text has fewer subwords, or more characters.
     """
-    return _learnt(corpus, settings.vocabularies == "joint", settings.bpe_symbols, settings.bpe_count)
+    joint, sentences = settings.vocabularies == "joint", settings.bpe_sentences
+    return _learnt(corpus, joint, settings.bpe_symbols, settings.bpe_count, sentences)
 
 
 @lru_cache(maxsize=16)
-def _learnt(corpus: ParallelCorpus, joint: bool, symbols: int, count: str) -> tuple[bytes, bytes]:
+def _learnt(
+    corpus: ParallelCorpus, joint: bool, symbols: int, count: str, sentences: int
+) -> tuple[bytes, bytes]:
     merges = count == "merges"
+    source, target = (learn_on(lines, sentences) for lines in corpus.train)
     if joint:
-        both = learn([*corpus.train[0], *corpus.train[1]], symbols, "joint", merges)
+        both = learn(chain(source, target), symbols, "joint", merges)
         return both, both
-    source, target = corpus.train
     return learn(source, symbols, "source", merges), learn(target, symbols, "target", merges)
 
 

@@ -61,10 +61,11 @@ class Gradients:
         Args:
             chosen: the numbers of its pairs.
         """
-        if self._graphed is None:
+        if self._device.type == "cpu":
             batch = batch_of(self._pairs, chosen, self._device)
             return self._backward(lambda: loss(self._model, batch, self._smoothing) / words)
-        return self._graphed(padded_batch(self._pairs, chosen, words, self._device))
+        given = padded_batch(self._pairs, chosen, words, self._device)
+        return self._graphed(given) if self._graphed else self._padded(given)
 
     def _padded(self, batch: PaddedBatch) -> Tensor:
         return self._backward(lambda: padded_loss(self._model, batch, self._smoothing))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -73,7 +74,7 @@ def train_and_measure(job: Job[MarianSettings]) -> Outcome:
 
 
 def _timed(
-    model: Any, encoded: EncodedCorpus, lines: tuple[str, ...], settings: MarianSettings
+    model: Any, encoded: EncodedCorpus, lines: Sequence[str], settings: MarianSettings
 ) -> tuple[list[str], float, float]:
     """Translations, and the least seconds that they take by the clock and of the processor."""
     device = next(model.parameters()).device

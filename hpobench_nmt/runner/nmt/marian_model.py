@@ -69,7 +69,10 @@ def build(settings: MarianSettings, source: int, target: int, generator: torch.G
         model = transformers.MarianMTModel(transformers.MarianConfig(**common))
     _embed(model, settings, source, target)
     _initialise(model, generator)
-    return model.to(generator.device)
+    model.to(generator.device)
+    if settings.tied != "none":  # on some kinds of device, each module gets a copy of its own
+        model.lm_head.weight = model.model.decoder.embed_tokens.weight
+    return model
 
 
 def parameters(settings: MarianSettings, source: int, target: int) -> int:

@@ -210,7 +210,7 @@ def _update(run: _Run, course: _Course) -> None:
     for group in run.adam.param_groups:
         group["lr"] = learning_rate(settings, course.update, course.lowered)
     found = [_next(run, course) for _ in range(settings.update_interval)]
-    words = sum(len(run.corpus.train[i][1]) for chosen in found for i in chosen)
+    words = sum(map(run.corpus.train.words, found))
     run.gradients.clear()
     total = torch.zeros((), device=run.device)
     for chosen in found:
@@ -232,7 +232,9 @@ def _next(run: _Run, course: _Course) -> Ints:
     """The numbers of the pairs of the next batch."""
     if course.epoch not in run.order:
         run.order.clear()
-        run.order[course.epoch] = batches(run.corpus.train, run.settings.batch_size, run.seed, course.epoch)
+        run.order[course.epoch] = batches(
+            run.corpus.train, run.settings.batch_size, run.seed, course.epoch, run.corpus.short
+        )
     order = run.order[course.epoch]
     chosen: Ints = order[course.batch]
     course.batch += 1
@@ -305,7 +307,7 @@ def _evaluated(run: _Run, course: _Course) -> Iterator[None]:
 @torch.no_grad()
 def _perplexity(model: Any, pairs: Pairs, smoothing: float, device: torch.device) -> float:
     """Of the target's subwords, with training's label smoothing."""
-    order = sorted(range(len(pairs)), key=lambda i: len(pairs[i][1]))
+    order = np.argsort(pairs.target.lengths, kind="stable")
     total, words = 0.0, 0
     for start in range(0, len(order), _DEV_PAIRS):
         batch = batch_of(pairs, order[start : start + _DEV_PAIRS], device)

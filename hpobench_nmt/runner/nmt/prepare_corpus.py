@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpobench_nmt.runner.disk.locks import make_once
-from hpobench_nmt.runner.nmt.bpe import Bpe, learn
+from hpobench_nmt.runner.nmt.bpe import Bpe, learn, learn_on
 from hpobench_nmt.runner.nmt.commands import run_command
 
 if TYPE_CHECKING:
@@ -44,22 +44,25 @@ def prepare(
     log: Path,
     pauses_for: Path | None = None,
     merges: bool = False,
+    sentences: int = 0,
 ) -> Prepared:
     """Learn subwords on each side of the training part, encode all parts, and run sockeye.prepare_data.
 
     The folder is made in the cache, named after the text and the settings, unless it is there already. Longer
     training sentences than `max_length` subwords, on either side, are left out. With `merges`, the symbols
-    count merges alone, without characters. The log and `pauses_for` are those of `run_command`.
+    count merges alone, without characters. Subwords are learnt on that many `sentences`, or on all. The log
+    and `pauses_for` are those of `run_command`.
 
     Raises TrainingFailed if the text has fewer subwords than that, or more characters; or Sockeye failed.
     """
-    name = f"nmt-{_fingerprint(corpus)}-{'merges' if merges else 'bpe'}{symbols}-length{max_length}"
+    kind = f"{'merges' if merges else 'bpe'}{symbols}{f'-of{sentences}' if sentences else ''}"
+    name = f"nmt-{_fingerprint(corpus)}-{kind}-length{max_length}"
 
     def make(folder: Path) -> None:
         folder.mkdir(parents=True)
         prepared = Prepared(folder)
         for side, index in (("source", 0), ("target", 1)):
-            model = learn(corpus.train[index], symbols, side, merges)
+            model = learn(learn_on(corpus.train[index], sentences), symbols, side, merges)
             (folder / f"{side}.model").write_bytes(model)
             bpe = Bpe(model)
             for part, lines in (("train", corpus.train), ("dev", corpus.dev), ("test", corpus.test)):

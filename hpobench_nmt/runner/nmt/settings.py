@@ -30,6 +30,16 @@ class TranslationSettings(Settings):
         Literal["vocabulary", "merges"],
         About("what bpe_symbols counts: all subwords, or merges alone as in the published tables"),
     ] = "vocabulary"
+    bpe_sentences: Annotated[
+        int,
+        About(
+            "training pairs that subwords are learnt on, evenly spaced; 0: all. Characters only in others "
+            "are unknown",
+            low=0,
+            high=10**9,
+            on_grid=False,
+        ),
+    ] = 0
     max_length: Annotated[int, About("longest training sentence", low=1, high=10_000, unit="subwords")] = 95
     batch_size: Annotated[int, About("target words of a batch", low=1, high=10**6, unit="subwords")] = 4096
     dropout: Annotated[float, About("between layers", low=0.0, high=_MOST_DROPPED)] = 0.1

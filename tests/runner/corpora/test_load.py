@@ -1,3 +1,4 @@
+import itertools
 import json
 import os
 import subprocess
@@ -189,6 +190,17 @@ def test_a_cache_that_is_a_file(base: Path) -> None:
     (base / "cache").touch()
     with pytest.raises(RunError, match="cannot keep the prepared corpus"):
         load_corpus(TEXT, base, base / "cache")
+
+
+def test_a_changed_byte_of_prepared_lines_is_noticed(tmp_path: Path) -> None:
+    x, y, z = (tuple(tuple(f"{part} {side} {i}" for i in range(50)) for side in "ab") for part in "xyz")
+    write_prepared(ParallelCorpus("c", "de", "en", x, y, z, {}), tmp_path / "c.npz")
+    whole = (tmp_path / "c.npz").read_bytes()
+    for part, side in itertools.product(b"xyz", b"ab"):
+        place = whole.index(bytes([part]) + b" " + bytes([side]) + b" 49")
+        (tmp_path / "c.npz").write_bytes(whole[:place] + b"w" + whole[place + 1 :])
+        with pytest.raises(InputError, match=r"is damaged \(Bad CRC-32"):
+            read_prepared(tmp_path / "c.npz")
 
 
 @pytest.mark.parametrize("keep", [0, 10, 500])

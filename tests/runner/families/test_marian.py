@@ -18,9 +18,12 @@ if FAMILY.missing():
 import sacrebleu  # noqa: E402
 import torch  # noqa: E402
 
+from hpobench_nmt.runner.corpora import load_corpus  # noqa: E402
 from hpobench_nmt.runner.families.kept import load_translation_model  # noqa: E402
 from hpobench_nmt.runner.ledgers.ledger import Record  # noqa: E402
 from hpobench_nmt.runner.nmt import marian_measure, marian_training  # noqa: E402
+from hpobench_nmt.runner.nmt.marian_corpus import encode_corpus  # noqa: E402
+from hpobench_nmt.runner.nmt.marian_numbers import decode  # noqa: E402
 from hpobench_nmt.runner.training.train_row import keep_model  # noqa: E402
 
 # For tests/runner/test_every_family.py. It is also a spec of Sockeye's family.
@@ -283,3 +286,24 @@ def test_kept_models_that_are_not_whole(broken, job, tmp_path):
     with pytest.raises(InputError, match=f"{broken}: (holds|is not a sentencepiece model)"):
         load_translation_model(folder)
     shutil.rmtree(folder)
+
+
+def test_subwords_of_a_sample_are_another_preparation(tmp_path, parallel_files):
+    parallel_files(tmp_path)
+    corpus = load_corpus(CORPUS, tmp_path, tmp_path / "cache")
+    whole, again, sample = (
+        encode_corpus(corpus, FAMILY.settings(**TINY | {"bpe_sentences": count}), tmp_path / "cache")
+        for count in (0, 0, 10)
+    )
+    assert whole.models == again.models != sample.models
+    assert (
+        len(list(tmp_path.glob("cache/encoded-*-of0")))
+        == len(list(tmp_path.glob("cache/encoded-*-of10")))
+        == 1
+    )
+    for found in (whole, again, sample):
+        for bpe, lines, texts in zip(
+            (found.source, found.target), (found.train.source, found.train.target), corpus.train, strict=True
+        ):
+            assert [decode(bpe, line.tolist()) for line in map(lines.__getitem__, range(200))] == texts
+        assert all(1 < len(found.train.source[i]) <= 21 for i in found.short)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 sentencepiece = pytest.importorskip("sentencepiece", reason="needs: pip install sentencepiece")
 
 from hpobench_nmt.runner.family import TrainingFailed  # noqa: E402
-from hpobench_nmt.runner.nmt.bpe import Bpe, learn  # noqa: E402
+from hpobench_nmt.runner.nmt.bpe import Bpe, evenly, learn, learn_on  # noqa: E402
 
 LINES = [
     "the quick brown fox jumps over the lazy dog",
@@ -57,6 +57,13 @@ def test_merges_are_counted_without_characters():
 
 def test_learning_is_deterministic():
     assert learn(LINES, 80, "source") == MODEL != learn(LINES, 81, "source")
+
+
+def test_subwords_are_learnt_on_a_sample_that_is_evenly_spaced():
+    assert evenly(10, 3).tolist() == [0, 4, 9]
+    assert evenly(3, 3).tolist() == evenly(3, 9).tolist() == [0, 1, 2]
+    assert list(learn_on(LINES, 0)) == LINES == list(learn_on(LINES, 9))
+    assert list(learn_on(LINES, 2)) == [LINES[0], LINES[8]]
 
 
 def test_white_space_is_one_space():

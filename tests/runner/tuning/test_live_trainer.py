@@ -74,21 +74,32 @@ def events_in(folder):
 
 
 @pytest.mark.hosts
-@pytest.mark.parametrize("trained", [0, 2], ids=["early", "late"])
-def test_a_run_that_is_killed_goes_on_where_it_was(at, run_command, trained):
-    out = f"killed-{trained}"
+@pytest.mark.parametrize(
+    ("number", "trained"),
+    [(signal.SIGKILL, 0), (signal.SIGKILL, 2), (signal.SIGTERM, 1)],
+    ids=["killed-early", "killed-late", "stopped"],
+)
+def test_a_run_that_is_killed_resumes_where_it_was(at, run_command, number, trained):
+    out = f"{number.name}-{trained}"
     arguments = [*TUNE, "--lookups", "3", "--out", out]
     process = subprocess.Popen(
-        [sys.executable, "-m", "hpobench_nmt", *arguments], start_new_session=True, stdout=subprocess.PIPE
-    )
+        [sys.executable, "-m", "hpobench_nmt", *arguments], start_new_session=True, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
     folder, deadline = at / out, time.monotonic() + 120
     while time.monotonic() < deadline and process.poll() is None:
         events = events_in(folder) if list(folder.glob("tuning-*.jsonl")) else []
         if len(events) >= 3 and sum(event["done"] for event in events) >= trained:
             break
         time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    if number == signal.SIGKILL:
+        os.killpg(process.pid, number)
+        process.communicate()
+    else:
+        process.send_signal(number)
+        errors = process.communicate(timeout=60)[1]
+        assert process.returncode == 143, errors
+        assert "stopped by SIGTERM; the state of every training is saved. Run the same command" in errors
     before = events_in(folder)
     assert len(before) >= 3
     with journal_in(folder).open("ab") as file:
