@@ -62,10 +62,25 @@ def test_an_error_while_writing_leaves_the_old_file_and_nothing_else(tmp_path):
     assert names(tmp_path) == ["f"]
 
 
+def test_ctrl_c_just_after_a_file_is_in_its_place_is_passed_on(tmp_path, monkeypatch):
+    def stopped(folder):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(files, "sync_folder", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(tmp_path / "f", b"new")
+    assert names(tmp_path) == ["f"] and (tmp_path / "f").read_bytes() == b"new"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux numbers its boots")
+def test_a_machine_that_was_booted_again_is_another_one():
+    assert files._boot_id() == Path("/proc/sys/kernel/random/boot_id").read_text()
+
+
 def test_what_a_killed_writer_left_goes_with_the_next_file(tmp_path):
     write_whole(tmp_path / "f", b"old")
     killed("os.fsync = die\nfiles.write_whole(folder / 'f', b'new' * 1000)", tmp_path)
-    assert len(names(tmp_path)) == 2
+    assert len(names(tmp_path)) == 2 and names(tmp_path)[0].startswith(".f.")
     assert (tmp_path / "f").read_bytes() == b"old"
     write_whole(tmp_path / "other", b"")
     assert names(tmp_path) == ["f", "other"]
@@ -110,6 +125,7 @@ def test_a_folder_is_replaced(tmp_path):
 def test_a_folder_that_cannot_be_replaced_stays(tmp_path):
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "f").write_bytes(b"old")
+    ctypes.set_errno(0)  # of an earlier call
     with pytest.raises(FileNotFoundError):
         replace_folder(tmp_path / "missing", tmp_path / "t")
     assert (tmp_path / "t" / "f").read_bytes() == b"old"

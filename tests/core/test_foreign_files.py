@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import read_bytes, read_toml
+from hpobench_nmt.core.files import parse_json, read_bytes, read_toml
 
 
 @pytest.mark.parametrize("limit", [2**30, 2**32])
@@ -45,6 +45,11 @@ def test_a_pipe_or_a_folder_is_no_file(tmp_path):
     for name in ("pipe", "."):
         with pytest.raises(InputError, match=r"is not a file|cannot be read"):
             read_bytes(tmp_path / name)
+
+
+def test_the_key_that_is_there_twice_is_named():
+    with pytest.raises(InputError, match=r"^line 3: not valid JSON: the key 'b' is there twice\.$"):
+        parse_json(b'{"a": 1, "b": 2, "b": 3, "c": 4}', "line 3")
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):

@@ -93,6 +93,8 @@ def test_places_of_checkpoints_by_row_and_resource():
     made = Trainings([0, 3, 4, 6], [1.0, 2.0, 4.0, 3.0, 2.0, 8.0], np.arange(1.0, 7.0), np.zeros((6, 1)))
     rows, resources = np.array([0, 2, 1, 0, 2, 0]), np.array([4.0, 8.0, 3.0, 1.0, 2.0, 2.5])
     assert made.place_of(rows, resources).tolist() == [2, 5, 3, 0, 4, 2]
+    lookups = Trainings.whole(np.zeros((9, 1)))
+    assert lookups.place_of(np.arange(9), np.ones(9)).tolist() == list(range(9))
 
 
 def test_what_trainings_to_their_end_have_found_and_every_array_that_could_be_shown():

@@ -109,9 +109,14 @@ def test_a_run_is_found_by_its_method_and_the_settings_that_are_known(tmp_path):
 def test_a_long_journal_is_searched_as_well(tmp_path):
     path = tmp_path / "tuning-1.jsonl"
     path.write_text(json.dumps({"tuning": 1, "method": "ASHA", **SETTINGS}) + "\n")
+    path.write_bytes(path.read_bytes() + b'{"number": 1}\n')  # the first line alone is read
     os.truncate(path, 2**26 + 1)  # a sparse file
     (tmp_path / "tuning-0.jsonl").touch()
     assert begun_with(tmp_path, "ASHA", SETTINGS)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match=r"tuning-1\.jsonl: is a symbolic link"):
+        begun_with(tmp_path, "ASHA", SETTINGS)
 
 
 @pytest.mark.parametrize("content", ["", "[]\n", "1\n"])
