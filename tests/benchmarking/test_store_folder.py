@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -340,6 +341,28 @@ def test_nothing_is_written_outside_the_folder(run, tmp_path, place):
     with pytest.raises(InputError, match=message):
         run.files.merge(run.of("toy", "A"), run.keep(*run.of("toy", "A")))
     assert list(outside.iterdir()) == []
+
+
+def test_a_pipe_in_the_place_of_a_folder_or_of_times_is_not_waited_for(run, two):
+    """Of a changed method, whose files a run removes; what it cannot read it refuses before that."""
+    run.files.start(run.manifest())
+    run.files.merge(run.of("toy", "A"), run.keep(*run.of("toy", "A")))
+    changed = made(run.files.path, two, [dataclasses.replace(A, fingerprint="changed")])
+    times, part = run.files.path / "timings" / "toy" / "A.csv", run.files.path / "unfinished" / "toy" / "A"
+    times.unlink()
+    os.mkfifo(times)
+    before = names(run)
+    with pytest.raises(InputError, match=r"A\.csv: is not a file\.$"):
+        changed.files.start(changed.manifest())
+    assert names(run) == before and read_manifest(run.files.path).methods["A"].fingerprint == "one"
+    times.unlink()
+    part.rmdir()
+    os.mkfifo(part)
+    changed.files.start(changed.manifest())
+    assert not run.files.observations("toy", "A").exists() and part.is_fifo()
+    changed.files.close(changed.blocks)
+    with pytest.raises(RunError, match="cannot be written"):
+        changed.keep(changed.of("toy", "A")[0])
 
 
 def test_the_folder_itself_may_be_a_link(run, tmp_path, two):

@@ -84,6 +84,16 @@ def test_only_the_door_reads_files_from_elsewhere():
     assert [name for name in OWN if name not in reads] == []  # such a line would hide a later read
 
 
+def test_folders_are_removed_by_what_waits_for_no_pipe():
+    allowed = {
+        "hpobench_nmt/core/files.py",  # remove_folder itself
+        "hpobench_nmt/lookup/catalogue.py",  # after it has removed the datasheet inside
+        "hpobench_nmt/runner/corpora/libreoffice_help.py",  # what it has just made
+    }
+    users = {name for name, _ in found() if "rmtree(" in (ROOT / name).read_text(encoding="utf-8")}
+    assert users == allowed, "call core.files.remove_folder"
+
+
 def test_what_is_a_direct_read():
     for code in (
         "open('x')",

@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import parse_json, read_bytes, read_toml
+from hpobench_nmt.core.files import parse_json, read_bytes, read_toml, remove_folder
 
 
 @pytest.mark.parametrize("limit", [2**30, 2**32])
@@ -62,6 +62,18 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
     assert read_bytes(tmp_path / "link") == b"x" == read_bytes(tmp_path / "f", follow_link=False)
     with pytest.raises(InputError, match=rf"^{tmp_path}/link: is a symbolic link, which is not followed"):
         read_bytes(tmp_path / "link", follow_link=False)
+
+
+def test_a_folder_is_removed_and_nothing_that_stands_in_its_place(tmp_path):
+    (tmp_path / "folder" / "inner").mkdir(parents=True)
+    os.mkfifo(tmp_path / "folder" / "inner" / "pipe")
+    os.mkfifo(tmp_path / "pipe")  # shutil.rmtree would wait for a writer
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "file").touch()
+    for name in ("folder", "pipe", "link", "file", "none", "x" * 5000):
+        remove_folder(tmp_path / name)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link", "pipe", "real"]
 
 
 @pytest.mark.parametrize(
