@@ -41,7 +41,7 @@ class EarlyRanks:
         maximised: whether more of it is better.
         resource: the name and unit of the resource, for an axis.
         n_rows: rows with a curve.
-        frame: one line per resource: resource, rows (with a value by then), going (whose training goes on
+        frame: one line per resource: resource, rows (with a value by then), going (whose training continues
             after it), best, low, median, high (raw values: the best and the quartiles), order, order_going
             (Spearman's coefficients, NaN for fewer than 5 rows or where all are alike), kept (the share of
             the best tenth among the best third).

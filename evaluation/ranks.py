@@ -43,6 +43,11 @@ class RankTest:
     pairwise_p: Floats
     groups: tuple[tuple[int, ...], ...]
 
+    @property
+    def can_show(self) -> bool:
+        """Whether two mean ranks can lie a critical difference apart at all; never over two tables."""
+        return self.critical_difference < len(self.mean_ranks) - 1
+
 
 def rank_test(values: Floats, lower_is_better: bool = True, confidence: float = CONFIDENCE) -> RankTest:
     """Friedman's and Nemenyi's tests of the finite scores of methods on tables, shape (N, k).

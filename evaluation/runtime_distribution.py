@@ -52,7 +52,7 @@ def gap_goals(trainings: Trainings, n_goals: int = MAX_GOALS) -> list[Goal]:
 
     The shares of the table are evenly spaced on a log scale, so that random search meets about equally many
     goals with every doubling of its look-ups, in every table. Rows that tie with the last row of a goal count
-    too; goals that come out alike are one.
+    as well; goals that come out alike are one.
     """
     if n_goals < 1:
         raise InputError(f"there must be at least one target, not {n_goals}.")

@@ -86,7 +86,7 @@ class AnyTargetsPosterior(FinitePosterior):
 
 
 class AnyTargetsSearch(PosteriorSearch):
-    """A method with the kernel and the noise of `BO_EI_M_std` that chooses its targets anew at every step.
+    """A method with the kernel and the noise of `BO_EI_M_std` that chooses its targets again at every step.
 
     It observes n_targets numbers of a row, by default its losses.
     """

@@ -116,14 +116,17 @@ def log_mean_ei_of_contenders(
     result, of shape (M,), is -inf for those that are not free or cannot be the best. O(k M).
     """
     bounds = np.full(mean.shape[1], -np.inf)
-    weights = np.exp(log_weights)
+    weights = np.empty(mean.shape[0])
+    for b in range(mean.shape[0]):
+        weights[b] = math.exp(log_weights[b])
+    leader = 0
     for i in range(mean.shape[1]):
         if offsets[i] > -np.inf:
             total = 0.0
             for b in range(mean.shape[0]):
                 total += weights[b] * _most_improvement(best, mean[b, i], math.sqrt(var[b, i]))
             bounds[i] = math.log(total) + offsets[i] + 1e-9  # a little more, as the sum is rounded
-    leader = bounds.argmax()
+            leader = i if bounds[i] > bounds[leader] else leader
     top = _log_mean_ei(mean[:, leader], var[:, leader], best, log_weights) + offsets[leader]
     if top < math.log(_LEAST_SUM):
         bounds = offsets  # bounds may have underflowed
@@ -156,11 +159,15 @@ def _log_mean_ei(mean: Floats, var: Floats, best: float, log_weights: Floats) ->
 @compiled(error_model="numpy")
 def _log_sum(mean: Floats, var: Floats, best: float, log_weights: Floats) -> float:
     """The same where EI may underflow."""
-    terms = log_weights + log_ei_of_all(mean, var, best)  # each mean with its variance
-    top: float = terms.max()
+    terms = log_ei_of_all(mean, var, best)  # each mean with its variance
+    top, total = -np.inf, 0.0
+    for b in range(terms.shape[0]):
+        terms[b] += log_weights[b]
+        top = max(top, terms[b])
     if top == -np.inf:
         return top
-    total: float = np.exp(terms - top).sum()
+    for b in range(terms.shape[0]):
+        total += math.exp(terms[b] - top)
     return top + math.log(total)
 
 

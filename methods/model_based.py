@@ -7,6 +7,7 @@ method of this kind is these two choices. `hpobench_nmt.methods.gaussian_process
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -42,7 +43,7 @@ class Surrogate:
     Attributes:
         prior: covariance over the rows.
         noise_sd: standard deviation of the observation noise, in the units of what is modelled.
-        scaling: model (losses - centre) / spread, computed anew at every step. Left out: the losses as they
+        scaling: model (losses - centre) / spread, computed again at every step. Left out: the losses as they
             are.
         row_sums: prior covariance times ones, shape (N,), for acquisitions that need its posterior.
     """
@@ -70,7 +71,7 @@ class ModelBased(PosteriorSearch):
         n_others: int = 0,
     ) -> None:
         m = problem.n_objectives
-        # A target of constant 1 after the losses lets all be scaled anew at every step.
+        # A target of constant 1 after the losses lets all be scaled again at every step.
         n_targets = m + (n_others + 1 if n_others or surrogate.scaling else 0)
         super().__init__(Posterior(surrogate.prior, n_targets, surrogate.noise_sd, surrogate.row_sums), rng)
         self._acquisition = acquisition
@@ -121,8 +122,11 @@ def _note(losses: Floats, front: Floats, best: Floats, worst: Floats, seen: Floa
     loss.
     """
     m = losses.shape[0]
-    targets[:m] = losses
-    if np.isnan(losses).any():
+    complete = True
+    for t in range(m):
+        targets[t] = losses[t]
+        complete = complete and not math.isnan(losses[t])
+    if not complete:
         return False
     for t in range(m):
         best[t] = min(best[t], losses[t])
@@ -141,19 +145,22 @@ def _note(losses: Floats, front: Floats, best: Floats, worst: Floats, seen: Floa
 def _extended(front: Floats, losses: Floats) -> Floats:
     """A new Pareto front, sorted by the first loss, with one more point, which must be on it."""
     size, m = front.shape
-    kept = np.zeros(size, dtype=np.bool_)
-    place = 0
-    for j in range(size):
+    extended, count, placed = np.empty((size + 1, m)), 0, False
+    for j in range(size + 1):
+        if not placed and (j == size or front[j, 0] > losses[0]):
+            for t in range(m):
+                extended[count, t] = losses[t]
+            count, placed = count + 1, True
+        if j == size:
+            break
+        kept = False
         for t in range(m):
-            kept[j] = kept[j] or losses[t] > front[j, t]
-        if kept[j] and front[j, 0] <= losses[0]:
-            place += 1
-    others = front[kept]
-    extended = np.empty((others.shape[0] + 1, m))
-    extended[:place] = others[:place]
-    extended[place] = losses
-    extended[place + 1 :] = others[place:]
-    return extended
+            kept = kept or losses[t] > front[j, t]
+        if kept:
+            for t in range(m):
+                extended[count, t] = front[j, t]
+            count += 1
+    return extended[:count].copy()
 
 
 @compiled(error_model="numpy")
@@ -164,12 +171,16 @@ def _scaled(
 
     The mean of M candidates is of the losses, of a constant 1 after them, and of others.
     """
-    # The mean and deviation of equal losses are only nearly the loss and 0.
-    equal = best == worst
-    centre, spread = np.where(equal, best, centre), np.where(equal, 1.0, spread)
-    m = centre.shape[0]
-    scaled = np.empty((m, mean.shape[1]))
+    m, size = centre.shape[0], front.shape[0]
+    scaled, at = np.empty((m, mean.shape[1])), np.empty((size, m))
+    least, most = np.empty(m), np.empty(m)
     for t in range(m):
+        # The mean and deviation of equal losses are only nearly the loss and 0.
+        equal = best[t] == worst[t]
+        c, s = (best[t], 1.0) if equal else (centre[t], spread[t])
         for i in range(mean.shape[1]):
-            scaled[t, i] = (mean[t, i] - centre[t] * mean[m, i]) / spread[t]
-    return scaled, (front - centre) / spread, (best - centre) / spread, (worst - centre) / spread
+            scaled[t, i] = (mean[t, i] - c * mean[m, i]) / s
+        for j in range(size):
+            at[j, t] = (front[j, t] - c) / s
+        least[t], most[t] = (best[t] - c) / s, (worst[t] - c) / s
+    return scaled, at, least, most

@@ -95,7 +95,7 @@ class RegularisedEvolution(NeighbourSearch):
 
 
 class LocalSearch(NeighbourSearch):
-    """Steps to the first neighbour that is better, and starts anew at a random row where none is."""
+    """Steps to the first neighbour that is better, and starts again at a random row where none is."""
 
     def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
         super().__init__(problem, rng)

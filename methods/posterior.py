@@ -267,7 +267,13 @@ def _append(
     The first rows of z, `whitened`, are filled. Returns the row's column, -1 where it has none, and d, or 0
     where the row was determined already.
     """
-    column = int(np.searchsorted(rows, row))
+    column, after = 0, rows.shape[0]
+    while column < after:  # numba takes a second to compile np.searchsorted
+        middle = (column + after) // 2
+        if rows[middle] < row:
+            column = middle + 1
+        else:
+            after = middle
     if column == rows.shape[0] or rows[column] != row:
         return -1, 0.0
     unseen[column] = False

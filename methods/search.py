@@ -87,4 +87,7 @@ def _first_best(scores: Floats, free: NDArray[np.bool_]) -> int:
 
 @compiled()
 def _lacks_one(targets: Floats) -> bool:
-    return bool(np.isnan(targets).any())
+    lacking = False
+    for t in range(targets.shape[0]):
+        lacking = lacking or math.isnan(targets[t])
+    return lacking

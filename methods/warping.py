@@ -9,6 +9,8 @@ w(u)     u below 0; log(1 + u) above, but at most CAP; CAP for a loss that is mi
 Where no loss lies below the median, s is taken of those that lie no further from it than the median distance,
 or is 1. The warp rises with the loss and keeps the differences between good rows. It is bounded, because a
 logarithm alone leaves a loss of 1e16 among losses near 1 some 38 deviations away, and all others equal.
+
+Compiled functions are loops here: with array expressions numba takes ten times as long to compile them.
 """
 
 from __future__ import annotations
@@ -41,22 +43,31 @@ def warped_and_unit(losses: Floats, cap: float = CAP) -> tuple[Floats, float]:
     The unit is NaN where all losses are equal.
     """
     n = losses.shape[0]
-    unit = np.nan
-    found = np.full(n, cap)
-    finite = np.isfinite(losses)
-    if finite.any():
-        quarters = losses[finite] / 4.0  # so that no difference of two overflows
-        u = quarters - np.median(quarters)
-        largest = np.abs(u).max()
-        if largest > 0.0:
-            power = 2.0 ** math.frexp(largest)[1]
-            u = u / power  # so that no square overflows or underflows; exact
-            s = _scale(u)
-            u = u / s
-            unit = 4.0 * power * s
-        for i, at in enumerate(np.flatnonzero(finite)):
-            found[at] = min(math.log1p(u[i]), cap) if u[i] > 0.0 else u[i]
-    return _standardised(found), unit * found.std()
+    quarters, count = np.empty(n), 0  # so that no difference of two overflows
+    for i in range(n):
+        if math.isfinite(losses[i]):
+            quarters[count] = losses[i] / 4.0
+            count += 1
+    middle = _median(quarters, count)
+    largest = 0.0
+    for i in range(count):
+        quarters[i] -= middle
+        largest = max(largest, abs(quarters[i]))
+    unit, s = np.nan, 1.0
+    if largest > 0.0:
+        power = 2.0 ** math.frexp(largest)[1]
+        for i in range(count):
+            quarters[i] /= power  # so that no square overflows or underflows; exact
+        s = _scale(quarters, count)
+        unit = 4.0 * power * s
+    found, place = np.empty(n), 0
+    for i in range(n):
+        found[i] = cap
+        if math.isfinite(losses[i]):
+            u = quarters[place] / s
+            place += 1
+            found[i] = min(math.log1p(u), cap) if u > 0.0 else u
+    return _standardised(found), unit * _moments(found)[1]
 
 
 @compiled(error_model="numpy")
@@ -65,37 +76,90 @@ def warped_violations(violations: Floats) -> tuple[Floats, float]:
 
     The warp is sign(v) log(1 + |v| / s), at most CAP away from 0, with s the median of the finite |v|.
     """
-    sizes = np.abs(violations[np.isfinite(violations)])
-    size = np.median(sizes) if sizes.shape[0] > 0 else 0.0
+    n = violations.shape[0]
+    sizes, count = np.empty(n), 0
+    for i in range(n):
+        if math.isfinite(violations[i]):
+            sizes[count] = abs(violations[i])
+            count += 1
+    size = _median(sizes, count)
     s = size if size > 0.0 else 1.0
-    found = np.empty(violations.shape[0])
-    for i in range(found.shape[0]):
+    found = np.empty(n)
+    for i in range(n):
         found[i] = math.copysign(min(math.log1p(abs(violations[i]) / s), CAP), violations[i])
-    centre = found.sum() / found.shape[0]
-    spread = math.sqrt(((found - centre) ** 2).sum() / found.shape[0])
-    if not found.max() > found.min():
-        return np.zeros(found.shape[0]), -centre
-    return (found - centre) / spread, -centre / spread
+    centre, spread, equal = _moments(found)
+    if equal:
+        return np.zeros(n), -centre
+    for i in range(n):
+        found[i] = (found[i] - centre) / spread
+    return found, -centre / spread
 
 
 @compiled(error_model="numpy")
-def _scale(u: Floats) -> float:
-    """s for losses less their median, not all of which are 0."""
-    low = u[u < 0.0]
-    if low.shape[0] == 0:
+def _scale(u: Floats, count: int) -> float:
+    """s for losses less their median, the first ones of u, not all of which are 0."""
+    squares, below = 0.0, 0
+    for i in range(count):
+        if u[i] < 0.0:
+            squares += u[i] * u[i]
+            below += 1
+    if below == 0:
         distances = np.abs(u)
-        low = distances[distances <= np.median(distances)]
-    s = math.sqrt((low**2).sum() / low.shape[0])
+        most = _median(distances, count)
+        for i in range(count):
+            if distances[i] <= most:
+                squares += distances[i] * distances[i]
+                below += 1
+    s = math.sqrt(squares / below)
     return s if s > 0.0 else 1.0
 
 
 @compiled(error_model="numpy")
+def _median(values: Floats, count: int) -> float:
+    """The median of the first values; 0 of none. They are sorted by Shell's method, in a copy."""
+    if count == 0:
+        return 0.0
+    ordered, gap = values.copy(), count // 2
+    while gap > 0:
+        for i in range(gap, count):
+            value, j = ordered[i], i
+            while j >= gap and ordered[j - gap] > value:
+                ordered[j] = ordered[j - gap]
+                j -= gap
+            ordered[j] = value
+        gap = 1 if gap == 2 else gap * 5 // 11
+    half = count // 2
+    middle: float = ordered[half] if count % 2 else (ordered[half - 1] + ordered[half]) / 2
+    return middle
+
+
+@compiled(error_model="numpy")
+def _sum(values: Floats) -> float:
+    total = 0.0
+    for i in range(values.shape[0]):
+        total += values[i]
+    return total
+
+
+@compiled(error_model="numpy")
+def _moments(values: Floats) -> tuple[float, float, bool]:
+    """Mean and standard deviation, and whether all values are equal, or one is missing."""
+    n = values.shape[0]
+    centre = _sum(values) / n
+    squares, least, most = 0.0, values[0], values[0]
+    for i in range(n):
+        squares += (values[i] - centre) ** 2
+        least, most = min(least, values[i]), max(most, values[i])
+    return centre, math.sqrt(squares / n), math.isnan(centre) or not most > least
+
+
+@compiled(error_model="numpy")
 def _standardised(values: Floats) -> Floats:
-    if not values.max() > values.min():
-        return np.zeros(values.shape[0])
-    centred = values - values.sum() / values.shape[0]
-    spread: float = math.sqrt((centred**2).sum() / values.shape[0])
-    scaled: Floats = centred / spread
+    centre, spread, equal = _moments(values)
+    scaled = np.zeros(values.shape[0])
+    if not equal:
+        for i in range(values.shape[0]):
+            scaled[i] = (values[i] - centre) / spread
     return scaled
 
 

@@ -33,7 +33,7 @@ OTHERS = {"our-methods.md", "other-optimizers.md"}
 # These take most of a minute; the others run at every change.
 LONG = {
     *("first-benchmark.md", "own-method.md", "own-table.md", "constraint.md", "paper.md", "compare.md"),
-    *("time.md", "priors.md", "old-sweeps.md"),
+    *("time.md", "priors.md", "old-sweeps.md", "gallery.md"),
 }
 
 

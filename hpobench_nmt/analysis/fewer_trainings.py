@@ -230,7 +230,7 @@ def fewer_sentences(results: Results, found: FewerTrainings) -> list[str]:
 def fewer_headline(found: FewerTrainings) -> list[str]:
     """The best figure in a sentence; none without figures, or where none is above that of random search.
 
-    The simulation of random search may be luckier than its exact mean, but it is no method.
+    The simulation of random search may be luckier than its exact mean, but it is not a method.
     """
     better = (found.methods["times_fewer"] > 1.0) & (found.methods["method"] != SIMULATED)
     known = found.methods[better]

@@ -118,7 +118,7 @@ def clock_facts(results: Results) -> list[tuple[str, str]]:
     units = {instance.time_unit for instance in results.instances.values()}
     lines = [("clock", f"{per}, in {', '.join(sorted(units))}"), ("workers", str(suite.workers))]
     if suite.curves:
-        pausing = "can be paused and go on later" if suite.resume else "start anew once they were left"
+        pausing = "can be paused and resumed later" if suite.resume else "start again once they were left"
         lines.append(("trainings", f"can be stopped at each checkpoint of their curves, and {pausing}"))
     left_out = [instance.left_out for instance in results.instances.values() if instance.left_out]
     if left_out:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.analysis.families import family_sentences
+from hpobench_nmt.analysis.fewer_trainings import FewerTrainings
 from hpobench_nmt.analysis.leaderboard import (
     Cell,
     cells,
@@ -25,6 +26,7 @@ from hpobench_nmt.analysis.leaderboard import (
 )
 from hpobench_nmt.analysis.report_runs import Run
 from hpobench_nmt.analysis.selection import methods_on
+from hpobench_nmt.analysis.table_ranks import RankOutcome, rank_sentences
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.core.text import counted, short
 from hpobench_nmt.evaluation.scores import SCORES
@@ -55,11 +57,12 @@ class Entry:
 
 @dataclass(frozen=True)
 class Column:
-    """A sortable column: heading, what it means, and whether small values come first."""
+    """A sortable column: heading, what it means, whether small values come first, and if papers have it."""
 
     name: str
     title: str
     lower: bool = True
+    published: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,6 @@ class Board:
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, tuple[Entry, ...]], ...]
     reference: tuple[Entry, ...] = ()
-    compared: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def table_board(run: Run, table: str, found: Sequence[Cell]) -> Board:
     ranges = {s: _range(by_score[s], references[s][0]) for s in scores}
     compared = any(not np.isnan(c.published_mean) for c in found)
     several = len({c.method for c in found}) > 1
-    columns = tuple(_column(results, table, s) for s in scores)
+    columns = tuple(_column(results, table, s, compared) for s in scores)
     rows = []
     for method in methods_on(results, table):
         own = {c.score: c for c in found if c.method == method}
@@ -112,7 +114,7 @@ def table_board(run: Run, table: str, found: Sequence[Cell]) -> Board:
         columns = (*columns, Column("ms/step", "processor time of the method a step, in milliseconds"))
         rows = [(method, (*entries, _time(results, table, method))) for method, entries in rows]
         reference = (*reference, Entry("–"))
-    return Board(columns, _best_first(rows, columns), reference, compared)
+    return Board(columns, _best_first(rows, columns), reference)
 
 
 def _time(results: Results, table: str, method: str) -> Entry:
@@ -121,35 +123,66 @@ def _time(results: Results, table: str, method: str) -> Entry:
 
 
 def overall_board(run: Run) -> Board:
-    """The leaderboard over all tables: mean ranks, and how often a method is best or shown to differ."""
-    results, statistics = run.results, run.statistics
-    cells_with = [v for v in statistics.verdicts if v.best]
-    n = len(cells_with)
-    tests = [(o, o.test) for o in statistics.ranks if o.test is not None]
+    """The leaderboard over all tables, in the order of its first column.
+
+    Times fewer trainings than random search, mean ranks, and how often a method is best or shown to differ.
+    Ranks over only some of the tables come last, so that they order nothing.
+    """
+    results, statistics, n_tables = run.results, run.statistics, len(run.results.instances)
+    ranks = [(*_ranks_column(o, n_tables), len(o.tables) == n_tables) for o in statistics.ranks if o.test]
     columns = [
-        Column(f"{o.score} rank", f"mean rank in {o.score} over {counted(t.n_tables, 'table')}, 1 is best")
-        for o, t in tests
+        *_fewer_column(statistics.fewer),
+        *((column, of) for column, of, whole in ranks if whole),
+        *_counts_columns(run),
+        *((column, of) for column, of, whole in ranks if not whole),
     ]
+    rows = [(m, tuple(of.get(m, Entry("–")) for _, of in columns)) for m in results.methods]
+    heads = tuple(column for column, _ in columns)
+    return Board(heads, _best_first(rows, heads))
+
+
+def _fewer_column(found: FewerTrainings) -> list[tuple[Column, dict[str, Entry]]]:
+    """Times fewer trainings than random search, with intervals; none where the run has no such figure."""
+    if found.reason:
+        return []
+    over = f"trainings of random search over those of the method, over {counted(len(found.tables), 'table')}"
+    lines = found.methods[["method", "times_fewer", "low", "high"]].itertuples(index=False)
+    entries = {
+        method: Entry(short(value), value, "" if np.isnan(low) else f"{short(low)}–{short(high)}")
+        for method, value, low, high in lines
+        if not np.isnan(value)
+    }
+    return [(Column("times fewer ↑", f"{over}; higher is better", False), entries)]
+
+
+def _ranks_column(outcome: RankOutcome, n_tables: int) -> tuple[Column, dict[str, Entry]]:
+    """Mean ranks in a score; the heading says if they are over fewer tables than the run has."""
+    assert outcome.test is not None
+    over = len(outcome.tables)
+    some = f", {over} of {n_tables} tables" if over < n_tables else ""
+    title = f"mean rank in {outcome.score} over {counted(over, 'table')}, 1 is best"
+    ranks = zip(outcome.methods, outcome.test.mean_ranks.tolist(), strict=True)
+    return Column(f"{outcome.score} rank{some} ↓", title), {m: Entry(f"{r:.2f}", r) for m, r in ranks}
+
+
+def _counts_columns(run: Run) -> list[tuple[Column, dict[str, Entry]]]:
+    """On how many tables and scores a method is best, and how many comparisons it wins and loses."""
+    judged = [v for v in run.statistics.verdicts if v.best]
+    won, lost = _against(run.statistics.comparisons)
     pairs = "pairs of methods, over tables and scores, where it is shown to be"
-    columns += [
-        Column(f"may be best, of {n}", "tables and scores where not shown to be worse than the best", False),
-        Column(f"alone best, of {n}", "tables and scores where shown to be better than every other", False),
-        Column("pairs won", f"{pairs} better", False),
-        Column("pairs lost", f"{pairs} worse"),
+    methods, n = run.results.methods, len(judged)
+    may = {m: sum(m == v.best or m in v.tied for v in judged) for m in methods}
+    alone = {m: sum(m == v.best and v.alone for v in judged) for m in methods}
+    columns = (
+        ("may be best", "tables and scores where not shown to be worse than the best", False, may, f"/{n}"),
+        ("alone best", "tables and scores where shown to be better than all others", False, alone, f"/{n}"),
+        ("pairs won", f"{pairs} better", False, won, ""),
+        ("pairs lost", f"{pairs} worse", True, lost, ""),
+    )
+    return [
+        (Column(name, title, lower), {m: Entry(f"{of.get(m, 0)}{out_of}", of.get(m, 0)) for m in methods})
+        for name, title, lower, of, out_of in columns
     ]
-    won, lost = _against(statistics.comparisons)
-    rows = []
-    ranks = [dict(zip(o.methods, t.mean_ranks.tolist(), strict=True)) for o, t in tests]
-    for method in results.methods:
-        entries = [
-            Entry(f"{of[method]:.2f}", of[method]) if method in of else Entry("–")  # it has no mean anywhere
-            for of in ranks
-        ]
-        may = sum(method == v.best or method in v.tied for v in cells_with)
-        alone = sum(method == v.best and v.alone for v in cells_with)
-        counts = (may, alone, won.get(method, 0), lost.get(method, 0))
-        rows.append((method, (*entries, *(Entry(str(c), float(c)) for c in counts))))
-    return Board(tuple(columns), _best_first(rows, columns))
 
 
 def _best_first(
@@ -196,7 +229,7 @@ def headline(run: Run) -> list[str]:
                 f"{elsewhere} {span} methods share the lead: none is shown to be worse than the best."
             )
     if len(run.results.instances) > 1 and len(run.results.methods) > 2:
-        lines += [outcome.sentence for outcome in statistics.ranks]
+        lines += rank_sentences(statistics.ranks)
     lines += family_sentences(run.results, statistics)
     if len(judged) <= len(suite.scores):
         lines += [v.sentence for v in statistics.verdicts]
@@ -241,12 +274,13 @@ def score_cells(run: Run) -> dict[str, list[Cell]]:
     return by_table
 
 
-def _column(results: Results, table: str, score: str) -> Column:
+def _column(results: Results, table: str, score: str, published: bool) -> Column:
     lower = SCORES[score].lower_is_better
     return Column(
         heading(results, table, score),
         f"{meaning(results.suite, score)}; {'lower' if lower else 'higher'} is better",
         lower,
+        published,
     )
 
 

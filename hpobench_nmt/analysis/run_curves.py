@@ -88,7 +88,7 @@ class Curves:
 def regret_curves(results: Results, table: str, also: Sequence[float] = ()) -> Curves:
     """Simple regret: the gap between the best value so far and the best of the table.
 
-    The frame has best_value besides, the mean of the best value so far in the metric's own unit. A method's
+    The frame also has best_value, the mean of the best value so far in the metric's own unit. A method's
     mean begins where each of its trials has found a value, and ends where one stopped short of the best, so
     that it is over the same trials throughout. A trial that ended at the best stays there, for as many
     look-ups as any method made. Under constraints, a trial that has found no feasible row is as far away as

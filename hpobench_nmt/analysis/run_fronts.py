@@ -90,20 +90,20 @@ def moving_front(
         raise InputError("the fronts need numbers of look-ups of 1 or more.")
     trials = scored_trials(results, table, method)
     if trial is None:
-        trial = _typical(trials, table_scale(instance.scored), max(lookups))
+        trial = typical_trial(trials, table_scale(instance.scored), max(lookups))
     if not 0 <= trial < len(trials):
         raise InputError(f"trial {trial} of {method} on {table}: there are trials 0 to {len(trials) - 1}.")
     chosen = trials[trial]
     steps = sorted({min(n, len(chosen.rows)) for n in lookups})
     fronts = [chosen.candidates[:n][pareto_front(chosen.losses[:n])] for n in steps]
-    first, second = (instance.objectives[j].direction == "max" for j in pair)
+    labels, maximised = axes_of(instance, pair)
     return Fronts(
         table=table,
         method=method,
         trial=trial,
-        labels=_labels(instance, pair),
-        maximised=(first, second),
-        points=_raw(instance, instance.losses[:, pair], pair),
+        labels=labels,
+        maximised=maximised,
+        points=raw_points(instance, pair),
         front=_in_order(instance, pareto_front(instance.scored), pair),
         n_objectives=len(instance.objectives),
         lookups=tuple(steps),
@@ -116,14 +116,15 @@ class Attainment:
     """The points that a share of the trials, `level`, attain in two objectives after some look-ups.
 
     `points` are raw values of these objectives, on axes with these labels, in every row of the table, shape
-    (N, 2). The frame has method, x, y: vertices of each method's staircase in raw values, in drawing order.
-    The notes say what is missing, in words.
+    (N, 2). `maximised` says of each whether more is better. The frame has method, x, y: vertices of each
+    method's staircase in raw values, in drawing order. The notes say what is missing, in words.
     """
 
     table: str
     lookups: int
     level: float
     labels: tuple[str, str]
+    maximised: tuple[bool, bool]
     points: Floats
     frame: pd.DataFrame
     notes: tuple[str, ...]
@@ -160,11 +161,13 @@ def attainment(
         else:
             notes.append(f"{method}: attains nothing yet in {level:.0%} of the trials.")
     frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=["method", "x", "y"])
-    points = _raw(instance, instance.losses[:, pair], pair)
-    return Attainment(table, lookups, level, _labels(instance, pair), points, frame, tuple(notes))
+    labels, maximised = axes_of(instance, pair)
+    points = raw_points(instance, pair)
+    return Attainment(table, lookups, level, labels, maximised, points, frame, tuple(notes))
 
 
-def _typical(trials: Sequence[Trajectory], scale: FrontScale, lookups: int) -> int:
+def typical_trial(trials: Sequence[Trajectory], scale: FrontScale, lookups: int) -> int:
+    """The trial of median hypervolume, on average over its look-ups; InputError if every trial failed."""
     shares = hypervolume_shares(trials, scale, np.arange(1.0, lookups + 1))
     sound = np.array([not t.failure and len(t.rows) > 0 for t in trials])
     if not sound.any():
@@ -173,9 +176,16 @@ def _typical(trials: Sequence[Trajectory], scale: FrontScale, lookups: int) -> i
     return int(np.argsort(mean, kind="stable")[(sound.sum() - 1) // 2])
 
 
-def _labels(instance: Instance, pair: Pair) -> tuple[str, str]:
-    first, second = (instance.table.metric(instance.objectives[j].metric).label for j in pair)
-    return first, second
+def axes_of(instance: Instance, pair: Pair) -> tuple[tuple[str, str], tuple[bool, bool]]:
+    """Labels of two objectives, and whether more of each is better."""
+    first, second = (instance.objectives[j] for j in pair)
+    labels = (instance.table.metric(first.metric).label, instance.table.metric(second.metric).label)
+    return labels, (first.direction == "max", second.direction == "max")
+
+
+def raw_points(instance: Instance, pair: Pair) -> Floats:
+    """Two objectives of every row as the table has them, shape (N, 2)."""
+    return _raw(instance, instance.losses[:, pair], pair)
 
 
 def _raw(instance: Instance, losses: Floats, pair: Pair) -> Floats:

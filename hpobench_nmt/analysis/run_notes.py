@@ -92,7 +92,7 @@ def _whole_tables(results: Results) -> list[str]:
     return [
         f"{listed(methods)} on {tables}: the first bracket is larger than the table, so that all rows begin "
         "before one is resumed. There Hyperband equals successive halving, and trials differ in the order of "
-        "the rows at the most: a deviation of 0 is no precision."
+        "the rows at the most, so that a deviation of 0 does not mean precision."
         for tables, methods in together.items()
     ]
 

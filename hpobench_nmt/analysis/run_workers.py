@@ -88,7 +88,7 @@ def workers_finding(found: WorkerTimes) -> str:
     frame = found.frame
     busy = float((frame["finish"] - frame["start"]).sum()) / (found.workers * found.end) if found.end else 0.0
     again = int(frame["again"].sum())
-    more = f", {again} of which went on with a row that had been stopped" if again else ""
+    more = f", {again} of which resumed a row that had been stopped" if again else ""
     whole = "its worker was" if found.workers == 1 else f"its {found.workers} workers were"
     end = short(found.end, commas=True)
     return (

@@ -119,8 +119,8 @@ def runtime_distribution(
     """The empirical runtime distribution of every method, and of random search, over tables, by default all.
 
     Tables on which some method is missing are left out and named. `per_row` divides look-ups by the number of
-    rows, so that large and small tables can be compared. `also` has budgets to have a point at, besides those
-    that are evenly spaced on a log scale.
+    rows, so that large and small tables can be compared. `also` has budgets to have a point at, in
+    addition to those that are evenly spaced on a log scale.
     """
     for table in tables:
         if table not in found.targets:

@@ -99,7 +99,8 @@ class Front:
     def plot(self, ax: Axes | None = None) -> Figure:
         """Draw the front over all rows: a staircase of two objectives, a panel for each two of more.
 
-        Returns a matplotlib Figure, which notebooks show. Raises InputError where more than two objectives
+        Returns a matplotlib Figure, which notebooks show. Saved as SVG, its points show their configurations
+        on hover, where there are two objectives. Raises InputError where more than two objectives
         are to be drawn on `ax`.
         """
         figure: Figure = from_above("render.section_files:front_figure")(self, ax)

@@ -79,6 +79,8 @@ def rank_outcome(results: Results, score: str, cells: pd.DataFrame) -> RankOutco
 
 def _rank_sentence(score: str, methods: Sequence[str], test: RankTest) -> str:
     tables, p = f"{score}, over {test.n_tables} tables", p_text(test.p)
+    if not test.can_show:
+        return _too_few([score], test)
     if test.p >= 1 - CONFIDENCE:
         return f"{tables}: no method is shown to rank better than another (Friedman's test, {p})."
     order = np.argsort(test.mean_ranks, kind="stable")
@@ -95,8 +97,27 @@ def _rank_sentence(score: str, methods: Sequence[str], test: RankTest) -> str:
     )
 
 
-def _p(p: float) -> str:
-    return "p < 0.001" if p < 0.001 else f"p = {p:.3g}"
+def _too_few(scores: Sequence[str], test: RankTest) -> str:
+    return (
+        f"{listed(scores)}: {test.n_tables} tables are too few to show that one of {len(test.mean_ranks)} "
+        f"methods ranks better than another. Mean ranks would have to lie {test.critical_difference:.2f} "
+        "apart (Nemenyi's test)."
+    )
+
+
+def rank_sentences(outcomes: Sequence[RankOutcome]) -> list[str]:
+    """The outcomes in words, what is the same for several scores once."""
+    by_case: dict[object, list[RankOutcome]] = {}
+    for o in outcomes:
+        same = o.test and not o.test.can_show and o.sentence == _too_few([o.score], o.test)
+        case = (o.test.n_tables, len(o.methods)) if same and o.test else o.score
+        by_case.setdefault(case, []).append(o)
+    return [
+        _too_few([o.score for o in group], group[0].test)
+        if len(group) > 1 and group[0].test
+        else group[0].sentence
+        for group in by_case.values()
+    ]
 
 
 def _capped(cells: pd.DataFrame) -> str:

@@ -111,7 +111,7 @@ def shown_method(results: Results, table: str, statistics: Statistics | None) ->
 
 
 def run_statistics(results: Results) -> Statistics:
-    """Intervals, comparisons, verdicts and ranks of a run; what cannot be computed is said in the notes."""
+    """Intervals, comparisons, verdicts and ranks of a run; the notes name what cannot be computed."""
     by_trial = {table: score_values(results, table) for table in results.instances}
     scores = _score_frame(results, by_trial)
     comparisons, verdicts = [], []
@@ -200,7 +200,7 @@ def number(value: float, decimals: int) -> str:
 
 
 def without_noise(value: float, decimals: int) -> float:
-    """A number to be rounded to so many decimals; if it is short of 9.5 by the noise of a sum, beyond it."""
+    """A number to be rounded to these decimals; if it is short of 9.5 by the noise of a sum, beyond it."""
     return value + math.copysign(min(abs(value) * 1e-12, 1e-6 * 10.0**-decimals), value)
 
 

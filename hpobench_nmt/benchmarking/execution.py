@@ -42,11 +42,10 @@ _MAX_CRASHES = 8
 _SMALL_WORK = 20_000
 # The system takes no wait of years.
 _LONGEST_WAIT = 3600.0
-# Workers of Ray that may end at the same block; Dask has this number, too.
+# Workers of Ray that may end at the same block; Dask has this number, as well.
 _MOST_RETRIES = 3
 _GO_ON = (
-    "What was finished is kept. Is memory or disk short? Run the same command again to go on, "
-    "with fewer --jobs."
+    "Finished work is kept. Is memory or disk short? Run the same command again to resume, with fewer --jobs."
 )
 
 T = TypeVar("T")

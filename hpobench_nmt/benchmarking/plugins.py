@@ -194,6 +194,25 @@ def list_methods() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["method", "objectives", "extra", "description"])
 
 
+def method_groups() -> dict[str, list[str]]:
+    """The names of `list_methods` in groups, by what a method is for; each is in one."""
+    found: dict[str, list[str]] = {}
+    for method in KNOWN.values():
+        if method.extra or method.libraries:
+            group = "Optimizers of other packages"
+        elif method.partial:
+            group = "Stop trainings early, in suites with learning curves"
+        elif 1 not in method.objectives:
+            group = "For several objectives"
+        elif len(method.objectives) > 1:
+            group = "For one or more objectives"
+        else:
+            group = "For one objective"
+        found.setdefault(group, []).append(method.name)
+    found["Of installed packages"] = list(installed_entry_points())
+    return {group: names for group, names in found.items() if names}
+
+
 def _resolve(spec: MethodSpec) -> NamedMethod:
     if isinstance(spec, NamedMethod):
         return spec
@@ -333,7 +352,7 @@ def _load(spec: str) -> MethodFactory:
     except SystemExit as error:
         code = "" if error.code in (None, 0) else f": {printable(repr(error.code))[:80]}"
         raise InputError(
-            f"method {spec!r}: importing it calls sys.exit{code}. What only a script is to do stands below: "
+            f"method {spec!r}: importing it calls sys.exit{code}. Code for scripts alone belongs below: "
             'if __name__ == "__main__".'
         ) from error
     except Exception as error:

@@ -218,7 +218,7 @@ class ResultsFolder:
             write_whole(path, content)
         except OSError as error:
             raise RunError(
-                f"{path}: cannot be written: {error.strerror}. What was finished before is kept; "
+                f"{path}: cannot be written: {error.strerror}. Finished work is kept; "
                 "run the same command again to resume."
             ) from error
 

@@ -130,7 +130,7 @@ class Suite(Strict, frozen=True):
         ),
     ] = False
     workers: Annotated[Positive, _key("how many trainings run at a time")] = 1
-    resume: Annotated[bool, _key("whether a paused training can be resumed; if not, it starts anew")] = True
+    resume: Annotated[bool, _key("whether a paused training can be resumed; if not, it starts again")] = True
     time: Annotated[
         dict[str, Amount],
         _key("the most time that a trial may take on the clock, by table, with a `default`"),
@@ -295,7 +295,7 @@ def list_suites() -> pd.DataFrame:
 def overridden(suite: Suite, settings: Mapping[str, Any]) -> Suite:
     """The suite with other settings; InputError where they make no sense or leave no score.
 
-    A number of look-ups is no time. On another clock, scores taken after one are therefore left out unless
+    A number of look-ups is not a time. On another clock, scores taken after one are therefore left out unless
     the settings have `score_at`, and a suite that limits a trial's time needs a new limit.
     """
     if settings.get("clock", suite.clock) == suite.clock:
@@ -376,7 +376,7 @@ def _own_published(suite: Path, name: str) -> Path:
     except (OSError, ValueError):
         there = False
     if not there:
-        raise InputError(f"{suite}: published names {shortened(name)}, which is no file beside it.")
+        raise InputError(f"{suite}: published names {shortened(name)}, which is not a file beside it.")
     return found
 
 
@@ -388,7 +388,7 @@ def _stands_for_others(table: str) -> bool:
 def published_figures(suite: Suite) -> dict[tuple[str, str, str], tuple[float, float]]:
     """Published mean and standard deviation by (method, table, score); empty where the suite names no file.
 
-    Raises InputError where the file cannot be read, or is no table of such figures.
+    Raises InputError where the file cannot be read, or is not a table of such figures.
     """
     if not suite.published:
         return {}
@@ -398,7 +398,7 @@ def published_figures(suite: Suite) -> dict[tuple[str, str, str], tuple[float, f
         if path.name != suite.published:
             raise InputError(f"suite {suite.name!r}: published must be a file's name or a whole path.")
         path = _FOLDER / suite.published
-    wrong = f"{path}: is no table of published figures"
+    wrong = f"{path}: is not a table of published figures"
     figures: dict[tuple[str, str, str], tuple[float, float]] = {}
     try:
         text = read_bytes(path).decode("utf-8-sig")

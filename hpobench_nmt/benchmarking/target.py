@@ -73,7 +73,7 @@ def target_of(suite: Suite, instance: Instance) -> Target:
 def budget_of(instance: Instance) -> float:
     """When a trial is over at the latest: at the suite's limit, or once all rows were trained.
 
-    A limit of look-ups is no time on a clock of costs.
+    A limit of look-ups is not a time on a clock of costs.
     """
     problem = instance.problem
     if problem.clock == "lookups":

@@ -30,7 +30,7 @@ _RELATED = 10  # words that the terminal shows; the file has all
 
 @click.command()
 @model_argument
-@click.option("--out", type=PATH, required=True, help="Folder of the files.")
+@click.option("-o", "--out", type=PATH, required=True, help="Folder of the files.")
 @click.option("--text", "path", type=PATH, help="A UTF-8 file.  [default: the test part]")
 @click.option("--dynamic", "rule", metavar="RULE", default="", help="Update rule.  [default: the training's]")
 @click.option("--parts", type=COUNT, metavar="N", default=20, show_default=True, help="Sequences to cut.")
@@ -74,10 +74,10 @@ def adaptation(
     MODEL is a folder that 'train --keep' made.
 
     OUT/timescales.csv has static and dynamic losses (nats a token) against the tokens read, averaged over
-    --parts sequences that are begun anew or carried on. With --then FILE, OUT/shift.csv has them before and
+    --parts sequences that are started again or continued. With --then FILE, OUT/shift.csv has them before and
     after the change to another text. With --word WORD, OUT/related.csv says how seeing the word for the first
     time changes the log-probabilities of all words. With --sample N, OUT/samples.txt has what the static and
-    the adapted model write after the first --context tokens of the last text. The losses are drawn, too, in
+    the adapted model write after the first --context tokens of the last text. The losses are also drawn, in
     files .png and .pdf beside the .csv files.
     """
     from hpobench_nmt.runner.disk.kept_model import read_kept

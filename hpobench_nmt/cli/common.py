@@ -94,8 +94,11 @@ def first_time(what: str) -> bool:
 
 
 @contextmanager
-def progress_bar(quiet: bool, name: str) -> Iterator[Any]:
-    """A progress bar on stderr with the time left; yields a function of (done, total), which shows it."""
+def progress_bar(quiet: bool, name: str, at_first: str = "") -> Iterator[Any]:
+    """A progress bar on stderr with the time left; yields a function of (done, total), which shows it.
+
+    Until something is done, the bar may have another name.
+    """
     if quiet:
         yield None
         return
@@ -110,7 +113,7 @@ def progress_bar(quiet: bool, name: str) -> Iterator[Any]:
 
     def progress(done: float, total: float) -> None:
         bar.start()  # once it runs, this does nothing
-        bar.update(task, completed=done, total=total)
+        bar.update(task, completed=done, total=total, description=name if done else at_first or name)
 
     try:
         yield progress

@@ -72,14 +72,10 @@ def _places() -> list[tuple[str, str]]:
     """Versions of what lies below, and the folders that are used."""
     import platform
 
-    import platformdirs
-
     import hpobench_nmt
+    from hpobench_nmt.core.compiled_folder import compiled_folder
     from hpobench_nmt.lookup.user_folders import added_folder, fetched_folder, training_cache
 
-    compiled = os.environ.get("NUMBA_CACHE_DIR") or str(
-        Path(platformdirs.user_cache_dir(_DISTRIBUTION, appauthor=False)) / "compiled"
-    )
     places = [
         ("version", f"{_version(_DISTRIBUTION)}, Python {platform.python_version()}"),
         ("machine", f"{platform.platform()}, {os.cpu_count()} processors"),
@@ -87,7 +83,7 @@ def _places() -> list[tuple[str, str]]:
         ("tables that you added", str(added_folder())),
         ("tables that were fetched", str(fetched_folder())),
         ("corpora and states of trainings", str(training_cache())),
-        ("compiled code", compiled),
+        ("compiled code", str(compiled_folder())),
     ]
     for what, folder in (("training cache", training_cache()), ("working folder", Path.cwd())):
         places.append((f"locks in the {what}", _locks(folder)))

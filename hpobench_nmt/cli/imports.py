@@ -41,7 +41,7 @@ _MULTIPLE: Any = {"multiple": True, "metavar": "COLUMN"}
     "--curves", multiple=True, type=PATH, help="A W&B export of learning curves of the runs. May be repeated."
 )
 @click.option(
-    "--out", type=PATH, metavar="FOLDER", help="Write files to be edited there, and install nothing."
+    "-o", "--out", type=PATH, metavar="FOLDER", help="Write files to be edited there, and install nothing."
 )
 def tables_import(
     source: Path, name: str, curves: tuple[Path, ...], out: Path | None, **given: tuple[str, ...]

@@ -40,7 +40,7 @@ def ledger() -> None:
 
 @ledger.command("merge")
 @click.argument("ledgers", nargs=-1, required=True, type=PATH)
-@click.option("--out", required=True, type=PATH, help="Folder of the merged ledger.")
+@click.option("-o", "--out", required=True, type=PATH, help="Folder of the merged ledger.")
 @click.option("--mix-devices", is_flag=True, help="Rows of different devices do not conflict.")
 @click.option(
     "--keep",

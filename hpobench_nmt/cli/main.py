@@ -27,14 +27,33 @@ from hpobench_nmt.cli.common import Commands
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.text import printable
 
-# In the order of the help; others come after these.
-_ORDER = "run score export suites pareto methods report tables train tune translate evaluate adaptation"
+# In the order of the help.
+_GROUPS = {
+    "Compare methods": "run score report suites methods export",
+    "Tables": "tables pareto",
+    "Train models": "train tune ledger translate evaluate adaptation",
+    "This installation": "doctor",
+}
 _LONGEST = 800  # characters of an error message
 # The exit code of a shell for a program whose reader has gone (`| head`): 128 + the number of SIGPIPE.
 _READER_GONE = 141
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+class _Program(Commands):
+    """All commands, in groups."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The groups of the help, each with the first line of its commands."""
+        width = formatter.width - 6 - max(map(len, self.commands))
+        for title, names in _GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name, self.commands[name].get_short_help_str(width)) for name in names.split()],
+                    col_max=max(map(len, self.commands)),
+                )
+
+
+@click.group(cls=_Program, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(None, "-V", "--version", package_name="hpobench-nmt", message="%(package)s %(version)s")
 def cli() -> None:
     """Benchmark hyperparameter optimization on lookup tables of trained NMT and language models."""
@@ -47,7 +66,8 @@ def _commands() -> Iterator[click.Command]:
             yield from getattr(importlib.import_module(module.name), "COMMANDS", ())
 
 
-for command in sorted(_commands(), key=lambda each: [*_ORDER.split(), each.name].index(each.name)):
+_order = " ".join(_GROUPS.values()).split()
+for command in sorted(_commands(), key=lambda each: _order.index(str(each.name))):
     cli.add_command(command)
 
 

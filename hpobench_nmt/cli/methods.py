@@ -51,10 +51,21 @@ def methods(name: str | None, file: Path | None, spec: str | None, n_objectives:
         for line in method_card(name):
             say(line)
     else:
-        from hpobench_nmt.benchmarking.plugins import list_methods
-        from hpobench_nmt.render.terminal.grids import print_frame
+        _list()
 
-        print_frame(list_methods(), make_console(), wrapped=("description",))
+
+def _list() -> None:
+    from hpobench_nmt.benchmarking.plugins import list_methods, method_groups
+    from hpobench_nmt.render.terminal.grids import print_frame, print_text
+
+    every, console = list_methods().set_index("method", drop=False), make_console()
+    for number, (group, names) in enumerate(method_groups().items()):
+        if number:
+            console.print()
+        print_text(f"{group}:", console)
+        chosen = every.loc[names]
+        chosen = chosen if chosen["extra"].any() else chosen.drop(columns="extra")
+        print_frame(chosen, console, wrapped=("description",))
 
 
 def _new(file: Path | None) -> None:

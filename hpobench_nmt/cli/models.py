@@ -25,8 +25,8 @@ device_option = click.option(
 @click.command()
 @model_argument
 @click.option("--text", "path", type=PATH, required=True, help="The text: a UTF-8 file.")
-@click.option("--dynamic", "rule", metavar="RULE", default="", help="Dynamic evaluation too, by this rule.")
-@click.option("--cache", is_flag=True, help="With a neural cache too.")
+@click.option("--dynamic", "rule", metavar="RULE", default="", help="Also dynamic evaluation, by this rule.")
+@click.option("--cache", is_flag=True, help="Also with a neural cache.")
 @device_option
 @click.option("--format", "form", metavar="FORMAT", default="text", show_default=True, help="text or json.")
 def evaluate(model: Path, path: Path, rule: str, cache: bool, device: str, form: str) -> None:
@@ -95,14 +95,14 @@ def one_device(text: str) -> str:
 @click.command()
 @model_argument
 @click.option("--text", "path", type=PATH, help="The text: a UTF-8 file.  [default: stdin]")
-@click.option("--out", type=PATH, help="File of the translations.  [default: stdout]")
+@click.option("-o", "--out", type=PATH, help="File of the translations.  [default: stdout]")
 @device_option
 def translate(model: Path, path: Path | None, out: Path | None, device: str) -> None:
     """Translate a text, line by line, with a kept MODEL.
 
     MODEL is a folder that 'train --keep' made. The text is split into tokens as the corpus of the model was,
-    and translations come in such tokens. What was translated, and how much of it the model does not know, is
-    said on stderr.
+    and translations come in such tokens. How much was translated, and how much of it the model does not
+    know, is reported on stderr.
     """
     from hpobench_nmt.core.files import read_bytes, write_whole
     from hpobench_nmt.runner.corpora import split_text

@@ -23,7 +23,7 @@ from hpobench_nmt.core.errors import unknown
 @click.option(
     "--curves", is_flag=True, help="Of all checkpoints of its curves; training_cost is an objective then."
 )
-@click.option("--plot", type=PATH, help="Draw it to this PNG, PDF or SVG file.")
+@click.option("-o", "--plot", type=PATH, metavar="FILE", help="Draw it to this PNG, PDF or SVG file.")
 @constraint_option("Only rows that keep this bound")
 @click.option("--format", "form", metavar="FORMAT", default="text", show_default=True, help="text or csv.")
 def pareto(

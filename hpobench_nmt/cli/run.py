@@ -64,15 +64,19 @@ _DEFAULT_SUITE = "quick"
     help="Look-ups of a worker, or time on the clock, after which fb, fbp and fbh are taken.",
 )
 @click.option("--budget", type=AMOUNT, hidden=True, help="The old name of --score-at.")
-@click.option("--lookups", type=COUNT, metavar="N", help="The most that a trial may look up.")
-@click.option("--clock", metavar="CLOCK", help="lookups, or cost: a training takes its cost.")
-@click.option("--cost", metavar="METRIC", help="What a training cost.  [default: that of its learning curve]")
+@click.option("--lookups", type=COUNT, metavar="N", help="Maximum number of rows that a trial may look up.")
+@click.option("--clock", metavar="CLOCK", help="lookups, or cost: each training takes as long as it costs.")
+@click.option(
+    "--cost",
+    metavar="METRIC",
+    help="The metric that counts as cost.  [default: the cost of the learning curve]",
+)
 @click.option("--curves", is_flag=True, help="Rows can be trained part of the way, along their curves.")
 @click.option("--workers", type=COUNT, metavar="N", help="How many trainings run at a time.")
 @click.option(
     "--time",
     type=AMOUNT,
-    help="Trials end after this time on the clock; the initial design is trained in any case.",
+    help="Trials end after this time on the clock, but not before the initial design has been trained.",
 )
 @click.option(
     "--prior",
@@ -115,6 +119,7 @@ def run(
     from hpobench_nmt.benchmarking import call
     from hpobench_nmt.benchmarking.execution import known_backend
     from hpobench_nmt.benchmarking.suite import load_suite
+    from hpobench_nmt.core.compiled_folder import has_compiled
 
     place = known_backend(backend)
     budget = given.pop("budget")
@@ -126,7 +131,8 @@ def run(
         raise InputError("--debug writes no results: leave out --out.")
     results_folder = None if debug else out or Path("results") / chosen.name
     # A debugger's prompt and a progress bar would write over each other.
-    with progress_bar(quiet or debug, chosen.name) as progress:
+    at_first = "" if has_compiled() else f"{chosen.name}: compiling, once"
+    with progress_bar(quiet or debug, chosen.name, at_first) as progress:
         results = call.run(
             chosen,
             jobs=jobs,

@@ -83,14 +83,20 @@ def tables_show(name: str, rows: int, constraints: tuple[str, ...]) -> None:
     metavar="METRIC,...",
     help="Two metrics, for the front.  [default: the table's own]",
 )
-@click.option("--best", "best_share", default=0.25, show_default=True, help="Share of rows in the best part.")
+@click.option(
+    "--best",
+    "best_share",
+    default=0.25,
+    show_default=True,
+    help="Share of the rows that count as the best part.",
+)
 @click.option(
     "--tolerance",
     type=float,
-    help="How near the best is near enough.  [default: the metric's own, or 5% of the way to the median]",
+    help="A small enough gap to the best.  [default: the metric's own, or 5% of the way to the median]",
 )
 @constraint_option("Only rows that keep this bound")
-@click.option("--out", type=PATH, help="Write tables (CSV) and figures (PNG, PDF) there.")
+@click.option("-o", "--out", type=PATH, help="Write tables (CSV) and figures (PNG, PDF) there.")
 def tables_analyze(
     names: tuple[str, ...],
     objectives: tuple[str, ...],
@@ -128,7 +134,7 @@ def tables_analyze(
 @tables.command("check")
 @click.argument("name", shell_complete=completing(table_names))
 def tables_check(name: str) -> None:
-    """Check a table, and say what that means for a benchmark.
+    """Check a table, and explain what the findings mean for a benchmark.
 
     NAME is a table, or a group such as nmthpo.
     """
@@ -151,11 +157,11 @@ def tables_check(name: str) -> None:
 
 @tables.command("card")
 @click.argument("name", shell_complete=completing(table_names))
-@click.option("--out", type=PATH, help="Write it there.  [default: print it]", metavar="FILE")
+@click.option("-o", "--out", type=PATH, help="Write it there.  [default: print it]", metavar="FILE")
 def tables_card(name: str, out: Path | None) -> None:
     """Write metadata of a table for dataset catalogues.
 
-    The format is Croissant (JSON-LD). The file belongs into the folder of the table. Of a group, it is a list
+    The format is Croissant (JSON-LD). Put the file into the folder of the table. Of a group, it is a list
     of the cards of its tables.
     """
     import json

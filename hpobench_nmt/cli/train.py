@@ -35,7 +35,7 @@ _MOST_SHOWN = 5
 _TERMINATED = 143  # the exit code of a shell for a program that SIGTERM ended
 
 spec_argument = click.argument("spec_path", metavar="SPEC.toml", type=PATH)
-out_option = click.option("--out", type=PATH, help="Folder of the ledger.  [default: the spec's name]")
+out_option = click.option("-o", "--out", type=PATH, help="Folder of the ledger.  [default: the spec's name]")
 device_option = click.option(
     "--device",
     metavar="DEVICE,...",
@@ -102,8 +102,8 @@ def _seconds_of(ctx: click.Context, parameter: click.Parameter, value: str | Non
     metavar="TIME",
     help="Stop after this time, such as 3h30m, and save the state of each training; the next run resumes it.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be trained, and what the corpus holds.")
-@click.option("--status", is_flag=True, help="Say how far a run is, from another terminal.")
+@click.option("--dry-run", is_flag=True, help="Show what would be trained, and what the corpus holds.")
+@click.option("--status", is_flag=True, help="Show how far a run is, from another terminal.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def train(
     spec_path: Path,
@@ -163,10 +163,7 @@ def train(
     if ended.mixed:
         say(ended.mixed)
     if ended.paused:
-        say(
-            f"{ended.paused} of them are paused: 'train' goes on with them, to a later --until or to "
-            "their end."
-        )
+        say(f"{ended.paused} of them are paused: 'train' resumes them, to a later --until or to their end.")
     if run.workspace.keep:
         _print_kept(run.workspace, ended.done)
     if not ended.left and not ended.done:

@@ -62,7 +62,7 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     metavar="N",
     default=20,
     show_default=True,
-    help="The most configurations to train.",
+    help="Maximum number of configurations to train.",
 )
 @click.option("--budget", type=COUNT, metavar="N", hidden=True, help="The old name of --lookups.")
 @click.option(

@@ -18,7 +18,7 @@ from hpobench_nmt.core.space import Hyperparameter
 _DIGITS = 4
 _LOG_STEPS = math.log(0.003), math.log(0.3)
 MOST_CANDIDATES = 100_000
-"""Spaces of up to so many configurations are taken whole, and no more are drawn from larger ones."""
+"""Spaces of up to that many configurations are taken whole, and no more are drawn from larger ones."""
 
 
 def whole_or_drawn(
@@ -67,7 +67,7 @@ def draw_near(axes: Sequence[Hyperparameter], around: Floats, count: int, rng: n
 
     Each starts from one of them. A random share of its hyperparameters, at least one, moves by a normal step
     whose deviation is log-uniform between 0.003 and 0.3 of the axis. An unordered label, and what is inactive
-    (NaN) in the configuration, is drawn anew.
+    (NaN) in the configuration, is drawn again.
     """
     starts = around[rng.integers(len(around), size=count)]
     u = np.column_stack([_position(axis, starts[:, j]) for j, axis in enumerate(axes)])

@@ -7,11 +7,11 @@ editable install.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
-import platformdirs
+
+from hpobench_nmt.core.compiled_folder import compiled_folder
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -20,10 +20,10 @@ def compiled(**options: Any) -> Callable[[Function], Function]:
     """Decorator: `numba.njit(cache=True, **options)` with its files outside of the package.
 
     `NUMBA_CACHE_DIR`, numba's own variable, comes first. Where neither these files nor any in the package's
-    folder can be written, each process compiles the function anew.
+    folder can be written, each process compiles the function again.
     """
     settings: Any = numba.config
-    own_place = str(Path(platformdirs.user_cache_dir("hpobench-nmt", appauthor=False)) / "compiled")
+    own_place = str(compiled_folder())
 
     def decorate(function: Function) -> Function:
         # Numba settles a function's place here, so that the setting of other packages stays what it was.

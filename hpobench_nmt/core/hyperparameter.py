@@ -139,7 +139,7 @@ class Hyperparameter:
                 )
             texts.append(check_label(f"{where}: the label", label(value)))
             if not texts[-1]:
-                raise InputError(f"{where}: an empty text is no label: an empty cell means inactive.")
+                raise InputError(f"{where}: an empty text is not a label: an empty cell means inactive.")
         twice = {text for text in texts if texts.count(text) > 1} if len(set(texts)) < len(texts) else ()
         if twice:
             raise InputError(f"{where}: {min(twice)!r} is among its labels twice.")
@@ -240,7 +240,7 @@ class Hyperparameter:
         return np.where(one | (off.min(axis=0) <= SAME * np.abs(nearest)), nearest, codes)
 
     def value(self, code: float) -> Value:
-        """The value that a code stands for, whole numbers as int; None for NaN, which means inactive, too."""
+        """The value that a code stands for, whole numbers as int; None also for NaN, which means inactive."""
         if math.isnan(code):
             return None
         if not self.is_numeric:

@@ -36,7 +36,7 @@ class Metric:
         name: the column it has in a table.
         direction: whether the smallest or the largest value is the best.
         unit: for people.
-        missing: a value that stands for "not measured" in the file (besides an empty cell).
+        missing: a value that stands for "not measured" in the file (apart from an empty cell).
         tolerance: a difference not worth paying for, in the metric's unit: the default of the score ftc.
         description: what was measured, and how.
     """

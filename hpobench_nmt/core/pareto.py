@@ -36,7 +36,7 @@ def pareto_front(losses: ArrayLike, *more: object) -> NDArray[np.int64]:
         losses: shape (N, m).
 
     Raises:
-        InputError: they are no array of that shape; with a table or `more` arguments the message names
+        InputError: they are not array of that shape; with a table or `more` arguments the message names
             `hb.pareto`.
 
     O(N log N) for m of at most 3, else O(N (log N)^(m-2)) by moocore (Kung, Luccio & Preparata 1975).

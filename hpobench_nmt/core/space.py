@@ -188,7 +188,7 @@ class Space(Sequence[Hyperparameter]):
 
     @staticmethod
     def from_configspace(space: ConfigurationSpace) -> Space:
-        """A space of ConfigSpace's; InputError for what cannot be said here, such as forbidden clauses."""
+        """A space of ConfigSpace's; InputError for what has no equivalent, such as forbidden clauses."""
         return Space(space_exchange.from_configspace(space))
 
     def to_optuna(self) -> dict[str, BaseDistribution]:

@@ -63,7 +63,7 @@ class Goal:
 
     @cached_property
     def counts_from(self) -> Floats:
-        """The resource from which each model counts, shape (K,); NaN of those that are no targets."""
+        """The resource from which each model counts, shape (K,); NaN of those that are not targets."""
         return np.where(self.targets, 1.0 if self.resources is None else self.resources, np.nan)
 
     @property

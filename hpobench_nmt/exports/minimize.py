@@ -112,7 +112,7 @@ def minimize(
     Args:
         function: takes a configuration (values by name, inactive hyperparameters left out) and returns the
             loss, or one for each objective. The evaluation failed where one is None, NaN, infinite or beyond
-            1e150: its losses are NaN, and the search goes on without this configuration.
+            1e150: its losses are NaN, and the search continues without this configuration.
         space: a Space, or a short description by name: a list of numbers is a grid, a list of other values
             are categories, and a tuple is a range: (low, high) or (low, high, "log"). A range whose ends are
             both of type int is of whole numbers: (0, 1) has two values, (0.0, 1.0) all between.

@@ -69,7 +69,7 @@ class Optimizer:
         seed: of the initial design, the method, and the candidates.
         n_initial: random configurations to begin with.
         constraints: bounds of metrics that `tell` is given, such as "seconds<=60". A configuration that
-            misses one is no solution, and the method is told by how much.
+            misses one is not a solution, and the method is told by how much.
         candidates: to draw, where the space has ranges of real numbers or more than 100,000 configurations;
             for a method that has `renew`, as many again at every step.
         prior: values that you expect to be good, by name, some or all. Methods such as piBO_M_std
@@ -184,7 +184,7 @@ class Optimizer:
     def _tell(self, config: Config, values: Floats, missed: Floats) -> None:
         row = self._candidates.row(config)
         if row in self._told:
-            raise InputError(f"the losses of {dict(config)} were told before.")
+            raise InputError(f"the losses of {dict(config)} are known already.")
         self._told[row], self._missed[row] = values, missed
         if row in self._pending:
             self._pending.remove(row)
@@ -230,7 +230,7 @@ class Optimizer:
         kept = (self.violations <= 0).all(axis=1) & ~np.isnan(losses[:, 0])
         if not kept.any():
             keeps = " and keeps all constraints" if self._rules else ""
-            raise InputError(f"no configuration was told that has a loss{keeps}.")
+            raise InputError(f"no configuration with a loss{keeps} is known yet.")
         if not hasattr(self._live, "recommend"):
             return self._candidates.config(rows[best_rows(losses, self.violations, 1)[0]])
         self._catch_up()
@@ -261,7 +261,7 @@ class Optimizer:
         """
         self._refuse_without("expected", "the importance")
         if not self._told:
-            raise InputError("no losses were told, which importance is of.")
+            raise InputError("there are no losses yet, so importance is unknown.")
         self._catch_up()
         expected = guarded("expected", self._live.expected)[: self._n_even]
         shares = main_effects(self.space, self._problem.configs[: self._n_even], expected)
@@ -380,7 +380,7 @@ class Optimizer:
         n = len(configs)
         lookups = n if self._budget is None else min(self._budget, n)
         features = self.space.features(configs)
-        for array in (features, configs):  # a method must not change what it is made from anew
+        for array in (features, configs):  # a method must not change what it is made from again
             array.setflags(write=False)
         n_initial = min(self._n_initial, lookups)
         return Problem(
@@ -435,7 +435,7 @@ class Optimizer:
         return row if row < len(self._candidates) else self._candidates.adopt(self._problem.configs[row])
 
     def _told_of_pending(self) -> Any:
-        """The method made anew, and told of each pending row the mean losses of those that are known."""
+        """The method made again, and told of each pending row the mean losses of those that are known."""
         other = self._new_method()
         tell = self._teller(other)
         self._tell_all(tell, set())

@@ -26,7 +26,7 @@ USUAL_BEFORE = ("BO_EI_M_std", "BO_M_std", "ParEGO_M")
 
 
 def named_method(method: str | MethodFactory | None, objectives: int) -> NamedMethod:
-    """The method, which must be for so many objectives."""
+    """The method, which must be for that many objectives."""
     if method is None:
         method = USUAL_METHOD
     (named,) = resolve_methods([method])

@@ -69,7 +69,7 @@ def _collection_facts(tables: Sequence[Table]) -> Iterator[Fact]:
     if expected and len(tables) < max(expected):
         there = "is" if len(tables) == 1 else "are"
         fact = f"of its {max(expected)} tables, {len(tables)} {there} installed"
-        yield "note", fact, "what the source says of all of them cannot be checked."
+        yield "note", fact, "what the source states about all of them cannot be checked."
         return
     if len(claims) != 1:
         return

@@ -189,7 +189,7 @@ def read_replicates(
     """The trainings in a table's replicates.csv, whose content a function gives.
 
     Raises:
-        InputError: a column is missing or unknown, or a cell is no number on the grid; with its line.
+        InputError: a column is missing or unknown, or a cell is not a number on the grid; with its line.
     """
     names = [*sheet.hyperparameters, "replicate", "seed", *sheet.metrics]
     columns = parse_columns(content(), names, path, *sheet.columns_by_kind())
@@ -212,7 +212,7 @@ def _refuse_mixed(name: str, cells: NDArray[Any], path: Path) -> None:
     if place is not None:
         raise InputError(
             f"{_line(path, place)}: {name} is {shortened(cells[place])}, but others of its cells are numbers."
-            ' If all are labels, say so in its section: kind = "categorical".'
+            ' If all are labels, write in its section: kind = "categorical".'
         )
 
 

@@ -60,7 +60,7 @@ class _Refused(Exception):
 def download(url: str, sha256: str | None, limits: Limits = DEFAULT_LIMITS) -> bytes:
     """The content at url; RunError with the reason of the last try where it could not be had.
 
-    Without a hash, whoever asks checks what is in it: a host may compress an archive anew.
+    Without a hash, whoever asks checks what is in it: a host may compress an archive again.
     """
     import requests
 
@@ -105,7 +105,7 @@ def _within(seconds: float, fetch: Callable[[], bytes]) -> bytes:
     """What `fetch` returns or raises; _Unusable where it takes longer.
 
     A server that sends its headers byte by byte keeps requests waiting for as long as it likes: each byte
-    begins the wait anew. So the try has a thread, which is left behind.
+    begins the wait again. So the try has a thread, which is left behind.
     """
     outcome: queue.SimpleQueue[bytes | Exception] = queue.SimpleQueue()
 

@@ -76,7 +76,7 @@ def parse_columns(
         words: of columns of numbers the word that stands for no value in them.
 
     Raises:
-        InputError: it is no CSV table, a column is missing or unknown, or a cell is no number; with its line.
+        InputError: it is not a CSV table, a column is missing or unknown, or a cell holds no number.
     """
     if len(names) > 1:  # in a single column, an empty cell is a blank line
         content = _without_blank_end(content)
@@ -94,7 +94,7 @@ def _parse_fast(
     import pyarrow as pa
     from pyarrow import csv as arrow
 
-    # A blank line is an empty row. Arrow's parser rounds to the nearest double, too.
+    # A blank line is an empty row. Arrow's parser rounds to the nearest double, as well.
     options = arrow.ConvertOptions(
         column_types={name: pa.string() if name in labels else pa.float64() for name in names},
         null_values=list(_EMPTY),
@@ -139,7 +139,7 @@ def _numbers_if_all(texts: Column) -> Column:
 
 
 def first_label(texts: Column) -> int | None:
-    """The place of the first text that is no number, in a column that holds numbers besides; else None."""
+    """The place of the first text that is not a number, in a column that also holds numbers; else None."""
     known = {text: _is_number(text) for text in set(texts) if text not in _EMPTY}
     if not any(known.values()) or all(known.values()):
         return None
@@ -221,7 +221,7 @@ def _text_blocks(content: bytes, path: Path) -> Iterator[pd.DataFrame]:
 
 
 def _without_blank_end(content: bytes) -> bytes:
-    """The content without blank lines at its end, which editors make, and which are no rows."""
+    """The content without blank lines at its end, which editors make, and which are not rows."""
     kept = content.rstrip()
     return kept + b"\n" if len(content) > len(kept) > 0 else content
 
@@ -291,7 +291,7 @@ def number_column(
 ) -> Floats:
     """A column of texts, as read_csv gives it, as numbers, NaN where a cell is empty.
 
-    Raises InputError where a cell is no number, with its line; `first` is the number of the frame's first
+    Raises InputError where a cell is not a number, with its line; `first` is the number of the frame's first
     row. A cell that is `word` is empty.
     """
     if name not in frame.columns:

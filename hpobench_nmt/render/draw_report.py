@@ -100,7 +100,7 @@ def _drawn(specs: Sequence[FigureSpec], methods: Sequence[str], form: str) -> tu
 def _figure(spec: FigureSpec, methods: Sequence[str], form: str) -> DrawnFigure:
     import matplotlib
 
-    bare = replace(spec, draw=None, series=None)
+    bare = replace(spec, draw=None, series=None, replay=None)
     if spec.problem or spec.draw is None:
         return DrawnFigure(bare)
     try:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hpobench_nmt.analysis.replay import Replay
 from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.render.subject import Subject
 
@@ -40,6 +41,14 @@ class HoverPoints:
 
 
 @dataclass(frozen=True, eq=False)
+class ShownReplay:
+    """Trials to replay, and the method whose trial is shown at first."""
+
+    found: Replay
+    method: str
+
+
+@dataclass(frozen=True, eq=False)
 class FigureSpec:
     """A figure not drawn yet.
 
@@ -51,6 +60,7 @@ class FigureSpec:
         draw: makes the figure, on `ax` where its kind has one panel; None where there is none.
         head, rows: the table behind it, cells as text.
         series, points: for tooltips; points if those of the first scatter are rows of a table.
+        replay: trials that the page can replay on it.
         aside: whether it is folded away at first.
         own_size: keep the size and layout that it is drawn with.
         on_white: keep its colours, on a white ground.
@@ -67,6 +77,7 @@ class FigureSpec:
     notes: Sequence[str] = ()
     series: HoverSeries | None = None
     points: HoverPoints | None = None
+    replay: ShownReplay | None = None
     aside: bool = False
     own_size: bool = False
     on_white: bool = False

@@ -13,7 +13,7 @@ from pathlib import Path
 from hpobench_nmt.core.errors import InputError, unknown
 
 THEN = ", then "
-"""Separates the names of the devices of a training that went on on another one, the first device first."""
+"""Separates the names of the devices of a training that was resumed on another one, the first one first."""
 
 
 def find_devices(text: str) -> list[str]:
@@ -42,7 +42,7 @@ def find_devices(text: str) -> list[str]:
 
 
 def first_devices(devices: Sequence[str], workers: int) -> list[str]:
-    """Of these devices, in their order, those on which trainings with so many GPUs each can begin.
+    """Of these devices, in their order, those on which trainings with that many GPUs each can begin.
 
     A training's other GPUs are those that follow. Raises InputError if there are too few for one training.
     """
@@ -100,7 +100,7 @@ def gpu_identity(device: str) -> str:
 def device_model(name: str) -> str:
     """A device's name as the ledger has it, without the number that tells it from others of its model.
 
-    A training that went on on another device of the same model has the name of one.
+    A training that was resumed on another device of the same model has the name of one.
     """
     models = (re.sub(r"^cuda:\d+", "cuda", part) for part in name.split(THEN))
     return THEN.join(dict.fromkeys(models))

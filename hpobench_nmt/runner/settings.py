@@ -56,7 +56,7 @@ class Setting:
     """A field of such a class, for whoever reads or describes it.
 
     Attributes:
-        kind: int, float, str or bool. A float setting takes whole numbers too.
+        kind: int, float, str or bool. A float setting takes whole numbers as well.
         choices: the texts that are allowed; empty: any.
         default: its value if a spec does not set it; None if a spec must set it.
         several: whether it may be a list of texts.

@@ -150,7 +150,7 @@ def test_the_legend_and_the_scale_of_workers_are_whole(curved, workers):
     (legend,), (axes, bar) = figure.legends, figure.axes
     assert [text.get_text() for text in legend.get_texts()] == [
         "the trial's best so far",
-        "goes on with a row",
+        "resumes a row",
         "failed, or misses memory<=1500",
     ]
     for part in (legend, bar.yaxis.label, axes.title, axes.xaxis.label):

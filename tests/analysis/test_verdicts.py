@@ -9,6 +9,7 @@ import hpobench_nmt as hb
 from hpobench_nmt.analysis.leaderboard import cells
 from hpobench_nmt.analysis.report_content import overall_board
 from hpobench_nmt.analysis.report_runs import Run
+from hpobench_nmt.analysis.table_ranks import rank_sentences
 from hpobench_nmt.analysis.verdicts import run_statistics, score_values
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.comparisons import compare_pairs
@@ -378,9 +379,36 @@ def test_runtimes_that_are_not_reached_count_the_budget_in_ranks(toy):
     exact = whole["random_search"].to_numpy()
     assert whole["random_search_restricted"].to_numpy() == pytest.approx(exact)
     (board,) = [overall_board(run) for run in [Run("r", found, statistics, None)]]
-    shown = {method: entries[0].text for method, entries in board.rows}
+    (place,) = [i for i, column in enumerate(board.columns) if column.name == "ftb rank ↓"]
+    shown = {method: entries[place].text for method, entries in board.rows}
     mean_ranks = dict(zip(outcome.methods, outcome.test.mean_ranks, strict=True))
     assert shown == {m: f"{rank:.2f}" for m, rank in mean_ranks.items()}
+
+
+def test_ranks_over_only_some_tables_order_nothing(toy):
+    """A method without a mean on one table ranks over the others, beside the figure that is over all."""
+    tables = [dataclasses.replace(toy, name=f"t{i}", values=np.roll(toy.values, i, axis=0)) for i in range(4)]
+    found = hb.benchmark(tables, ["RS", "BO_EI_M_std", "GB_EI_M"], trials=6, scores=["ftc", "fb"], score_at=8)
+    ranks = run_statistics(found).ranks
+    some = dataclasses.replace(ranks[1], tables=ranks[1].tables[:3])
+    statistics = dataclasses.replace(run_statistics(found), ranks=(ranks[0], some))
+    board = overall_board(Run("r", found, statistics, None))
+    names = [column.name for column in board.columns]
+    assert names[:3] == ["times fewer ↑", "ftc rank ↓", "may be best"]
+    assert names[-1] == "fb rank, 3 of 4 tables ↓"
+    values = [entries[0].value for _, entries in board.rows]
+    assert values == sorted(values, reverse=True)
+    fewer = statistics.fewer.methods.set_index("method")["times_fewer"]
+    assert {method: entries[0].value for method, entries in board.rows} == dict(fewer)
+
+
+def test_what_no_number_of_trials_can_show_is_said_once(toy):
+    tables = [dataclasses.replace(toy, name=f"t{i}", values=np.roll(toy.values, i, axis=0)) for i in range(2)]
+    found = hb.benchmark(tables, ["RS", "BO_EI_M_std", "GB_EI_M"], trials=6, scores=["ftc", "fb"], score_at=8)
+    ranks = run_statistics(found).ranks
+    assert not any(outcome.test.can_show for outcome in ranks)
+    (sentence,) = rank_sentences(ranks)
+    assert sentence.startswith("ftc, fb: 2 tables are too few to show that one of 3 methods ranks better")
 
 
 def test_gaps_of_failed_trials_have_no_rank(toy):

@@ -216,7 +216,7 @@ def test_workers_end_when_the_process_that_starts_them_is_killed(methods, marked
     os.kill(server, signal.SIGKILL)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert b"Run the same command again to go on" in output
+    assert b"Run the same command again to resume" in output
     assert b"Traceback" not in output
     wait_for(lambda: not alive())
 

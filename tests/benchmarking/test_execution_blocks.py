@@ -120,7 +120,7 @@ def test_a_worker_of_the_package_that_is_killed_ends_the_run_with_one_line(two, 
         return worker
 
     monkeypatch.setattr(execution.Workers, "start", start_and_kill)
-    with pytest.raises(RunError, match=r"a worker process ended \(SIGKILL -9\).*again to go on"):
+    with pytest.raises(RunError, match=r"a worker process ended \(SIGKILL -9\).*again to resume"):
         hb.benchmark(two, ["RS"], trials=30, jobs=2)
 
 

@@ -154,8 +154,8 @@ def test_a_block_of_another_table_waits_for_an_idle_worker(two):
 
 def test_a_worker_of_the_package_that_ends_or_breaks_stops_the_run(toy):
     for message, said in (
-        (Ended(1), r"a worker process ended \(exit code 1\)\. What was finished is kept\."),
-        (TaskBroken("OSError: no room"), r"M: OSError: no room\. What was finished is kept\."),
+        (Ended(1), r"a worker process ended \(exit code 1\)\. Finished work is kept\."),
+        (TaskBroken("OSError: no room"), r"M: OSError: no room\. Finished work is kept\."),
     ):
         with pytest.raises(RunError, match=said):
             scheduled(Scripted([(1, message)]), blocks_of([toy], 25), 1)
@@ -402,7 +402,7 @@ def test_an_unexpected_error_is_one_line(toy):
     one_row = Trainings.whole(toy.losses(["bleu"])[:1])
     broken = dataclasses.replace(block, data=dataclasses.replace(block.data, trainings=one_row))
     with pytest.raises(
-        RunError, match=r"the run stopped \(ValueError: .*\)\. What was finished is kept\. Is memory"
+        RunError, match=r"the run stopped \(ValueError: .*\)\. Finished work is kept\. Is memory"
     ):
         list(run_blocks([broken], 1, "local"))
 

@@ -323,9 +323,7 @@ def test_what_cannot_be_written_or_removed_is_one_line(run, monkeypatch):
     with pytest.raises(RunError, match=r"000050\.parquet: cannot be removed: "):
         run.files.merge(run.of("toy", "A"), done)
     (run.files.path / "timings" / "other").write_text("in the way")
-    with pytest.raises(
-        RunError, match=r"A\.csv: cannot be written: .*\. What was finished before is kept; run the"
-    ):
+    with pytest.raises(RunError, match=r"A\.csv: cannot be written: .*\. Finished work is kept; run the"):
         run.keep(run.of("other", "A")[0])
 
 

@@ -84,7 +84,7 @@ def test_a_suite_of_ones_own(tmp_path):
         (("toy = 5", "tooy = 5"), "unknown table 'tooy'. Did you mean 'toy'?"),
         (('methods = ["RS"]', "methods = []"), "methods must name at least one"),
         (('"ftb", "fb"', '"ftb", "ftb"'), "scores has the same name twice"),
-        (("trials = 3", 'published = "figures.csv"'), "'figures.csv', which is no file beside it"),
+        (("trials = 3", 'published = "figures.csv"'), "'figures.csv', which is not a file beside it"),
         (("default = 10", "default = 1.5"), "score_at of 'default' must be a whole number, not 1.5"),
         (("default = 1\n", "default = -0.5\n"), "tolerance.default must be a finite number of 0 or more"),
         (("default = 1\n", "default = nan\n"), "tolerance.default must be a finite number of 0 or more"),
@@ -306,7 +306,7 @@ def test_published_figures_of_ones_own(tmp_path, monkeypatch):
         (("9,0", ",0"), "row 4 must have"),
         (("BO,toy,ftb,9,0,b", "BO,toy,ftb"), "row 4 must have"),
         (("18.5", "\x00\udcff"), "'utf-8' codec can't decode byte 0xff"),
-        (("18.5", '"18'), "is no table of published figures: "),
+        (("18.5", '"18'), "is not a table of published figures: "),
     ],
 )
 def test_a_wrong_file_of_published_figures_is_named(tmp_path, change, message):
@@ -315,14 +315,14 @@ def test_a_wrong_file_of_published_figures_is_named(tmp_path, change, message):
     (tmp_path / "figures.csv").write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(InputError) as error:
         load_suite(written(tmp_path, 'published = "figures.csv"'))
-    assert f"{tmp_path}/figures.csv: is no table of published figures" in str(error.value)
+    assert f"{tmp_path}/figures.csv: is not a table of published figures" in str(error.value)
     assert message in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["nowhere.csv", "folder", "\\u0000", "x" * 5000])
 def test_a_file_of_published_figures_that_is_not_there(tmp_path, name):
     (tmp_path / "folder").mkdir()
-    with pytest.raises(InputError, match=r"mine\.toml: published names .*, which is no file beside it\."):
+    with pytest.raises(InputError, match=r"mine\.toml: published names .*, which is not a file beside it\."):
         load_suite(written(tmp_path, f'published = "{name}"'))
 
 

@@ -112,6 +112,36 @@ def test_help_names_every_command_without_loading_anything_heavy():
         assert re.search(rf"^  {name}\s", done.stdout, re.MULTILINE)
 
 
+def test_the_bar_says_that_a_first_run_compiles(toy_home, tmp_path):
+    command = "-m hpobench_nmt run --tables toy --methods RS --trials 2 --jobs 1 --out"
+    for name, at_first in (("first", True), ("second", False)):
+        machine_code = tmp_path / "numba"
+        terminal = {"TTY_COMPATIBLE": "1", "FORCE_COLOR": "1", "COLUMNS": "100", "TERM": "xterm"}
+        done = subprocess.run(
+            [sys.executable, *command.split(), name],
+            capture_output=True,
+            text=True,
+            env={**os.environ, **terminal, "NUMBA_CACHE_DIR": str(machine_code)},
+        )
+        assert done.returncode == 0, done.stderr
+        assert ("quick: compiling, once" in done.stderr) == at_first
+        (machine_code / "methods").mkdir(parents=True, exist_ok=True)
+        (machine_code / "methods" / "one.nbi").touch()
+
+
+def test_every_command_and_every_method_is_in_one_group():
+    from hpobench_nmt.benchmarking.plugins import list_methods, method_groups
+    from hpobench_nmt.cli.main import cli
+
+    text = cli.get_help(click.Context(cli))
+    listed = re.findall(r"^  ([a-z]+)  ", text.partition("Compare methods:")[2], re.MULTILINE)
+    assert listed == list(cli.commands)
+    grouped = [name for names in method_groups().values() for name in names]
+    assert sorted(grouped) == sorted(list_methods()["method"])
+    assert "BO_auto" in method_groups()["For one or more objectives"]
+    assert "ASHA" in method_groups()["Stop trainings early, in suites with learning curves"]
+
+
 def test_a_run_from_start_to_finish(toy_home, call):
     code, out, err = call("run", "quick", "--tables", "toy,toy-missing", "--trials", "5", "--jobs", "1")
     assert code == 0, err

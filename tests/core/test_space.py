@@ -263,7 +263,7 @@ def test_a_logarithm_and_its_inverse_lead_back_to_the_grid():
         ({"values": (1, True)}, "[1, True] are not all numbers"),
         ({"values": ("a", "a"), "kind": "categorical"}, "'a' is among its labels twice."),
         ({"values": ("1", 1), "kind": "ordinal"}, "'1' is among its labels twice."),
-        ({"values": ("a", ""), "kind": "ordinal"}, "an empty text is no label"),
+        ({"values": ("a", ""), "kind": "ordinal"}, "an empty text is not a label"),
         (
             {"values": ("a", {1}), "kind": "ordinal"},
             "a label must be a text, a boolean, a number, None or a tuple of these, not {1}.",

@@ -66,6 +66,14 @@ def test_a_pair_differs_where_its_p_says_so_and_no_group_joins_it(seed):
         assert (np.diff(test.mean_ranks[list(group)]) >= 0).all()
 
 
+@pytest.mark.parametrize("k", range(3, 17))
+def test_two_tables_can_show_nothing_and_six_can(k):
+    ideal = np.arange(k, dtype=float)
+    assert not rank_test(np.tile(ideal, (2, 1))).can_show
+    test = rank_test(np.tile(ideal, (6, 1)))
+    assert test.can_show and test.mean_ranks[-1] - test.mean_ranks[0] > test.critical_difference
+
+
 def test_all_are_one_group_where_friedmans_test_finds_nothing():
     values = np.random.default_rng(15).normal(size=(6, 7)) + np.linspace(0, 1.1, 7)
     test = rank_test(values)

@@ -97,7 +97,7 @@ def test_results_of_an_earlier_search_are_told_at_any_point_of_the_space(tmp_pat
         optimizer.tell(config, value(config))
     assert optimizer.n_candidates == 208 and [c for c, _ in optimizer.told] == earlier
     assert optimizer.pending == [first]
-    with pytest.raises(InputError, match="were told before"):
+    with pytest.raises(InputError, match="are known already"):
         optimizer.tell(earlier[0], 1.0)
     optimizer.save(tmp_path / "state.json")
     again = Optimizer.load(tmp_path / "state.json")
@@ -173,7 +173,7 @@ def test_failures_two_losses_and_conditions():
         (lambda o: hb.minimize(loss, ["x"]), r"a search space must be .* not \['x'\]"),
         (lambda o: hb.minimize(loss, SPACE, seed="1"), "seed must be a whole number of 0 or more, not '1'"),
         (lambda o: o.tell(o.ask(), {"loss": 1.0}), r"1 loss expected, as a number, not \{'loss': 1.0\}"),
-        (lambda o: [o.tell(c, 1.0) for c in [o.ask()] * 2], "were told before"),
+        (lambda o: [o.tell(c, 1.0) for c in [o.ask()] * 2], "are known already"),
         (lambda o: Optimizer(SPACE, "BO_EI_Mstd"), "unknown method 'BO_EI_Mstd'. Did you mean 'BO_EI_M_std'"),
         (lambda o: Optimizer(SPACE, "BO_EI_M", objectives=2), "BO_EI_M is for 1 objective, not 2"),
         (lambda o: Optimizer(SPACE, "ASHA"), "method ASHA trains part of the way"),
@@ -431,7 +431,7 @@ def test_a_file_from_elsewhere_is_checked(tmp_path):
         ({"method": "os:system"}, "the method 'os:system' is not one of the package's. If you trust it"),
         ({"method": "nowhere/x.py:A\x1b"}, r"the method 'nowhere/x.py:A.x1b' is not"),
         ({"events": [{"config": {"layers": 3}}]}, "state.json"),
-        ({"events": good["events"] * 2}, "asked for twice|were told before"),
+        ({"events": good["events"] * 2}, "asked for twice|are known already"),
         ({"space": []}, "at least one hyperparameter"),
         ({"space": [{"name": "x", "values": [2, 1]}]}, "ascending"),
         ({"seed": -1}, "seed must be a whole number of 0 or more"),

@@ -422,7 +422,7 @@ def test_every_finding_on_a_collection(toy):
             "both",
             "note",
             "of its 2 tables, 1 is installed",
-            "what the source says of all of them cannot be checked.",
+            "what the source states about all of them cannot be checked.",
         )
     ]
     three = [dataclasses.replace(t, claims=claim | {"collection_tables": 3}) for t in (one, two)]

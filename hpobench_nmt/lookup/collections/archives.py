@@ -56,7 +56,7 @@ def zip_members(content: bytes, where: object, wanted: str, limit: int) -> Itera
 
 
 def tar_members(content: bytes, where: object, wanted: str, limit: int) -> Iterator[tuple[str, bytes]]:
-    """Likewise of a tar archive, compressed by gzip or not. What is skipped counts against the limit, too."""
+    """Likewise of a tar archive, compressed by gzip or not. Skipped members count against the limit."""
     try:
         with tarfile.open(fileobj=io.BytesIO(content), mode="r|*") as archive:
             names = _Names(where, wanted)

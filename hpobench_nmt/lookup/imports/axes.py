@@ -54,13 +54,13 @@ class Axis:
 
 
 class Left(Exception):
-    """A column is no hyperparameter; its text says why."""
+    """A column is not a hyperparameter; its text says why."""
 
 
 def axis_of(name: str, column: Column, scale: Scale | None, where: str, line: Any, told: bool) -> Axis:
     """The axis of a column. `told`: the source or the user says that it is a hyperparameter.
 
-    Raises Left where it is none, and InputError where numbers have a text among them that is no label.
+    Raises Left where it is none, and InputError where numbers have a text among them that is not a label.
     """
     if column.dtype != object:
         if np.isnan(column).all():

@@ -16,7 +16,7 @@ from hpobench_nmt.core.text import number_of
 from hpobench_nmt.lookup.imports.sweep import Column, State
 
 NOTHING = ("", "NA", "NaN", "nan")
-"""Texts that are no value, whatever the column is."""
+"""Texts that are not value, whatever the column is."""
 # As databases, MLflow, pandas, polars, Excel and Weights & Biases write what is missing.
 _MISSING = frozenset((*NOTHING, "None", "none", "null", "NULL", "<NA>", "N/A", "n/a", "#N/A", "-"))
 

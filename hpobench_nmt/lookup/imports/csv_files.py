@@ -55,7 +55,7 @@ class _Layout:
 def read_csv_columns(content: bytes, path: Path, progress: Progress = lambda share: None) -> CsvColumns:
     """The columns of a CSV file: doubles where all cells are numbers or empty, else texts. O(cells).
 
-    The separator is the comma, semicolon, tab or bar, whichever the first line has most of. If it is no
+    The separator is the comma, semicolon, tab or bar, whichever the first line has most of. If it is not the
     comma, numbers may have a decimal comma. Lines that begin with # are left out if the file begins with one.
 
     Raises InputError where it is no such table; with the line.
@@ -200,7 +200,7 @@ def _column(cells: pa.ChunkedArray, decimal_commas: bool) -> Column:
 
 
 def _numbers(texts: pa.Array) -> Floats | None:
-    """Texts as doubles, NaN for null; None if one is no number."""
+    """Texts as doubles, NaN for null; None if one is not a number."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

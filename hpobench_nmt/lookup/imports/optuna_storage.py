@@ -71,7 +71,7 @@ def is_optuna(tables: dict[str, list[str]]) -> bool:
 def read_storage(path: Path, database: sqlite3.Connection, study: str) -> Sweep:
     """The sweep of a study in an SQLite storage. O(cells).
 
-    Raises InputError where it is no storage; Ambiguous where it has several studies and none is named.
+    Raises InputError where it is not a storage; Ambiguous where it has several studies and none is named.
     """
     tables = table_columns(database)
     ids = dict(database.execute("SELECT study_name, study_id FROM studies ORDER BY study_id").fetchall())
@@ -160,4 +160,5 @@ def _number(value: Any, special: Any, path: Path) -> float:
     try:
         return float("nan") if value is None else float(value)
     except (ValueError, TypeError):
-        raise InputError(f"{path}: a trial has the value {str(value)[:40]!r}, which is no number.") from None
+        shown = repr(str(value)[:40])
+        raise InputError(f"{path}: a trial has the value {shown}, which is not a number.") from None

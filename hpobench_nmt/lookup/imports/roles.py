@@ -157,7 +157,7 @@ def _unclear(sweep: Sweep, columns: Iterable[str]) -> Ambiguous:
 def objective_of(sweep: Sweep, metrics: dict[str, Direction]) -> list[str]:
     """The objectives among the metrics, by column, where neither user nor source names them.
 
-    It is the only one that is no cost; else the only one on held-out data; else the only one that is neither
+    It is the only one that is not a cost; else the only one on held-out data; else the only one that is not
     on test nor on training data. Raises Ambiguous where that leaves several.
     """
     quality = [column for column in metrics if not names.is_cost(sweep.name(column))] or list(metrics)

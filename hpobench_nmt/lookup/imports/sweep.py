@@ -23,7 +23,7 @@ Column = NDArray[Any]
 """Doubles, NaN for no value; or objects: texts, booleans, numbers, None, tuples, and "" for no value."""
 
 Role = Literal["hyperparameter", "metric", "extra", "seconds", "seed", "aside"]
-"""What the source says of a column. An "extra" is a metric only if its name tells which way is better."""
+"""A column's role, by the source. An "extra" is a metric only if its name tells which way is better."""
 
 State = Literal["finished", "failed", "pruned", "unfinished"]
 

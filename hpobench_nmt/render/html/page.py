@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -30,9 +31,9 @@ from hpobench_nmt.core.errors import RunError
 from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.evaluation.scores import SCORES
-from hpobench_nmt.render.draw_report import Progress, draw_report
+from hpobench_nmt.render.draw_report import FigureGroup, Progress, draw_report
 from hpobench_nmt.render.figure_spec import DrawnFigure
-from hpobench_nmt.render.html.svg import method_places
+from hpobench_nmt.render.html.svg import method_places, shared_styles, short_ids
 from hpobench_nmt.render.plots.style import Style, method_styles
 
 _MOST_REASONS = 20
@@ -66,7 +67,7 @@ def render(runs: Sequence[Run], jobs: int = 2, progress: Progress | None = None)
 
     methods, slugs = all_methods(runs), run_slugs(runs)
     places = method_places(methods)
-    groups = draw_report(runs, "svg", jobs, progress)
+    groups, shared = _shortened(draw_report(runs, "svg", jobs, progress))
     figures = {g.key: g.figures for g in groups if g.section is None}
     found = [(slug, run, report_content.score_cells(run)) for slug, run in zip(slugs, runs, strict=True)]
     tables = [
@@ -99,11 +100,22 @@ def render(runs: Sequence[Run], jobs: int = 2, progress: Progress | None = None)
         method_note=ALL_NOTES,
         provenance=provenance.provenance(runs),
         method_prints=provenance.method_prints(runs),
-        style=_style_sheet(styles, places),
+        style=_style_sheet(styles, places) + shared,
         script=script,
         script_hash=f"sha256-{digest}",
         data=_json({"methods": list(places), "figures": {f.spec.stem: f.hover for f in drawn if f.hover}}),
     )
+
+
+def _shortened(groups: Sequence[FigureGroup]) -> tuple[list[FigureGroup], str]:
+    """The figures with short ids and shared styles, and the style sheet that they share."""
+    svgs, sheet = shared_styles(short_ids([figure.svg for group in groups for figure in group.figures]))
+    each = iter(svgs)
+    short = [
+        replace(group, figures=tuple(replace(figure, svg=next(each)) for figure in group.figures))
+        for group in groups
+    ]
+    return short, sheet
 
 
 def _run(slug: str, run: Run, figures: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
@@ -217,6 +229,7 @@ def _style_sheet(styles: Mapping[str, Style], places: Mapping[str, int]) -> str:
     dark += _asset("dark.css").strip()
     rules = "".join(
         f".hide-{i} [data-m='{i}']{{display:none}}.lift-{i} .plot [data-m]:not([data-m='{i}']){{opacity:.15}}"
+        f".lift-{i} .band[data-m='{i}'] use{{fill-opacity:.3!important}}"
         for i in places.values()
     )
     sheet = re.sub(r"/\*.*?\*/", "", _asset("report.css"), flags=re.DOTALL)

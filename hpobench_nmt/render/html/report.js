@@ -1,5 +1,5 @@
 "use strict";
-// Sorting, hiding methods, choosing a table, tooltips, the theme. Data only ever becomes text nodes.
+// Sorting, hiding methods, choosing a table, tooltips, replays, the theme. Data only ever becomes text nodes.
 (() => {
   const root = document.documentElement;
   const $ = (id) => document.getElementById(id);
@@ -95,12 +95,13 @@
     if (marks) marks.remove();
     marks = current = null;
   };
-  const draw = (name, attributes) => {
+  const shape = (parent, name, attributes) => {
     const made = document.createElementNS(svgns, name);
     for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-    marks.append(made);
+    parent.append(made);
     return made;
   };
+  const draw = (name, attributes) => shape(marks, name, attributes);
   const place = (svg, x, y) => {
     const spot = new DOMPoint(x, y).matrixTransform(svg.getScreenCTM());
     const box = tip.getBoundingClientRect();
@@ -110,8 +111,7 @@
   };
   const start = (plot) => {
     leave();
-    marks = document.createElementNS(svgns, "g");
-    plot.firstElementChild.append(marks);
+    marks = shape(plot.firstElementChild, "g", {});
     tip.replaceChildren();
     tip.hidden = false;
   };
@@ -175,6 +175,89 @@
       return undefined;
     });
   }
+  // Replays: the look-ups of a trial, one after another, on the figure above the controls.
+  const replay = (box, plot, { frame: [left, top, right, bottom], labels, replay: found }) => {
+    const layer = shape(plot.firstElementChild, "g", {});
+    const within = (value, low, high) => Math.max(low, Math.min(high, value));
+    plot.classList.add("moves");
+    const label = element("label", "Trial of ", box);
+    const choice = element("select", "", label);
+    found.trials.forEach((trial, i) => { element("option", methods[trial.m], choice).value = i; });
+    const button = element("button", "Play", box);
+    button.type = "button";
+    const slider = element("input", "", box);
+    slider.type = "range";
+    slider.min = 1;
+    slider.setAttribute("aria-label", "Look-ups");
+    const told = element("output", "", box);
+    let timer = null;
+    const show = () => {
+      const trial = found.trials[choice.value];
+      const step = Number(slider.value);
+      const colour = `var(--m${trial.m})`;
+      const taken = trial.rows.slice(0, step).map((place, i) => {
+        const [row, x, y, first, second, best, ...config] = found.rows[place];
+        const at = x === null || y === null ? null : [within(x, left, right), within(y, top, bottom)];
+        return { row, at, outside: at && (at[0] !== x || at[1] !== y), values: [first, second], best, config, held: trial.last[i] >= step };
+      });
+      layer.replaceChildren();
+      layer.dataset.m = trial.m;
+      const held = taken.filter((each) => each.held && each.at);
+      const corners = held.map((each) => each.at).sort((a, b) => a[0] - b[0] || b[1] - a[1]);
+      if (found.up !== null && corners.length > 1) {
+        const d = corners.map(([x, y], i) => (i === 0 ? `M${x} ${y}` : found.up ? `V${y}H${x}` : `H${x}V${y}`)).join("");
+        shape(layer, "path", { class: "stairs", d }).style.stroke = colour;
+      }
+      taken.forEach((each, i) => {
+        if (!each.at) return;
+        const dot = shape(layer, "circle", { class: each.held ? "held" : "taken", cx: each.at[0], cy: each.at[1], r: each.held ? 4.5 : 3 });
+        dot.style.fill = each.outside ? "var(--paper)" : colour;
+        if (!each.held) dot.style.opacity = 0.25 + (0.6 * (i + 1)) / step;
+        if (each.outside) dot.style.stroke = colour;
+      });
+      const now = taken[step - 1];
+      if (now.at) shape(layer, "circle", { class: "now", cx: now.at[0], cy: now.at[1], r: 8 });
+      const config = found.names.map((name, i) => `${name} ${now.config[i]}`).filter((text, i) => now.config[i] !== "");
+      const values = labels.map((name, i) => `${name} ${now.values[i]}`).join(", ");
+      const best = held.filter((each) => each.best).length;
+      told.replaceChildren();
+      element("b", `Look-up ${step} of ${trial.rows.length}: row ${now.row}, ${values}${now.outside ? " (outside of the figure)" : ""}`, told);
+      element("span", `${config.join(", ")}. Front so far: ${held.length} ${held.length === 1 ? "row" : "rows"}, ${best} of them on the table’s front of ${found.front}.`, told);
+      slider.setAttribute("aria-valuetext", `${step} of ${trial.rows.length}, row ${now.row}`);
+    };
+    const pause = () => {
+      clearInterval(timer);
+      timer = null;
+      button.textContent = "Play";
+      told.setAttribute("aria-live", "polite");
+    };
+    const begin = () => {
+      pause();
+      slider.max = found.trials[choice.value].rows.length;
+      slider.value = slider.max;
+      show();
+    };
+    button.addEventListener("click", () => {
+      if (timer) return pause();
+      const last = Number(slider.max);
+      if (Number(slider.value) === last) slider.value = 1;
+      told.setAttribute("aria-live", "off");
+      button.textContent = "Pause";
+      show();
+      timer = setInterval(() => {
+        if (Number(slider.value) >= last) return pause();
+        slider.value = Number(slider.value) + 1;
+        return show();
+      }, Math.max(80, Math.min(600, 15000 / last)));
+      return undefined;
+    });
+    slider.addEventListener("input", () => { pause(); show(); });
+    choice.addEventListener("change", begin);
+    choice.value = Math.max(0, found.trials.findIndex((trial) => trial.m === found.first));
+    begin();
+    box.hidden = false;
+  };
+  for (const box of all("[data-replay]")) replay(box, $(box.dataset.replay), figures[box.dataset.replay]);
   // A tooltip of the keyboard's stays with its figure, the pointer's has lost its place.
   addEventListener("scroll", () => {
     if (!current) return;

@@ -9,27 +9,37 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import numpy as np
 
+from hpobench_nmt.analysis.number_text import cell_text
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.core.text import short
-from hpobench_nmt.render.figure_spec import FigureSpec, HoverPoints, HoverSeries
-from hpobench_nmt.render.plots.style import method_of_gid, method_styles, plain
+from hpobench_nmt.render.figure_spec import FigureSpec, HoverPoints, HoverSeries, ShownReplay
+from hpobench_nmt.render.plots.style import is_still, method_of_gid, method_styles, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Texts are shown as they are: names with a dollar sign are not formulas.
-AS_IT_IS: Any = {"text.parse_math": False}
+AS_IT_IS: Any = {"text.parse_math": False, "path.simplify_threshold": 0.3}
 _SVG = "{http://www.w3.org/2000/svg}"
 _XLINK = "{http://www.w3.org/1999/xlink}"
 _INK = re.compile(r"#(?:000000|333333|000)\b")
 _FONT = re.compile(r"font:\s*(?:(bold|\d{3})\s+)?(\d+(?:\.\d+)?)px[^;]*")
-_NUMBER = re.compile(r"-?\d+\.\d{2,}")
+_FAMILY = re.compile(r"font-family:[^;]*;?")  # the page has its own
+_NUMBER = re.compile(r"-?\d+\.\d+")
+_ID = re.compile(r' id="([^"]*)"')
+_REFERENCE = re.compile(r"""( id="| href="#|url\(#)([\w.-]+)(["')])""")
+_STYLED = re.compile(r'(<(?:path|use|rect) (?:[^>]* )?)style="((?:(?!--m)[^"])*)"')
+_LEAST_SHARED = 4
+_CIRCLE = re.compile(r"M0 ([\d.]+)(?:C[-\d. ]+)+z?")
+_FILL = re.compile(r"fill:([^;]+)")
+_COMMAND = re.compile(r"([A-Za-z])([^A-Za-z]*)")
 _WIDTH, _HEIGHT = 6.6, 3.7
 _HOVER_POINTS = 60
 
@@ -96,6 +106,10 @@ def _rewrite(
     if found is not None:
         method = found
         attributes["data-m"] = str(places[method])
+        if name.endswith("-band"):
+            attributes["class"] = "band"
+    elif is_still(name):
+        attributes["class"] = "still"
     elif name in used:
         attributes["id"] = f"{slug}-{name}"
     link = attributes.pop(f"{_XLINK}href", "")
@@ -107,12 +121,66 @@ def _rewrite(
         if key == "style":
             own = () if method is None else (colours[method], places[method])
             attributes[key] = _style(value, *own)
+        elif key == "transform" and value.startswith("rotate(-0 "):
+            del attributes[key]
         elif key in ("d", "x", "y", "width", "height", "transform", "points") and element.tag != "image":
-            attributes[key] = _NUMBER.sub(lambda m: f"{float(m[0]):.1f}", value)
+            attributes[key] = _NUMBER.sub(lambda m: f"{float(m[0]):.1f}".removesuffix(".0"), value)
             if key == "d":
-                attributes[key] = re.sub(r"\s+", " ", attributes[key]).strip()
+                attributes[key] = short_path(attributes[key])
     for child in element:
         _rewrite(child, slug, used, places, colours, method)
+    _hoist_style(element)
+    _join_dots(element)
+
+
+def _join_dots(element: ElementTree.Element) -> None:
+    """Make one path of the many equal dots of a scatter: each is a line of no length with round ends."""
+    if [child.tag for child in element] != ["defs", "g"] or len(element[0]) != 1:
+        return
+    (marker,), dots = element
+    circle, fill = _CIRCLE.fullmatch(marker.get("d", "")), _FILL.fullmatch(dots.get("style", ""))
+    if not circle or not fill or any(set(dot.keys()) != {"x", "y", "href"} for dot in dots):
+        return
+    d = "".join(f"M{dot.get('x')} {dot.get('y')}h0" for dot in dots)
+    style = f"fill:none;stroke:{fill[1]};stroke-width:{2 * float(circle[1]):.4g};stroke-linecap:round"
+    dots[:] = [ElementTree.Element("path", {"d": d, "style": style})]
+    del element[0], dots.attrib["style"]
+
+
+def _hoist_style(element: ElementTree.Element) -> None:
+    """Give a group the style that all of its children have: markers are many and alike."""
+    styles = {child.get("style") for child in element}
+    if element.tag == "g" and len(element) > 1 and len(styles) == 1 and "style" not in element.attrib:
+        style = styles.pop()
+        # The opacity of a group is that of all its children together.
+        apart = style and not re.search("(?:^|;)opacity", style)
+        if style and apart and all(child.tag == "use" for child in element):
+            element.attrib["style"] = style
+            for child in element:
+                del child.attrib["style"]
+
+
+def short_path(d: str) -> str:
+    """The same path in fewer letters: lines to the side or up and down take one number, others no letter."""
+    parts, letter, at = [], "", ("", "")
+    for name, numbers in _COMMAND.findall(d):
+        given = numbers.split()
+        if name not in "ML":
+            parts.append(name + " ".join(given))
+            letter, at = name, (given[-2], given[-1]) if len(given) > 1 else ("", "")
+            continue
+        x, y = given
+        if name == "M":
+            parts.append(f"M{x} {y}")
+        elif x == at[0]:
+            parts.append(f"V{y}")
+        elif y == at[1]:
+            parts.append(f"H{x}")
+        else:
+            # Pairs of numbers after M or L are lines.
+            parts.append(f"{' ' if letter in ('M', 'L') else 'L'}{x} {y}")
+        letter, at = parts[-1][0].replace(" ", "L"), (x, y)
+    return "".join(parts)
 
 
 def _style(value: str, colour: str = "", place: int = 0) -> str:
@@ -121,7 +189,33 @@ def _style(value: str, colour: str = "", place: int = 0) -> str:
     value = _INK.sub("currentColor", value)
     value = re.sub(r"(fill|stroke): #ffffff", r"\1: var(--paper)", value)
     value = value.replace("stroke-linejoin: round; ", "").replace("stroke-linecap: butt", "")
-    return _FONT.sub(lambda m: f"font-size: {m[2]}px" + (f"; font-weight: {m[1]}" if m[1] else ""), value)
+    value = _FONT.sub(lambda m: f"font-size: {m[2]}px" + (f"; font-weight: {m[1]}" if m[1] else ""), value)
+    return re.sub(r"([:;]) ", r"\1", _FAMILY.sub("", value)).strip("; ")
+
+
+def short_ids(svgs: Sequence[str]) -> list[str]:
+    """SVG elements of one page with ids of a few letters; each id must be unique among them."""
+    names: dict[str, str] = {}
+    for svg in svgs:
+        for name in _ID.findall(svg):
+            names[name] = f"i{len(names):x}"
+    return [_REFERENCE.sub(lambda m: m[1] + names.get(m[2], m[2]) + m[3], svg) for svg in svgs]
+
+
+def shared_styles(svgs: Sequence[str]) -> tuple[list[str], str]:
+    """SVG elements of one page whose shapes share classes for styles, and the style sheet of the classes.
+
+    Colours of methods stay where they are, and so do texts, whose style outdoes that of the page.
+    """
+    counts = Counter(m[2] for svg in svgs for m in _STYLED.finditer(svg))
+    names = {style: f"s{i:x}" for i, (style, n) in enumerate(counts.most_common()) if n >= _LEAST_SHARED}
+
+    def named(match: re.Match[str]) -> str:
+        style = match[2]
+        return f'{match[1]}class="{names[style]}"' if style in names else match[0]
+
+    sheet = "".join(f".{name}{{{style}}}" for style, name in names.items())
+    return [_STYLED.sub(named, svg) for svg in svgs], sheet
 
 
 def pixels(figure: Figure, x: Sequence[float], y: Sequence[float]) -> list[tuple[float, float]]:
@@ -154,6 +248,8 @@ def page_figure(
         hover = _series_hover(figure, spec.series, places)
     elif spec.points is not None:
         hover = _points_hover(figure, spec.points)
+    if spec.replay is not None:
+        hover["replay"] = _replay_data(figure, spec.replay, places)
     shown = [m for m in styles if f'data-m="{places[m]}"' in svg]
     return svg, hover, tuple(sorted(shown, key=lambda m: places[m]))
 
@@ -211,6 +307,37 @@ def _points_hover(figure: Figure, shown: HoverPoints) -> dict[str, Any]:
         "frame": [round(v, 1) for v in (left, top, right, bottom)],
         "labels": list(shown.labels),
         "points": points,
+    }
+
+
+def _replay_data(figure: Figure, shown: ShownReplay, places: Mapping[str, int]) -> dict[str, Any]:
+    """The trials of a replay, and the rows that they took: places, values and configurations."""
+    found, first = shown.found, shown.method
+    rows = sorted(found.configs)
+    at = {row: i for i, row in enumerate(rows)}
+    values = found.points[rows]
+    where = pixels(figure, values[:, 0].tolist(), values[:, 1].tolist())
+    front = set(found.front.tolist())
+    return {
+        "names": list(found.hyperparameters),
+        # Between two rows of a front the staircase first goes up or down, or first to the side.
+        "up": None if found.n_objectives > 2 else int(found.maximised[0]),
+        "front": len(front),
+        "first": places[first],
+        "rows": [
+            [row, _place(px), _place(py), short(x, 4), short(y, 4), int(row in front)]
+            + ["" if value is None else cell_text(value) for value in found.configs[row]]
+            for row, (px, py), (x, y) in zip(rows, where, values, strict=True)
+        ],
+        "trials": [
+            {
+                "m": places[method],
+                "trial": each.trial,
+                "rows": [at[row] for row in each.rows.tolist()],
+                "last": each.last.tolist(),
+            }
+            for method, each in found.trials.items()
+        ],
     }
 
 

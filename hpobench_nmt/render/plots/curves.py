@@ -25,13 +25,25 @@ from hpobench_nmt.render.plots.lines import (
     styles_of,
     time_axis,
 )
-from hpobench_nmt.render.plots.style import Style, axes_for, legend, new_figure, plain_log_ticks
+from hpobench_nmt.render.plots.style import (
+    Style,
+    axes_for,
+    legend,
+    mark_better,
+    new_figure,
+    plain_log_ticks,
+)
 from hpobench_nmt.render.subject import Subject
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+# How dark a band is, and all bands together: those of many methods lie one above the other.
+_SHADE, _SHADES = 0.15, 0.5
+_BANDS = "mean; shaded: the\nmiddle half of the trials"
 
 
 def plot_regret(results: Results, table: str | None = None, ax: Axes | None = None) -> Figure:
@@ -54,7 +66,7 @@ def plot_curves(
     log: bool | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """Means of all methods against look-ups, with random search as the reference.
+    """Means of all methods against look-ups, the middle half of their trials shaded, beside random search.
 
     The scale is logarithmic with `log`, and by default where less is better. A mean of 0 is then drawn on a
     line of its own at the bottom.
@@ -62,7 +74,12 @@ def plot_curves(
     means, floor = _means(curves, log)
     styles = styles_of(curves.frame, styles)
     figure, axes = axes_for(ax)
-    for method, part in parts_of(curves.frame):
+    parts = parts_of(curves.frame)
+    shade = min(_SHADE, _SHADES / len(parts))
+    for method, part in parts:
+        if method != EXACT:  # beside the trials of random search, its computed quartiles say the same
+            _quartiles(axes, part, method, styles[method], floor, alpha=shade)
+    for method, part in parts:
         draw_line(axes, part["lookups"], raised(part["mean"], floor), method, styles[method])
     if floor is not None:
         log_axis(axes, means, floor)
@@ -70,8 +87,22 @@ def plot_curves(
         axes.set_ylim(0, 1.02)
     axes.set(ylabel=f"mean {curves.quantity}", title=curves.table)
     _time_axis(axes, curves)
-    legend(axes)
+    mark_better(axes, 0, -1 if curves.lower_is_better else 1)
+    legend(axes, _BANDS if _banded(curves) else "")
     return figure
+
+
+def _banded(curves: Curves) -> bool:
+    return bool((curves.frame["low"] < curves.frame["high"]).any())
+
+
+def _quartiles(
+    axes: Axes, part: pd.DataFrame, method: str, style: Style, floor: float | None, **more: Any
+) -> None:
+    """The middle half of a method's trials, shaded; of a single trial there is none."""
+    if (part["low"] < part["high"]).any():
+        band = part.assign(low=raised(part["low"], floor), high=raised(part["high"], floor))
+        draw_band(axes, part["lookups"], band, method, style, **more)
 
 
 def _means(curves: Curves, log: bool | None) -> tuple[pd.Series[Any], float | None]:
@@ -110,6 +141,7 @@ def _hypervolume(subject: Subject, log: bool | None = None) -> Iterator[FigureSp
 
 # Why a report has no curves.
 _NONE = "No trial has a curve: each has failed, or ended before anything was trained."
+_SHADED = " Shaded: the middle half of the trials."
 
 
 def curves_figure(subject: Subject, curves: Curves, log: bool | None, none: str = _NONE) -> FigureSpec:
@@ -119,7 +151,7 @@ def curves_figure(subject: Subject, curves: Curves, log: bool | None, none: str 
         return FigureSpec(draw=draw, problem=" ".join([none, *curves.notes]))
     head, rows = _columns(curves, subject.milestones)
     return FigureSpec(
-        finding=curves_finding(curves, subject.at),
+        finding=curves_finding(curves, subject.at) + (_SHADED if _banded(curves) else ""),
         draw=draw,
         head=head,
         rows=rows,
@@ -159,8 +191,7 @@ def plot_curve_panels(
         part, style = parts[method], styles[method]
         if exact is not None:
             axes.plot(exact["lookups"], raised(exact["mean"], floor), **styles[EXACT].line())
-        band = part.assign(low=raised(part["low"], floor), high=raised(part["high"], floor))
-        draw_band(axes, part["lookups"], band, method, style, alpha=0.25, step="post")
+        _quartiles(axes, part, method, style, floor, alpha=0.25, step="post")
         axes.plot(part["lookups"], raised(part["mean"], floor), **(style.line() | {"linewidth": 2}))
         axes.set_title(method, fontsize=10, color=style.colour, fontweight="bold")
         axes.set_xscale("log")

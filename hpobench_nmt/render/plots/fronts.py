@@ -28,6 +28,8 @@ from hpobench_nmt.render.plots.style import (
     drawn_rows,
     how_many_drawn,
     legend,
+    mark_better,
+    signs,
     staircase,
 )
 from hpobench_nmt.render.subject import Subject
@@ -61,11 +63,12 @@ def plot_attainment(
     corners = [part[["x", "y"]].to_numpy()[1:-1] for _, part in parts_of(found.frame)]
     if corners:
         frame_around(axes, np.vstack(corners), found.points)
+    mark_better(axes, *signs(found.maximised), shown)
     legend(axes)
     return figure
 
 
-def _pairs(subject: Subject, pair: Pair | None) -> list[Pair]:
+def pairs_asked(subject: Subject, pair: Pair | None) -> list[Pair]:
     """The pair of objectives asked for, or all. Raises InputError for no such pair, or results on a clock."""
     if not subject.counts_lookups:
         raise InputError("fronts are of look-ups, and these results are on a clock.")
@@ -77,7 +80,7 @@ def _pairs(subject: Subject, pair: Pair | None) -> list[Pair]:
     return [pair]
 
 
-def _names(subject: Subject, pair: Pair) -> tuple[str, str]:
+def pair_names(subject: Subject, pair: Pair) -> tuple[str, str]:
     """What tells the figure of a pair from others, in a file's name and in words; "" if there is one pair."""
     objectives = subject.instance.objectives
     if len(objectives) < 3:
@@ -86,7 +89,7 @@ def _names(subject: Subject, pair: Pair) -> tuple[str, str]:
     return f"-{pair[0] + 1}-{pair[1] + 1}", f"{first} and {second}"
 
 
-def _fronts_fit(subject: Subject) -> bool:
+def fronts_fit(subject: Subject) -> bool:
     """Whether the subject has fronts to show."""
     return subject.several and subject.counts_lookups
 
@@ -97,7 +100,7 @@ def _attained(
     """Points that half of the trials attain in two objectives; options `lookups`, `level`, and `pair`, the
     places of the two, such as (0, 2).
     """
-    pairs = _pairs(subject, pair)
+    pairs = pairs_asked(subject, pair)
     if isinstance(lookups, Sequence):
         raise InputError(f"the figure 'attained' is after one number of look-ups, not {lookups!r}.")
     for places in pairs:
@@ -110,7 +113,7 @@ def _attained(
             rows.append((method, f"{points}{'; …' if len(corners) > _CORNERS else ''}"))
         n_rows = len(found.points)
         grey = f"rows{how_many_drawn(n_rows)}" if how_many_drawn(n_rows) else f"all {n_rows} rows"
-        stem, names = _names(subject, places)
+        stem, names = pair_names(subject, places)
         alone = ", in these two objectives alone" if names else ""
         half = "half" if level == 0.5 else f"{level:.0%}"
         yield FigureSpec(
@@ -152,6 +155,7 @@ def plot_front_moves(fronts: Fronts, ax: Axes | None = None) -> Figure:
     fronts_rows = [fronts.points[rows] for rows in fronts.fronts]
     frame_around(axes, np.vstack([whole, *fronts_rows]), fronts.points)
     axes.set(xlabel=fronts.labels[0], ylabel=fronts.labels[1])
+    mark_better(axes, *signs(fronts.maximised), fronts.points)
     axes.set_title(f"{fronts.table}: {fronts.method}, trial {fronts.trial}")
     legend(axes)
     return figure
@@ -165,7 +169,7 @@ def _front(
     pair: Pair | None = None,
 ) -> Iterator[FigureSpec]:
     """One trial's front as it moves; options `method`, `trial`, `lookups` (one or several), `pair`."""
-    pairs = _pairs(subject, pair)
+    pairs = pairs_asked(subject, pair)
     method = method or shown_method(subject.results, subject.table, subject.statistics)
     steps = lookups if isinstance(lookups, Sequence) else [lookups]
     for places in pairs:
@@ -175,7 +179,7 @@ def _front(
             for n, front in zip(found.lookups, found.fronts, strict=True)
         ]
         true = [row[2] for row in rows]
-        stem, names = _names(subject, places)
+        stem, names = pair_names(subject, places)
         seen = f" Fronts of all {found.n_objectives} objectives, seen in two of them." if names else ""
         yield FigureSpec(
             stem=stem,
@@ -189,13 +193,11 @@ def _front(
             head=("look-ups", "rows on its front", "of these on the table's front"),
             rows=rows,
             points=HoverPoints(found.labels, drawn_rows(len(found.points), found.front)),
-            aside=True,
-            own_size=True,
-            on_white=True,
+            files_only=True,  # the page replays trials
         )
 
 
 PLOTS = (
-    Plot("attained", "Fronts attained", _attained, of_table=_fronts_fit),
-    Plot("front", "One trial's front as it moves", _front, of_table=_fronts_fit, stem="front-moves"),
+    Plot("attained", "Fronts attained", _attained, of_table=fronts_fit),
+    Plot("front", "One trial's front as it moves", _front, of_table=fronts_fit, stem="front-moves"),
 )

@@ -80,8 +80,12 @@ def draw_band(
     axes: Axes, x: pd.Series[Any], part: pd.DataFrame, method: str, style: Style, **more: Any
 ) -> None:
     """The columns low to high, shaded as far as they are finite."""
-    low, high = (part[side].where(np.isfinite(part[side])) for side in ("low", "high"))
-    mark(axes.fill_between(x, low, high, color=style.colour, linewidth=0, **more), method, 1)
+    low, high = (part[side].where(np.isfinite(part[side])).to_numpy() for side in ("low", "high"))
+    # Points between two that are the same add nothing to the picture, and much to a page.
+    same = (np.diff(low) == 0) & (np.diff(high) == 0)
+    needed = ~np.concatenate([[False], same[:-1] & same[1:], [False]])[: len(low)]
+    x, low, high = x.to_numpy()[needed], low[needed], high[needed]
+    mark(axes.fill_between(x, low, high, color=style.colour, linewidth=0, **more), method, "band")
 
 
 def frame_around(axes: Axes, points: Any, table: Any, margin: float = 0.15) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hpobench_nmt.analysis.number_text import cell_text
 from hpobench_nmt.analysis.run_fronts import pairs_of_objectives
 from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.analysis.table_front import Front
@@ -17,9 +18,12 @@ from hpobench_nmt.render.plots.style import (
     axes_for,
     drawn_rows,
     how_many_drawn,
+    mark_better,
     new_figure,
     plain,
+    set_tooltips,
     short_ticks,
+    signs,
     staircase,
 )
 
@@ -40,11 +44,20 @@ def plot_front(front: Front, title: str = "", ax: Axes | None = None) -> Figure:
     steps = staircase(front.maximised[0])
     axes.plot(x[rows], y[rows], color=COLOURS[1], linewidth=1, zorder=2, drawstyle=steps)
     label = f"Pareto front ({len(rows)})"
-    axes.scatter(x[rows], y[rows], s=32, color=COLOURS[1], zorder=3, label=label)
+    points = axes.scatter(x[rows], y[rows], s=32, color=COLOURS[1], zorder=3, label=label)
+    named = dict(zip(front.places.tolist(), _configurations(front), strict=True))
+    set_tooltips(points, [named[row] for row in rows.tolist()])
     axes.set(xlabel=front.labels[0], ylabel=front.labels[1], title=title)
     short_ticks(axes)
+    mark_better(axes, *signs(front.maximised), front.points[:, :2])
     axes.legend(frameon=False)
     return figure
+
+
+def _configurations(front: Front) -> list[str]:
+    """Each row of the front in words: its number, configuration and objectives."""
+    lines = front.shown.to_dict("records")
+    return [", ".join(f"{name} {cell_text(value, 6)}" for name, value in line.items()) for line in lines]
 
 
 def plot_front_pairs(front: Front, title: str = "") -> Figure:
@@ -72,6 +85,7 @@ def plot_front_pairs(front: Front, title: str = "") -> Figure:
         axes.plot(x[own], y[own], zorder=4, label="front of these two alone", **style)
         axes.set(xlabel=front.labels[pair[0]], ylabel=front.labels[pair[1]])
         short_ticks(axes)
+        mark_better(axes, *signs(maximised), front.points[:, pair])
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25, linewidth=0.6)
     for axes in panels:

@@ -22,7 +22,7 @@ from hpobench_nmt.core.errors import unknown
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.render.figure_spec import FigureSpec, HoverSeries, Plot
 from hpobench_nmt.render.plots.lines import draw_band, draw_line, parts_of, styles_of, time_axis
-from hpobench_nmt.render.plots.style import Style, axes_for, legend, mark, plain_log_ticks
+from hpobench_nmt.render.plots.style import Style, axes_for, legend, mark, mark_better, plain_log_ticks
 from hpobench_nmt.render.subject import Subject
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def plot_runtime_distribution(
     axes.set_title(f"{tables}, {counted(found.n_targets, 'target')}")
     axes.set_xscale("log")
     plain_log_ticks(axes.xaxis)
+    mark_better(axes, 0, 1)
     legend(axes)
     return figure
 
@@ -135,6 +136,7 @@ def plot_expected_runtimes(
         axes.invert_xaxis()
         axes.set_xlabel("to be among the best rows, this many")
     axes.set(ylabel=f"expected {time_in(unit)}, with 95% interval", title=table)
+    mark_better(axes, 0, -1)
     legend(axes)
     return figure
 

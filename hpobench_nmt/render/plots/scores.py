@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.analysis.selection import EXACT
-from hpobench_nmt.analysis.table_ranks import RankOutcome
+from hpobench_nmt.analysis.table_ranks import RankOutcome, rank_sentences
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.text import short
+from hpobench_nmt.evaluation.intervals import CONFIDENCE
 from hpobench_nmt.evaluation.scores import SCORES
 from hpobench_nmt.render.figure_spec import FigureSpec, Plot, always
 from hpobench_nmt.render.plots.style import Style, axes_for, mark, method_styles, new_figure
@@ -169,18 +170,27 @@ def plot_critical_difference(
 def _ranks(subject: Subject, score: str = "") -> Iterator[FigureSpec]:
     """Mean ranks over all tables; option `score`."""
     scores = subject.scores(score)
-    for outcome in subject.tests.ranks:
-        if outcome.score in scores:
-            ranks = () if outcome.test is None else outcome.test.mean_ranks
-            yield FigureSpec(
-                stem=f"-{outcome.score}",
-                title=f"Mean ranks in {outcome.score}",
-                finding=outcome.sentence if outcome.test else "",
-                draw=partial(plot_critical_difference, outcome, subject.styles),
-                head=("method", "mean rank"),
-                rows=[(outcome.methods[i], f"{ranks[i]:.2f}") for i in np.argsort(ranks, kind="stable")],
-                own_size=True,
-            )
+    outcomes = [outcome for outcome in subject.tests.ranks if outcome.score in scores]
+    # A report has no figure that can show nothing, whatever the ranks are; `hb.plot` draws it.
+    idle = [outcome for outcome in outcomes if outcome.test is None or not outcome.test.can_show]
+    for outcome in outcomes:
+        draw = partial(plot_critical_difference, outcome, subject.styles)
+        if outcome in idle:
+            if outcome is idle[0]:
+                yield FigureSpec(draw=draw, problem=" ".join(rank_sentences(idle)))
+            continue
+        assert outcome.test is not None
+        ranks = outcome.test.mean_ranks
+        yield FigureSpec(
+            stem=f"-{outcome.score}",
+            title=f"Mean ranks in {outcome.score}",
+            finding=outcome.sentence,
+            draw=draw,
+            head=("method", "mean rank"),
+            rows=[(outcome.methods[i], f"{ranks[i]:.2f}") for i in np.argsort(ranks, kind="stable")],
+            aside=outcome.test.p >= 1 - CONFIDENCE,
+            own_size=True,
+        )
 
 
 PLOTS = (

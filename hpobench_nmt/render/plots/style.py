@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.analysis.selection import EXACT
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.core.text import printable
 
@@ -36,6 +37,13 @@ _MOST_POINTS = 4000
 _LARGE = 1e6
 # Goes before a method's name in the ids of what is drawn for it.
 _GID = "method-"
+# Where better values lie, to the right and up.
+_ARROWS = {(-1, -1): "↙", (-1, 0): "←", (-1, 1): "↖", (0, -1): "↓", (0, 1): "↑"}
+_ARROWS |= {(1, -1): "↘", (1, 0): "→", (1, 1): "↗"}
+# The width and height of such a remark, as shares of the axes.
+_WORDS = (0.16, 0.09)
+# Begins the ids of what is hidden where a page moves.
+_STILL = "still"
 # Nothing of the time goes into a file, by its format.
 _UNDATED: Mapping[str, Mapping[str, None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
 
@@ -54,7 +62,7 @@ class Style:
 
 
 def method_styles(methods: Iterable[str]) -> dict[str, Style]:
-    """A style for each method, by its place; no two alike among the first 24. EXACT is there too."""
+    """A style for each method, by its place; no two alike among the first 24. EXACT is there as well."""
     styles = {EXACT: Style("black", "-.", "")}
     for i, method in enumerate(m for m in dict.fromkeys(methods) if m != EXACT):
         row, column = divmod(i, len(COLOURS))
@@ -64,11 +72,35 @@ def method_styles(methods: Iterable[str]) -> dict[str, Style]:
     return styles
 
 
-def mark(artist: Artist, method: str, number: int = 0) -> None:
-    """Name the artist's method in the id of its SVG group; the number tells apart several in one axes."""
+def mark(artist: Artist, method: str, part: int | str = 0) -> None:
+    """Name the artist's method in the id of its SVG group; the part tells apart several in one axes.
+
+    The part "band" is one that the page shows clearly only for one method at a time.
+    """
     figure = artist.get_figure(root=True)
     panel = figure.axes.index(artist.axes) if figure and artist.axes else 0  # type: ignore[arg-type]
-    artist.set_gid(f"{_GID}{quote(method, safe='', errors='surrogatepass')}-{panel}-{number}")
+    artist.set_gid(f"{_GID}{quote(method, safe='', errors='surrogatepass')}-{panel}-{part}")
+
+
+def set_tooltips(points: Artist, texts: Sequence[str]) -> None:
+    """Texts that browsers show on the points of a scatter, where its figure is saved as SVG."""
+    from hpobench_nmt.render.plots.notebook_figure import NotebookFigure
+
+    figure = points.get_figure(root=True)
+    if isinstance(figure, NotebookFigure):
+        gid = f"points-{len(figure.tooltips)}"
+        points.set_gid(gid)
+        figure.tooltips = {**figure.tooltips, gid: texts}
+
+
+def mark_still(artist: Artist, number: int) -> None:
+    """Mark what the page hides once it can move: it draws the same itself."""
+    artist.set_gid(f"{_STILL}-{number}")
+
+
+def is_still(gid: str) -> bool:
+    """Whether an id is of `mark_still`."""
+    return gid.startswith(f"{_STILL}-")
 
 
 def method_of_gid(gid: str) -> str | None:
@@ -121,10 +153,35 @@ def new_figure(size: tuple[float, float]) -> Figure:
     return figure
 
 
-def legend(axes: Axes) -> None:
+def legend(axes: Axes, title: str = "") -> None:
     """A legend beside the axes, where it hides nothing."""
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=9, handlelength=3)
+        place: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+        fonts: dict[str, Any] = {"fontsize": 9, "title_fontsize": 9, "alignment": "left"}
+        axes.legend(frameon=False, **place, **fonts, handlelength=3, title=title or None)
+
+
+def mark_better(axes: Axes, right: int, up: int, points: Floats | None = None) -> None:
+    """Write "better" and an arrow to where better values lie; each of -1, 0, 1.
+
+    The words stand on that side of the axes, or in the corner that hides the fewest of some points, shape
+    (n, 2), of which the best one comes first. Call it once the limits are final.
+    """
+    x, y = right or -1, up or -1
+    if points is not None:
+        places = axes.transAxes.inverted().transform(axes.transData.transform(points))
+        corners = [(x, y), (x, -y), (-x, y), (-x, -y)]
+        x, y = min(corners, key=lambda c: int((np.abs(places - (np.array(c) + 1) / 2) < _WORDS).all(1).sum()))
+    arrow = _ARROWS[right, up]
+    at: dict[str, Any] = {"xytext": (-4 * x, -4 * y), "textcoords": "offset points"}
+    at |= {"ha": "left" if x < 0 else "right", "va": "bottom" if y < 0 else "top"}
+    corner = ((x + 1) / 2, (y + 1) / 2)
+    axes.annotate(f"better {arrow}", corner, xycoords="axes fraction", **at, fontsize=9, color="#333333")
+
+
+def signs(maximised: Sequence[bool]) -> tuple[int, int]:
+    """Which way the first two objectives are better, for `mark_better`."""
+    return (1 if maximised[0] else -1, 1 if maximised[1] else -1)
 
 
 def drawn_rows(n_rows: int, always: Iterable[int] = ()) -> NDArray[np.int64]:

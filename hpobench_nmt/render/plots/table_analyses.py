@@ -1,7 +1,7 @@
 """Figures of a table's analyses. Each function takes the analysis and returns a matplotlib Figure.
 
 matplotlib is imported on first use. Colours are those of `plots.style`, which colour-blind readers can tell
-apart; whatever a colour says, a shape, a hatch or a label says too.
+apart; whatever a colour says, a shape, a hatch or a label says as well.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ def plot_early_ranks(found: EarlyRanks, unit: str = "") -> Figure:
     ranks.set_title("Rows that are the best in the end", fontsize=10)
     ranks.legend(frameon=False, fontsize=8, loc="lower right")
     agreement.plot(x, frame["order"], color=COLOURS[0], label="Spearman, all rows")
-    agreement.plot(x, frame["order_going"], color=COLOURS[2], linestyle="--", label="those that go on")
+    agreement.plot(x, frame["order_going"], color=COLOURS[2], linestyle="--", label="those that continue")
     agreement.plot(x, frame["kept"], color=COLOURS[1], linestyle=":", label="best tenth in the best third")
     agreement.axhline(0, color="#8A9095", linewidth=0.8)
     agreement.set_ylim(min(-0.05, float(frame[["order", "order_going"]].min().min()) - 0.05), 1.03)

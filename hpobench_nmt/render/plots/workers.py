@@ -28,7 +28,7 @@ def plot_workers(found: WorkerTimes) -> Figure:
     """Which worker trained which row when.
 
     The lighter a bar, the better the row's best checkpoint so far stands among those of the trial. A star is
-    at the end of a training that made the trial's best value so far. A bar that goes on with a row that had
+    at the end of a training that made the trial's best value so far. A bar that resumes a row that had
     been stopped is hatched. One of a row that has failed, or misses a constraint, is empty.
     """
     import matplotlib
@@ -79,7 +79,7 @@ def plot_workers(found: WorkerTimes) -> Figure:
     beside.set_label(f"rank of\n{found.quantity}", fontsize=8)
     handles = axes.get_legend_handles_labels()[0]
     if frame["again"].any():
-        handles.append(Patch(facecolor=GREY, edgecolor="white", hatch="////", label="goes on with a row"))
+        handles.append(Patch(facecolor=GREY, edgecolor="white", hatch="////", label="resumes a row"))
     if found.constraints and not there.all():
         label = f"failed, or misses {' or '.join(found.constraints)}"
         handles.append(Patch(facecolor="white", edgecolor=_NO_VALUE, linewidth=0.5, label=label))

@@ -64,7 +64,7 @@ def load_corpus(section: Mapping[str, Any], base: Path, cache: Path) -> Corpus:
     """The corpus of a spec's [corpus] section: its `name`, and the options of that name.
 
     The first call prepares the corpus and keeps it in the cache; later ones read the prepared file. Several
-    processes may call at once. A changed option, source file or package version is prepared anew. Relative
+    processes may call at once. A changed option, source file or package version is prepared again. Relative
     paths are relative to the base.
 
     Raises:

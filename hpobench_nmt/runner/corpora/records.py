@@ -184,7 +184,7 @@ def _lines(path: Path, reading: Reading) -> Iterator[tuple[int, str]]:
                 yield number, decoded(line, path, number)
     except _DAMAGED as error:
         raise InputError(
-            f"{path}, after line {number}: the file is cut off or damaged ({one_line(error)}). Get it anew."
+            f"{path}, after line {number}: the file is cut off or damaged ({one_line(error)}). Get it again."
         ) from None
 
 
@@ -272,7 +272,7 @@ def _parquet(path: Path, columns: Sequence[str]) -> Iterator[tuple[Text, ...]]:
                     yield tuple(Text(path, number, text or "", "row") for text in row)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(
-            f"{path}, after row {number}: the file is cut off or damaged ({one_line(error)}). Get it anew."
+            f"{path}, after row {number}: the file is cut off or damaged ({one_line(error)}). Get it again."
         ) from None
 
 

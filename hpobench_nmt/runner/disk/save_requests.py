@@ -16,8 +16,8 @@ LISTENS, SAVE_NOW = "listens", "save-now"
 _POLL_SECONDS = 0.02
 
 
-def request_saves(folders: Iterable[Path], seconds: float) -> int:
-    """Ask the trainings of these states, and wait until all have saved: how many have not in that time."""
+def request_saves(folders: Iterable[Path], seconds: float) -> tuple[int, int]:
+    """Ask the trainings of these states, and wait until all have saved: how many were asked, and have not."""
     asked = []
     # A folder without one is of a training that has not begun, or that is being measured.
     for path in [path for folder in folders for path in folder.rglob(LISTENS)]:
@@ -26,4 +26,4 @@ def request_saves(folders: Iterable[Path], seconds: float) -> int:
     deadline = time.monotonic() + seconds
     while (left := sum(path.exists() for path in asked)) and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
-    return left
+    return len(asked), left

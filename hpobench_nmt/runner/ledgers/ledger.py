@@ -80,7 +80,7 @@ class Record(Strict, frozen=True):
         converged: False where a limit of epochs or updates ended the training.
         tuned: settings that were tuned on dev after training, with the values that were used.
         device, versions: the device with the name of its model, and the libraries that did the work.
-        started: UTC, ISO 8601; of a training that was paused or killed, when it went on last.
+        started: UTC, ISO 8601; of a training that was paused or killed, when it was last resumed.
         seconds: wall-clock time of training and measuring since then.
         nondeterministic: what in it is not the same each time, such as operations of torch on a GPU; empty
             where the same seed gives the same bits on the same machine.
@@ -261,7 +261,7 @@ def refuse_other_spec(
     usual: Mapping[str, Any] = _NO_DEFAULTS,
     to_train: bool = True,
 ) -> None:
-    """Raise InputError where a ledger was begun for another spec, or when a default was another one.
+    """Raise InputError where a ledger was started for another spec, or when a default was another one.
 
     A new setting's default does what was done before it existed. So a setting that a ledger does not know
     had its default, whether a spec now says that or not. Where nothing is to be trained, none matters.
@@ -280,12 +280,12 @@ def refuse_other_spec(
         if key in found.spec.get("defaults", {}) and key not in explicit:
             if to_train and key in now and then[key] != now[key]:
                 raise InputError(
-                    f"{path}: was begun when the default of {key} was {then[key]!r}; now it is {now[key]!r}. "
-                    f"To go on, write {key} = {json.dumps(then[key])} in the spec's [fixed]."
+                    f"{path}: was started when the default of {key} was {then[key]!r}; now it is "
+                    f"{now[key]!r}. To resume, write {key} = {json.dumps(then[key])} in the spec's [fixed]."
                 )
             if to_train and key not in now:
                 raise InputError(
-                    f"{path}: was begun with {key} = {then[key]!r}, which this version does not have. "
+                    f"{path}: was started with {key} = {then[key]!r}, which this version does not have. "
                     "A table can be built of it, but no more trained: take another folder."
                 )
         elif then.get(key) != now.get(key):
@@ -340,7 +340,7 @@ def _append(path: Path, entry: Mapping[str, Any]) -> None:
         _write(path, entry)
         raise RunError(
             f"{path.parent}: no room left on the disk. Nothing is lost: make room and run the same "
-            "command again to go on."
+            "command again to resume."
         ) from error
 
 

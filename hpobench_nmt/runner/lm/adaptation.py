@@ -1,6 +1,6 @@
 """How dynamic evaluation changes a model, as in Krause et al. (2018), sections 7.4 and 7.5.
 
-    losses_of_parts     the loss of every token of many sequences, each read from anew or all carried on
+    losses_of_parts     the loss of every token of many sequences, each read from again or all carried on
     timescales          these losses, averaged over the sequences, against the number of tokens read
     adaptation_curve    static and dynamic loss against the number of tokens read (figure 2)
     word_effect         how the probabilities of a word and of others change after it was seen (table 6)
@@ -58,7 +58,7 @@ def timescales(
     rms: Sequence[Tensor] | None = None,
     window: int = 100,
 ) -> pd.DataFrame:
-    """Losses against the tokens read, averaged over many sequences, begun anew and carried on (figure 2a).
+    """Losses against the tokens read, averaged over many sequences, started again and carried on (figure 2a).
 
     The stream is cut into `parts` sequences; 500 of 10,000 characters in the paper.
 

@@ -156,7 +156,7 @@ class _LSTMLayer(nn.ParameterList):
         return output, (h, c)
 
     def adapted(self, x: Tensor, state: LayerState, matrix: Tensor) -> tuple[Tensor, LayerState]:
-        """The same, step by step, with h + M h in place of h; there for the next step, too."""
+        """The same, step by step, with h + M h in place of h; there for the next step, as well."""
         (h, c), outputs = state, []
         for inputs in x:
             h, c = torch.lstm_cell(inputs, (h, c), *self.parameters())

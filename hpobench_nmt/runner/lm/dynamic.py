@@ -89,7 +89,7 @@ class UpdateRule:
         return self.name not in ("sgd", "sgd-prior")
 
     def learning_rate_after(self, tokens: int) -> float:
-        """eta of the update that follows so many predicted tokens."""
+        """eta of the update that follows that many predicted tokens."""
         share = max(0.0, 1.0 - tokens / self.horizon) if self.horizon else 1.0
         return self.learning_rate * share
 

@@ -30,7 +30,7 @@ def mc_nll(
     """Negative log-likelihood (nats) of every token but the first, shape (N - 1,), averaged over masks.
 
     The stream is read once with each of n = `masks` draws of the generator, which is on the model's device.
-    Masks that hold for a whole sequence are drawn anew after this many time steps. The model is not changed.
+    Masks that hold for a whole sequence are drawn again after this many time steps. The model is not changed.
     """
     if masks < 1 or steps < 1:
         raise InputError(f"averaging needs at least 1 mask and 1 step, not {masks} and {steps}.")

@@ -47,7 +47,7 @@ _DECAY_TRIALS = 4
 _HALVINGS = 4
 # Of the masks of Monte-Carlo averaging: the same for all models, so that the masks do not add to their noise.
 _MASK_SEED = 0
-# A loss of so many times that of a guess among all tokens is no model of them.
+# A loss of that many times that of a guess among all tokens is no model of them.
 _SLACK = 2.0
 # A change of the learning rate, as a share, and how much of the loss (nats) it may move.
 _NUDGE, _CHAOS = 1e-6, 1e-3
@@ -242,7 +242,7 @@ def size_metrics(model: nn.Module) -> dict[str, float]:
 
 
 def forget_gpu_peak(device: torch.device) -> float | None:
-    """The most MB that tensors held on a CUDA device until now, and from now on anew; None on a CPU."""
+    """The most MB that tensors held on a CUDA device until now, and from now on again; None on a CPU."""
     if device.type != "cuda":
         return None
     held = torch.cuda.max_memory_allocated(device) / 1e6
@@ -259,7 +259,7 @@ def memory_of_phases(training: float | None, measuring: float | None) -> dict[st
 
 
 def forget_peak(device: torch.device) -> None:
-    """Start `memory` anew from what the process holds now, where the system can (Linux)."""
+    """Start `memory` again from what the process holds now, where the system can (Linux)."""
     gc.collect()
     # glibc: what is free goes back to the system.
     with contextlib.suppress(OSError, AttributeError, TypeError):

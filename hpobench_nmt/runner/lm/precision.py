@@ -62,6 +62,6 @@ def loss_scaler(precision: str, device: torch.device) -> torch.amp.GradScaler:
 
 
 def for_products(weight: Tensor) -> Tensor:
-    """A weight as matrix products are to read it: cast once here, not anew at every time step."""
+    """A weight as matrix products are to read it: cast once here, not again at every time step."""
     device = weight.device.type
     return weight.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else weight

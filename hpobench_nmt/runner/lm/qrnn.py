@@ -44,7 +44,7 @@ class QRNNLayer(nn.ParameterList):
         self.inputs, self.units, self.window, self.zoneout = inputs, units, window, zoneout
 
     def initial_state(self, batch: int) -> LayerState:
-        """Zeros: c, shape (B, H); with a window of 2, the input before the first besides, (B, I)."""
+        """Zeros: c, shape (B, H); with a window of 2, also the input before the first, (B, I)."""
         sizes = (self.units, self.inputs)[: self.window]
         return tuple(self[0].new_zeros(batch, size) for size in sizes)
 

@@ -15,12 +15,12 @@ class TrainingSchedule:
     Attributes:
         batch_size: parallel streams of a batch.
         bptt: time steps of an update; the mean where `vary` is set.
-        vary: draw the number of steps anew for each update, and scale the learning rate with it.
+        vary: draw the number of steps again for each update, and scale the learning rate with it.
         clip: largest norm of the gradient; 0: not clipped.
         max_epochs: passes over the training data, at most; 0: any number.
         max_updates: updates, at most; 0: any number.
         checks_per_epoch: dev evaluations per pass.
-        check_updates: if not 0, dev is evaluated every so many updates instead.
+        check_updates: if not 0, dev is evaluated every that many updates instead.
         accumulate: batches, of other streams each, that are read one after the other for an update. Its
             gradient is their mean: that of one batch of all streams, but for the masks, which each draws.
         precision: of matrix products, "fp32", "tf32", "bf16" or "fp16" (precision.py). Dev is evaluated in
@@ -51,7 +51,7 @@ class TrainingSchedule:
         return self.batch_size * self.accumulate
 
     def done(self, update: int, epochs: float) -> float:
-        """The share of the longest possible training that is done after so many updates and passes."""
+        """The share of the longest possible training that is done after that many updates and passes."""
         return update / self.max_updates if self.max_updates else epochs / self.max_epochs
 
 

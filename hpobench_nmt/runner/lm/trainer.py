@@ -54,7 +54,7 @@ class TrainingSummary:
 
     Attributes:
         curve: at each check, the update's number, epochs passed, dev_ppl, and seconds spent in training.
-        updates: made until the end; with fp16, those whose gradients overflowed and were left out count too.
+        updates: made until the end; with fp16 also those that were left out because gradients overflowed.
         best_update: the update that the weights are from.
         seconds: spent in training, by the clock of clock.py, without dev evaluations.
         converged: whether the optimiser ended it, not the limit of epochs.
@@ -92,7 +92,7 @@ class _Course:
     ended: bool = False
 
     def paused(self, until: int | None) -> bool:
-        """Whether a dev evaluation has come after so many updates, and the training has not ended."""
+        """Whether a dev evaluation has come after that many updates, and the training has not ended."""
         return not self.ended and until is not None and bool(self.curve) and self.curve[-1]["update"] >= until
 
 

@@ -44,7 +44,7 @@ class Checkpoints:
         until: the training pauses at its first dev evaluation after this many updates; None: it does not.
         seconds: at least this many between two times that the state is saved.
         stands_still_for: a lock (clock.py): the training stands still while another process is inside, and
-            that does not count as its time; None: it goes on.
+            that does not count as its time; None: it continues.
     """
 
     folder: Path | None = None
@@ -103,10 +103,10 @@ class StateFile:
         except Exception as error:  # torch has many errors for a damaged file
             if isinstance(error, MemoryError) or tells_of_no_memory(str(error)):
                 raise
-            _tell(f"{path} cannot be read ({type(error).__name__}): the training begins anew")
+            _tell(f"{path} cannot be read ({type(error).__name__}): the training starts again")
             return None
         if not same:
-            _tell(f"{path} is of another training: this one begins anew")
+            _tell(f"{path} is of another training: this one starts again")
             return None
         return found["state"]  # type: ignore[no-any-return]
 

@@ -65,7 +65,7 @@ class _Course:
     ended: bool = False
 
     def paused(self, until: int | None) -> bool:
-        """Whether a checkpoint has come after so many updates, and the training has not ended."""
+        """Whether a checkpoint has come after that many updates, and the training has not ended."""
         return not self.ended and until is not None and bool(self.curve) and self.curve[-1]["update"] >= until
 
 

@@ -97,7 +97,7 @@ def _start(number: int, model: Path) -> subprocess.Popen[bytes]:
 
 
 def keep_gpu_state(model: Path) -> None:
-    """Let Sockeye's trainer save and load the state of the GPU's random numbers: it begins them anew."""
+    """Let Sockeye's trainer save and load the state of the GPU's random numbers: it begins them again."""
     import torch
 
     trainer: Any = importlib.import_module("sockeye.training").EarlyStoppingTrainer

@@ -225,7 +225,7 @@ def short_key(configuration: Configuration, replicate: int) -> str:
 
 
 def copy_for(spec: Spec, folder: Path) -> str:
-    """The spec's text for a copy in a folder, from where it finds the corpus's files too."""
+    """The spec's text for a copy in a folder, from where it finds the corpus's files as well."""
     text = spec.path.read_text(encoding="utf-8-sig")
     values = [value for key, value in spec.corpus.items() if key != "name"]
     names = [name for v in values for name in (v if isinstance(v, list) else [v]) if isinstance(name, str)]

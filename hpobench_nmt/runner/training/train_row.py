@@ -30,7 +30,7 @@ from hpobench_nmt.runner.training.processes import Crashed, Killed, Processes
 from hpobench_nmt.runner.training.training_process import TrainingResult, train_one
 from hpobench_nmt.runner.training.workspace import Workspace, claim
 
-GO_ON = "Run the same command again to go on."
+GO_ON = "Run the same command again to resume."
 _ASKED_SECONDS = 0.1  # who asks whether a training runs (`is_held`) has its lock for a moment
 _POLL_SECONDS = 1.0  # between looks at whether another run has finished a training, or this one is to stop
 _LEAST_FREE_BYTES = 2**16

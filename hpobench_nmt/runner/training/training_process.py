@@ -33,7 +33,7 @@ class TrainingResult:
     Attributes:
         failure: why the configuration could not be trained; then there is no outcome.
         wrong_input: what is wrong with the spec or the corpus, so that no configuration can be trained.
-        device: the device's name; of a training that went on on other devices, the names in that order.
+        device: the device's name; of a training that was resumed on other devices, the names in that order.
         seconds: of training and measuring in this process, without its start; 0 if it was killed.
         starved: it ran out of memory, or a command that it had started was killed.
         not_kept: why its model could not be saved, where that was asked for.

@@ -65,7 +65,7 @@ class Workspace:
 
     @property
     def states(self) -> Path:
-        """The folder of the states that trainings of this ledger go on from, in the user's own cache.
+        """The folder of the states that trainings of this ledger resume from, in the user's own cache.
 
         Not beside the ledger: Sockeye's states are pickles, and a ledger's folder may come from elsewhere.
         """

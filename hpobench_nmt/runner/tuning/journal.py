@@ -87,7 +87,7 @@ class Journal:
         if lines and parse_json(lines[0], f"{self.path}, line 1") != json.loads(self._head()):
             raise InputError(
                 f"{self.path}, line 1: is not what this version begins the journal of these settings with. "
-                "Move the file away to begin anew; trainings that the ledger has are not repeated."
+                "Move the file away to start again; trainings that the ledger has are not repeated."
             )
         found = []
         for number, line in enumerate(lines[1:], start=2):

@@ -269,7 +269,7 @@ class LiveTrainer:
         for metric in self._metrics:
             if curve and metric.name not in curve[-1]:
                 measured = [each.name for each in self._workspace.spec.metrics]
-                known = ", ".join(name for name in curve[-1] if name in measured) or "there is none"
+                known = ", ".join(name for name in curve[-1] if name in measured) or "none is"
                 raise InputError(
                     f"{metric.name} is not measured at checkpoints, so that trainings cannot be stopped by "
                     f"it. Name one that is with --objectives: {known}."

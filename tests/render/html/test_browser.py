@@ -150,8 +150,10 @@ def test_every_figure_is_drawn(opened):
     missing = opened.execute_script(
         "return [...document.querySelectorAll('main .missing')].map((e) => e.textContent)"
     )
-    assert len(missing) == 3
-    assert all("no ranking over tables" in text and "no mean over all its trials" in text for text in missing)
+    assert len(missing) == 2
+    assert "no mean over all its trials" in missing[0]
+    assert all("tables are too few to show" in text for text in missing)
+    assert missing[1].count("too few") == 1
 
 
 def test_the_same_colour_is_the_same_method_everywhere(opened):
@@ -289,6 +291,57 @@ def test_tooltips_show_the_right_values(opened, means):
     assert text(opened, "#tip b") == "after 5 look-ups"
     press(opened, Keys.ESCAPE)
     assert not find(opened, "#tip").is_displayed()
+
+
+def test_a_trial_is_replayed_by_keyboard_and_by_itself(opened, folders):
+    from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.support.ui import Select
+
+    from hpobench_nmt.analysis.replay import replay
+    from hpobench_nmt.benchmarking.store import load_results
+
+    found = replay(load_results(folders[1]), "toy")
+    box = "[data-replay='two-toy-replay']"
+    assert not find(opened, box).get_attribute("hidden")
+    assert opened.execute_script(
+        "return [...document.querySelectorAll('#two-toy-replay .still')]"
+        ".every((e) => getComputedStyle(e).display === 'none')"
+    )
+    dots = "return document.querySelectorAll('#two-toy-replay circle:not(.now)').length"
+    for method, trial in found.trials.items():
+        Select(find(opened, f"{box} select")).select_by_visible_text(method)
+        n = len(trial.rows)
+        assert text(opened, f"{box} output b").startswith(f"Look-up {n} of {n}: row {trial.rows[-1]},")
+        assert opened.execute_script(dots) == n
+        opened.execute_script("arguments[0].focus()", find(opened, f"{box} input"))
+        press(opened, Keys.HOME, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+        assert text(opened, f"{box} output b").startswith(f"Look-up 3 of {n}: row {trial.rows[2]},")
+        assert opened.execute_script(dots) == 3
+        held, front = trial.front_after(3), set(found.front.tolist())
+        rows = "1 row" if len(held) == 1 else f"{len(held)} rows"
+        on_both = sum(int(row) in front for row in held)
+        told = text(opened, f"{box} output span")
+        assert f"Front so far: {rows}, {on_both} of them on the table’s front of {len(front)}." in told
+        values = zip(found.hyperparameters, found.configs[int(trial.rows[2])], strict=True)
+        assert told.startswith(", ".join(f"{name} {value:g}" for name, value in values))
+        assert opened.execute_script(
+            "return document.querySelectorAll('#two-toy-replay .held').length"
+        ) == len(held)
+    click(opened, find(opened, f"{box} button"))
+    assert text(opened, f"{box} button") == "Pause"
+    deadline = time.monotonic() + 60
+    while text(opened, f"{box} button") == "Pause":
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert opened.execute_script(dots) == n
+
+
+def test_the_report_begins_with_the_picture_of_the_answer(opened):
+    first = opened.execute_script("return document.querySelector('main .plot').id")
+    assert first.endswith("-fewer")
+    assert "times fewer trainings than random search" in text(opened, "main .finding") or "No method" in text(
+        opened, "main .finding"
+    )
 
 
 def test_dark_mode(opened):

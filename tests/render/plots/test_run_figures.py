@@ -11,6 +11,7 @@ import pytest
 from matplotlib.colors import to_rgb
 
 import hpobench_nmt as hb
+from hpobench_nmt.analysis.replay import replay
 from hpobench_nmt.analysis.run_curves import Curves, hypervolume_curves, regret_curves, surrogate_curves
 from hpobench_nmt.analysis.run_fronts import attainment, moving_front
 from hpobench_nmt.analysis.runtimes import expected_runtime_frame, runtime_distribution, target_runtimes
@@ -21,13 +22,14 @@ from hpobench_nmt.analysis.verdicts import run_statistics
 from hpobench_nmt.core.constraints import Constraint
 from hpobench_nmt.evaluation.ranks import rank_test
 from hpobench_nmt.render.figures import run_figures
-from hpobench_nmt.render.html.svg import to_svg
+from hpobench_nmt.render.html.svg import pixels, shared_styles, short_ids, short_path, to_svg
 from hpobench_nmt.render.plots.curves import plot_curve_panels, plot_curves
 from hpobench_nmt.render.plots.fronts import plot_attainment, plot_front_moves
 from hpobench_nmt.render.plots.pareto_front import plot_front, plot_front_pairs
+from hpobench_nmt.render.plots.replay import plot_replay
 from hpobench_nmt.render.plots.runtimes import plot_expected_runtimes, plot_runtime_distribution
 from hpobench_nmt.render.plots.scores import plot_critical_difference, plot_scores, plot_wins
-from hpobench_nmt.render.plots.style import axes_for, method_styles, short_ticks
+from hpobench_nmt.render.plots.style import axes_for, mark_better, method_styles, short_ticks
 from hpobench_nmt.render.subject import Subject
 
 METHODS = ("RS", "BO_EI_M_std", "GB_EIF_M")
@@ -334,3 +336,112 @@ def test_what_belongs_to_a_method_is_known_by_its_mark_and_not_by_its_colour():
     groups = [int(m) for m in re.findall(r'data-m="(\d+)"', svg)]
     assert sorted(groups) == list(range(25))
     assert svg.count("var(--m0)") and svg.count("var(--m16)")
+
+
+def test_a_curve_has_the_middle_half_of_its_trials_behind_it(single):
+    curves = regret_curves(single, "toy")
+    axes = plot_curves(curves, log=False).axes[0]
+    bands = [c for c in axes.collections if c.get_gid()]
+    assert [c.get_gid() for c in bands] == [f"method-{m}-0-band" for m in METHODS]
+    for method, band in zip(METHODS, bands, strict=True):
+        part = curves.frame[curves.frame["method"] == method].set_index("lookups")
+        corners = band.get_paths()[0].vertices
+        for n in (1, 7, 20):
+            ends = part.loc[n, ["low", "high"]]
+            drawn = corners[corners[:, 0] == n, 1]
+            assert [drawn.min(), drawn.max()] == pytest.approx(ends.to_list())
+    assert svg_of(curves).count('class="band"') == len(METHODS)
+    assert "middle half" in axes.get_legend().get_title().get_text()
+    alone = hb.benchmark(single.instances["toy"].table, ["RS"], trials=1, scores=["ftb"])
+    assert not plot_curves(regret_curves(alone, "toy")).axes[0].collections
+
+
+def svg_of(curves):
+    styles = method_styles(METHODS)
+    places = {m: i for i, m in enumerate([*METHODS, EXACT])}
+    return to_svg(plot_curves(curves, styles), "f", places, {m: s.colour for m, s in styles.items()})
+
+
+def better(figure):
+    (text,) = [t for t in figure.axes[0].texts if "better" in t.get_text()]
+    return text.get_text(), text.xy
+
+
+def test_every_figure_says_which_way_is_better(single, multi):
+    arrows = [better(figure)[0] for figure in figures(single, multi)]
+    assert arrows == [f"better {a}" for a in "↓↓↑↘↑↑↓↓"]  # BLEU is maximised, seconds are minimised
+
+
+def test_the_word_better_hides_no_point():
+    points = np.array([(0.0, 1.0), (1.0, 0.0), (0.0, 0.0), (0.5, 0.5)])
+    for free in ((1, 1), (-1, 1), (1, -1)):
+        corner = [(x + 1) / 2 for x in free]
+        figure, axes = axes_for(None)
+        axes.set(xlim=(0, 1), ylim=(0, 1))
+        taken = np.array([p for p in [*points, (1.0, 1.0)] if list(p) != corner])
+        mark_better(axes, 1, -1, taken)
+        assert better(figure) == ("better ↘", tuple(corner))
+
+
+def test_a_replayed_trial_is_drawn_in_its_order(multi):
+    found = replay(multi, "toy")
+    trial = found.trials["BO_M_std"]
+    (axes,) = drawn(plot_replay(found, "BO_M_std")).axes
+    whole, front, *stages = (c.get_offsets() for c in axes.collections)
+    np.testing.assert_array_equal(whole, found.points)
+    np.testing.assert_array_equal(front, found.points[found.front])
+    np.testing.assert_array_equal(np.vstack(stages), found.points[trial.rows])
+    held = trial.front_after(len(trial.rows))
+    numbers = {t.get_text() for t in axes.texts if t.get_text().isdigit()}
+    assert numbers == {str(1 + trial.rows.tolist().index(row)) for row in held}
+    three = [dataclasses.replace(found, n_objectives=3), found]
+    assert [len(plot_replay(each, "RS").axes[0].lines) for each in three] == [0, 1]
+
+
+def test_paths_of_a_page_are_short_and_the_same():
+    assert short_path("M 1 2 L 3 2 L 3 4 L 5 6 L 7 8 z") == "M1 2H3V4L5 6 7 8z"
+    assert short_path("M 0 3 C 0.8 3 1 2.7 2 2 L 2 5 M 1 1 L 2 2") == "M0 3C0.8 3 1 2.7 2 2V5M1 1 2 2"
+    svgs = [
+        '<path id="a-x"/><use href="#a-x"/>',
+        '<path id="b-x"/><g clip-path="url(#b-x)"/><use href="#b-x"/>',
+    ]
+    assert short_ids(svgs) == [
+        '<path id="i0"/><use href="#i0"/>',
+        '<path id="i1"/><g clip-path="url(#i1)"/><use href="#i1"/>',
+    ]
+    own = '<path d="M0 0" style="stroke:var(--m1)"/><text style="a:b">x</text>'
+    svgs = ['<path d="M1 2" style="a:b"/><use style="a:b" x="1"/>' * 2, f'<rect style="c:d"/>{own}']
+    assert shared_styles(svgs) == (
+        ['<path d="M1 2" class="s0"/><use class="s0" x="1"/>' * 2, f'<rect style="c:d"/>{own}'],
+        ".s0{a:b}",
+    )
+
+
+def test_the_dots_of_a_scatter_are_one_path_where_they_were():
+    figure, axes = axes_for(None)
+    x, y = np.arange(12.0), np.arange(12.0) ** 2
+    axes.scatter(x, y, s=16, color="#9AA0A6", linewidth=0)
+    axes.scatter(x, y, s=16, facecolor="none", edgecolor="black")  # rings stay what they are
+    svg = to_svg(figure, "f", {}, {})
+    (d,) = re.findall(r'd="((?:M[-\d. ]+h0)+)" style="fill:none;stroke:#9aa0a6;stroke-width:4;', svg)
+    at = np.array([pair.split() for pair in d.removeprefix("M").replace("h0", "").split("M")], dtype=float)
+    np.testing.assert_allclose(at, pixels(figure, x.tolist(), y.tolist()), atol=0.051)
+    assert svg.count("<use") >= 12
+
+
+def test_a_front_saved_as_svg_names_the_configuration_of_each_point(toy, tmp_path):
+    front = hb.pareto(toy, ["bleu", "seconds"])
+    front.plot().savefig(tmp_path / "front.svg")
+    svg = (tmp_path / "front.svg").read_text()
+    titles = re.findall(r'<use [^>]*x="([-\d.]+)"[^>]*><title>([^<]*)</title></use>', svg)
+    assert [float(x) for x, _ in titles] == sorted(float(x) for x, _ in titles)
+    by_bleu = sorted(front.rows.tolist(), key=lambda row: toy.column("bleu")[row])
+    for row, (_, title) in zip(by_bleu, titles, strict=True):
+        assert title.startswith(f"row {row}, ")
+        assert all(f"{name} {value:.6g}" in title for name, value in toy.config(row).items())
+        assert f"bleu {toy.column('bleu')[row]:.6g}" in title
+    file = io.BytesIO()
+    front.plot().savefig(file, format="svg")
+    assert file.getvalue().count(b"<title>") == len(front.rows)
+    front.plot().savefig(tmp_path / "front.png")
+    assert (tmp_path / "front.png").read_bytes().startswith(b"\x89PNG")

@@ -237,7 +237,7 @@ def test_a_ledger_of_another_spec_or_corpus_is_refused_untouched(path):
     [
         (
             {"dropout": 0.2},
-            r"dropout was 0\.1; now it is 0\.2\. To go on, write dropout = 0\.1 in",
+            r"dropout was 0\.1; now it is 0\.2\. To resume, write dropout = 0\.1 in",
         ),
         ({}, r"dropout = 0\.1, which this version does not have"),
     ],

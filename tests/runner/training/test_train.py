@@ -263,7 +263,7 @@ def test_paused_trainings_show_in_the_status_and_end_as_if_they_had_not_paused(p
     )
     done = run(place, *train, "--until", "20")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("are paused: 'train' goes on with them") == 1
+    assert done.stdout.count("are paused: 'train' resumes them") == 1
     shown = run(place, "train", "tiny.toml", "--out", folder, "--status").stdout
     paused = [line for line in shown.splitlines() if line.startswith("  paused ")]
     assert len(paused) == done.stderr.count("Paused: hidden_size=4")

@@ -1,0 +1,113 @@
+"""A trial replayed: which rows a method took, in order, in the plane of two objectives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hpobench_nmt.analysis.replay import Replay, replay
+from hpobench_nmt.analysis.run_fronts import Pair
+from hpobench_nmt.analysis.verdicts import shown_method
+from hpobench_nmt.core.text import counted
+from hpobench_nmt.render.figure_spec import FigureSpec, HoverPoints, Plot, ShownReplay
+from hpobench_nmt.render.plots.fronts import fronts_fit, pair_names, pairs_asked
+from hpobench_nmt.render.plots.lines import frame_around
+from hpobench_nmt.render.plots.style import (
+    axes_for,
+    drawn_rows,
+    how_many_drawn,
+    legend,
+    mark_better,
+    mark_still,
+    signs,
+    staircase,
+)
+from hpobench_nmt.render.subject import Subject
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_SCALE, _STAGES = "viridis_r", 8
+# The plane shows the table's front and this middle part of its rows; a few that diverged would hide both.
+_SHOWN = (5, 95)
+
+
+def plot_replay(found: Replay, method: str, ax: Axes | None = None) -> Figure:
+    """The rows that a trial took, light to dark in its order, and the look-ups that found its front."""
+    import matplotlib
+
+    trial = found.trials[method]
+    n_rows, taken = len(found.points), found.points[trial.rows]
+    figure, axes = axes_for(ax)
+    x, y = found.points[drawn_rows(n_rows, found.front)].T
+    axes.scatter(x, y, s=10, color="#C5C9CC", linewidth=0, label=f"rows of the table{how_many_drawn(n_rows)}")
+    hollow: dict[str, Any] = {"facecolor": "none", "edgecolor": "black", "linewidth": 0.8}
+    axes.scatter(
+        found.points[found.front, 0], found.points[found.front, 1], s=90, **hollow, label="the table's front"
+    )
+    stages = [part for part in np.array_split(taken, _STAGES) if len(part)]
+    colours = matplotlib.colormaps[_SCALE](np.linspace(0.1, 1.0, len(stages)))
+    still: list[Artist] = []
+    for number, (part, colour) in enumerate(zip(stages, colours, strict=True), start=1):
+        last = f"{counted(len(taken), 'look-up')}, the last the darkest" if number == len(stages) else None
+        still.append(
+            axes.scatter(part[:, 0], part[:, 1], s=26, color=colour, linewidth=0, zorder=3, label=last)
+        )
+    held = trial.front_after(len(trial.rows))
+    held = held[np.argsort(found.points[held, 0], kind="stable")]
+    if found.n_objectives == 2:  # a front of more objectives is not a staircase in two of them
+        line: dict[str, Any] = {"color": "#5F6368", "linewidth": 1.2, "label": "the trial's front"}
+        still += axes.plot(*found.points[held].T, **line, drawstyle=staircase(found.maximised[0]))
+    place = {int(row): number for number, row in enumerate(trial.rows, start=1)}
+    for row in held.tolist():
+        above: dict[str, Any] = {"xytext": (5, 5), "textcoords": "offset points", "fontsize": 8}
+        still.append(axes.annotate(str(place[row]), found.points[row], **above, annotation_clip=True))
+    for number, artist in enumerate(still):
+        mark_still(artist, number)
+    complete = found.points[~np.isnan(found.points).any(axis=1)]
+    middle = np.percentile(complete, _SHOWN, axis=0)
+    frame_around(axes, np.vstack([found.points[found.front], middle]), found.points, margin=0.06)
+    mark_better(axes, *signs(found.maximised), np.vstack([complete, taken]))
+    axes.set(xlabel=found.labels[0], ylabel=found.labels[1])
+    axes.set_title(f"{found.table}: {method}, trial {trial.trial}")
+    legend(axes)
+    return figure
+
+
+def _replay(
+    subject: Subject, method: str = "", trial: int | None = None, lookups: int = 200, pair: Pair | None = None
+) -> Iterator[FigureSpec]:
+    """The rows that one trial took, in order; options `method`, `trial`, `lookups` (the most), `pair`."""
+    pairs = pairs_asked(subject, pair)
+    for places in pairs:
+        found = replay(subject.results, subject.table, (method,) if method else (), trial, lookups, places)
+        shown = method or shown_method(subject.results, subject.table, subject.statistics)
+        shown = shown if shown in found.trials else next(iter(found.trials))
+        stem, names = pair_names(subject, places)
+        rows = []
+        for name, each in found.trials.items():
+            held = each.front_after(len(each.rows))
+            counts = (len(each.rows), len(held), int(np.isin(held, found.front).sum()))
+            rows.append((name, str(each.trial), *map(str, counts)))
+        seen = f" Fronts of all {found.n_objectives} objectives, seen in two of them." if names else ""
+        yield FigureSpec(
+            stem=stem,
+            title=f"A trial, look-up by look-up{': ' if names else ''}{names}",
+            finding=(
+                f"The rows that a typical trial of each method took, in order. Rings: the "
+                f"{counted(len(found.front), 'row')} of the table's front.{seen}"
+            ),
+            draw=partial(plot_replay, found, shown),
+            head=("method", "trial", "look-ups", "rows on its front", "of these on the table's front"),
+            rows=rows,
+            points=HoverPoints(found.labels, drawn_rows(len(found.points), found.front)),
+            replay=ShownReplay(found, shown),
+        )
+
+
+PLOTS = (Plot("replay", "A trial, look-up by look-up", _replay, of_table=fronts_fit),)
