@@ -39,6 +39,7 @@ OWN = {
     "hpobench_nmt/runner/lm/training_state.py": "own cache",
     "hpobench_nmt/runner/nmt/commands.py": "own logs",
     "hpobench_nmt/runner/nmt/marian_corpus.py": "own cache",
+    "hpobench_nmt/runner/nmt/marian_numbers.py": "own cache",
     "hpobench_nmt/runner/nmt/prepare_corpus.py": "own cache",
     "hpobench_nmt/runner/nmt/sockeye_train.py": "own work",
     "hpobench_nmt/runner/nmt/sockeye_workers.py": "own work",
