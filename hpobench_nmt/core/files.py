@@ -144,9 +144,9 @@ def replace_folder(new: Path, target: Path) -> None:
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder and all that is in it; what cannot be removed, and what is no folder, stays.
+    """Remove a folder with everything in it. Files that cannot be removed stay, as does anything but a folder.
 
-    Where a pipe is in a folder's place, as in a folder from somebody else, shutil.rmtree would wait for good.
+    In somebody else's files a pipe may stand in the folder's place: shutil.rmtree would wait for a writer.
     """
     if os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises for some names
         shutil.rmtree(path, ignore_errors=True)
