@@ -144,7 +144,7 @@ def replace_folder(new: Path, target: Path) -> None:
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder with all its files. Files that cannot be removed stay, and so does anything but a folder.
+    """Remove a folder with all its files. Files that cannot be removed stay, as does anything but a folder.
 
     In somebody else's files a pipe may stand in the folder's place: shutil.rmtree would wait for a writer.
     """
