@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
 
 import msgspec
@@ -19,7 +18,7 @@ from hpobench_nmt.benchmarking.observations import MAX_OBSERVATIONS, read_trials
 from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.trials import Block, Took, seconds_a_step
 from hpobench_nmt.core.errors import InputError, RunError
-from hpobench_nmt.core.files import locked_folder, read_bytes, remove_leftovers, write_whole
+from hpobench_nmt.core.files import locked_folder, read_bytes, remove_folder, remove_leftovers, write_whole
 from hpobench_nmt.core.trajectory import Trials
 
 # A line for each block of trials.
@@ -60,6 +59,8 @@ class ResultsFolder:
         if (self.path / "manifest.json").exists():
             old = read_manifest(self.path)
             check_same_run(self.path, old, manifest)
+            for table, method in product(manifest.tables, manifest.methods):
+                _text(self._timings(table, method))  # what cannot be read is refused before anything changes
             for name, entry in manifest.methods.items():
                 was = old.methods.get(name, entry)
                 if was.fingerprint != entry.fingerprint:
@@ -179,7 +180,7 @@ class ResultsFolder:
     def close(self, blocks: Iterable[Block]) -> None:
         """Remove what only an unfinished run needs, but nothing of methods that are not in these blocks."""
         for table, method in dict.fromkeys((block.table, block.method.name) for block in blocks):
-            shutil.rmtree(self._inside("unfinished", table, method), ignore_errors=True)
+            remove_folder(self._inside("unfinished", table, method))
         unfinished = self._inside("unfinished")
         for folder in [*unfinished.glob("*"), unfinished]:
             with contextlib.suppress(OSError):
@@ -210,7 +211,7 @@ class ResultsFolder:
     def _remove(self, table: str, method: str) -> None:
         _unlink(self.observations(table, method))
         for kind in ("unfinished", "transcripts"):
-            shutil.rmtree(self._inside(kind, table, method), ignore_errors=True)
+            remove_folder(self._inside(kind, table, method))
 
     def _write(self, path: Path, content: bytes) -> None:
         try:

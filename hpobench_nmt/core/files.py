@@ -123,7 +123,7 @@ def scratch_folder(target: Path) -> Iterator[Path]:
     try:
         yield work
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        remove_folder(work)
 
 
 def replace_folder(new: Path, target: Path) -> None:
@@ -137,10 +137,19 @@ def replace_folder(new: Path, target: Path) -> None:
     if not target.exists():
         new.rename(target)
     elif _exchange(new, target):
-        shutil.rmtree(new, ignore_errors=True)
+        remove_folder(new)
     else:
         _replace_in_two_steps(new, target)
     sync_folder(target.parent)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder with all its files. Files that cannot be removed stay, as does anything but a folder.
+
+    In somebody else's files a pipe may stand in the folder's place: shutil.rmtree would wait for a writer.
+    """
+    if os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises for some names
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def sync_folder(folder: Path) -> None:
@@ -179,7 +188,7 @@ def _replace_in_two_steps(new: Path, target: Path) -> None:
     finally:
         if not target.exists():  # an error, or Ctrl-C
             (aside / _REPLACED).rename(target)
-        shutil.rmtree(aside, ignore_errors=True)  # not reached where the older one is still in it
+        remove_folder(aside)  # not reached where the older one is still in it
 
 
 def _new_scratch_folder(target: Path) -> Path:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from importlib.metadata import version
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -22,6 +24,7 @@ from hpobench_nmt.benchmarking.manifest import (
 from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.suite import Suite, changed
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.problem import Source
 
 SUITE = Suite(
     "s", ("ftb", "fb"), trials=30, tables=("toy", "other"), methods=("RS",), score_at={"default": 5}
@@ -106,6 +109,51 @@ def test_what_is_written_is_read(made, tmp_path):
     assert read_manifest(tmp_path).make_suite() == changed(full, methods=("RS", "BO_EI_M"))
 
 
+def test_hashes_are_written_in_the_order_of_tables_and_methods_and_an_old_format_has_none(made, tmp_path):
+    one, two, three = "1" * 64, "2" * 64, "3" * 64
+    full = made.with_hash("other", "BO_EI_M", one).with_hash("other", "RS", two).with_hash("toy", "RS", three)
+    assert json.loads(full.to_json())["observations"] == {
+        "toy": {"RS": three},
+        "other": {"RS": two, "BO_EI_M": one},
+    }
+    assert list(json.loads(full.to_json())["observations"]["other"]) == ["RS", "BO_EI_M"]
+    assert (full.sha256_of("other", "RS"), full.sha256_of("toy", "BO_EI_M")) == (two, "")
+    assert full.with_hash("other", "RS", three).sha256_of("other", "RS") == three
+    write(tmp_path, full)
+    assert read_manifest(tmp_path) == full
+    old = msgspec.structs.replace(full, format=2)
+    assert old.sha256_of("other", "RS") is None
+    assert not json.loads(old.to_json()).keys() & {"observations", "sha256"}
+    write(tmp_path, old)
+    assert read_manifest(tmp_path) == msgspec.structs.replace(made, format=2)
+
+
+def test_a_manifest_that_was_edited_is_refused(made, tmp_path):
+    content = made.to_json()
+    (tmp_path / "manifest.json").write_bytes(content.replace(b'"seed": 4', b'"seed": 5'))
+    with pytest.raises(InputError, match=r"was changed: it has not the SHA-256 .* into another folder\.$"):
+        read_manifest(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("files", "shown"), [("aba", "a, b"), ("abc", "a, b, c"), ("abcd", "a, b, c, …"), (["\n"], "\\n")]
+)
+def test_files_that_a_fingerprint_does_not_cover_are_named(files, shown):
+    paths = [Path("folder", name) for name in files]
+    entry = MethodEntry(spec="A", fingerprint="one").marked(paths)
+    assert (entry.spec, entry.of_sources, entry.not_covered) == ("A", "one", shown)
+    assert entry.marked(paths) == entry
+    assert MethodEntry(spec="A", fingerprint="one").not_covered == ""
+
+
+def test_up_to_three_results_folders_nearby_are_named(made, tmp_path):
+    for number, shown in enumerate(("0", "0, 1", "0, 1, 2", "0, 1, 2 and others")):
+        write(tmp_path / str(number), made)
+        with pytest.raises(InputError) as error:
+            read_manifest(tmp_path)
+        assert str(error.value).replace(f"{tmp_path}/", "").endswith(f" There is {shown}.")
+
+
 def test_targets_are_those_of_each_score(toy):
     suite = Suite("s", ("fto", "fta"))
     entry = TableEntry.of(make_instance(suite, toy), "/x")
@@ -114,6 +162,17 @@ def test_targets_are_those_of_each_score(toy):
     assert entry.objectives == ("bleu:max", "seconds:min")
     assert (entry.sha256, entry.rows, entry.source) == (toy.sha256, 36, "/x")
     assert TableEntry.of(make_instance(suite, toy)).source == ""
+
+
+def test_an_entry_has_the_hash_of_what_methods_may_learn_from(toy):
+    instance = make_instance(Suite("s", ("ftb",)), toy)
+    assert TableEntry.of(instance).sources == ""
+    found = set()
+    for loss in (1.0, 2.0):
+        source = Source("x", np.zeros((1, 2)), np.full((1, 1), loss))
+        problem = dataclasses.replace(instance.problem, sources=(source,))
+        found.add(TableEntry.of(dataclasses.replace(instance, problem=problem)).sources)
+    assert len(found) == 2 and "" not in found
 
 
 @pytest.mark.parametrize(
@@ -135,6 +194,12 @@ def test_a_manifest_that_cannot_be_read_is_named(tmp_path, content, message):
         read_manifest(tmp_path)
     assert str(error.value).startswith(f"{tmp_path}/manifest.json: ")
     assert message in str(error.value)
+
+
+def test_a_manifest_that_is_no_json_is_named(tmp_path):
+    (tmp_path / "manifest.json").write_bytes(b"{")
+    with pytest.raises(InputError, match=rf"^{tmp_path}/manifest\.json: not valid JSON"):
+        read_manifest(tmp_path)
 
 
 def test_what_is_no_results_folder_is_named(made, tmp_path):
@@ -190,6 +255,11 @@ def test_a_run_is_the_same_if_only_tables_and_methods_differ(made, tmp_path):
     check_same_run(tmp_path, old, made)  # a library that is no longer noted
     elsewhere = msgspec.structs.replace(made.tables["toy"], source="/elsewhere", rows=0)
     check_same_run(tmp_path, made, msgspec.structs.replace(made, tables={"toy": elsewhere}))
+    # Learning curves may change where nothing depends on them any more, and published figures always.
+    curves = msgspec.structs.replace(made.tables["toy"], curves="c")
+    check_same_run(tmp_path, msgspec.structs.replace(made, tables={"toy": curves}), made)
+    published = msgspec.structs.replace(made.suite, published="moved.csv")
+    check_same_run(tmp_path, made, msgspec.structs.replace(made, suite=published))
 
 
 def settings(**changes):
@@ -222,6 +292,9 @@ def entry(**changes):
             "objectives on 'other' ['bleu:max'], this one has ['seconds:min']",
         ),
         (entry(targets={"ftb": 2, "fb": 1}), "targets on 'other' {"),
+        (entry(curves="c"), "learning curves of 'other' of hash , this one has c"),
+        (entry(sources="s"), "sources of 'other' of hash , this one has s"),
+        (entry(trainings="t"), "trainings of 'other' of hash , this one has t"),
     ],
 )
 def test_another_run_is_refused(made, change, message, tmp_path):

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hpobench_nmt.benchmarking.instance import make_instance
-from hpobench_nmt.benchmarking.observations import read_trials, to_parquet
+from hpobench_nmt.benchmarking.observations import read_trials, to_parquet, wrong_times
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
@@ -249,3 +249,36 @@ def test_a_file_of_something_else_is_refused(path, instance, tmp_path):
         read_trials(path, FIRST, 5, "RS", with_losses(instance, -instance.losses))
     with pytest.raises(InputError, match="not those of table"):
         read_trials(path, FIRST, 5, "RS", with_losses(instance, instance.losses[:-1]))
+
+
+# Row 0 to both of its checkpoints, row 1 beside it, and row 1 again in the next trial.
+TRIALS, ROWS, LOSSES = np.array([0, 0, 0, 1]), np.array([0, 1, 0, 1]), [[2.0], [3.0], [1.0], [3.0]]
+TIMES = {
+    "resources": [1.0, 1.0, 2.0, 1.0],
+    "costs": [3.0, 4.0, 2.0, 4.0],
+    "starts": [0.0, 0.0, 3.0, 0.0],
+    "finishes": [3.0, 4.0, 5.0, 4.0],
+    "workers": [0, 1, 0, 0],
+}
+
+
+@pytest.mark.parametrize(
+    ("resume", "change", "message"),
+    [
+        (True, {}, ""),
+        (False, {}, ""),  # the same worker at once
+        (False, {"costs": [3.0, 4.0, 5.0, 4.0], "finishes": [3.0, 4.0, 8.0, 4.0]}, ""),  # from its beginning
+        (True, {"costs": [3.0, 4.0, 5.0, 4.0], "finishes": [3.0, 4.0, 8.0, 4.0]}, "a cost in it is not"),
+        (False, {"costs": [3.0, 4.0, 4.0, 4.0], "finishes": [3.0, 4.0, 7.0, 4.0]}, "a cost in it is not"),
+        (True, {"workers": [0, 0, 1, 0]}, "a worker in it trains two rows at a time"),
+        (True, {"workers": [0, 2, 0, 0]}, "its workers are not numbered from 0 to 1"),
+        (True, {"resources": [1.0, 1.0, 1.5, 1.0]}, "its look-ups are not those of table"),
+        (True, {"finishes": [3.0, 4.0, 5.5, 4.0]}, "its trainings do not finish when they should"),
+        (True, {"starts": [1.5, 0.0, 4.5, 0.0], "finishes": [4.5, 4.0, 6.5, 4.0]}, "the order of finishing"),
+    ],
+)
+def test_times_on_two_workers_by_hand(resume, change, message):
+    trainings = Trainings([0, 2, 3], [1.0, 2.0, 1.0], [3.0, 5.0, 4.0], [[2.0], [1.0], [3.0]], resume)
+    times = Timeline(**{name: np.array(values) for name, values in (TIMES | change).items()})
+    found = wrong_times(trainings, 2, TRIALS, ROWS, np.array(LOSSES), times)
+    assert message in found and bool(message) == bool(found)

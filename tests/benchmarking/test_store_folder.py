@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
+import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from threading import Thread
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -132,7 +137,7 @@ def test_blocks_are_kept_read_again_and_joined(run):
         ("first_trial,trials,seconds,own_seconds,steps\n0,25,9,2.5,100\n25,5,9,0.5,50\n", 3 / 150),
         ("0,25,9,7,100\n0,25,9,2.5,100\n", 0.025),  # the block was run again
         ("first_trial,trials,seconds\n0,25,9\n25,5,9,0.5,50\n", 0.01),  # begun by an older version
-        ("0,25,9,2.5,0\n", np.nan),
+        ("0,25,9,2.5,0\n0,25,a lot,2.5,4\n", np.nan),
         ("0,25,9,2.5,-4\n0,25,9,a lot,4\n0,25,9,2.5,4,4\n\n\xff,\n", np.nan),
     ],
 )
@@ -183,6 +188,85 @@ def test_a_changed_method_loses_its_files_and_no_other_does(run, tmp_path, two):
     changed = made(run.files.path, two, [dataclasses.replace(B, fingerprint="changed")])
     changed.files.start(changed.manifest())
     assert not [n for n in names(run) if n.startswith("unfinished")]
+
+
+def test_results_of_a_method_that_read_files_are_made_again(run, tmp_path):
+    run.files.start(run.manifest())
+    run.keep(*run.blocks)
+    entry = read_manifest(run.files.path).methods["B"].marked([tmp_path / "data.csv"])
+    run.files.mark("B", entry)
+    marked = read_manifest(run.files.path)
+    assert marked.methods == run.manifest().methods | {"B": entry} and marked.tables == run.manifest().tables
+    transcript = run.files.path / "transcripts" / "toy" / "B" / "0.jsonl"
+    transcript.parent.mkdir(parents=True)
+    transcript.touch()
+    told = []
+    run.files.start(run.manifest(), told.append)
+    assert told == ["method 'B' read data.csv in its trials, which may have changed since: it runs again."]
+    left = [name.split("/") for name in names(run) if name.count("/")]
+    assert {(parts[0], parts[2]) for parts in left} == {
+        ("timings", "A.csv"),
+        ("timings", "B.csv"),
+        ("unfinished", "A"),
+    }
+    assert read_manifest(run.files.path) == run.manifest()
+
+
+def test_files_of_a_run_without_hashes_have_them_from_the_next_run_on(run):
+    old = msgspec.structs.replace(run.manifest(), format=2)
+    run.files.start(old)
+    done = run.keep(*run.of("toy", "A"), *run.of("other", "B"))
+    for table, method in (("toy", "A"), ("other", "B")):
+        run.files.merge(run.of(table, method), done)
+    run.files.start(run.manifest())
+    hashes = read_manifest(run.files.path).observations
+    sha256 = {
+        table: {method: hashlib.sha256(run.files.observations(table, method).read_bytes()).hexdigest()}
+        for table, method in (("toy", "A"), ("other", "B"))
+    }
+    assert hashes == sha256
+    run.files.start(run.manifest())
+    assert read_manifest(run.files.path).observations == sha256
+
+
+def test_all_trials_of_a_method_may_be_kept_at_once(run):
+    run.files.start(run.manifest())
+    blocks = run.of("toy", "A")
+    whole = Trials.joined([run.trials(block) for block in blocks])
+    run.files.keep_all("toy", "A", whole, Took(1.0, 0.5, 20))
+    assert names(run) == ["manifest.json", "observations/toy/A.parquet", "timings/toy/A.csv"]
+    assert (run.files.path / "timings" / "toy" / "A.csv").read_text().splitlines()[
+        1
+    ] == "0,60,1.000000,0.500000,20"
+    found = run.files.finished(run.blocks, run.instances)
+    same(Trials.joined([found[block.key] for block in blocks]), whole)
+
+
+def test_a_second_run_waits_until_the_first_has_ended(run):
+    other, told, order = ResultsFolder(run.files.path), [], []
+
+    def second():
+        with other.writing(told.append):
+            order.append("second")
+
+    with run.files.writing(lambda message: pytest.fail(message)):
+        assert run.files.path.is_dir()
+        waiting = Thread(target=second)
+        waiting.start()
+        deadline = time.monotonic() + 30
+        while not told and time.monotonic() < deadline:
+            time.sleep(0.01)
+        order.append("first")
+    waiting.join(30)
+    assert told == [f"another run writes into {run.files.path}: waiting until it has ended."]
+    assert order == ["first", "second"]
+
+
+def test_only_programs_have_transcripts(run):
+    program = NamedMethod("P", "P", "three")
+    assert run.files.transcripts("toy", program) is None
+    program = dataclasses.replace(program, spec="cmd:./p")
+    assert run.files.transcripts("toy", program) == run.files.path / "transcripts" / "toy" / "P"
 
 
 def test_tables_and_methods_stay_in_the_manifest(run, two):
@@ -255,6 +339,28 @@ def test_nothing_is_written_outside_the_folder(run, tmp_path, place):
     with pytest.raises(InputError, match=message):
         run.files.merge(run.of("toy", "A"), run.keep(*run.of("toy", "A")))
     assert list(outside.iterdir()) == []
+
+
+def test_a_pipe_in_the_place_of_a_folder_or_of_times_is_not_waited_for(run, two):
+    """Of a changed method, whose files a run removes; what it cannot read it refuses before that."""
+    run.files.start(run.manifest())
+    run.files.merge(run.of("toy", "A"), run.keep(*run.of("toy", "A")))
+    changed = made(run.files.path, two, [dataclasses.replace(A, fingerprint="changed")])
+    times, part = run.files.path / "timings" / "toy" / "A.csv", run.files.path / "unfinished" / "toy" / "A"
+    times.unlink()
+    os.mkfifo(times)
+    before = names(run)
+    with pytest.raises(InputError, match=r"A\.csv: is not a file\.$"):
+        changed.files.start(changed.manifest())
+    assert names(run) == before and read_manifest(run.files.path).methods["A"].fingerprint == "one"
+    times.unlink()
+    part.rmdir()
+    os.mkfifo(part)
+    changed.files.start(changed.manifest())
+    assert not run.files.observations("toy", "A").exists() and part.is_fifo()
+    changed.files.close(changed.blocks)
+    with pytest.raises(RunError, match="cannot be written"):
+        changed.keep(changed.of("toy", "A")[0])
 
 
 def test_the_folder_itself_may_be_a_link(run, tmp_path, two):

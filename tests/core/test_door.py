@@ -39,6 +39,7 @@ OWN = {
     "hpobench_nmt/runner/lm/training_state.py": "own cache",
     "hpobench_nmt/runner/nmt/commands.py": "own logs",
     "hpobench_nmt/runner/nmt/marian_corpus.py": "own cache",
+    "hpobench_nmt/runner/nmt/marian_numbers.py": "own cache",
     "hpobench_nmt/runner/nmt/prepare_corpus.py": "own cache",
     "hpobench_nmt/runner/nmt/sockeye_train.py": "own work",
     "hpobench_nmt/runner/nmt/sockeye_workers.py": "own work",
@@ -82,6 +83,16 @@ def test_only_the_door_reads_files_from_elsewhere():
     reads = {name: calls for name, calls in found() if calls}
     assert {name: calls for name, calls in reads.items() if name not in OWN} == {}
     assert [name for name in OWN if name not in reads] == []  # such a line would hide a later read
+
+
+def test_folders_are_removed_by_what_waits_for_no_pipe():
+    allowed = {
+        "hpobench_nmt/core/files.py",  # remove_folder itself
+        "hpobench_nmt/lookup/catalogue.py",  # after it has removed the datasheet inside
+        "hpobench_nmt/runner/corpora/libreoffice_help.py",  # what it has just made
+    }
+    users = {name for name, _ in found() if "rmtree(" in (ROOT / name).read_text(encoding="utf-8")}
+    assert users == allowed, "call core.files.remove_folder"
 
 
 def test_what_is_a_direct_read():

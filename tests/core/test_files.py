@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,6 +22,8 @@ from hpobench_nmt.core.files import (
     _abandoned,
     check_column,
     check_name,
+    locked_folder,
+    no_folder,
     remove_leftovers,
     replace_folder,
     scratch_folder,
@@ -55,10 +62,25 @@ def test_an_error_while_writing_leaves_the_old_file_and_nothing_else(tmp_path):
     assert names(tmp_path) == ["f"]
 
 
+def test_ctrl_c_just_after_a_file_is_in_its_place_is_passed_on(tmp_path, monkeypatch):
+    def stopped(folder):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(files, "sync_folder", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(tmp_path / "f", b"new")
+    assert names(tmp_path) == ["f"] and (tmp_path / "f").read_bytes() == b"new"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux numbers its boots")
+def test_a_machine_that_was_booted_again_is_another_one():
+    assert files._boot_id() == Path("/proc/sys/kernel/random/boot_id").read_text()
+
+
 def test_what_a_killed_writer_left_goes_with_the_next_file(tmp_path):
     write_whole(tmp_path / "f", b"old")
     killed("os.fsync = die\nfiles.write_whole(folder / 'f', b'new' * 1000)", tmp_path)
-    assert len(names(tmp_path)) == 2
+    assert len(names(tmp_path)) == 2 and names(tmp_path)[0].startswith(".f.")
     assert (tmp_path / "f").read_bytes() == b"old"
     write_whole(tmp_path / "other", b"")
     assert names(tmp_path) == ["f", "other"]
@@ -103,6 +125,7 @@ def test_a_folder_is_replaced(tmp_path):
 def test_a_folder_that_cannot_be_replaced_stays(tmp_path):
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "f").write_bytes(b"old")
+    ctypes.set_errno(0)  # of an earlier call
     with pytest.raises(FileNotFoundError):
         replace_folder(tmp_path / "missing", tmp_path / "t")
     assert (tmp_path / "t" / "f").read_bytes() == b"old"
@@ -159,6 +182,44 @@ def test_only_leftovers_of_processes_that_are_gone_are_removed(tmp_path):
         remove_leftovers(tmp_path)
         assert names(tmp_path) == sorted([*keep, "victim"])
         assert (victim / "f").exists()
+
+
+@pytest.mark.parametrize(("hours", "stays"), [(23.9, True), (24.1, False)])
+def test_what_another_machine_left_goes_after_a_day(tmp_path, hours, stays):
+    with scratch_folder(tmp_path / "t") as work:
+        name = work.name.replace(".t.", ".t.elsewhere")
+    (tmp_path / name).mkdir()
+    then = time.time() - hours * 3600
+    os.utime(tmp_path / name, (then, then))
+    remove_leftovers(tmp_path)
+    assert names(tmp_path) == [name] * stays
+
+
+def test_one_process_at_a_time_is_in_a_block_for_a_folder(tmp_path):
+    order = []
+
+    def second():
+        with locked_folder(tmp_path, lambda: order.append("waits")):
+            order.append("second")
+
+    with locked_folder(tmp_path, lambda: pytest.fail("it waits")):
+        waiting = Thread(target=second)
+        waiting.start()
+        deadline = time.monotonic() + 30
+        while not order and time.monotonic() < deadline:
+            time.sleep(0.01)
+        order.append("first")
+    waiting.join(30)
+    assert order == ["waits", "first", "second"]
+    for other in (tmp_path, tmp_path / "none"):
+        with locked_folder(other, lambda: pytest.fail("it waits")):
+            pass
+
+
+def test_why_a_path_is_no_folder(tmp_path):
+    (tmp_path / "f").touch()
+    assert no_folder(tmp_path / "f") == "a file, not a folder"
+    assert no_folder(tmp_path / "g") == no_folder(tmp_path / ("x" * 5000)) == "no such folder"
 
 
 def test_a_clock_that_was_set_makes_no_leftover_of_what_is_being_written(tmp_path):
@@ -249,6 +310,9 @@ def test_a_column_that_cannot_be_shown_is_refused(name, unit, message):
         check_column("metric", name, unit)
     assert str(error.value) == message
     check_column("metric", "bleu", "")
+    check_column("metric", "x" * 200, "y" * 200)
+    with pytest.raises(InputError, match=r"^the name of a metric must be a text, not 3\.$"):
+        check_column("metric", 3, "")
 
 
 @pytest.fixture
@@ -308,6 +372,45 @@ def test_a_folder_is_never_absent_while_it_is_replaced(tmp_path):
     )
     assert (tmp_path / "t" / "f").read_text() == "new"
     assert (tmp_path / "new" / "f").read_text() == "t"
+
+
+@pytest.mark.usefixtures("old_and_new")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges folders in one step")
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, None])
+def test_a_folder_is_replaced_in_two_steps_where_the_system_cannot_in_one(tmp_path, monkeypatch, number):
+    """Older kernels and some file systems have no exchange, older C libraries (None) no name for it."""
+    asked = []
+
+    def renameat2(*arguments):
+        asked.append(arguments)
+        ctypes.set_errno(number)
+        return -1
+
+    library = SimpleNamespace() if number is None else SimpleNamespace(renameat2=renameat2)
+    monkeypatch.setattr(ctypes, "CDLL", lambda name, use_errno: library)
+    removed = shutil.rmtree
+
+    def busy(path, ignore_errors=False):
+        if not ignore_errors:
+            raise OSError("busy")
+        removed(path)
+
+    monkeypatch.setattr(shutil, "rmtree", busy)
+    replace_folder(tmp_path / "new", tmp_path / "t")
+    assert names(tmp_path) == ["t"] and (tmp_path / "t" / "f").read_text() == "new"
+    new, target = os.fsencode(tmp_path / "new"), os.fsencode(tmp_path / "t")
+    assert asked == ([] if number is None else [(-100, new, -100, target, 2)])
+
+
+@pytest.mark.usefixtures("old_and_new")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges folders in one step")
+def test_a_disk_that_fails_while_folders_are_exchanged_is_an_error(tmp_path, monkeypatch):
+    library = SimpleNamespace(renameat2=lambda *_: ctypes.set_errno(errno.EIO) or -1)
+    monkeypatch.setattr(ctypes, "CDLL", lambda name, use_errno: library)
+    with pytest.raises(OSError, match=f"{tmp_path}/new") as error:
+        replace_folder(tmp_path / "new", tmp_path / "t")
+    assert error.value.errno == errno.EIO
+    assert (tmp_path / "t" / "f").read_text() == "t" and names(tmp_path) == ["new", "t"]
 
 
 _IN_A_CONTAINER = """

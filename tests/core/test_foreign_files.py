@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import read_bytes, read_toml
+from hpobench_nmt.core.files import parse_json, read_bytes, read_toml, remove_folder
 
 
 @pytest.mark.parametrize("limit", [2**30, 2**32])
@@ -47,6 +47,35 @@ def test_a_pipe_or_a_folder_is_no_file(tmp_path):
             read_bytes(tmp_path / name)
 
 
+def test_the_key_that_is_there_twice_is_named():
+    with pytest.raises(InputError, match=r"^line 3: not valid JSON: the key 'b' is there twice\.$"):
+        parse_json(b'{"a": 1, "b": 2, "b": 3, "c": 4}', "line 3")
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(InputError, match=rf"^{tmp_path}/none: cannot be read: No such file or directory\.$"):
+        read_bytes(tmp_path / "none")
+    with pytest.raises(InputError, match=r"a\\x00b': cannot be a file's name\.$"):
+        read_bytes(tmp_path / "a\0b")
+    (tmp_path / "f").write_bytes(b"x")
+    (tmp_path / "link").symlink_to("f")
+    assert read_bytes(tmp_path / "link") == b"x" == read_bytes(tmp_path / "f", follow_link=False)
+    with pytest.raises(InputError, match=rf"^{tmp_path}/link: is a symbolic link, which is not followed"):
+        read_bytes(tmp_path / "link", follow_link=False)
+
+
+def test_a_folder_is_removed_and_nothing_that_stands_in_its_place(tmp_path):
+    (tmp_path / "folder" / "inner").mkdir(parents=True)
+    os.mkfifo(tmp_path / "folder" / "inner" / "pipe")
+    os.mkfifo(tmp_path / "pipe")  # shutil.rmtree would wait for a writer
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "file").touch()
+    for name in ("folder", "pipe", "link", "file", "none", "x" * 5000):
+        remove_folder(tmp_path / name)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link", "pipe", "real"]
+
+
 @pytest.mark.parametrize(
     "text", ["a." * 3000 + "a = 1", "[" + "a." * 3000 + "a]", "x = {" + "'a' . " * 3000 + "a = 1}"]
 )
@@ -59,3 +88,5 @@ def test_a_key_of_toml_has_no_thousands_of_parts(tmp_path, text):
 def test_long_lists_of_numbers_and_texts_are_no_keys(tmp_path):
     (tmp_path / "k.toml").write_text(f"values = [{'0.5, ' * 5000}]\ntext = '{'a sentence. ' * 900}'\n")
     assert len(read_toml(tmp_path / "k.toml")["values"]) == 5000
+    (tmp_path / "k.toml").write_text("a." * 1000 + "a = 1")
+    assert list(read_toml(tmp_path / "k.toml")) == ["a"]

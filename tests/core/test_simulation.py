@@ -30,7 +30,9 @@ def test_events_one_by_one():
     here.start(1, 1, math.inf)  # 10 more: at 15
     here.start(2, 2, 0.1)  # at 12
     assert here.finish() == [Event(12.0, 4, 2, 2, 1, 5.0, 7.0, True)]
-    assert here.finish() == [Event(15.0, 3, 1, 1, 2, 5.0, 10.0, True)]
+    [event] = here.finish()
+    assert event == Event(15.0, 3, 1, 1, 2, 5.0, 10.0, True)
+    assert here.progress(event).best.tolist() == [1.0]
     [event] = here.finish()
     assert event == Event(20.0, 1, 0, 0, 2, 0.0, 20.0, False)
     assert (here.resource(event), here.best(event).tolist()) == (2.0, [2.0])

@@ -62,6 +62,41 @@ def test_arrays_are_copied_and_frozen():
     assert repr(Trainings(**GOOD, resume=False)) == "Trainings(2 rows, 3 checkpoints, cannot be resumed)"
 
 
+def test_whole_numbers_become_doubles_and_starts_stay_whole():
+    made = Trainings([0, 2, 3], [1, 2, 1], [3, 4, 1], [[1], [5], [2]])
+    assert [array.dtype.kind for array in made.arrays] == ["i", "f", "f", "f", "f"]
+
+
+@pytest.mark.parametrize(
+    ("costs", "lookups"), [([1.0, 1.0], True), ([1.0, 2.0], False), ([2.0, 2.0], False), ([0.0, 1.0], False)]
+)
+def test_look_ups_have_one_checkpoint_that_takes_one_unit_of_time(costs, lookups):
+    assert Trainings.whole(np.zeros((2, 1)), np.array(costs)).are_lookups == lookups
+    assert not Trainings([0, 2, 3], [1.0, 2.0, 1.0], [1.0, 2.0, 1.0], np.zeros((3, 1))).are_lookups
+    assert not Trainings([0, 2], [1.0, 2.0], [0.5, 1.0], np.zeros((2, 1))).are_lookups
+
+
+@pytest.mark.parametrize(
+    ("n_losses", "models"), [(1, [[1.0], [2.0]]), (2, [[1.0] * 2, [5.0] * 2, [2.0] * 2])]
+)
+def test_checkpoints_are_models_of_their_own_where_there_are_several_losses(n_losses, models):
+    losses = np.repeat([[1.0], [5.0], [2.0]], n_losses, axis=1)
+    made = Trainings([0, 2, 3], [1.0, 2.0, 1.0], [3.0, 4.0, 1.0], losses)
+    assert made.checkpoints_count == (n_losses > 1)
+    assert made.models.tolist() == models
+    assert not made.final.flags.writeable
+    assert made.whole_costs.tolist() == [4.0, 1.0] and made.owners.tolist() == [0, 0, 1]
+    assert not Trainings.whole(losses).checkpoints_count
+
+
+def test_places_of_checkpoints_by_row_and_resource():
+    made = Trainings([0, 3, 4, 6], [1.0, 2.0, 4.0, 3.0, 2.0, 8.0], np.arange(1.0, 7.0), np.zeros((6, 1)))
+    rows, resources = np.array([0, 2, 1, 0, 2, 0]), np.array([4.0, 8.0, 3.0, 1.0, 2.0, 2.5])
+    assert made.place_of(rows, resources).tolist() == [2, 5, 3, 0, 4, 2]
+    lookups = Trainings.whole(np.zeros((9, 1)))
+    assert lookups.place_of(np.arange(9), np.ones(9)).tolist() == list(range(9))
+
+
 def test_what_trainings_to_their_end_have_found_and_every_array_that_could_be_shown():
     made = Trainings([0, 2, 4], [1.0, 2.0, 1.0, 2.0], [3.0, 4.0, 1.0, 2.0], [[1.0], [5.0], [4.0], [2.0]])
     assert made.final.tolist() == [[1.0], [2.0]]

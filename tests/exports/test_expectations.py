@@ -81,6 +81,8 @@ def test_minimize_stops_once_little_is_to_be_gained():
     found = hb.minimize(bowl, GRID, budget=96, least_gain=0.05)
     assert found.loss == 0.0 and len(found.configs) < 40
     assert hb.minimize(bowl, GRID, budget=20).configs[: len(found.configs)] == found.configs[:20]
+    at_once = hb.minimize(bowl, GRID, budget=96, n_initial=4, least_gain=1e9)
+    assert len(at_once.configs) == 4  # after the initial design
     with pytest.raises(InputError, match="least_gain must be 0 or more, not nan"):
         hb.minimize(bowl, GRID, least_gain=math.nan)
     with pytest.raises(InputError, match="BO_auto with one loss"):

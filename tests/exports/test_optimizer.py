@@ -308,7 +308,10 @@ def test_the_best_of_what_was_evaluated():
     found = hb.minimize(lambda c: None if c["rule"] == "sgd" else loss(c), SPACE, budget=48)
     assert found.best == {"layers": 4, "rule": "adam", "rate": 0.1} and found.loss == pytest.approx(0.1)
     assert np.isnan(found.losses).sum() == 16
-    assert list(found.to_frame().columns) == ["layers", "rule", "rate", "loss_1"]
+    frame = found.to_frame()
+    assert list(frame.columns) == ["layers", "rule", "rate", "loss_1"]
+    np.testing.assert_array_equal(frame["loss_1"], found.losses[:, 0])
+    assert frame["rule"].tolist() == [config["rule"] for config in found.configs]
     assert "after 48 evaluations" in repr(found)
     nothing = hb.minimize(lambda c: math.nan, SPACE, budget=4)
     assert nothing.best is None and math.isnan(nothing.loss) and len(nothing.front) == 0

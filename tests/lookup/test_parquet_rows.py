@@ -34,7 +34,7 @@ def test_numbers_of_any_type_are_doubles_and_empty_cells_nan():
         ["truth"],
         float=pa.array([0.1, None, np.nan], pa.float64()),
         whole=pa.array([2**53 + 1, None, -3], pa.int64()),
-        small=pa.array([0.1, 1.5, None], pa.float32()),
+        small=pa.array([0.1234567, 1.5, None], pa.float32()),
         half=pa.array(np.array([0.1, 0.5, 3.0], np.float16)),
         decimal=pa.array([tenth, None, -tenth], pa.decimal128(5, 2)),
         category=pa.array([7, 8, 7]).dictionary_encode(),
@@ -43,7 +43,7 @@ def test_numbers_of_any_type_are_doubles_and_empty_cells_nan():
     )
     np.testing.assert_array_equal(found["float"], [0.1, np.nan, np.nan])
     np.testing.assert_array_equal(found["whole"], [2.0**53, np.nan, -3])
-    np.testing.assert_array_equal(found["small"], [0.1, 1.5, np.nan])
+    np.testing.assert_array_equal(found["small"], [0.1234567, 1.5, np.nan])
     np.testing.assert_array_equal(found["half"], [0.1, 0.5, 3.0])
     np.testing.assert_array_equal(found["decimal"], [0.1, np.nan, -0.1])
     assert found["category"].tolist() == [7.0, 8.0, 7.0]
@@ -83,7 +83,11 @@ def test_string_views_are_texts():
             {"a": [1.0], "b": [1.0], "c": [1.0]},
             "rows.parquet: column 'c' is not described in its datasheet.",
         ),
-        ([], {"a": [1.0], "b": ["x"]}, "column 'b' holds values of type string, not numbers."),
+        (
+            [],
+            {"a": [1.0], "b": ["x"]},
+            "rows.parquet: column 'b' holds values of type string, not numbers.",
+        ),
         (["a"], {"a": [1.0], "b": [[1.0]]}, "column 'b' holds values of type list<"),
         (
             ["b"],
@@ -97,6 +101,16 @@ def test_columns_that_cannot_be_are_refused(labels, arrays, message):
     with pytest.raises(InputError) as error:
         columns_of(["a", "b"], labels, **arrays)
     assert message in str(error.value)
+
+
+def test_columns_that_are_ignored_are_there_and_any_may_be_where_all_are():
+    content = content_of(pa.table({"a": [1.0], "b": ["x"], "c": [2.0]}))
+    for ignored in (("b", "c"), None):
+        assert list(parquet_columns(content, ["a"], PATH, ignored=ignored)) == ["a"]
+    with pytest.raises(InputError, match="column 'c' is not described"):
+        parquet_columns(content, ["a"], PATH, ignored=("b",))
+    with pytest.raises(InputError, match=r"unknown column 'd'.*\(rows\.parquet\)"):
+        parquet_columns(content, ["a"], PATH, ignored=("b", "c", "d"))
 
 
 def test_a_column_that_is_there_twice_is_refused():

@@ -4,14 +4,15 @@ import copy
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from scipy.stats import norm
 from twins.gaussian import gaussian_process, log_improvement, matern52_matrix
 
 from hpobench_nmt.core.problem import Problem, Source
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
-from hpobench_nmt.methods import BUILT_IN
-from hpobench_nmt.methods.copula import CTS, GaussianCopula, fitted, polynomials, score_prior
+from hpobench_nmt.methods import BUILT_IN, copula
+from hpobench_nmt.methods.copula import CTS, GaussianCopula, _misfit, fitted, polynomials, score_prior
 
 N_ROWS = 60
 
@@ -56,6 +57,43 @@ def test_the_prior_is_of_largest_penalised_likelihood():
         step = rng.normal(size=len(w) + len(v)) * 10.0 ** rng.uniform(-3, 0)
         assert cost(w + step[: len(w)], v + step[len(w) :]) > best - 1e-6
     np.testing.assert_allclose(v, [-3, 0, 3], atol=0.8)  # shrunk a little
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_each_half_of_the_fit_is_best_given_the_other_and_found_in_few_rounds(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    x = 3 * rng.random((6, 1))
+    z = 3 * rng.normal(size=6) + 4 * x[:, 0]
+    rounds = []
+    monkeypatch.setattr(copula, "minimize", lambda *a, **k: rounds.append(a) or minimize(*a, **k))
+    basis, log_basis = naive_basis(x), np.column_stack([np.ones(6), x])
+    w, v = fitted(basis, log_basis, z)
+    error = z - basis @ w
+    precision = np.exp(-log_basis @ v)
+    np.testing.assert_allclose(basis.T @ (precision * error), w, atol=1e-3)
+    np.testing.assert_allclose(0.5 * log_basis.T @ (precision * error**2 - 1), v, atol=1e-3)
+    assert len(rounds) < 20
+
+
+def test_what_a_fit_of_the_deviations_costs():
+    rng = np.random.default_rng(3)
+    log_basis, squares, v = rng.normal(size=(7, 3)), rng.random(7), rng.normal(size=3)
+    value, gradient = _misfit(v, log_basis, squares)
+    sd = np.exp(0.5 * log_basis @ v)
+    likelihood = norm.logpdf(np.sqrt(squares), 0, sd).sum() + 3.5 * np.log(2 * np.pi)
+    assert value == pytest.approx(-likelihood + 0.5 * (v**2).sum(), rel=1e-12)
+    steps = 1e-6 * np.eye(3)
+    slopes = [_misfit(v + h, log_basis, squares)[0] - _misfit(v - h, log_basis, squares)[0] for h in steps]
+    np.testing.assert_allclose(gradient, np.array(slopes) / 2e-6, rtol=1e-6)
+    for log, kept in ((60.0, 50.0), (-60.0, -50.0)):  # further out, exp would overflow
+        value, _ = _misfit(np.array([log]), np.ones((1, 1)), np.array([1.0]))
+        assert value == pytest.approx(0.5 * (kept + np.exp(-kept) + log**2), rel=1e-12)
+
+
+def test_beyond_40_features_only_squares_are_taken():
+    x = np.random.default_rng(0).random((3, 41))
+    np.testing.assert_array_equal(polynomials(x), np.hstack([np.ones((3, 1)), x, x**2]))
+    np.testing.assert_allclose(polynomials(x[:, 1:]), naive_basis(x[:, 1:]))
 
 
 def test_scales_of_sources_do_not_matter_and_missing_losses_are_left_out():

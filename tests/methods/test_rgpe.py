@@ -291,6 +291,9 @@ def test_dominated_by():
     losses = np.array([[1.0, 2.0, 2.0, 3.0, 1.0], [3.0, 2.0, 2.0, 3.0, 3.0]])
     assert dominated_by(losses).tolist() == [0, 0, 0, 4, 0]
     assert dominated_by(losses[:1]).tolist() == [0, 2, 2, 4, 0]
+    some = np.array([[1.0, 2.0, 3.0, 0.0], [1.0, 2.0, 0.0, 3.0]])  # the second by the first alone
+    for each, counts in ((some, [0, 1, 0, 0]), (some[:1], [1, 2, 3, 0])):
+        assert dominated_by(each).tolist() == counts and dominated_by(each).dtype == np.int64
 
 
 @pytest.mark.parametrize("n_losses", [1, 2])

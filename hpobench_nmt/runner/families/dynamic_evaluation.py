@@ -11,11 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from hpobench_nmt.core.files import remove_folder
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.runner.disk.locks import make_once
 from hpobench_nmt.runner.families.awd_lstm import ARCHITECTURE, ModelSettings, check
@@ -191,7 +191,7 @@ def trained_model(job: Job[DynamicEvaluationSettings], corpus: TextCorpus) -> tu
     # Not in job.state: after a kill, another configuration may be the first that needs this model.
     state = path.with_name(f"{path.name}.state")
     folder = make_once(path, make)
-    shutil.rmtree(state, ignore_errors=True)
+    remove_folder(state)
     if (folder / _FAILURE).exists():
         reason = (folder / _FAILURE).read_text(encoding="utf-8")
         raise TrainingFailed(f"the model cannot be trained: {reason} (kept as {folder.name})")

@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from hpobench_nmt.core.files import remove_folder
 from hpobench_nmt.runner.disk.curve_file import write_curve
 from hpobench_nmt.runner.nmt.sockeye_logs import read_checkpoints
 from hpobench_nmt.runner.nmt.sockeye_workers import end_with, join, keep_gpu_state, rank
@@ -67,7 +68,7 @@ def latest_copy(folder: Path, arguments: list[str]) -> Path | None:
 
 def put_back(copy: Path, model: Path) -> None:
     """Put a copy of a checkpoint in the place of Sockeye's folder."""
-    shutil.rmtree(model, ignore_errors=True)
+    remove_folder(model)
     shutil.copytree(copy, model, symlinks=True)
 
 
@@ -98,23 +99,23 @@ def copy_after_checkpoint(
             (model / COSTS).write_text(json.dumps([asdict(cost) for cost in costs]), "utf-8")
             (model / ARGUMENTS).write_text(json.dumps(_fixed(arguments)), "utf-8")
             folder.mkdir(parents=True, exist_ok=True)
-            shutil.rmtree(part, ignore_errors=True)
+            remove_folder(part)
             shutil.copytree(model, part, symlinks=True)
             shutil.copy(log, part / LOG)
             target = folder / f"checkpoint-{checkpoint:05d}"
-            shutil.rmtree(target, ignore_errors=True)  # of another training
+            remove_folder(target)  # of another training
             part.replace(target)
         except OSError as error:  # training goes on: the copy before, if there is one, is still whole
             sys.stdout.write(f"checkpoint {checkpoint} cannot be kept in {folder}: {error}\n")
             sys.stdout.flush()  # before what Sockeye itself writes next
-            shutil.rmtree(part, ignore_errors=True)
+            remove_folder(part)
             return
         write_curve(
             folder, [{"update": c.update, "dev_ppl": c.perplexity, "seconds": c.seconds} for c in costs]
         )
         for path in folder.iterdir():
             if (found := _COPY.fullmatch(path.name)) and int(found[1]) != checkpoint:
-                shutil.rmtree(path, ignore_errors=True)
+                remove_folder(path)
 
     return after
 

@@ -183,6 +183,8 @@ class Spec:
     def replicate_rows(self) -> tuple[int, ...]:
         """Rows that are trained again, drawn before any result is known, so that the choice is fair."""
         count = min(self.replicated[0], len(self.sample))
+        if not count:  # without numpy.random, whose import takes time
+            return ()
         rng = generator(self.seed, "replicates")
         chosen = rng.choice(len(self.sample), size=count, replace=False)
         return tuple(sorted(self.sample[chosen].tolist()))

@@ -16,7 +16,7 @@ import msgspec
 from filelock import Timeout
 
 from hpobench_nmt.core.errors import InputError, RunError, one_line
-from hpobench_nmt.core.files import replace_folder
+from hpobench_nmt.core.files import remove_folder, replace_folder
 from hpobench_nmt.runner.corpora import filled_section
 from hpobench_nmt.runner.devices import device_name, library_versions
 from hpobench_nmt.runner.disk.kept_model import ABOUT, FORMAT, KEPT, KeptModel, sha256
@@ -104,8 +104,8 @@ def train_and_record(
                 return trained  # its folder stays: the reason may name its log
             known, not_kept = trained
             ledgers.append(workspace.ledger, known)
-            shutil.rmtree(workspace.state_folder(configuration, replicate), ignore_errors=True)
-        shutil.rmtree(folder, ignore_errors=True)
+            remove_folder(workspace.state_folder(configuration, replicate))
+        remove_folder(folder)
     if not_kept:
         raise RunError(
             f"{describe(configuration)}: is recorded, but its model could not be kept ({not_kept}). {GO_ON}"
@@ -180,7 +180,7 @@ def _train(
 def _attempt(
     spec: Spec, job: Job[Any], processes: Processes, log: Path, last: bool
 ) -> TrainingResult | Unfinished:
-    shutil.rmtree(job.scratch.parent, ignore_errors=True)  # left by a training that was killed
+    remove_folder(job.scratch.parent)  # left by a training that was killed
     try:
         job.scratch.mkdir(parents=True)
     except OSError as error:

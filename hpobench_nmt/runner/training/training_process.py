@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import math
 import re
-import shutil
 import time
 import traceback
 import warnings
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hpobench_nmt.core.errors import InputError, one_line
+from hpobench_nmt.core.files import remove_folder
 from hpobench_nmt.runner.devices import THEN, device_name, library_versions
 from hpobench_nmt.runner.disk.curve_file import CURVE
 from hpobench_nmt.runner.disk.kept_model import KEPT
@@ -131,7 +131,7 @@ def _save(outcome: Outcome, folder: Path) -> str:
         outcome.save(folder)
     except Exception as error:  # torch has errors of its own for a full disk
         traceback.print_exc()
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_folder(folder)
         return one_line(error)
     return ""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from hpobench_nmt.core.errors import InputError, RunError
-from hpobench_nmt.core.files import write_whole
+from hpobench_nmt.core.files import remove_folder, write_whole
 from hpobench_nmt.lookup.file_names import LEDGER, SPEC
 from hpobench_nmt.runner.disk.kept_model import MODELS
 from hpobench_nmt.runner.disk.locks import file_lock
@@ -132,7 +131,7 @@ def clear_workspace(workspace: Workspace) -> None:
             busy = True
             continue
         with held:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_folder(folder)
             with contextlib.suppress(OSError):  # some systems do not remove a file that is open
                 path.unlink()
     if not busy:
@@ -161,4 +160,4 @@ def _clear_states(workspace: Workspace) -> None:
     recorded = {short_key(record.config, record.replicate) for record in records}
     for path in found:
         if path.name in recorded:
-            shutil.rmtree(path, ignore_errors=True)
+            remove_folder(path)

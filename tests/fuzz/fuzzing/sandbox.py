@@ -31,7 +31,7 @@ def _got_hashes(before, after):
         return "sha256" not in old and {**new, "format": old["format"]} == {
             **old, "observations": new["observations"], "sha256": new["sha256"]
         }  # fmt: skip
-    except (TypeError, ValueError, KeyError):
+    except (TypeError, ValueError, KeyError, RecursionError):
         return False
 
 
