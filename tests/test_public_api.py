@@ -47,7 +47,7 @@ used = {
     "Suite": lambda: hb.Suite("s", ("ftb",)),
     "Table": lambda: hb.Table,
     "Trajectory": lambda: hb.Trajectory,
-    "beside": lambda: fails(lambda: hb.beside(results), "is no track of lm-2026"),
+    "beside": lambda: fails(lambda: hb.beside(results), "is not a track of lm-2026"),
     "benchmark": lambda: hb.benchmark(table, ["RS"], trials=1),
     "fetch": lambda: fails(lambda: hb.fetch("nmtpho"), "Did you mean 'nmthpo'?"),
     "import_table": lambda: hb.import_table("sweep.csv", metrics="loss"),

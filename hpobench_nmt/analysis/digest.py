@@ -72,7 +72,7 @@ class Digest:
 def archive_or_digest(place: str | Path, suite: str) -> Archive | Digest:
     """The archive to put beside results of a suite; the digest where the archive of lm-2026 is not installed.
 
-    Raises InputError where the suite is no track, or the archive cannot be read.
+    Raises InputError where the suite is not one of its tracks, or the archive cannot be read.
     """
     track_of_suite(suite)
     if str(place) == ARCHIVE and installed_archive() is None and DIGEST.is_file():

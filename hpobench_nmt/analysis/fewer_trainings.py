@@ -49,7 +49,7 @@ class FewerTrainings:
         methods: one row per method: method, times_fewer (the figure), low, high (its interval over trials),
             by_tables (each table weighs the same), families_low, families_high (over families and tables),
             capped (share of the trials), development (the figure over the tables of that half; NaN where the
-            suite has no halves), hypervolume (its share, the mean over families; NaN where fbh is no score).
+            suite has no halves), hypervolume (its share, the mean over families; NaN without fbh).
         tables: one row per table: table, family, half ("test" of those that the figures are of, or
             "development"), budget, targets (their number), rows, tolerance, from_seeds, random_search (its
             restricted mean), random_search_capped, exact (or nearly so).

@@ -57,7 +57,7 @@ def track_of_suite(name: str) -> str:
     """The track of lm-2026 that a suite of this name is; InputError for others."""
     found = [track for track, suite in tracks(NAME).items() if suite == name]
     if not found:
-        raise InputError(f"suite {name!r} is no track of {NAME}, so that no archive stands beside it.")
+        raise InputError(f"suite {name!r} is not a track of {NAME}, so no archive can stand beside it.")
     return found[0]
 
 

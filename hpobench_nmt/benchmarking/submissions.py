@@ -137,7 +137,7 @@ def verify_archive(
     chosen = list(methods) or usual
     for name in chosen:
         if name not in KNOWN:
-            raise InputError(f"{name!r} is no method of this package: 'archive add' runs other people's.")
+            raise InputError(f"{name!r} is not a method of this package: 'archive add' runs other people's.")
     known = archived_results(archive, track, tables, chosen)
     again = run(known.suite, tables=list(known.instances), methods=chosen, trials=trials, seed=known.seed)
     return rerun(known, again)

@@ -56,7 +56,7 @@ def test_it_stands_in_for_an_archive_that_is_not_installed(digest, run_here, hom
     assert "BO_EI_M_std" in ranked
     assert "BO_EI_M_std" not in mine
     assert archive_or_digest("archive", "lm-2026-plain").archive == digest.archive
-    with pytest.raises(InputError, match="suite 'quick' is no track"):
+    with pytest.raises(InputError, match="suite 'quick' is not a track"):
         archive_or_digest("archive", "quick")
 
 

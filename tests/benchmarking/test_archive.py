@@ -119,7 +119,7 @@ def test_beside_puts_the_archive_into_the_figure(archive, tmp_path):
 
 def test_what_cannot_stand_beside(archive, tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(MINE.replace("Mine", "Other"))
-    with pytest.raises(InputError, match="suite 'quick' is no track of lm-2026"):
+    with pytest.raises(InputError, match="suite 'quick' is not a track of lm-2026"):
         hb.beside(hb.run("quick", tables="sotu-ngram", methods=["RS"], trials=1), archive)
     with pytest.raises(InputError, match="has seed 0, and the run 1: only trials of one seed"):
         hb.beside(hb.run(**PLAIN, methods=["RS"], seed=1), archive)
@@ -288,7 +288,7 @@ def test_verifying_runs_trials_again(archive, tmp_path):
 
     wrong = changed(archive, tmp_path / "a.parquet", edit)
     assert sum(each.trials - each.equal for each in verify_archive(wrong, "plain", trials=2)) == 1
-    with pytest.raises(InputError, match="'Mine' is no method of this package"):
+    with pytest.raises(InputError, match="'Mine' is not a method of this package"):
         verify_archive(archive, "plain", ["Mine"])
 
 

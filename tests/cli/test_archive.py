@@ -56,7 +56,7 @@ def test_wrong_input_is_refused_before_the_run(archive, run_here, home):
     out = home / "out"
     done = run_here("run", "--beside", archive, "--out", out, check=2)
     assert (
-        done.stderr == "Error: suite 'quick' is no track of lm-2026, so that no archive stands beside it.\n"
+        done.stderr == "Error: suite 'quick' is not a track of lm-2026, so no archive can stand beside it.\n"
     )
     (home / "b.parquet").write_bytes(b"nothing")
     done = run_here(
