@@ -24,6 +24,7 @@ from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.submissions import archived_results
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.files import read_bytes
 from hpobench_nmt.core.validation import Strict, checked
 
 DIGEST = Path(__file__).parents[1] / "benchmarking" / "suites" / f"{NAME}-runtimes.parquet"
@@ -107,11 +108,11 @@ def digest_bytes(archive: Archive) -> bytes:
 
 def load_digest(path: Path | None = None) -> Digest:
     """A digest, or that which comes with the package."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     path = path or DIGEST
-
-    lines = pq.read_table(path)
+    lines = pq.read_table(pa.BufferReader(read_bytes(path)))
     about = checked(json.loads(lines.schema.metadata[_KEY]), _About, str(path))
     keys = zip(*(lines.column(name).to_pylist() for name in ("track", "table", "method")), strict=True)
     values = [np.array(each, dtype=np.float64) for each in lines.column("runtimes").to_pylist()]

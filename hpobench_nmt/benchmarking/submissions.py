@@ -28,7 +28,7 @@ from hpobench_nmt.benchmarking.scoring import summary
 from hpobench_nmt.benchmarking.store import load_results, unfinished
 from hpobench_nmt.benchmarking.suite import load_suite, track_of
 from hpobench_nmt.core.errors import InputError, RunError, unknown
-from hpobench_nmt.core.files import read_toml, write_whole
+from hpobench_nmt.core.files import read_bytes, read_toml, write_whole
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.core.validation import checked
@@ -236,13 +236,16 @@ def _finished(results: Results) -> Results:
 
 def install_archive(source: Path) -> Path:
     """Copy an archive to where `archive_path` finds it, and return that path; raises as read_archive does."""
+    content = read_bytes(source)
     found = read_archive(source)
+    if found.sha256 != hashlib.sha256(content).hexdigest():
+        raise InputError(f"{source}: has changed while it was read.")
     for track, manifests in found.manifests.items():
         check_same_suite(found, track, load_suite(track_of(NAME, track)), manifests[0].seed)
     target = fetched_archive()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(target, source.read_bytes())
+        write_whole(target, content)
     except OSError as error:
         raise RunError(f"{target}: cannot be written: {error.strerror}.") from error
     return target

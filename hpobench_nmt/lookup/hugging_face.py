@@ -16,7 +16,7 @@ import re
 from pathlib import Path
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import write_whole
+from hpobench_nmt.core.files import read_bytes, write_whole
 from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.lookup.card import croissant_of
 from hpobench_nmt.lookup.file_names import DATASHEET, ROWS
@@ -48,7 +48,7 @@ def write_data_set(folder: Path, out: Path) -> list[Path]:
     card = json.dumps(croissant_of(table, known), indent=1, ensure_ascii=False) + "\n"
     contents = {name: content for name, (content, _) in files.items()}
     contents["croissant.json"] = card.encode()
-    contents[DATASHEET] = (folder / DATASHEET).read_bytes()
+    contents[DATASHEET] = read_bytes(folder / DATASHEET)
     contents["README.md"] = _readme(table, licence, list(files)).encode()
     out.mkdir(parents=True, exist_ok=True)
     for name, content in contents.items():
