@@ -89,7 +89,9 @@ def archive_make(
 @click.option(
     "-t", "--tables", callback=listed, metavar="TABLE,...", help="Some tables.  [default: installed]"
 )
-@click.option("--trials", type=COUNT, default=1, show_default=True, help="So many trials run again.")
+@click.option(
+    "--trials", type=COUNT, metavar="N", default=1, show_default=True, help="Run the first N trials again."
+)
 @_archive_option
 def archive_verify(
     track: str, methods: tuple[str, ...], tables: tuple[str, ...], trials: int, place: Path | None

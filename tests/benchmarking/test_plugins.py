@@ -187,9 +187,9 @@ def test_only_the_trials_that_end_their_process_fail(plugin, run_command):
         ("{}/broken.py:X", "importing it raised SyntaxError"),
         (
             "{}/quits.py:X",
-            "importing it calls sys.exit: 3. What only a script is to do stands below: if __name",
+            "importing it calls sys.exit: 3. Code for scripts alone belongs below: if __name",
         ),
-        ("{}/silent.py:X", "importing it calls sys.exit. What only a script is to do"),
+        ("{}/silent.py:X", "importing it calls sys.exit. Code for scripts alone belongs below"),
         ("{}/other.py:number", "is of type int, not a class or function"),
         ("{}/other.py:Mute", "has no ask and no tell"),
         ("{}/other.py:Deaf", "has suggest, but neither observe nor tell"),

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs POSIX p
 def alive(pid):
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
     return state != "Z"
 
