@@ -144,6 +144,11 @@ def _repeat_interrupt(unraisable: sys.UnraisableHookArgs) -> None:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
+    for word in sys.argv[1:] if arguments is None else arguments:
+        try:
+            os.fsencode(word)
+        except UnicodeEncodeError:
+            return _complain(f"{word!a}: is not valid Unicode text, so no file or table has that name.", 2)
     try:
         code = cli.main(args=arguments, prog_name="hpobench-nmt", standalone_mode=False)
     except InputError as error:

@@ -293,6 +293,13 @@ def test_the_front_of_a_tables_own_objectives_is_printed_in_short(toy_home, call
     assert out.splitlines()[0].split() == ["row", "layers", "width", "learning_rate", "bleu", "seconds"]
 
 
+@pytest.mark.parametrize("words", [("run", "\ud800"), ("pareto", "a\udfff.csv"), ("\udc00",)])
+def test_a_word_that_is_no_text_is_refused_in_a_line(call, words):
+    code, out, err = call(*words)
+    assert (code, out) == (2, "")
+    assert err == f"Error: {words[-1]!a}: is not valid Unicode text, so no file or table has that name.\n"
+
+
 def test_every_option_says_what_it_takes():
     def options(command, path):
         for child in command.commands.values() if isinstance(command, click.Group) else ():

@@ -166,7 +166,10 @@ class Sandbox:
         """Fail the test with all that is needed to see why."""
         if done is not None:
             what += f"\nexit code {done.code}\nstdout: {done.out[-2000:]}\nstderr: {done.err[-3000:]}"
-        pytest.fail("\n".join([*self.told, what]), pytrace=False)
+        told = "\n".join([*self.told, what])
+        pytest.fail(
+            told.encode(errors="backslashreplace").decode(), pytrace=False
+        )  # xdist takes no other text
 
 
 def _below_any(name, folders):
