@@ -3,9 +3,9 @@
     python -m venv hebo && hebo/bin/pip install HEBO
     hpobench-nmt run --methods "RS,cmd(seconds=300):hebo/bin/python hebo_agent.py" --tables lohelp-de-en
 
-HEBO suggests a point in the box of the hyperparameters, and the row nearest to it is looked up. HEBO is told
-the values of that row. What is on a log scale is searched by its logarithm. A training that failed counts as
-the worst.
+HEBO suggests a point in the box of the hyperparameters, and we look up the nearest row. HEBO then observes
+the values of that row. Log-scaled hyperparameters are searched by their logarithm. A failed training counts
+as the worst.
 """
 
 import json

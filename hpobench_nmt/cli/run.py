@@ -144,7 +144,7 @@ def run(
     track = given.pop("track")
     chosen = load_suite(track_of(suite, track) if track else suite)
     known = None
-    if beside:  # what is wrong with it is said before the run
+    if beside:  # read first, so that a bad archive ends the command before the run
         from hpobench_nmt.analysis.digest import archive_or_digest
 
         known = archive_or_digest(beside, chosen.name)

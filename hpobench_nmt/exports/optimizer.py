@@ -69,7 +69,7 @@ class Optimizer:
         seed: of the initial design, the method, and the candidates.
         n_initial: random configurations to begin with.
         constraints: bounds of metrics that `tell` is given, such as "seconds<=60". A configuration that
-            misses one is not a solution, and the method is told by how much.
+            misses one is not a solution; the method receives the excess.
         candidates: to draw, where the space has ranges of real numbers or more than 100,000 configurations;
             for a method that has `renew`, as many again at every step.
         prior: values that you expect to be good, by name, some or all. Methods such as piBO_M_std

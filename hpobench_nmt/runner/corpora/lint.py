@@ -96,7 +96,7 @@ def _of_text(corpus: TextCorpus) -> list[str]:
 
 
 def _distinct(keys: Iterable[bytes]) -> int:
-    """How many of the keys differ. A set of so many would take five times the memory."""
+    """How many of the keys differ. A set of them would take five times the memory."""
     block = bytearray()
     for key in keys:
         block += key

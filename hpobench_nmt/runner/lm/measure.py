@@ -47,7 +47,7 @@ _DECAY_TRIALS = 4
 _HALVINGS = 4
 # Of the masks of Monte-Carlo averaging: the same for all models, so that the masks do not add to their noise.
 _MASK_SEED = 0
-# A loss of that many times that of a guess among all tokens is no model of them.
+# A model whose loss is this many times that of a uniform guess has not learned the tokens.
 _SLACK = 2.0
 # A change of the learning rate, as a share, and how much of the loss (nats) it may move.
 _NUDGE, _CHAOS = 1e-6, 1e-3
