@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hpobench_nmt.core.arrays import Ints
-from hpobench_nmt.runner.nmt.marian_numbers import BEGIN, END, PAD, Pairs, padded
+from hpobench_nmt.runner.nmt.marian_numbers import BEGIN, END, PAD, Pairs
 
 _STEP = 8
 _ROWS, _SUBWORDS = 16, 8  # what padded shapes are multiples of
@@ -97,12 +97,14 @@ def padded_batch(pairs: Pairs, chosen: Sequence[int] | Ints, words: int, device:
     source[len(chosen) :, 0] = END
     read = np.concatenate((np.full((len(written), 1), BEGIN), written[:, :-1]), 1)
     mask, seen = (source != PAD)[:, None, None], np.tri(read.shape[1], dtype=bool)[None, None]
-    arrays = source, mask, read, seen, written, np.float32(words)
-    return PaddedBatch(*(torch.as_tensor(array).to(device) for array in arrays))
+    tensors = [torch.as_tensor(each) for each in (source, mask, read, seen, written, np.float32(words))]
+    if device.type == "cuda":  # copied while the GPU works on earlier batches
+        tensors = [each.pin_memory() for each in tensors]
+    return PaddedBatch(*(each.to(device, non_blocking=True) for each in tensors))
 
 
 def _padded_sides(pairs: Pairs, chosen: Sequence[int] | Ints) -> tuple[Ints, Ints]:
-    return padded([pairs.source[i] for i in chosen]), padded([pairs.target[i] for i in chosen])
+    return pairs.source.padded(chosen), pairs.target.padded(chosen)
 
 
 def _enlarged(array: Ints) -> Ints:

@@ -9,7 +9,7 @@ import torch
 
 from hpobench_nmt.runner.nmt.bpe import Bpe
 from hpobench_nmt.runner.nmt.marian_batches import mask_of
-from hpobench_nmt.runner.nmt.marian_numbers import END, decode, encode, padded
+from hpobench_nmt.runner.nmt.marian_numbers import END, NumberLines, decode, encode
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings
 
 _LONGER = 2, 10  # a translation has at most twice the source's subwords, and ten more
@@ -25,14 +25,16 @@ def translate_lines(
     """
     device = next(model.parameters()).device
     most = model.config.max_position_embeddings - 1
-    numbers = [line if len(line) <= most else [*line[: most - 1], END] for line in encode(source, lines)]
-    full = sorted((i for i, line in enumerate(numbers) if len(line) > 1), key=lambda i: -len(numbers[i]))
+    cut = (line if len(line) <= most else [*line[: most - 1], END] for line in encode(source, lines))
+    numbers = NumberLines.of(cut)
+    lengths = numbers.lengths.tolist()
+    full = sorted((i for i, length in enumerate(lengths) if length > 1), key=lambda i: -lengths[i])
     found = [""] * len(lines)
     training = model.training
     model.eval()
     for start in range(0, len(full), settings.decode_batch_size):
         chosen = full[start : start + settings.decode_batch_size]
-        batch = padded([numbers[i] for i in chosen])
+        batch = numbers.padded(chosen)
         mask = mask_of(batch, device)
         tokens = torch.from_numpy(batch).to(device)
         written = model.generate(

@@ -52,6 +52,15 @@ class NumberLines:
         """Of the lines."""
         return np.diff(self.starts)
 
+    def padded(self, chosen: Sequence[int] | Ints) -> Ints:
+        """The lines with these numbers in one array, shape (lines, longest)."""
+        starts, lengths = self.starts[:-1][chosen], self.lengths[chosen]
+        held = np.arange(lengths.max()) < lengths[:, None]
+        array = np.full(held.shape, PAD, dtype=np.int64)
+        before = np.cumsum(lengths) - lengths
+        array[held] = self.numbers[np.repeat(starts - before, lengths) + np.arange(lengths.sum())]
+        return array
+
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
@@ -119,11 +128,3 @@ def decode(bpe: Bpe, numbers: Sequence[int]) -> str:
     if END in line:
         line = line[: line.index(END)]
     return bpe.text([number - _SHIFT for number in line if number > END])
-
-
-def padded(lines: Sequence[Sequence[int] | NDArray[Any]]) -> Ints:
-    """Lines of numbers in one array, shape (lines, longest)."""
-    array = np.full((len(lines), max(map(len, lines))), PAD, dtype=np.int64)
-    for row, line in zip(array, lines, strict=True):
-        row[: len(line)] = line
-    return array
