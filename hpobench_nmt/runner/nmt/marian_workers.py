@@ -38,6 +38,8 @@ T = TypeVar("T")
 
 # The others wait while the first evaluates dev, or stands still because another job measures a time.
 _PATIENCE = timedelta(days=7)
+# How long an error waits for the end of another process to be noticed.
+_LAST_WORDS_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -112,11 +114,19 @@ def workers_of(
         )
         others.append(Process(server, call))
     over = threading.Event()
-    for number, process in enumerate(others, start=1):
-        threading.Thread(target=_end_with, args=(process, number, over), daemon=True).start()
+    watching = [
+        threading.Thread(target=_end_with, args=(process, number, over), daemon=True)
+        for number, process in enumerate(others, start=1)
+    ]
+    for thread in watching:
+        thread.start()
     try:
         with _met(job.device, 0, count, meeting):
             yield Workers(0, count)
+    except RuntimeError:  # an exchange, perhaps, because another process has ended: that is the reason then
+        for thread in watching:
+            thread.join(_LAST_WORDS_SECONDS / len(watching))
+        raise
     finally:
         over.set()
         for process in others:

@@ -1,0 +1,96 @@
+"""How much more several trainings of `marian` do together on one GPU than one alone.
+
+    python benchmarks/jobs_on_a_gpu.py [--jobs 1,8,16] [--device cuda] [--seconds 3]
+
+Each process trains two layers of 128 on 4,000 pairs of random sentences, batches of 4,096 subwords in tf32.
+Once all have made 200 updates, they train together for some seconds, then decode 500 sentences again and
+again. Printed are the updates and the steps of decoding of all processes a second. Run it once as it is, and
+once with NVIDIA's multi-process service (`nvidia-cuda-mps-control -d`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import time
+from itertools import cycle
+from typing import Any
+
+import torch
+from translation_graphs import random_pairs
+
+from hpobench_nmt.runner.lm.clock import seconds
+from hpobench_nmt.runner.lm.language_model import set_up
+from hpobench_nmt.runner.lm.precision import loss_scaler
+from hpobench_nmt.runner.nmt.marian_batches import batches
+from hpobench_nmt.runner.nmt.marian_gradient import Gradients
+from hpobench_nmt.runner.nmt.marian_model import build, trained
+from hpobench_nmt.runner.nmt.marian_settings import MarianSettings
+
+_VOCABULARY, _WORDS, _WARM_UP, _SENTENCES, _STEPS = 2000, 4096, 200, 500, 60
+
+
+def job(device: str, lasting: float, ready: Any, told: Any) -> None:
+    """Train, and decode, and tell how many updates and steps were made a second."""
+    where, here = set_up(device), device == "cpu"
+    pairs, precision = random_pairs(60 if here else 4000), "fp32" if here else "tf32"
+    settings = MarianSettings(
+        bpe_symbols=_VOCABULARY, num_layers=2, num_embed=128, num_hidden=512, num_heads=4, learning_rate=0.001
+    )
+    model = build(settings, _VOCABULARY, _VOCABULARY, torch.Generator(where).manual_seed(1)).train()
+    parameters, scaler = trained(model), loss_scaler(precision, where)
+    adam = torch.optim.AdamW(parameters, lr=settings.learning_rate, fused=True)
+    gradients = Gradients(model, parameters, pairs, 0.1, precision, scaler)
+    order = cycle([chosen for epoch in range(20) for chosen in batches(pairs, _WORDS, 1, epoch)])
+
+    def update() -> int:
+        chosen = next(order)
+        gradients.clear()
+        gradients.add(chosen, pairs.words(chosen))
+        scaler.step(adam)
+        scaler.update()
+        return 1
+
+    source = torch.randint(4, 1900, (2 if here else _SENTENCES, 30), device=where)
+
+    def decode() -> int:
+        with torch.no_grad():
+            model.eval().generate(
+                input_ids=source, num_beams=5, do_sample=False, min_new_tokens=_STEPS, max_new_tokens=_STEPS
+            )
+        return _STEPS
+
+    for _ in range(2 if here else _WARM_UP):
+        update()
+    for function in (update, decode):
+        seconds(where)  # waits for pending work
+        ready.wait()
+        done, started = 0, time.perf_counter()
+        while time.perf_counter() - started < lasting:
+            done += function()
+            seconds(where)
+        told.put((function.__name__, done / (time.perf_counter() - started)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--jobs", default="1,8,16")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--seconds", type=float, default=3.0)
+    arguments = parser.parse_args()
+    spawn = multiprocessing.get_context("spawn")
+    for count in map(int, arguments.jobs.split(",")):
+        ready, told = spawn.Barrier(count), spawn.Queue()
+        given = arguments.device, arguments.seconds, ready, told
+        processes = [spawn.Process(target=job, args=given) for _ in range(count)]
+        for process in processes:
+            process.start()
+        found = [told.get() for _ in range(2 * count)]
+        for process in processes:
+            process.join()
+        speeds = {kind: sum(speed for name, speed in found if name == kind) for kind in ("update", "decode")}
+        print(f"{count} jobs: {speeds['update']:.0f} updates/s, {speeds['decode']:.0f} steps of decoding/s")
+
+
+if __name__ == "__main__":
+    main()
