@@ -188,7 +188,8 @@ def archive_bytes(
                 lines["trial"] += range(count)
                 for name in COLUMNS:
                     lines[name] += found[name]
-    return _written(lines, _About(FORMAT, tuple(runs)), before)
+    parts = [before.lines] if before else []
+    return _written([*parts, _table_of(lines)], _About(FORMAT, tuple(runs)))
 
 
 def _run_of(track: str, results: Results, cards: Mapping[str, Card]) -> _Run:
@@ -209,19 +210,37 @@ def _types() -> dict[str, Any]:
     return {**text, "trial": pa.int16(), **{k: pa.list_(v) for k, v in lists.items()}, "failure": pa.string()}
 
 
-def _written(lines: Mapping[str, Sequence[Any]], about: _About, before: Archive | None) -> bytes:
+def _table_of(lines: Mapping[str, Sequence[Any]]) -> Any:
+    import pyarrow as pa
+
+    schema = pa.schema(list(_types().items()))
+    return pa.Table.from_arrays([pa.array(lines[field.name], field.type) for field in schema], schema=schema)
+
+
+def _written(parts: Sequence[Any], about: _About) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     metadata = {_KEY: json.dumps(msgspec.to_builtins(about)).encode()}
-    schema = pa.schema(list(_types().items()), metadata=metadata)
-    arrays = [pa.array(lines[field.name], field.type) for field in schema]
-    table = pa.Table.from_arrays(arrays, schema=schema)
-    if before is not None:
-        table = pa.concat_tables([before.lines.replace_schema_metadata(metadata), table]).combine_chunks()
+    table = pa.concat_tables([part.replace_schema_metadata(metadata) for part in parts]).combine_chunks()
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd", compression_level=19)
     return bytes(sink.getvalue().to_pybytes())
+
+
+def joined_archives(archives: Sequence[Archive]) -> bytes:
+    """The content of one archive of several; InputError where a method is in two of them in a track."""
+    taken: dict[tuple[str, str], Path] = {}
+    for archive in archives:
+        for track in archive.manifests:
+            for method in archive.methods(track):
+                other = taken.setdefault((track, method), archive.path)
+                if other != archive.path:
+                    raise InputError(
+                        f"method {method!r} of track {track} is in {other} and in {archive.path}."
+                    )
+    runs = tuple(run for archive in archives for run in archive.runs)
+    return _written([archive.lines for archive in archives], _About(FORMAT, runs))
 
 
 def read_archive(path: Path) -> Archive:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ from hpobench_nmt.benchmarking.archive import (
     Card,
     archive_bytes,
     check_same_suite,
+    joined_archives,
     read_archive,
 )
 from hpobench_nmt.benchmarking.beside import fetched_archive, track_of_suite
@@ -26,7 +28,7 @@ from hpobench_nmt.benchmarking.plugins import MethodSpec, resolve_methods
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import summary
 from hpobench_nmt.benchmarking.store import load_results, unfinished
-from hpobench_nmt.benchmarking.suite import load_suite, track_of
+from hpobench_nmt.benchmarking.suite import load_suite, track_of, tracks
 from hpobench_nmt.core.errors import InputError, RunError, unknown
 from hpobench_nmt.core.files import read_bytes, read_toml, write_whole
 from hpobench_nmt.core.text import counted
@@ -229,6 +231,40 @@ def pack_folders(folders: Mapping[str, Path]) -> bytes:
     return archive_bytes({track: [results] for track, results in whole.items() if results.methods})
 
 
+def track_folders(folder: Path) -> dict[str, Path]:
+    """The results folders of tracks in a folder of `archive make`."""
+    found = {track: folder / name for track, name in tracks(NAME).items()}
+    return {track: place for track, place in found.items() if (place / "manifest.json").is_file()}
+
+
+def join_parts(parts: Sequence[Path], before: Archive | None = None) -> bytes:
+    """One archive of several parts, each an archive or a folder of `archive make`, after another archive.
+
+    Raises InputError where a part is of another version of the suites, or a method is in two of them.
+    """
+    archives = [before] if before else []
+    with tempfile.TemporaryDirectory() as room:
+        for i, part in enumerate(parts):
+            if part.is_dir():
+                folders = track_folders(part)
+                if not folders:
+                    raise InputError(f"{part}: holds no results of a track of {NAME}.")
+                packed = Path(room) / f"{i}.parquet"
+                write_whole(packed, pack_folders(folders))
+                archives.append(replace(read_archive(packed), path=part))
+            else:
+                archives.append(read_archive(part))
+    for archive in archives:
+        _check_version(archive)
+    return joined_archives(archives)
+
+
+def _check_version(archive: Archive) -> None:
+    """Raise InputError where a track of an archive is of another version of the suite than is installed."""
+    for track, manifests in archive.manifests.items():
+        check_same_suite(archive, track, load_suite(track_of(NAME, track)), manifests[0].seed)
+
+
 def _finished(results: Results) -> Results:
     missing = {method for _, method in unfinished(results)}
     return only_methods(results, [name for name in results.methods if name not in missing])
@@ -240,8 +276,7 @@ def install_archive(source: Path) -> Path:
     found = read_archive(source)
     if found.sha256 != hashlib.sha256(content).hexdigest():
         raise InputError(f"{source}: has changed while it was read.")
-    for track, manifests in found.manifests.items():
-        check_same_suite(found, track, load_suite(track_of(NAME, track)), manifests[0].seed)
+    _check_version(found)
     target = fetched_archive()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -258,13 +293,27 @@ def make_track(
     jobs: int | None,
     progress: Callable[[float, float], None] | None,
     notify: Notify,
+    before: Archive | None = None,
 ) -> None:
-    """Run those of the methods that a track can have, all known ones if none are given, into a folder."""
+    """Run those of the methods that a track can have, all known ones if none are given, into a folder.
+
+    One runs after the other, in the order given, so that a run that is stopped has whole methods. Those that
+    the archive `before` has in this track are left out.
+    """
     suite = load_suite(track_of(NAME, track))
+    if before and track in before.manifests:
+        check_same_suite(before, track, suite, 0)
+    there = before.methods(track) if before else {}
     fitting = every_method(suite, lambda text: None if methods else notify(text))
     for name in methods:
         if name not in KNOWN:
             raise unknown("method", name, KNOWN)
-    chosen = [name for name in fitting if not methods or name in methods]
-    if chosen:
-        run(suite, methods=chosen, out=folder, jobs=jobs, progress=progress, notify=notify)
+    chosen = [name for name in methods or fitting if name in fitting and name not in there]
+    for i, name in enumerate(chosen):
+        shown = None if progress is None else _part_of(progress, i, len(chosen))
+        run(suite, methods=[name], out=folder, jobs=jobs, progress=shown, notify=notify)
+
+
+def _part_of(progress: Callable[[float, float], None], i: int, n: int) -> Callable[[float, float], None]:
+    """Progress of the i-th of n runs as that of all of them."""
+    return lambda done, total: progress(i + (done / total if total else 1.0), n)

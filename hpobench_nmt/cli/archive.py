@@ -52,32 +52,67 @@ def archive_fetch(source: Path) -> None:
 @click.option(
     "-m", "--methods", callback=listed, metavar="METHOD,...", help="Some methods.  [default: all that fit]"
 )
+@click.option(
+    "--onto",
+    type=PATH,
+    metavar="FILE",
+    help="Keep what this archive has, and run what it lacks; 'archive' is the one that is installed.",
+)
 @click.option("-j", "--jobs", type=COUNT, metavar="N", help="Worker processes.  [default: all cores]")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def archive_make(
-    out: Path, chosen: tuple[str, ...], methods: tuple[str, ...], jobs: int | None, quiet: bool
+    out: Path,
+    chosen: tuple[str, ...],
+    methods: tuple[str, ...],
+    onto: Path | None,
+    jobs: int | None,
+    quiet: bool,
 ) -> None:
     """Run methods in the tracks of lm-2026, and write FOLDER/lm-2026.parquet.
 
     The results folder of each track stays in FOLDER: the same command resumes, and with other methods adds
-    them. A method that a track cannot have, because of its objectives or workers, is left out there.
+    them. A method that a track cannot have, because of its objectives or workers, is left out there. Methods
+    run one after the other, in the order given.
     """
-    from hpobench_nmt.analysis.digest import DIGEST, digest_bytes
-    from hpobench_nmt.benchmarking.archive import NAME, read_archive
-    from hpobench_nmt.benchmarking.submissions import make_track, pack_folders, save_archive
+    from hpobench_nmt.benchmarking.archive import NAME
+    from hpobench_nmt.benchmarking.beside import load_archive
+    from hpobench_nmt.benchmarking.submissions import join_parts, make_track, track_folders
     from hpobench_nmt.benchmarking.suite import track_of, tracks
-    from hpobench_nmt.core.files import write_whole
 
     for track in chosen:
         track_of(NAME, track)
-    folders = {track: out / name for track, name in tracks(NAME).items()}
+    before = load_archive(onto) if onto else None
     for track in chosen or tracks(NAME):
         with progress_bar(quiet, track) as progress:
-            make_track(track, methods, folders[track], jobs, progress, lambda text: say(text, err=True))
-    there = {track: folder for track, folder in folders.items() if (folder / "manifest.json").is_file()}
+            folder = out / tracks(NAME)[track]
+            make_track(track, methods, folder, jobs, progress, lambda text: say(text, err=True), before)
+    _write(join_parts([out] if track_folders(out) or not before else [], before), out)
+
+
+@archive.command("join")
+@click.argument("out", metavar="FOLDER", type=PATH)
+@click.argument("parts", metavar="PART...", nargs=-1, required=True, type=PATH)
+def archive_join(out: Path, parts: tuple[Path, ...]) -> None:
+    """Write FOLDER/lm-2026.parquet of several parts.
+
+    A part is an archive's file, or a folder of 'archive make', also of one that was stopped: methods that
+    have finished all tables are taken. A method can be in one part only.
+    """
+    from hpobench_nmt.benchmarking.submissions import join_parts
+
+    _write(join_parts(parts), out)
+
+
+def _write(content: bytes, out: Path) -> None:
+    """Write an archive and its digest into a folder, and say where they are."""
+    from hpobench_nmt.analysis.digest import DIGEST, digest_bytes
+    from hpobench_nmt.benchmarking.archive import NAME, read_archive
+    from hpobench_nmt.benchmarking.submissions import save_archive
+    from hpobench_nmt.core.files import write_whole
+
     path = out / f"{NAME}.parquet"
     with writing(out):
-        digest = save_archive(pack_folders(there), path)
+        digest = save_archive(content, path)
         write_whole(out / DIGEST.name, digest_bytes(read_archive(path)))
     say(f"{path}: {path.stat().st_size / 1e6:.1f} MB, SHA-256 {digest}")
     say(f"{out / DIGEST.name}: its digest, which comes with the package")

@@ -3,7 +3,7 @@
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.benchmarking.archive import archive_bytes
+from hpobench_nmt.benchmarking.archive import archive_bytes, read_archive
 
 TABLE = ("--tables", "sotu-gpt-30k")
 
@@ -77,3 +77,29 @@ def test_make_resumes_and_adds_methods(run_here, home):
     assert (out / "lm-2026.parquet").read_bytes() != first
     assert (out / "lm-2026-runtimes.parquet").is_file()
     assert "unknown method 'RSS'" in run_here(*make, "-m", "RSS", check=2).stderr
+
+
+def test_make_keeps_an_archive_and_parts_are_joined(run_here, home):
+    make = ("archive", "make", "--track", "scale", "-j", 1, "--quiet")
+    one, more, other = home / "one", home / "more", home / "other"
+    run_here(*make, one, "-m", "RS,BO_EI_M_std")
+    old = read_archive(one / "lm-2026.parquet")
+    run_here(*make, more, "-m", "RE,RS", "--onto", one / "lm-2026.parquet")
+    assert not (more / "lm-2026-scale" / "observations" / "sotu-gpt-80k" / "RS.parquet").exists()
+    new = read_archive(more / "lm-2026.parquet")
+    assert list(new.methods("scale")) == ["RS", "BO_EI_M_std", "RE"]
+    assert new.lines.slice(0, len(old.lines)).equals(old.lines)
+    run_here(*make, other, "-m", "RE,LS")
+    done = run_here("archive", "join", home / "twice", more / "lm-2026.parquet", other, check=2)
+    assert f"method 'RE' of track scale is in {more / 'lm-2026.parquet'} and in {other}." in done.stderr
+    # A part that was stopped: of its methods, those are taken that have all tables.
+    (other / "lm-2026-scale" / "observations" / "sotu-gpt-80k" / "LS.parquet").unlink()
+    run_here("archive", "join", home / "whole", one / "lm-2026.parquet", other)
+    assert list(read_archive(home / "whole" / "lm-2026.parquet").methods("scale")) == [
+        "RS",
+        "BO_EI_M_std",
+        "RE",
+    ]
+    assert (home / "whole" / "lm-2026-runtimes.parquet").is_file()
+    done = run_here("archive", "join", home / "none", home, check=2)
+    assert "holds no results of a track of lm-2026." in done.stderr
