@@ -101,4 +101,4 @@ if __name__ == "__main__":
     print(save_archive(archive_bytes(results), out))
     if len(sys.argv) < 2:
         DIGEST.write_bytes(digest_bytes(read_archive(out)))
-        write_arena(read_archive(out), ROOT / "docs" / "_static" / "leaderboard.html")
+        write_arena(read_archive(out), ROOT / "docs" / "_static" / "leaderboard")

@@ -1,4 +1,4 @@
-"""What the leaderboard of lm-2026 shows of an archive: each track's figures, each method, each table."""
+"""What the leaderboard of lm-2026 shows of an archive: each track's figures."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from hpobench_nmt.analysis.fewer_trainings import (
-    SIMULATED,
     FewerTrainings,
     fewer_headline,
     fewer_sentences,
     fewer_trainings,
 )
-from hpobench_nmt.analysis.leaderboard import fewer_setting, milliseconds
-from hpobench_nmt.analysis.method_card import method_card
+from hpobench_nmt.analysis.leaderboard import milliseconds
 from hpobench_nmt.analysis.number_text import p_cell
 from hpobench_nmt.analysis.report_content import Bar, Board, Column, Entry
 from hpobench_nmt.benchmarking.archive import NAME, Archive
@@ -26,17 +23,7 @@ from hpobench_nmt.benchmarking.submissions import archived_results
 from hpobench_nmt.benchmarking.suite import tracks
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import counted, short
-from hpobench_nmt.methods import KNOWN
 
-_SHOWN = 3
-_DEVELOPMENT = "the tables of the development half"
-# What is known of the tables that were looked at while a method was made. See docs/explanation/auto.md.
-_TUNED = {
-    "BO_auto": _DEVELOPMENT,
-    "BO_levels": "eight tables with curves of the development half",
-    **dict.fromkeys(("BO_EI_M", "BO_EI_R", "BO_M", "BO_R"), "the paper's tables, to repeat its figures"),
-    **dict.fromkeys(("GB_EI_M", "GB_EI_R", "GB_EIF_M", "GB_EIF_R", "GB_M", "GB_R"), "the paper's tables"),
-}
 _TITLES = {
     "plain": "whole trainings, one objective, counted in look-ups",
     "early": "trainings that can be stopped, on a clock of costs, 8 workers",
@@ -59,25 +46,6 @@ class Track:
     def sentences(self) -> list[str]:
         """What the figures show, and what they mean."""
         return [*fewer_headline(self.found), *fewer_sentences(self.results, self.found)]
-
-
-@dataclass(frozen=True)
-class MethodPage:
-    """A method: its kind, lines on what it is, and its figure on each table: track, table, figure, rank."""
-
-    name: str
-    kinds: tuple[str, ...]
-    facts: tuple[tuple[str, str], ...]
-    lines: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True)
-class TablePage:
-    """A table: facts of its datasheet, and by track the target and the methods that need fewest trainings."""
-
-    name: str
-    facts: tuple[tuple[str, str], ...]
-    lines: tuple[tuple[str, ...], ...]
 
 
 def arena_tracks(archive: Archive) -> list[Track]:
@@ -131,84 +99,6 @@ def track_board(track: Track) -> Board:
 
 def _number(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
-
-
-def method_pages(archive: Archive, found: Sequence[Track]) -> list[MethodPage]:
-    """The page of each method, in the order of the archive."""
-    names = dict.fromkeys(method for track in found for method in track.results.methods)
-    return [_method_page(archive, found, name) for name in names]
-
-
-def _method_page(archive: Archive, found: Sequence[Track], name: str) -> MethodPage:
-    own = [track for track in found if name in track.results.methods]
-    facts, known = [], KNOWN.get(name)
-    card = next((c for t in own if (c := archive.card(t.name, name))), None)
-    if known is not None:
-        what, *rest = method_card(name)
-        facts += [("what", what.partition(": ")[2]), ("about", " ".join(rest[1:2]))]
-        facts += [("settings", "; ".join(each.strip() for each in rest if " = " in each) or "none")]
-        facts += [("tuned on", _TUNED.get(name, "none of these tables: its settings are its authors'"))]
-    if card is not None:
-        facts += [("what", card.what), ("source", card.source), ("licence", card.licence)]
-        facts += [("hardware", card.hardware), ("tuned on", card.tuned_on)]
-    versions = archive.methods(own[0].name)[name].versions
-    facts += [("made with", ", ".join(f"{k} {v}" for k, v in versions.items()))]
-    facts += [("fingerprint", archive.methods(own[0].name)[name].methods[name].of_sources[:16])]
-    lines = []
-    for track in own:
-        ranks = _ranks(track.found.cells)
-        cells = ranks[ranks["method"] == name].sort_values("times_fewer", ascending=False, kind="stable")
-        for line in cells.to_dict("records"):
-            rank = f"{int(line['rank'])} of {int(line['of'])}"
-            lines.append(
-                (track.name, line["table"], short(line["times_fewer"]), rank, f"{line['capped']:.0%}")
-            )
-    return MethodPage(name, _kinds(name), tuple(facts), tuple(lines))
-
-
-def _kinds(name: str) -> tuple[str, ...]:
-    """What a method can be filtered by."""
-    known = KNOWN.get(name)
-    if known is None:
-        return ("submitted",)
-    origin = "other libraries" if known.extra or "." in name else "built in"
-    return (origin, "stops early" if known.partial else "whole trainings")
-
-
-def _ranks(cells: pd.DataFrame) -> pd.DataFrame:
-    """The cells with the rank of each method on its table, and the number of methods."""
-    groups = cells.groupby("table", sort=False)["times_fewer"]
-    return cells.assign(rank=groups.rank(ascending=False, method="min"), of=groups.transform("size")).dropna(
-        subset=["rank"]
-    )
-
-
-def table_pages(found: Sequence[Track]) -> list[TablePage]:
-    """The page of each table, in the order of the tracks."""
-    installed = {n: i.installed for track in found for n, i in track.results.instances.items()}
-    return [_table_page(found, name) for name in installed]
-
-
-def _table_page(found: Sequence[Track], name: str) -> TablePage:
-    own = [track for track in found if name in track.results.instances]
-    table = own[0].results.instances[name].installed
-    facts = [("rows", str(len(table))), ("hyperparameters", ", ".join(table.space.names))]
-    facts += [
-        (k, str(table.provenance[k])) for k in ("title", "licence", "seed_noise") if k in table.provenance
-    ]
-    facts += [("sha256", table.sha256)]
-    lines = []
-    for track in own:
-        half = track.found.tables.set_index("table")["half"].get(name, "")
-        halved = bool(track.results.suite.development)
-        cells = track.found.cells[(track.found.cells["table"] == name)].dropna(subset=["times_fewer"])
-        cells = cells[cells["method"] != SIMULATED].sort_values("times_fewer", ascending=False, kind="stable")
-        best = ", ".join(
-            f"{line['method']} {short(line['times_fewer'])}" for line in cells.head(_SHOWN).to_dict("records")
-        )
-        target = fewer_setting(track.results, track.found, name).removeprefix("times fewer: ")
-        lines.append((f"{track.name}, {half}" if halved else track.name, best or "–", target))
-    return TablePage(name, tuple(facts), tuple(lines))
 
 
 def arena_lead(archive: Archive, found: Sequence[Track]) -> str:

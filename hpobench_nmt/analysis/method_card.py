@@ -11,7 +11,7 @@ from typing import Any
 from hpobench_nmt.benchmarking.method_settings import settings_of, shown, split_spec
 from hpobench_nmt.benchmarking.plugins import load_method, resolve_methods
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.methods import KNOWN
+from hpobench_nmt.methods import KNOWN, BuiltIn
 
 
 def method_card(spec: str) -> list[str]:
@@ -29,12 +29,9 @@ def method_card(spec: str) -> list[str]:
         missing = str(error)
     if known is None:
         lines = [f"{spec}: a method of yours"]
-        about = (load_method(spec).__doc__ or "").strip()
+        lines += _paragraphs((load_method(spec).__doc__ or "").strip())
     else:
-        lines = [f"{known.name}: {known.description}", f"objectives: {known.counts}"]
-        about = _about(f"hpobench_nmt.methods.{known.location.partition(':')[0]}")
-    first, *others = about.split("\n\n")
-    lines += [" ".join(paragraph.split()) for paragraph in [first, *filter(_of_a_paper, others)] if paragraph]
+        lines = [f"{known.name}: {known.description}", f"objectives: {known.counts}", *about_method(known)]
     if known is not None and known.partial:
         lines.append("It trains rows part of the way, so that it needs a table with learning curves.")
     if known is not None and known.extra:
@@ -48,6 +45,16 @@ def method_card(spec: str) -> list[str]:
     else:
         lines.append("It has no settings.")
     return lines
+
+
+def about_method(known: BuiltIn) -> list[str]:
+    """What the module of a method of the package says of it: an introduction, and its papers."""
+    return _paragraphs(_about(f"hpobench_nmt.methods.{known.location.partition(':')[0]}"))
+
+
+def _paragraphs(text: str) -> list[str]:
+    first, *others = text.split("\n\n")
+    return [" ".join(paragraph.split()) for paragraph in [first, *filter(_of_a_paper, others)] if paragraph]
 
 
 def _about(module: str) -> str:

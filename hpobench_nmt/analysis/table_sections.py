@@ -5,7 +5,7 @@ An analysis that a table does not allow becomes a section that says why, so that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -30,6 +30,7 @@ from hpobench_nmt.lookup.replicates import Replicates
 from hpobench_nmt.lookup.table import Table
 
 _PAIRS_SHOWN = 5
+KINDS = ("correlation", "importance", "front", "sensitivity", "noise", "curves")
 
 
 def kept_rows(table: Table, constraints: Sequence[str]) -> NDArray[np.bool_]:
@@ -63,6 +64,7 @@ def analyze_tables(
     tolerance: float | None = None,
     constraints: Sequence[str] = (),
     seed: int = 0,
+    kinds: Collection[str] = KINDS,
 ) -> list[Section]:
     """All analyses of some tables: between them first, then of each.
 
@@ -74,6 +76,7 @@ def analyze_tables(
         tolerance: for sensitivity, in the metric's unit; by default the metric's own.
         constraints: only rows that keep these bounds are analysed; their numbers stay.
         seed: of the forests and samples.
+        kinds: of analysis, some of `KINDS`; a table that lacks what one needs is left out of it.
 
     Raises:
         InputError: an argument fits none of the tables, or a constraint not each of them. Where another does
@@ -96,18 +99,19 @@ def analyze_tables(
     whole = {table.name: table for table in tables}
     if rules:
         tables = [without_others(table, kept_rows(table, constraints)) for table in tables]
-    sections = _correlations(tables, metric) if len(tables) > 1 else []
+    sections = _correlations(tables, metric) if len(tables) > 1 and "correlation" in kinds else []
     for table in tables:
         about = metric or table.main_metric
-        by_share = partial(_importance, table, about, best_share, rules, seed)
-        sections.append(_attempt(table, "importance", by_share))
-        sections.append(_attempt(table, "front", partial(_front, table, objectives)))
-        near = partial(_sensitivity, table, whole[table.name], about, tolerance, seed)
-        sections.append(_attempt(table, "sensitivity", near))
+        parts: dict[str, Callable[[], Section]] = {
+            "importance": partial(_importance, table, about, best_share, rules, seed),
+            "front": partial(_front, table, objectives),
+            "sensitivity": partial(_sensitivity, table, whole[table.name], about, tolerance, seed),
+        }
         if table.replicates is not None:
-            sections.append(_attempt(table, "noise", partial(_noise, table, about, table.replicates, rules)))
+            parts["noise"] = partial(_noise, table, about, table.replicates, rules)
         if table.curves is not None:
-            sections.append(_attempt(table, "curves", partial(curve_section, table, metric)))
+            parts["curves"] = partial(curve_section, table, metric)
+        sections += [_attempt(table, kind, make) for kind, make in parts.items() if kind in kinds]
     return sections
 
 

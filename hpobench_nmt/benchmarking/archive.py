@@ -38,7 +38,7 @@ from hpobench_nmt.core.validation import Strict, checked
 FORMAT = 1
 NAME = "lm-2026"
 _KEY = b"hpobench_nmt"
-_MOST_BYTES = 2**26
+MOST_BYTES = 2**26
 _MOST_TRIALS = 2**20
 _MOST_LOOKUPS = 2**27
 
@@ -245,11 +245,15 @@ def joined_archives(archives: Sequence[Archive]) -> bytes:
 
 def read_archive(path: Path) -> Archive:
     """An archive; InputError where the file is none, is damaged, or of a newer format."""
+    return archive_of(read_bytes(path, MOST_BYTES), path)
+
+
+def archive_of(content: bytes, path: Path) -> Archive:
+    """The archive that a file at `path` with this content is; raises as `read_archive` does."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    content = read_bytes(path, _MOST_BYTES)
     try:
         file = pq.ParquetFile(pa.BufferReader(content))
         metadata = (file.schema_arrow.metadata or {}).get(_KEY)

@@ -6,21 +6,24 @@ import hashlib
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.metadata import metadata
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
 from hpobench_nmt.benchmarking.archive import (
+    MOST_BYTES,
     NAME,
     Archive,
     Card,
     archive_bytes,
+    archive_of,
     check_same_suite,
     joined_archives,
     read_archive,
 )
-from hpobench_nmt.benchmarking.beside import fetched_archive, track_of_suite
+from hpobench_nmt.benchmarking.beside import ARCHIVE, fetched_archive, track_of_suite
 from hpobench_nmt.benchmarking.call import every_method, run
 from hpobench_nmt.benchmarking.frozen import check_pinned
 from hpobench_nmt.benchmarking.instance import Instance, suite_instances
@@ -35,6 +38,7 @@ from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.core.validation import checked
 from hpobench_nmt.lookup.catalogue import installed
+from hpobench_nmt.lookup.download import Limits, download
 from hpobench_nmt.methods import KNOWN
 
 RERUN = 3
@@ -259,6 +263,13 @@ def join_parts(parts: Sequence[Path], before: Archive | None = None) -> bytes:
     return joined_archives(archives)
 
 
+def _published() -> str:
+    """The address of the archive in the package's metadata; "" where there is none."""
+    urls = metadata("hpobench-nmt").get_all("Project-URL") or []
+    named = (url.partition(", ") for url in urls)
+    return next((address for name, _, address in named if name.casefold() == ARCHIVE), "")
+
+
 def _check_version(archive: Archive) -> None:
     """Raise InputError where a track of an archive is of another version of the suite than is installed."""
     for track, manifests in archive.manifests.items():
@@ -270,13 +281,33 @@ def _finished(results: Results) -> Results:
     return only_methods(results, [name for name in results.methods if name not in missing])
 
 
-def install_archive(source: Path) -> Path:
-    """Copy an archive to where `archive_path` finds it, and return that path; raises as read_archive does."""
-    content = read_bytes(source)
-    found = read_archive(source)
-    if found.sha256 != hashlib.sha256(content).hexdigest():
-        raise InputError(f"{source}: has changed while it was read.")
-    _check_version(found)
+def install_archive(source: str | Path = "", sha256: str = "") -> Path:
+    """Copy an archive to where `archive_path` finds it, and return that path.
+
+    Args:
+        source: a file, or an address on the web; left out: the address that the package's metadata has.
+        sha256: the hash that it must have; left out: of a file any, as it may have more methods.
+
+    Raises:
+        InputError: no address is known, or what is there has another hash or is of another version.
+        RunError: it cannot be downloaded or written.
+    """
+    where = str(source) or _published()
+    if not where:
+        raise InputError(
+            f"the archive of {NAME} has no public address yet. It is archive/{NAME}.parquet in a clone "
+            "of the project: name a copy, a file or an address, with --from."
+        )
+    if where.startswith(("https://", "http://")):
+        if not sha256:
+            raise InputError(f"{where}: what comes from the web needs a hash to be compared with.")
+        content = download(where, sha256, Limits(max_bytes=MOST_BYTES))
+    else:
+        content = read_bytes(Path(where), MOST_BYTES)
+        found = hashlib.sha256(content).hexdigest()
+        if sha256 and found != sha256:
+            raise InputError(f"{where}: has SHA-256 {found}, not {sha256}.")
+    _check_version(archive_of(content, Path(where)))
     target = fetched_archive()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

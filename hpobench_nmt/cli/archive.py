@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import click
@@ -9,6 +10,7 @@ import click
 from hpobench_nmt.cli.common import Commands, progress_bar, say, writing
 from hpobench_nmt.cli.options import COUNT, PATH, listed
 from hpobench_nmt.core.errors import RunError
+from hpobench_nmt.core.files import read_bytes
 from hpobench_nmt.core.text import counted
 
 _archive_option = click.option(
@@ -38,12 +40,27 @@ def archive_show(place: Path | None) -> None:
 
 
 @archive.command("fetch")
-@click.option("--from", "source", type=PATH, required=True, metavar="FILE", help="A copy of lm-2026.parquet.")
-def archive_fetch(source: Path) -> None:
-    """Install a copy of the archive, after a check that it is one of this version of lm-2026."""
+@click.option("--from", "source", default="", metavar="FILE|URL", help="A copy of lm-2026.parquet.")
+@click.option(
+    "--sha256",
+    default="",
+    metavar="HASH",
+    help="The hash that it must have.  [default, from the web: that of the archive which this version knows]",
+)
+def archive_fetch(source: str, sha256: str) -> None:
+    """Install the archive, after a check that it is one of this version of lm-2026.
+
+    Without --from it comes from the address in the package's metadata, if there is one.
+    """
+    from hpobench_nmt.analysis.digest import load_digest
     from hpobench_nmt.benchmarking.submissions import install_archive
 
-    say(f"Installed {install_archive(source)}.")
+    known = load_digest().archive
+    from_web = not source or source.startswith(("https://", "http://"))
+    path = install_archive(source, sha256 or (known if from_web else ""))
+    say(f"Installed {path}.")
+    if hashlib.sha256(read_bytes(path)).hexdigest() != known:
+        say("It is another one than the digest of this version is of.")
 
 
 @archive.command("make")
@@ -177,9 +194,12 @@ def archive_add(folder: Path, method: str, card: Path, place: Path | None, out: 
 
 @archive.command("page")
 @_archive_option
-@click.option("-o", "--out", type=PATH, default=Path("leaderboard.html"), show_default=True, metavar="FILE")
+@click.option("-o", "--out", type=PATH, default=Path("leaderboard"), show_default=True, metavar="FOLDER")
 def archive_page(place: Path | None, out: Path) -> None:
-    """Write the leaderboard of an archive as one HTML file, of the tables that are installed."""
+    """Write the leaderboard of an archive, of the tables that are installed, into FOLDER.
+
+    FOLDER/index.html ranks the methods of each track. Each method and each table has a page below it.
+    """
     from hpobench_nmt.benchmarking.beside import load_archive
     from hpobench_nmt.render.html.arena import write_arena
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from hpobench_nmt.analysis.report_runs import Run, all_methods, all_tables, run_slugs
 from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.analysis.selection import one_table
-from hpobench_nmt.analysis.table_sections import analyze_tables
+from hpobench_nmt.analysis.table_sections import KINDS, analyze_tables
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.render.figure_spec import DrawnFigure, FigureSpec
@@ -59,7 +59,7 @@ def draw_report(
             tasks.append((len(instance.table), partial(_draw_run, part, (slug, table), methods, form)))
         whole = Subject(run.results, "", styles, run.statistics)
         tasks.append((0, partial(_draw_run, whole, (slug,), methods, form)))
-    tasks.append((_SECTIONS_WEIGHT, partial(_draw_sections, all_tables(runs), form)))
+    tasks.append((_SECTIONS_WEIGHT, partial(draw_sections, all_tables(runs), form)))
     # The longest first, so that no process is left with one at the end; the results keep their order.
     order = sorted(range(len(tasks)), key=lambda i: -tasks[i][0])
     work, done = [tasks[i][0] + _LEAST for i in order], 0
@@ -81,10 +81,10 @@ def _draw_run(subject: Subject, key: tuple[str, ...], methods: Sequence[str], fo
     return [FigureGroup(key, _drawn(run_figures(subject, "-".join(key)), methods, form))]
 
 
-def _draw_sections(tables: Sequence[Table], form: str) -> list[FigureGroup]:
+def draw_sections(tables: Sequence[Table], form: str, kinds: Collection[str] = KINDS) -> list[FigureGroup]:
     """Analyses between tables, and those of each."""
     groups = []
-    for section in analyze_tables(tables):
+    for section in analyze_tables(tables, kinds=kinds):
         specs = [replace(spec, stem=f"table-{spec.stem}") for spec in section_figures(section)]
         figures = _drawn(specs, [], form)
         # Only what the page shows goes back to the process that asked.

@@ -1,9 +1,15 @@
 """`hpobench-nmt archive`, and an archive beside a run."""
 
+import hashlib
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
 import pytest
 
 import hpobench_nmt as hb
 from hpobench_nmt.benchmarking.archive import archive_bytes, read_archive
+from hpobench_nmt.benchmarking.beside import fetched_archive
 
 TABLE = ("--tables", "sotu-gpt-30k")
 
@@ -23,8 +29,8 @@ def test_show_verify_page_and_fetch(archive, run_here, home):
     )
     done = run_here("archive", "verify", "plain", "--archive", archive)
     assert done.stdout == "plain: 2 of 2 trials equal to those of the archive.\n"
-    run_here("archive", "page", "--archive", archive, "-o", home / "page.html")
-    assert "Leaderboard of lm-2026" in (home / "page.html").read_text()
+    run_here("archive", "page", "--archive", archive, "-o", home / "board")
+    assert "Leaderboard of lm-2026" in (home / "board" / "index.html").read_text()
     assert "Installed" in run_here("archive", "fetch", "--from", archive).stdout
     assert "a.parquet" not in run_here("archive", "show").stdout
 
@@ -103,3 +109,31 @@ def test_make_keeps_an_archive_and_parts_are_joined(run_here, home):
     assert (home / "whole" / "lm-2026-runtimes.parquet").is_file()
     done = run_here("archive", "join", home / "none", home, check=2)
     assert "holds no results of a track of lm-2026." in done.stderr
+
+
+@pytest.fixture
+def address(archive):
+    """Where the archive's folder is on the web."""
+    server = ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=archive.parent)
+    )
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_fetching_from_an_address_compares_the_hash(archive, address, run_here, home):
+    fetch = ("archive", "fetch")
+    done = run_here(*fetch, check=2)
+    assert "has no public address yet" in done.stderr
+    done = run_here(*fetch, "--from", f"{address}/a.parquet", check=1)  # not the one of the digest
+    assert "a.parquet" in done.stderr
+    assert "SHA-256" in done.stderr
+    assert not fetched_archive().exists()
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    done = run_here(*fetch, "--from", f"{address}/a.parquet", "--sha256", digest)
+    assert "It is another one than the digest of this version is of." in done.stdout
+    assert fetched_archive().read_bytes() == archive.read_bytes()
+    done = run_here(*fetch, "--from", archive, "--sha256", "0" * 64, check=2)
+    assert f"has SHA-256 {digest}, not 000" in done.stderr

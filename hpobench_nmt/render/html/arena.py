@@ -1,27 +1,82 @@
-"""The leaderboard of lm-2026 as one HTML file, made of an archive: the same bytes for the same archive."""
+"""The leaderboard of lm-2026 as a folder of HTML files, made of an archive: the same bytes for the same one.
+
+    FOLDER/index.html           the methods of each track, ranked
+    FOLDER/methods/METHOD.html  each method: what it is, where it wins and loses, and its curves
+    FOLDER/tables/TABLE.html    each table: its datasheet, who wins, importance, front and noise
+
+A page needs no other file and no network. Those of methods and tables have no script.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from hpobench_nmt.analysis.arena import arena_lead, arena_tracks, method_pages, table_pages, track_board
+from hpobench_nmt.analysis.arena import Track, arena_lead, arena_tracks, track_board
+from hpobench_nmt.analysis.arena_curves import PARTS, Chart
+from hpobench_nmt.analysis.arena_pages import MethodPage, TablePage, method_pages, table_pages
 from hpobench_nmt.benchmarking.archive import NAME, Archive
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import RunError
-from hpobench_nmt.core.files import write_whole
-from hpobench_nmt.render.html.page import fill
+from hpobench_nmt.core.files import check_name, write_whole
+from hpobench_nmt.core.text import counted, short
+from hpobench_nmt.lookup.table import Table
+from hpobench_nmt.render.draw_report import draw_sections
+from hpobench_nmt.render.html.page import analysis_content, fill, shortened
 from hpobench_nmt.render.html.svg import method_places
 
+_ANALYSES = ("importance", "front", "noise")
+# Of a method, of random search, and of the leader of the track.
+_STYLES = (
+    "stroke:var(--accent);stroke-width:2.5",
+    "stroke:var(--soft);stroke-width:1.5;stroke-dasharray:5 3",
+)
+_LEADS = "stroke:var(--ink);stroke-width:1"
+_LEFT, _RIGHT, _TOP, _BOTTOM = 36.0, 314.0, 8.0, 150.0
 
-def arena_page(archive: Archive) -> str:
-    """The page as text, of the tables that are installed here."""
+
+def arena_pages(archive: Archive) -> dict[str, str]:
+    """The pages as text, by their path in the folder, of the tables that are installed here."""
     found = arena_tracks(archive)
-    pages = method_pages(archive, found)
+    methods, tables = method_pages(archive, found), table_pages(found)
+    pages = {"index.html": _index(archive, found, methods, tables)}
+    for method in methods:
+        pages[f"methods/{check_name('method', method.name)}.html"] = _method(method)
+    installed = {n: i.installed for track in found for n, i in track.results.instances.items()}
+    for table in tables:
+        pages[f"tables/{check_name('table', table.name)}.html"] = _table(table, installed[table.name])
+    return pages
+
+
+def write_arena(archive: Archive, folder: Path) -> Path:
+    """Write the pages, and return the path of the first one; RunError where they cannot be written."""
+    for name, page in arena_pages(archive).items():
+        path = folder / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, page.encode())
+        except OSError as error:
+            raise RunError(f"{path}: cannot be written: {error.strerror}.") from error
+    return folder / "index.html"
+
+
+def _index(
+    archive: Archive, found: Sequence[Track], pages: Sequence[MethodPage], tables: Sequence[TablePage]
+) -> str:
     names = [page.name for page in pages]
     places = method_places(names)
     kinds: dict[str, list[int]] = {}
     for page in pages:
         for kind in page.kinds:
             kinds.setdefault(kind, []).append(places[page.name])
+    figures = {
+        (track.name, line["method"]): short(line["times_fewer"])
+        for track in found
+        for line in track.found.methods.to_dict("records")
+    }
+    tracks = [track.name for track in found]
     return fill(
         "arena.html.jinja",
         names,
@@ -33,15 +88,75 @@ def arena_page(archive: Archive) -> str:
             for t in found
         ],
         kinds=list(kinds.items()),
-        pages=pages,
-        table_pages=table_pages(found),
+        method_head=("method", "kind", *tracks),
+        method_rows=[
+            (p.name, ", ".join(p.kinds), *(figures.get((t, p.name), "–") for t in tracks)) for p in pages
+        ],
+        table_rows=[
+            (
+                t.name,
+                dict(t.facts)["rows"],
+                "; ".join(p[0] for p in t.tracks),
+                dict(t.facts).get("licence", "–"),
+            )
+            for t in tables
+        ],
     )
 
 
-def write_arena(archive: Archive, out: Path) -> Path:
-    """Write the page, and return its path; RunError where it cannot be written."""
-    try:
-        write_whole(out, arena_page(archive).encode())
-    except OSError as error:
-        raise RunError(f"{out}: cannot be written: {error.strerror}.") from error
-    return out
+def _method(page: MethodPage) -> str:
+    return fill(
+        "arena_method.html.jinja",
+        (),
+        {},
+        title=page.name,
+        benchmark=NAME,
+        lead=", ".join(page.kinds),
+        page=page,
+        charts=[_drawn(chart) for chart in page.charts],
+    )
+
+
+def _drawn(chart: Chart) -> dict[str, Any]:
+    """A chart as paths in a box of 320 by 180."""
+    styles = (
+        (*_STYLES, _LEADS) if len(chart.lines) > 1 and chart.lines[0][0] != "RS" else (_STYLES[0], _LEADS)
+    )
+    names = [name for name, _ in chart.lines]
+    drawn = list(zip(chart.lines, styles, strict=False))
+    return {
+        "chart": chart,
+        "head": ("share of the budget", *names),
+        # The method comes last, so that it lies above the others.
+        "lines": [(_path(values, chart.top), style) for (_, values), style in reversed(drawn)],
+        "key": [(name, style) for (name, _), style in drawn],
+        "ticks": [(_height(part), short(part * chart.top, 2)) for part in (0.0, 0.5, 1.0)],
+        "marks": [(_LEFT + part * (_RIGHT - _LEFT), f"{part:.0%}") for part in (0.0, 0.5, 1.0)],
+    }
+
+
+def _height(part: float) -> float:
+    return round(_BOTTOM - part * (_BOTTOM - _TOP), 1)
+
+
+def _path(values: Floats, top: float) -> str:
+    x = _LEFT + PARTS * (_RIGHT - _LEFT)
+    return "M" + " ".join(f"{a:.1f} {_height(b):g}" for a, b in zip(x, values / (top or 1.0), strict=True))
+
+
+def _table(page: TablePage, table: Table) -> str:
+    groups, shared = shortened(draw_sections([table], "svg", _ANALYSES))
+    # Without a script there are no tooltips.
+    parts = [(g.section, [replace(f, hover={}) for f in g.figures]) for g in groups if g.section]
+    return fill(
+        "arena_table.html.jinja",
+        (),
+        {},
+        more_style=shared,
+        title=page.name,
+        benchmark=NAME,
+        lead=f"{dict(page.facts)['rows']} rows, in {counted(len(page.tracks), 'track')}.",
+        page=page,
+        analyses=[analysis_content(section, figures, {}) for section, figures in parts],
+        measured=table.replicates is not None,
+    )

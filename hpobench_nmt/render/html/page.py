@@ -64,7 +64,7 @@ def write_report(
 def render(runs: Sequence[Run], jobs: int = 2, progress: Progress | None = None) -> str:
     """The page as text."""
     methods, slugs = all_methods(runs), run_slugs(runs)
-    groups, shared = _shortened(draw_report(runs, "svg", jobs, progress))
+    groups, shared = shortened(draw_report(runs, "svg", jobs, progress))
     figures = {g.key: g.figures for g in groups if g.section is None}
     found = [(slug, run, report_content.score_cells(run)) for slug, run in zip(slugs, runs, strict=True)]
     tables = [
@@ -82,7 +82,7 @@ def render(runs: Sequence[Run], jobs: int = 2, progress: Progress | None = None)
         version=version("hpobench-nmt"),
         runs=[_run(slug, run, figures) for slug, run in zip(slugs, runs, strict=True)],
         tables=tables,
-        analyses=[_analysis(g.section, g.figures, numbers) for g in groups if g.section is not None],
+        analyses=[analysis_content(g.section, g.figures, numbers) for g in groups if g.section is not None],
         method_note=ALL_NOTES,
         provenance=provenance.provenance(runs),
         method_prints=provenance.method_prints(runs),
@@ -123,7 +123,7 @@ def fill(
     )
 
 
-def _shortened(groups: Sequence[FigureGroup]) -> tuple[list[FigureGroup], str]:
+def shortened(groups: Sequence[FigureGroup]) -> tuple[list[FigureGroup], str]:
     """The figures with short ids and shared styles, and the style sheet that they share."""
     svgs, sheet = shared_styles(short_ids([figure.svg for group in groups for figure in group.figures]))
     each = iter(svgs)
@@ -181,7 +181,10 @@ def _table_runs(
     ]
 
 
-def _analysis(section: Section, figures: Sequence[DrawnFigure], numbers: Mapping[str, int]) -> dict[str, Any]:
+def analysis_content(
+    section: Section, figures: Sequence[DrawnFigure], numbers: Mapping[str, int]
+) -> dict[str, Any]:
+    """What the template shows of an analysis; `numbers` are of the tables that a reader can choose from."""
     shown = pd.DataFrame() if section.shown is None else section.shown
     columns = [column_text(shown[name]) for name in shown.columns]
     return {

@@ -5,13 +5,16 @@ import re
 from html.parser import HTMLParser
 
 import msgspec
+import numpy as np
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.analysis.arena import arena_tracks, method_pages, table_pages, track_board
+from hpobench_nmt.analysis.arena import arena_tracks, track_board
+from hpobench_nmt.analysis.arena_curves import PARTS, curves_of
+from hpobench_nmt.analysis.arena_pages import method_pages, table_pages
 from hpobench_nmt.benchmarking.archive import Card, archive_bytes, read_archive
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.render.html.arena import arena_page, write_arena
+from hpobench_nmt.render.html.arena import arena_pages, write_arena
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 
@@ -82,43 +85,91 @@ def test_pages_of_methods_and_tables(archive):
     assert pages["Mine"].kinds == ("submitted",)
     assert pages["RS"].kinds == ("built in", "whole trainings")
     assert dict(pages["Mine"].facts)["tuned on"] == HOSTILE
-    assert {(track, table) for track, table, *_ in pages["RS"].lines} == {
+    assert {(track, table) for table, track, *_ in pages["RS"].lines} == {
         ("plain", "sotu-gpt-30k"),
         ("plain", "sotu-ngram"),
         ("multi", "lohelp-de-en"),
     }
-    ranks = [line[3] for page in pages.values() for line in page.lines if line[1] == "sotu-gpt-30k"]
+    ranks = [line[3] for page in pages.values() for line in page.lines if line[0] == "sotu-gpt-30k"]
     assert sorted(ranks) == ["1 of 3", "2 of 3", "3 of 3"]
     tables = {page.name: page for page in table_pages(found)}
-    assert tables["sotu-gpt-30k"].lines[0][0] == "plain, test"
-    assert tables["sotu-ngram"].lines[0][0] == "plain, development"
-    assert "(7 rows)" in tables["sotu-gpt-30k"].lines[0][2]
+    track, target, lines = tables["sotu-gpt-30k"].tracks[0]
+    assert (track, tables["sotu-ngram"].tracks[0][0]) == ("plain, test", "plain, development")
+    assert "(7 rows)" in target
+    assert {line[0] for line in lines} == {"RS", "BO_EI_M_std", "Mine"}
+    assert ("hyperparameter", "learning_rate, log scale: 0.001, 0.002, 0.005, 0.01, 0.02, 0.05") in tables[
+        "sotu-gpt-30k"
+    ].facts
+    first = lines[0][0]
+    wins = "fewer trainings than random search on"
+    assert pages[first].standing[0].startswith(f"plain: {wins}")
+    assert "first on sotu-gpt-30k" in pages[first].standing[0]
 
 
-def test_the_page_is_whole_escaped_and_the_same_again(archive, tmp_path):
-    page = arena_page(archive)
-    assert page == write_arena(archive, tmp_path / "page.html").read_text() == arena_page(archive)
-    assert HOSTILE not in page
-    assert "&lt;img src=x onerror=alert(1)&gt;" in page
-    assert not re.findall(r'(?:src|href)="(?!#|data:)', page)
+def test_curves_are_means_of_what_the_trials_had_found(archive):
+    track = arena_tracks(archive)[0]
+    table = track.results.instances["sotu-gpt-30k"]
+    losses = table.losses[:, 0]
+    way = np.nanmedian(losses) - np.nanmin(losses)
+    told = []
+    for trial in track.results.trials["sotu-gpt-30k", "Mine"]:
+        found = np.fmin.accumulate(losses[trial.rows]) - np.nanmin(losses)
+        # The budget is 60 look-ups, and a trial that ended has its last value.
+        at = np.minimum(np.floor(PARTS * 60).astype(int), len(found))
+        told.append([min(found[n - 1] / way, 1.0) if n else 1.0 for n in at])
+    curve = curves_of(track.results, track.found)["Mine"]
+    np.testing.assert_allclose(curve, np.mean(told, axis=0))
+    multi = arena_tracks(archive)[1]
+    for values in curves_of(multi.results, multi.found).values():
+        assert (np.diff(values) <= 1e-12).all()
+        assert 0 <= values[-1] < values[0] <= 1
 
-    class Reader(HTMLParser):
-        ids, references, headings = [], [], []
 
-        def handle_starttag(self, tag, attributes):
-            found = dict(attributes)
-            if "id" in found:
-                self.ids.append(found["id"])
-            for key in ("aria-labelledby", "href"):
-                if found.get(key, "").strip("#") and not found[key].startswith("data:"):
-                    self.references.append(found[key].removeprefix("#"))
+class Reader(HTMLParser):
+    """What is in a page."""
 
-    reader = Reader()
-    reader.feed(page)
-    assert len(set(reader.ids)) == len(reader.ids)
-    assert set(reader.references) <= set(reader.ids)
+    def __init__(self):
+        super().__init__()
+        self.ids, self.references, self.links = [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        if "id" in found:
+            self.ids.append(found["id"])
+        link = found.get("href", "")
+        if link.startswith("#") or "aria-labelledby" in found:
+            self.references.append(found.get("aria-labelledby") or link.removeprefix("#"))
+        elif tag == "a":
+            self.links.append(link)
+
+
+def test_pages_are_whole_escaped_and_the_same_again(archive, tmp_path):
+    pages = arena_pages(archive)
+    assert write_arena(archive, tmp_path / "board") == tmp_path / "board" / "index.html"
+    written = {p.relative_to(tmp_path / "board").as_posix(): p for p in tmp_path.rglob("*.html")}
+    assert {name: path.read_text() for name, path in written.items()} == pages == arena_pages(archive)
+    assert set(pages) == {
+        "index.html",
+        *(f"methods/{name}.html" for name in ("RS", "BO_EI_M_std", "Mine", "NSGA2")),
+        *(f"tables/{name}.html" for name in ("sotu-gpt-30k", "sotu-ngram", "lohelp-de-en")),
+    }
+    for name, page in pages.items():
+        assert HOSTILE not in page
+        assert not re.findall(r'(?:src|href)="(?!#|data:|[\w./-]+\.html")', page)
+        assert ("<script" in page) == (name == "index.html")
+        reader = Reader()
+        reader.feed(page)
+        assert len(set(reader.ids)) == len(reader.ids)
+        assert {each for each in reader.references if each} <= set(reader.ids)
+        for link in reader.links:
+            assert (written[name].parent / link).is_file(), link
+    assert "&lt;img src=x onerror=alert(1)&gt;" in pages["methods/Mine.html"]
     for word in ("NSGA2", "Mine", "sotu-ngram", 'data-only="0 1 3"'):
-        assert word in page
+        assert word in pages["index.html"]
+    assert pages["methods/RS.html"].count("<figure>") == 2
+    table = pages["tables/sotu-gpt-30k.html"]
+    assert "importance for dev_ppl" in table
+    assert "seed noise of dev_ppl" in table or "no configuration was trained again" in table
 
 
 def test_a_track_without_figures(archive):
