@@ -77,7 +77,7 @@ def plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def tolerance(suite: Suite, table: Table, instance: Instance) -> float:
+def tolerance(suite: Suite, table: Table, instance: Instance, fewest: int = FEWEST_TARGETS) -> float:
     """How near the best is near enough, with four digits."""
     metric = instance.objectives[0].metric
     own = instance.table.metric(metric).tolerance
@@ -87,7 +87,7 @@ def tolerance(suite: Suite, table: Table, instance: Instance) -> float:
     wanted = float(f"{instance.tolerance if found is None else found:.4g}")
     gaps = np.sort(instance.trainings.final[:, 0]) - np.nanmin(instance.trainings.final[:, 0])
     # Rounded up, so that the third row counts.
-    return wanted if gaps[FEWEST_TARGETS - 1] <= wanted else float(f"{1.0005 * gaps[FEWEST_TARGETS - 1]:.4g}")
+    return wanted if gaps[fewest - 1] <= wanted else float(f"{1.0005 * gaps[fewest - 1]:.4g}")
 
 
 def budget(suite: Suite, instance: Instance) -> float:

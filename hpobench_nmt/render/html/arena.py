@@ -34,7 +34,7 @@ _STYLES = (
     "stroke:var(--soft);stroke-width:1.5;stroke-dasharray:5 3",
 )
 _LEADS = "stroke:var(--ink);stroke-width:1"
-_LEFT, _RIGHT, _TOP, _BOTTOM = 36.0, 314.0, 8.0, 150.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 36.0, 300.0, 8.0, 150.0
 
 
 def arena_pages(archive: Archive) -> dict[str, str]:
