@@ -2,14 +2,16 @@
 
     python benchmarks/lm_2026_tolerances.py TRACK ...
 
-For each track with one objective (plain, early, early-1), it runs the methods of the archive on the tables of
-the test half with the tolerances of the first rule alone (the datasheet's, one deviation between seeds, or 5% of
-the way to the median), and prints the figures beside those of the archive. All tables must be installed.
+For each track with halves (plain, early, early-1), it runs the methods of the archive on the tables of the
+test half with the tolerances of the first rule alone (the datasheet's, one deviation between seeds, or 5% of
+the way to the median), and prints their figures beside those of the archive. It needs all tables.
 """
 
 from __future__ import annotations
 
 import sys
+
+from lm_2026 import tolerance
 
 import hpobench_nmt as hb
 from hpobench_nmt.benchmarking.archive import NAME
@@ -19,7 +21,6 @@ from hpobench_nmt.benchmarking.submissions import archived_results
 from hpobench_nmt.benchmarking.suite import changed, load_suite, track_of
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.methods import KNOWN
-from lm_2026 import tolerance
 
 
 def compare(track: str) -> None:
@@ -30,12 +31,15 @@ def compare(track: str) -> None:
     bare = changed(frozen, tables=tables, pinned={}, development=[], methods=methods)
     narrow = {name: narrow_tolerance(bare, name) for name in tables}
     print(f"{track}: tolerance and target rows, as it is and by the first rule alone")
-    ran = hb.run(changed(bare, name=f"{track}-narrow", tolerance=narrow), methods=methods, trials=frozen.trials)
+    ran = hb.run(
+        changed(bare, name=f"{track}-narrow", tolerance=narrow), methods=methods, trials=frozen.trials
+    )
     wide = hb.fewer_trainings(archived_results(archive, track, tables, methods))
     first = hb.fewer_trainings(ran)
     targets = [found.tables.set_index("table")["targets"] for found in (wide, first)]
     for name in tables:
-        print(f"  {name}: {frozen.tolerance[name]:g} ({targets[0][name]}), {narrow[name]:g} ({targets[1][name]})")
+        own = f"{frozen.tolerance[name]:g} ({targets[0][name]})"
+        print(f"  {name}: {own}, {narrow[name]:g} ({targets[1][name]})")
     print("method, times fewer as it is, by the first rule alone, and their shares of capped trials")
     columns = ["times_fewer", "low", "high", "capped"]
     a, b = (found.methods.set_index("method")[columns] for found in (wide, first))
