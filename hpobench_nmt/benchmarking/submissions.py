@@ -231,8 +231,8 @@ def save_archive(content: bytes, path: Path) -> str:
 
 def pack_folders(folders: Mapping[str, Path]) -> bytes:
     """An archive of the results folders of some tracks, of methods that have finished all their tables."""
-    whole = {track: _finished(load_results(folder)) for track, folder in folders.items()}
-    return archive_bytes({track: [results] for track, results in whole.items() if results.methods})
+    whole = {track: _finished(folder) for track, folder in folders.items()}
+    return archive_bytes({track: [results] for track, results in whole.items() if results is not None})
 
 
 def track_folders(folder: Path) -> dict[str, Path]:
@@ -276,9 +276,14 @@ def _check_version(archive: Archive) -> None:
         check_same_suite(archive, track, load_suite(track_of(NAME, track)), manifests[0].seed)
 
 
-def _finished(results: Results) -> Results:
+def _finished(folder: Path) -> Results | None:
+    """The results of the methods that have finished all tables of a folder; None without any."""
+    if not any(folder.glob("observations/*/*.parquet")):
+        return None
+    results = load_results(folder)
     missing = {method for _, method in unfinished(results)}
-    return only_methods(results, [name for name in results.methods if name not in missing])
+    names = [name for name in results.methods if name not in missing]
+    return only_methods(results, names) if names else None
 
 
 def install_archive(source: str | Path = "", sha256: str = "") -> Path:

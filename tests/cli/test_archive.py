@@ -107,6 +107,11 @@ def test_make_keeps_an_archive_and_parts_are_joined(run_here, home):
         "RE",
     ]
     assert (home / "whole" / "lm-2026-runtimes.parquet").is_file()
+    # A part of which nothing is finished adds nothing.
+    for name in ("LS", "RE"):
+        (other / "lm-2026-scale" / "observations" / "sotu-gpt-200k" / f"{name}.parquet").unlink()
+    run_here("archive", "join", home / "same", one / "lm-2026.parquet", other)
+    assert read_archive(home / "same" / "lm-2026.parquet").lines.equals(old.lines)
     done = run_here("archive", "join", home / "none", home, check=2)
     assert "holds no results of a track of lm-2026." in done.stderr
 
