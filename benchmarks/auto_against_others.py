@@ -5,15 +5,15 @@
     python benchmarks/auto_against_others.py run trials.jsonl --trials 100 --methods BO_auto
     python benchmarks/auto_against_others.py report trials.jsonl [MORE.jsonl ...]
 
-`run` appends a line per trial, and leaves out what the file has. It uses one core: start parts 1/4 to 4/4 with
-files of their own to use four, here or elsewhere, and give all files to `report`. Trials depend on their number
-only. On one core of 2026, 20 trials of all methods take 70 minutes, of which Optuna's GP takes 56.
+`run` appends a line per trial, and leaves out what the file has. It uses one core: start parts 1/4 to 4/4
+with files of their own to use four, here or elsewhere, and give all files to `report`. Trials depend on their
+number only. 20 trials of all methods take 80 minutes of one core, of which Optuna's GP takes 56.
 
-`development_tables.py` has the tables and their budgets. The figure is *times fewer trainings than random search*
-(evaluation/fewer_trainings.py): the target is a row within the tolerance of the best, and runtimes are capped at
-the budget. Tests are exact signed-rank tests over tables of the mean regrets, and of the logarithms of r_i, with
-Holm's correction over the rivals. Trials of BO_auto are compared with the exact expected regret of random
-search by flipping signs, with Holm's correction over tables.
+`development_tables.py` has the tables and their budgets. The figure is *times fewer trainings than random
+search* (evaluation/fewer_trainings.py): the target is a row within the tolerance of the best, and runtimes
+are capped at the budget. Tests are exact signed-rank tests over tables of the mean regrets, and of the
+logarithms of r_i, with Holm's correction over the rivals. Trials of BO_auto are compared with the exact
+expected regret of random search by flipping signs, with Holm's correction over tables.
 """
 
 from __future__ import annotations
@@ -129,9 +129,8 @@ def report(trials: Trials) -> None:
         print(f"Times fewer trainings than random search, within {label} look-ups")
         for j, method in enumerate(methods):
             interval = f"{figure.low[j]:.2f} to {figure.high[j]:.2f}"
-            print(
-                f"{method:16s} {figure.figure[j]:.2f} ({interval} over trials), capped {figure.capped[:, j].mean():.2f}"
-            )
+            capped = figure.capped[:, j].mean()
+            print(f"{method:16s} {figure.figure[j]:.2f} ({interval} over trials), capped {capped:.2f}")
         by_regret = p_values(regrets[:, 1:, which] - regrets[:, :1, which], of_families)
         logs = np.log(figure.ratios)
         by_figure = p_values(logs[:, :1] - logs[:, 1:], of_families)

@@ -42,6 +42,7 @@ import numpy as np
 
 from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.compiled import compiled
+from hpobench_nmt.methods.exponential import exponentials
 
 _ROWS = 8  # that the arrays hold at first; doubled as needed
 _CACHE_BYTES = 512 * 2**20  # of V, of all members together, and of L
@@ -91,7 +92,7 @@ def points_of(
     features: Floats, columns: Sequence[int], stages: Floats = ONE_STAGE, common: float = 0.0
 ) -> Points:
     """The points of features, shape (N, F); `columns` is how many of the F each hyperparameter has."""
-    code = np.zeros((len(columns), len(features)), dtype=np.int64)
+    code = np.zeros((len(columns), len(features)), dtype=np.uint32)
     found, starts, first = [], [0], 0
     for h, count in enumerate(columns):
         own = features[:, first : first + count]
@@ -158,17 +159,21 @@ class BankPosterior:
         self._largest = np.maximum(self._largest, log_weights)
         return Weights(log_weights, z, (1.0 + squares) / (len(y) + 1.0))
 
-    def field(self, member: int, weights: Weights, running: Sequence[int] = ()) -> tuple[Floats, Floats]:
-        """Posterior mean and variance of every candidate by one member, shape (N,) each.
+    def fields(
+        self, members: Sequence[int], weights: Weights, running: Sequence[int] = ()
+    ) -> tuple[Floats, Floats]:
+        """Posterior mean and variance of every candidate by some members, shape (k, N) each.
 
         The variance is that once the running points are observed too (see pending.py).
         """
-        held = self._caught_up(member, len(running))
-        mean = _weighted_sum(held.whitened, weights.whitened_targets[member])
-        var = held.var
-        if running:
-            var = self._once_observed(held, member, running)
-        return mean, var * weights.amplitude[member]
+        mean, var = np.empty((2, len(members), self.n_candidates))
+        seen = np.array(self.seen, dtype=np.int64)
+        for place, member in enumerate(members):
+            held = self._caught_up(member, seen, len(running))
+            _sum_up(held.whitened, weights.whitened_targets[member], mean[place])
+            left = self._once_observed(held, member, running) if running else held.var
+            np.multiply(left, weights.amplitude[member], out=var[place])
+        return mean, var
 
     def _once_observed(self, held: _Field, member: int, running: Sequence[int]) -> Floats:
         """The variance once these points are observed. Rows of V beyond those in use are overwritten."""
@@ -183,12 +188,12 @@ class BankPosterior:
         _extend(held.whitened, n, points, self._points, inverse_squares, bank.additive, factor[0], var)
         return var
 
-    def _caught_up(self, member: int, n_running: int) -> _Field:
-        """V of a member for all points observed; the fields used longest ago are dropped beyond the limit.
+    def _caught_up(self, member: int, seen: Rows, n_running: int) -> _Field:
+        """V of a member for all points seen; the fields used longest ago are dropped beyond the limit.
 
         It has room for as many rows as are running.
         """
-        n = len(self.seen)
+        n = len(seen)
         held = self._held.pop(member, None) or _Field(self._points)
         if len(held.whitened) < n + n_running:
             capacity = _ROWS
@@ -197,7 +202,6 @@ class BankPosterior:
             more = np.empty((capacity, len(held.var)))
             more[: held.count] = held.whitened[: held.count]
             held.whitened = more
-        seen = np.array(self.seen, dtype=np.int64)
         kernel = self.bank.inverse_squares[member], self.bank.additive
         _extend(held.whitened, held.count, seen, self._points, *kernel, self._factors[member], held.var)
         held.count = n
@@ -221,12 +225,11 @@ class Weights(NamedTuple):
     whitened_targets: Floats
     amplitude: Floats
 
-    def heaviest(self, share: float) -> list[tuple[int, float]]:
-        """The fewest members that hold this share of the weight, largest first, each with its logarithm."""
+    def heaviest(self, share: float) -> list[int]:
+        """The fewest members that hold this share of the weight, largest first."""
         order = np.argsort(-self.log_weights, kind="stable")
         held = np.cumsum(np.exp(self.log_weights[order]))
-        count = int(np.searchsorted(held, share)) + 1
-        return [(int(member), float(self.log_weights[member])) for member in order[:count]]
+        return [int(member) for member in order[: int(np.searchsorted(held, share)) + 1]]
 
 
 class _Field:
@@ -248,17 +251,16 @@ def _matern(squared: float) -> float:
 
 @compiled(error_model="numpy")
 def _matern_of_all(squares: Floats, found: Floats) -> None:
-    """The same of many; writes `found`. The compiler vectorises all of it but the exponential."""
-    roots = np.empty(_PART)
+    """The same of many; writes `found`."""
+    minus = np.empty(_PART)
     for start in range(0, squares.shape[0], _PART):
-        width = min(_PART, squares.shape[0] - start)
-        for i in range(width):
-            roots[i] = math.sqrt(5.0 * squares[start + i])
-        for i in range(width):
-            found[start + i] = math.exp(-roots[i])
-        for i in range(width):
-            r = roots[i]
-            found[start + i] = (1.0 + r + r * r / 3.0) * found[start + i]
+        part, own = squares[start : start + _PART], found[start : start + _PART]
+        for i in range(part.shape[0]):
+            minus[i] = -math.sqrt(5.0 * part[i])
+        exponentials(minus[: part.shape[0]], own)
+        for i in range(part.shape[0]):
+            r = -minus[i]
+            own[i] = (1.0 + r + r * r / 3.0) * own[i]
 
 
 @compiled(error_model="numpy")
@@ -307,9 +309,10 @@ def _covariances(points: Points, point: int, inverse_squares: Floats, additive: 
                     squared[i] += squares[code[i]]
                     each[i] += alone[code[i]]
         _matern_of_all(squared[:width], own_alone)
+        tile, share = found[start : start + width], additive / max(n_hyperparameters, 1)
         for i in range(width):
-            mixed = (1.0 - additive) * own_alone[i] + additive / max(n_hyperparameters, 1) * each[i]
-            found[start + i] = shared * (mixed + points.common)
+            mixed = (1.0 - additive) * own_alone[i] + share * each[i]
+            tile[i] = shared * (mixed + points.common)
 
 
 @compiled(error_model="numpy")
@@ -424,8 +427,7 @@ def _extend(
 
 
 @compiled(error_model="numpy")
-def _weighted_sum(whitened: Floats, z: Floats) -> Floats:
-    """V'z, shape (N,)."""
-    mean = np.zeros(whitened.shape[1])
+def _sum_up(whitened: Floats, z: Floats, mean: Floats) -> None:
+    """V'z, shape (N,); writes `mean`."""
+    mean[:] = 0.0
     _add(whitened, z, mean)
-    return mean
