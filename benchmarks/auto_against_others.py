@@ -22,6 +22,7 @@ import argparse
 import json
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -29,10 +30,15 @@ from development_tables import N_INITIAL, budgets, families, loaded, of_random_s
 
 from hpobench_nmt.benchmarking.instance import make_instance
 from hpobench_nmt.benchmarking.suite import Suite
-from hpobench_nmt.benchmarking.target import target_of
+from hpobench_nmt.benchmarking.target import Target, target_of
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.evaluation.comparisons import holm, sign_flips
-from hpobench_nmt.evaluation.fewer_trainings import family_means, signed_rank_exact, times_fewer
+from hpobench_nmt.evaluation.fewer_trainings import (
+    TimesFewer,
+    family_means,
+    signed_rank_exact,
+    times_fewer,
+)
 from hpobench_nmt.lookup.catalogue import load_table
 
 OURS = "BO_auto"
@@ -66,91 +72,82 @@ def run(path: Path, methods: Sequence[str], trials: int, part: str) -> None:
                 file.flush()
 
 
-def runtimes(trials: Trials, methods: Sequence[str], tables: Sequence[str], which: int) -> tuple[object, ...]:
-    """By table: runtimes of each method, shape (methods, trials), the budget, and random search's mean."""
+def runtimes(trials: Trials, method: str, table: str, which: int) -> tuple[Floats, float, float]:
+    """Runtimes to the target, shape (1, trials), the budget, and random search's mean within it."""
+    budget = budgets(len(loaded(table)[1]))[which]
+    target = _target(table, budget)
     found = []
-    for name in tables:
-        budget = budgets(len(loaded(name)[1]))[which]
-        table = load_table(name)
-        suite = Suite("development", ("ftc",), objectives=(table.objectives[0].metric,), lookups=budget)
-        target = target_of(suite, make_instance(suite, table))
-        lines = [
-            [first_of(trials[m, name][trial], target.goal.targets, budget) for trial in range(TRIALS)]
-            for m in methods
-        ]
-        found.append((np.array(lines), float(budget), target.random_search))
-    return tuple(zip(*found, strict=True))
+    for _, rows in sorted(trials[method, table].items()):
+        met = np.flatnonzero(target.goal.targets[rows[:budget]])
+        found.append(float(max(met[0] + 1, N_INITIAL)) if len(met) else np.inf)
+    return np.array([found]), float(budget), target.random_search
 
 
-def first_of(rows: Sequence[int], targets: object, budget: int) -> float:
-    """The runtime to the first target, the initial design counted whole; infinite beyond the budget."""
-    met = np.flatnonzero(np.asarray(targets)[list(rows[:budget])])
-    return float(max(met[0] + 1, N_INITIAL)) if len(met) else np.inf
+@cache
+def _target(name: str, budget: int) -> Target:
+    table = load_table(name)
+    suite = Suite("development", ("ftc",), objectives=tuple(table.objectives[:1]), lookups=budget)
+    return target_of(suite, make_instance(suite, table))
+
+
+def figure_of(
+    trials: Trials, method: str, tables: Sequence[str], of: Sequence[str], which: int
+) -> TimesFewer:
+    """Times fewer trainings than random search."""
+    lines, taus, exact = zip(*(runtimes(trials, method, t, which) for t in tables), strict=True)
+    return times_fewer(lines, taus, exact, of, np.zeros((len(tables), 1), dtype=bool))
 
 
 def p_values(gains: Floats, of_families: Sequence[str]) -> list[str]:
     """Tests over tables and over families of gains, shape (tables, rivals), in words."""
     over_tables = holm(np.array([signed_rank_exact(column) for column in gains.T]))
     over_families = holm(np.array([signed_rank_exact(c) for c in family_means(gains, of_families).T]))
-    return [
-        f"p {a:.4f} over tables, {b:.3f} over families"
-        for a, b in zip(over_tables, over_families, strict=True)
-    ]
+    pairs = zip(over_tables, over_families, strict=True)
+    return [f"p {a:.4f} over tables, {b:.3f} over families" for a, b in pairs]
 
 
 def report(trials: Trials) -> None:
-    """Print regrets and figures of all methods that have all trials, and the tests of BO_auto."""
+    """Print regrets and figures of all methods that have trials on all tables, and the tests of BO_auto."""
     by_family = families()
     names = [table for tables in by_family.values() for table in tables]
     of_families = [family for family, tables in by_family.items() for _ in tables]
-    complete = {m for m, _ in trials if all(set(range(TRIALS)) <= set(trials[m, t]) for t in names)}
-    rivals = [m for m in RIVALS if m in complete]
+    rivals = [m for m in RIVALS if all(trials[m, t] for t in names)]
     methods = [OURS, *rivals]
     exact = np.array([of_random_search(t) for t in names])
-    regrets = np.array(
-        [
-            [np.mean([regrets_of(t, trials[m, t][i]) for i in range(TRIALS)], axis=0) for m in methods]
-            for t in names
-        ]
-    )
+    own = [[np.array([regrets_of(t, r) for r in trials[m, t].values()]) for m in methods] for t in names]
+    regrets = np.array([[found.mean(axis=0) for found in line] for line in own])
     for which, label in enumerate(BUDGETS):
-        print(f"\nRegret after {label} look-ups, {TRIALS} trials: mean over families, then each family")
-        for method, column in zip(
-            ["random search", *methods], np.c_[exact[:, which], regrets[:, :, which]].T, strict=True
-        ):
+        print(f"\nRegret after {label} look-ups: mean over families, then each family")
+        columns = np.c_[exact[:, which], regrets[:, :, which]].T
+        for method, column in zip(["random search", *methods], columns, strict=True):
             means = family_means(column[:, None], of_families)[:, 0]
             parts = "  ".join(f"{f} {mean:.3f}" for f, mean in zip(by_family, means, strict=True))
             print(f"{method:16s} {means.mean():.3f} | {parts}")
         means = family_means(regrets[:, :, which], of_families).mean(axis=0)
         print(f"{OURS} has {means[0] / means[1:].min():.2f} times the regret of the best rival (bar: 0.8)")
-        lines, taus, of_rs = runtimes(trials, methods, names, which)
-        copies = np.zeros((len(names), len(methods)), dtype=bool)
-        figure = times_fewer(lines, taus, of_rs, of_families, copies)  # type: ignore[arg-type]
+        figures = [figure_of(trials, method, names, of_families, which) for method in methods]
         print(f"Times fewer trainings than random search, within {label} look-ups")
-        for j, method in enumerate(methods):
-            interval = f"{figure.low[j]:.2f} to {figure.high[j]:.2f}"
-            capped = figure.capped[:, j].mean()
-            print(f"{method:16s} {figure.figure[j]:.2f} ({interval} over trials), capped {capped:.2f}")
+        for method, figure in zip(methods, figures, strict=True):
+            fewest = min(len(trials[method, t]) for t in names)
+            between = f"{figure.low[0]:.2f} to {figure.high[0]:.2f} over {fewest} trials"
+            print(f"{method:16s} {figure.figure[0]:.2f} ({between}), {figure.capped.mean():.0%} capped")
+        logs = np.log(np.concatenate([figure.ratios for figure in figures], axis=1))
         by_regret = p_values(regrets[:, 1:, which] - regrets[:, :1, which], of_families)
-        logs = np.log(figure.ratios)
         by_figure = p_values(logs[:, :1] - logs[:, 1:], of_families)
         print(f"{OURS} against each rival, signed-rank, Holm (bar: 0.01 over tables)")
         for j, rival in enumerate(rivals):
             won = int((regrets[:, 1 + j, which] > regrets[:, 0, which]).sum())
-            print(f"{rival:16s} regret: smaller on {won} of {len(names)}, {by_regret[j]}")
-            print(f"{'':16s} trainings: {by_figure[j]}")
-    most = min(len(trials[OURS, t]) for t in names)
-    own = np.array([[regrets_of(t, trials[OURS, t][i]) for i in range(most)] for t in names])
-    print(f"\n{OURS} against the exact regret of random search, {most} trials")
+            print(f"{rival:16s} regret smaller on {won} of {len(names)} tables, {by_regret[j]}")
+            print(f"{'':16s} fewer trainings: {by_figure[j]}")
+    fewest = min(len(line[0]) for line in own)
+    differences = np.array([line[0][:fewest] for line in own]) - exact[:, None]
+    print(f"\n{OURS} against the exact regret of random search, {fewest} trials")
     for which, label in enumerate(BUDGETS):
-        differences = own[:, :, which] - exact[:, which, None]
-        p, mean = holm(sign_flips(differences)), differences.mean(axis=1)
-        worse = [(t, m, q) for t, m, q in zip(names, mean, p, strict=True) if m > 0]
-        for table, gap, q in worse:
-            shown = "shown worse" if q < 0.05 else "not shown worse"
-            print(f"after {label}: {table} regret larger by {gap:.3f}, p {q:.3f}: {shown}")
-        better = int(((mean < 0) & (p < 0.05)).sum())
-        print(f"after {label}: smaller on {int((mean < 0).sum())} of {len(names)}, shown on {better}")
+        p, mean = holm(sign_flips(differences[:, :, which])), differences[:, :, which].mean(axis=1)
+        print(f"after {label}: smaller on {(mean < 0).sum()}, shown on {((mean < 0) & (p < 0.05)).sum()}")
+        for place in np.flatnonzero(mean > 0):
+            shown = "shown" if p[place] < 0.05 else "not shown"
+            print(f"  larger on {names[place]} by {mean[place]:.3f}: {shown}, p {p[place]:.3f}")
 
 
 def main() -> None:

@@ -4,7 +4,7 @@
     python benchmarks/auto_speed.py [--trials 10]
 
 A step is ask, look up and tell, in processor time on one core. The figure is the mean over trials. The
-first trial of each kind, which may compile, is left out. The 100,000 rows have 6 numbers, and their losses are
+first trial of each kind, which may compile, is left out. The 100,000 rows have 6 numbers. Their losses are
 the squared distances to a point. Two versions are compared by running both in turns, in folders of their own.
 """
 
