@@ -91,7 +91,7 @@ def points_of(
     features: Floats, columns: Sequence[int], stages: Floats = ONE_STAGE, common: float = 0.0
 ) -> Points:
     """The points of features, shape (N, F); `columns` is how many of the F each hyperparameter has."""
-    code = np.zeros((len(columns), len(features)), dtype=np.uint32)
+    code = np.zeros((len(columns), len(features)), dtype=np.int64)
     found, starts, first = [], [0], 0
     for h, count in enumerate(columns):
         own = features[:, first : first + count]
@@ -121,7 +121,7 @@ class BankPosterior:
     @property
     def n_candidates(self) -> int:
         """N."""
-        return self._points.code.shape[1]
+        return int(self._points.code.shape[1])
 
     def renew(self, points: Points) -> None:
         """Other candidates from now on, among which the observed points have the same numbers and values."""
