@@ -58,11 +58,11 @@ def read(paths: Sequence[Path]) -> Trials:
     return found
 
 
-def run(path: Path, methods: Sequence[str], trials: int, part: str) -> None:
+def run(path: Path, methods: Sequence[str], tables: Sequence[str], trials: int, part: str) -> None:
     """Append what the file lacks."""
     number, parts = map(int, part.split("/"))
     known = read([path])
-    names = [table for tables in families().values() for table in tables]
+    names = tables or [table for family in families().values() for table in family]
     wanted = [(m, t, trial) for m in methods for trial in range(trials) for t in names]
     with path.open("a") as file:
         for method, table, trial in wanted[number - 1 :: parts]:
@@ -114,8 +114,14 @@ def report(trials: Trials) -> None:
     rivals = [m for m in RIVALS if all(trials[m, t] for t in names)]
     methods = [OURS, *rivals]
     exact = np.array([of_random_search(t) for t in names])
-    own = [[np.array([regrets_of(t, r) for r in trials[m, t].values()]) for m in methods] for t in names]
-    regrets = np.array([[found.mean(axis=0) for found in line] for line in own])
+    every = {pair: dict(sorted(rows.items())) for pair, rows in trials.items()}
+    trials = {pair: {i: r for i, r in rows.items() if i < TRIALS} for pair, rows in every.items()}
+    regrets = np.array(
+        [
+            [np.mean([regrets_of(t, rows) for rows in trials[m, t].values()], axis=0) for m in methods]
+            for t in names
+        ]
+    )
     for which, label in enumerate(BUDGETS):
         print(f"\nRegret after {label} look-ups: mean over families, then each family")
         columns = np.c_[exact[:, which], regrets[:, :, which]].T
@@ -125,6 +131,8 @@ def report(trials: Trials) -> None:
             print(f"{method:16s} {means.mean():.3f} | {parts}")
         means = family_means(regrets[:, :, which], of_families).mean(axis=0)
         print(f"{OURS} has {means[0] / means[1:].min():.2f} times the regret of the best rival (bar: 0.8)")
+        means = regrets[:, :, which].mean(axis=0)
+        print(f"where each table weighs the same, {means[0] / means[1:].min():.2f} times")
         figures = [figure_of(trials, method, names, of_families, which) for method in methods]
         print(f"Times fewer trainings than random search, within {label} look-ups")
         for method, figure in zip(methods, figures, strict=True):
@@ -139,8 +147,9 @@ def report(trials: Trials) -> None:
             won = int((regrets[:, 1 + j, which] > regrets[:, 0, which]).sum())
             print(f"{rival:16s} regret smaller on {won} of {len(names)} tables, {by_regret[j]}")
             print(f"{'':16s} fewer trainings: {by_figure[j]}")
-    fewest = min(len(line[0]) for line in own)
-    differences = np.array([line[0][:fewest] for line in own]) - exact[:, None]
+    fewest = min(len(every[OURS, t]) for t in names)
+    found = [[regrets_of(t, rows) for rows in list(every[OURS, t].values())[:fewest]] for t in names]
+    differences = np.array(found) - exact[:, None]
     print(f"\n{OURS} against the exact regret of random search, {fewest} trials")
     for which, label in enumerate(BUDGETS):
         p, mean = holm(sign_flips(differences[:, :, which])), differences[:, :, which].mean(axis=1)
@@ -157,12 +166,13 @@ def main() -> None:
     running = commands.add_parser("run")
     running.add_argument("file", type=Path)
     running.add_argument("--methods", default=",".join((OURS, *RIVALS)))
+    running.add_argument("--tables", type=lambda names: names.split(","), default=[])
     running.add_argument("--trials", type=int, default=TRIALS)
     running.add_argument("--part", default="1/1")
     commands.add_parser("report").add_argument("files", type=Path, nargs="+")
     options = parser.parse_args()
     if options.command == "run":
-        run(options.file, options.methods.split(","), options.trials, options.part)
+        run(options.file, options.methods.split(","), options.tables, options.trials, options.part)
     else:
         report(read(options.files))
 

@@ -12,7 +12,6 @@ cannot be told apart (`auto_ablation.py`).
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, partial
 
@@ -82,7 +81,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--trials", type=int, default=10)
     options = parser.parse_args()
-    methods: dict[str, Callable[..., object]] = {
+    methods: dict[str, MethodFactory] = {
         "BO_auto": AutoBO,
         "half learnt": partial(Learnt, share=0.5),
         "learnt": partial(Learnt, share=1.0),
