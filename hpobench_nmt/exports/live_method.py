@@ -69,7 +69,7 @@ class LiveMethod:
         method: as it was named.
         candidates, known: the optimizer's, which grow.
         problem_of: makes the problem of codes, shape (N, H).
-        generator_of: the method's generator, anew each time.
+        generator_of: makes the method's generator, from its start.
         seed: of new candidates.
 
     Attributes:
@@ -95,7 +95,7 @@ class LiveMethod:
             raise InputError(f"method {method.name} has no tell, and a function is evaluated whole.")
 
     def answer(self) -> int:
-        """The number of the configuration that it asks for, a new one where it was no candidate before.
+        """The number of the configuration that it asks for, a new number where it was drawn.
 
         Raises:
             MethodFailure: what it did wrong.
@@ -126,7 +126,7 @@ class LiveMethod:
         """Tell the method what it was not told yet, after other candidates where there are any.
 
         Args:
-            among_new: whether to draw new ones too.
+            among_new: whether it draws new ones in addition.
         """
         if self.draws_anew and among_new:
             # What is drawn depends on what was told and asked, and on the seed.
