@@ -4,7 +4,8 @@
 
 The functions are Branin (2 dimensions), Hartmann-6, and a quadratic of 10 dimensions to whose values normal
 noise of deviation 0.1 is added. Regret is the least value among those evaluated, without the noise, above the
-minimum. BO_auto begins with 3 random points, as `minimize` does, and LogEI with 2 H + 2.
+minimum. BO_auto begins with 3 random points, as `minimize` does, and LogEI with 2 H + 2. With --once,
+`minimize` is compared with BO_auto among 1,000 and 10,000 points that are drawn once, as `tune` does.
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ import argparse
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 import hpobench_nmt as hb
 from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.seeds import generator
+from hpobench_nmt.methods.auto import AutoBO
 
 _HARTMANN_A = np.array(
     [
@@ -70,6 +75,17 @@ def of_auto(function: Function, dimensions: int, evaluations: int, seed: int) ->
     )
 
 
+def of_drawn_once(
+    function: Function, dimensions: int, evaluations: int, seed: int, count: int = 1000
+) -> None:
+    """Minimise with BO_auto among some random points."""
+    points = generator(seed, "candidates").random((count, dimensions))
+    method = AutoBO(Problem(points, 1, evaluations, 3), generator(seed, "method"))
+    for number in range(evaluations):
+        row = number if number < 3 else method.ask()
+        method.tell(row, np.array([function(points[row])]))
+
+
 def of_log_ei(function: Function, dimensions: int, evaluations: int, seed: int) -> None:
     """Minimise with BoTorch's model and its LogEI, maximised from 8 starts among 256 points."""
     import torch
@@ -112,19 +128,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--trials", type=int, default=10)
     parser.add_argument("--evaluations", type=int, default=50)
+    parser.add_argument("--once", action="store_true")
     options = parser.parse_args()
-    print("mean (median) regret    BO_auto             LogEI               BO_auto's share of the time")
+    methods: dict[str, Callable[..., None]] = {"BO_auto": of_auto, "LogEI": of_log_ei}
+    if options.once:
+        methods = {"BO_auto": of_auto, "1,000": of_drawn_once, "10,000": partial(of_drawn_once, count=10_000)}
+    print(
+        "mean (median) regret    "
+        + "".join(f"{name:20s}" for name in methods)
+        + "share of the last one's time"
+    )
     for name in FUNCTIONS:
         measured(of_auto, name, 5, 0)  # compiled once
         found = np.array(
             [
-                [measured(method, name, options.evaluations, seed) for method in (of_auto, of_log_ei)]
+                [measured(method, name, options.evaluations, seed) for method in methods.values()]
                 for seed in range(options.trials)
             ]
         )
         means, medians, times = found[..., 0].mean(0), np.median(found[..., 0], axis=0), found[..., 1].sum(0)
         cells = "".join(f"{f'{a:.4f} ({b:.4f})':20s}" for a, b in zip(means, medians, strict=True))
-        print(f"{name:24s}{cells}{times[0] / times[1]:.2f}", flush=True)
+        print(f"{name:24s}{cells}{times[0] / times[-1]:.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
 """Two objectives: front rows and share of the hypervolume after 60 look-ups, also with diverged losses.
 
-    python benchmarks/two_objectives.py [--trials 10] [METHOD ...]
+    pip install -e '.[botorch]'   # for botorch.LogEHVI
+    hpobench-nmt tables fetch nmthpo
+    python benchmarks/two_objectives.py [--trials 10] [--methods BO_auto,BO_M_std,botorch.LogEHVI]
 
-METHOD is any method of two objectives, by default `BO_M_std` and `BO_auto`. The tables are sotu-awd-lstm and
-the published ones that are installed. In the lines "diverged", 5% of sotu-awd-lstm's rows have 20 to 50 times
-their perplexity: other rows in each trial, and none of the front.
+The first method is compared with the others: trials of a table by flipping signs, with Holm's correction over
+tables. The tables are those that ship with two objectives, and the six of nmthpo where they are installed. In
+the lines "diverged", 5% of the rows have 20 to 50 times their first loss: other rows in each trial, and none
+of the front.
 """
 
 from __future__ import annotations
@@ -21,11 +24,14 @@ from hpobench_nmt.core.problem import MethodFactory, Problem
 from hpobench_nmt.core.seeds import initial_rows, method_generator
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
+from hpobench_nmt.evaluation.comparisons import holm, sign_flips
 from hpobench_nmt.lookup.catalogue import installed, load_table
 from hpobench_nmt.lookup.table import Table
 
 LOOKUPS, N_INITIAL = 60, 3
-TABLES = ("sotu-awd-lstm", "zh-en", "ru-en", "ja-en", "en-ja", "sw-en", "so-en")
+SHIPPED = ("sotu-awd-lstm", "sotu-ngram", "lohelp-de-en")
+TABLES = (*SHIPPED, "zh-en", "ru-en", "ja-en", "en-ja", "sw-en", "so-en")
+DIVERGED = SHIPPED[:2]
 REFERENCE = 1.1  # in every loss, scaled from 0 at the ideal to 1 at the nadir of the front
 
 
@@ -39,8 +45,8 @@ def diverged(losses: Floats, front: set[int], seed: int) -> Floats:
     return changed
 
 
-def measure(table: Table, name: str, method: MethodFactory, trials: int, bad: bool) -> tuple[float, float]:
-    """Mean number of front rows found, and mean share of the hypervolume, of the losses as they are."""
+def measure(table: Table, name: str, method: MethodFactory, trials: int, bad: bool) -> Floats:
+    """Front rows found, and share of the hypervolume of the losses as they are, shape (trials, 2)."""
     losses = table.losses(table.objectives[:2])
     rows = pareto_front(losses)
     ideal, nadir = losses[rows].min(axis=0), losses[rows].max(axis=0)
@@ -48,35 +54,51 @@ def measure(table: Table, name: str, method: MethodFactory, trials: int, bad: bo
     total = hypervolume(scaled[rows], ref=REFERENCE)
     lookups = min(LOOKUPS, len(table))
     problem = Problem(table.features, 2, lookups, N_INITIAL, table.space, table.configs)
-    found, shares = [], []
+    found = []
     for trial in range(trials):
         told = diverged(losses, set(rows.tolist()), trial) if bad else losses
         first = initial_rows(0, table.name, trial, len(table), N_INITIAL)
         rng = method_generator(0, table.name, name, trial)
-        asked = run_trial(problem, Trainings.whole(told), method, rng, first).rows[:lookups]
+        trajectory = run_trial(problem, Trainings.whole(told), method, rng, first)
+        if trajectory.failure:
+            raise SystemExit(f"{name} on {table.name}: {trajectory.failure}")
+        asked = trajectory.rows[:lookups]
         complete = scaled[asked][~np.isnan(scaled[asked]).any(axis=1)]
-        found.append(len(np.intersect1d(asked, rows)))
-        shares.append(hypervolume(complete, ref=REFERENCE) / total)
-    return float(np.mean(found)), float(np.mean(shares))
+        share = hypervolume(complete, ref=REFERENCE) / total
+        found.append([len(np.intersect1d(asked, rows)), share])
+    return np.array(found)
 
 
 def main() -> None:
-    """Print a line per table and method."""
+    """Print a line per table and method, then means and comparisons."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("methods", nargs="*", default=("BO_M_std", "BO_auto"), metavar="METHOD")
+    parser.add_argument("--methods", default="BO_auto,BO_M_std,botorch.LogEHVI")
     parser.add_argument("--trials", type=int, default=10)
     options = parser.parse_args()
-    methods = {m.name: m.load() for m in resolve_methods(list(options.methods))}
-    for bad, name in [(True, TABLES[0]), *((False, name) for name in TABLES if name in installed())]:
+    methods = {m.name: m.load() for m in resolve_methods(options.methods.split(","))}
+    cases = [(True, name) for name in DIVERGED] + [(False, name) for name in TABLES if name in installed()]
+    shares = np.empty((len(methods), len(cases), options.trials))
+    for j, (bad, name) in enumerate(cases):
         table = load_table(name)
         size = len(pareto_front(table.losses(table.objectives[:2])))
-        for method, factory in methods.items():
-            found, share = measure(table, method, factory, options.trials, bad)
+        for i, (method, factory) in enumerate(methods.items()):
+            found = measure(table, method, factory, options.trials, bad)
+            shares[i, j] = found[:, 1]
+            rows, share = found.mean(axis=0)
             kind = " diverged" if bad else ""
             print(
-                f"{name + kind:24s} {method:12s} {found:5.1f} of {size:2d} front rows  {share:.3f}",
-                flush=True,
+                f"{name + kind:24s} {method:16s} {rows:5.1f} of {size:2d} front rows  {share:.3f}", flush=True
             )
+    clean = [j for j, (bad, _) in enumerate(cases) if not bad]
+    for method, own in zip(methods, shares, strict=True):
+        print(f"{method:16s} {own[clean].mean():.3f} in the mean of {len(clean)} tables")
+    for method, own in list(zip(methods, shares, strict=True))[1:]:
+        gains = shares[0] - own
+        shown = holm(sign_flips(gains)) < 0.05
+        ahead, behind = shown & (gains.mean(axis=1) > 0), shown & (gains.mean(axis=1) < 0)
+        names = [name for (_, name), worse in zip(cases, behind, strict=True) if worse]
+        where = ", ".join(names) or "none"
+        print(f"{next(iter(methods))} against {method}: shown ahead on {ahead.sum()}, behind on {where}")
 
 
 if __name__ == "__main__":

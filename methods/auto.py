@@ -225,9 +225,8 @@ def _fields(
     """Means and variances by the heaviest members, shape (k, N), and logarithms of their weights, (k,)."""
     weights = posterior.weigh(y)
     members = weights.heaviest(weight)[: max(_MOST_VALUES // posterior.n_candidates, _FEWEST)]
-    fields = [posterior.field(member, weights, pending) for member, _ in members]
-    log_weights = np.array([log_weight for _, log_weight in members])
-    return np.stack([mean for mean, _ in fields]), np.stack([var for _, var in fields]), log_weights
+    mean, var = posterior.fields(members, weights, pending)
+    return mean, var, weights.log_weights[members]
 
 
 @lru_cache(maxsize=32)

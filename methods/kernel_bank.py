@@ -46,6 +46,8 @@ from hpobench_nmt.core.compiled import compiled
 _ROWS = 8  # that the arrays hold at first; doubled as needed
 _CACHE_BYTES = 512 * 2**20  # of V, of all members together, and of L
 LEAST_HELD = 16  # members whose V is kept in any case
+_PART = 256  # values that
+_TILE = 1024  # candidates that are computed together, so that their values stay in the processor's cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,9 +73,9 @@ class Points(NamedTuple):
     is the point i N + p.
 
     Attributes:
-        values: features of each value, shape (U, w), for the w columns of the widest hyperparameter.
+        values: features of each value, shape (w, U), for the w columns of the widest hyperparameter.
         starts: where the values of each hyperparameter begin, shape (H + 1,).
-        code: the value that each row has of each hyperparameter, shape (N, H).
+        code: the value of each hyperparameter that each row has, shape (H, N).
         stages: T, shape (I, I).
         common: c.
     """
@@ -89,16 +91,19 @@ def points_of(
     features: Floats, columns: Sequence[int], stages: Floats = ONE_STAGE, common: float = 0.0
 ) -> Points:
     """The points of features, shape (N, F); `columns` is how many of the F each hyperparameter has."""
-    code = np.zeros((len(features), len(columns)), dtype=np.int64)
+    code = np.zeros((len(columns), len(features)), dtype=np.int64)
     found, starts, first = [], [0], 0
     for h, count in enumerate(columns):
-        values, inverse = np.unique(features[:, first : first + count], axis=0, return_inverse=True)
-        code[:, h] = starts[-1] + inverse.ravel()
-        found.append(np.pad(values, ((0, 0), (0, max(columns) - count))))
+        own = features[:, first : first + count]
+        values, inverse = np.unique(own, axis=0, return_inverse=True)
+        if 2 * len(values) > len(own):  # in the order of the rows, they are read one after the other
+            values, inverse = own, np.arange(len(own))
+        code[h] = starts[-1] + inverse.ravel()
+        found.append(np.pad(values.T, ((0, max(columns) - count), (0, 0))))
         starts.append(starts[-1] + len(values))
         first += count
     return Points(
-        np.concatenate(found) if found else np.empty((0, 0)), np.array(starts), code, stages, common
+        np.concatenate(found, axis=1) if found else np.empty((0, 0)), np.array(starts), code, stages, common
     )
 
 
@@ -116,7 +121,7 @@ class BankPosterior:
     @property
     def n_candidates(self) -> int:
         """N."""
-        return len(self._points.code)
+        return int(self._points.code.shape[1])
 
     def renew(self, points: Points) -> None:
         """Other candidates from now on, among which the observed points have the same numbers and values."""
@@ -153,17 +158,21 @@ class BankPosterior:
         self._largest = np.maximum(self._largest, log_weights)
         return Weights(log_weights, z, (1.0 + squares) / (len(y) + 1.0))
 
-    def field(self, member: int, weights: Weights, running: Sequence[int] = ()) -> tuple[Floats, Floats]:
-        """Posterior mean and variance of every candidate by one member, shape (N,) each.
+    def fields(
+        self, members: Sequence[int], weights: Weights, running: Sequence[int] = ()
+    ) -> tuple[Floats, Floats]:
+        """Posterior mean and variance of every candidate by some members, shape (k, N) each.
 
         The variance is that once the running points are observed too (see pending.py).
         """
-        held = self._caught_up(member, len(running))
-        mean = _weighted_sum(held.whitened, weights.whitened_targets[member])
-        var = held.var
-        if running:
-            var = self._once_observed(held, member, running)
-        return mean, var * weights.amplitude[member]
+        mean, var = np.empty((2, len(members), self.n_candidates))
+        seen = np.array(self.seen, dtype=np.int64)
+        for place, member in enumerate(members):
+            held = self._caught_up(member, seen, len(running))
+            _sum_up(held.whitened, weights.whitened_targets[member], mean[place])
+            left = self._once_observed(held, member, running) if running else held.var
+            np.multiply(left, weights.amplitude[member], out=var[place])
+        return mean, var
 
     def _once_observed(self, held: _Field, member: int, running: Sequence[int]) -> Floats:
         """The variance once these points are observed. Rows of V beyond those in use are overwritten."""
@@ -178,12 +187,12 @@ class BankPosterior:
         _extend(held.whitened, n, points, self._points, inverse_squares, bank.additive, factor[0], var)
         return var
 
-    def _caught_up(self, member: int, n_running: int) -> _Field:
-        """V of a member for all points observed; the fields used longest ago are dropped beyond the limit.
+    def _caught_up(self, member: int, seen: Rows, n_running: int) -> _Field:
+        """V of a member for all points seen; the fields used longest ago are dropped beyond the limit.
 
         It has room for as many rows as are running.
         """
-        n = len(self.seen)
+        n = len(seen)
         held = self._held.pop(member, None) or _Field(self._points)
         if len(held.whitened) < n + n_running:
             capacity = _ROWS
@@ -192,7 +201,6 @@ class BankPosterior:
             more = np.empty((capacity, len(held.var)))
             more[: held.count] = held.whitened[: held.count]
             held.whitened = more
-        seen = np.array(self.seen, dtype=np.int64)
         kernel = self.bank.inverse_squares[member], self.bank.additive
         _extend(held.whitened, held.count, seen, self._points, *kernel, self._factors[member], held.var)
         held.count = n
@@ -216,19 +224,18 @@ class Weights(NamedTuple):
     whitened_targets: Floats
     amplitude: Floats
 
-    def heaviest(self, share: float) -> list[tuple[int, float]]:
-        """The fewest members that hold this share of the weight, largest first, each with its logarithm."""
+    def heaviest(self, share: float) -> list[int]:
+        """The fewest members that hold this share of the weight, largest first."""
         order = np.argsort(-self.log_weights, kind="stable")
         held = np.cumsum(np.exp(self.log_weights[order]))
-        count = int(np.searchsorted(held, share)) + 1
-        return [(int(member), float(self.log_weights[member])) for member in order[:count]]
+        return [int(member) for member in order[: int(np.searchsorted(held, share)) + 1]]
 
 
 class _Field:
     """V of a member, as far as it was computed: `count` of its rows are filled."""
 
     def __init__(self, points: Points) -> None:
-        n_rows = len(points.code)
+        n_rows = points.code.shape[1]
         self.whitened: Floats = np.empty((0, n_rows))
         self.count = 0
         self.var: Floats = np.full(n_rows, 1.0 + points.common)
@@ -242,47 +249,103 @@ def _matern(squared: float) -> float:
 
 
 @compiled(error_model="numpy")
-def _covariances(points: Points, point: int, inverse_squares: Floats, additive: float, found: Floats) -> None:
-    """K of one point with all candidates; writes `found`."""
-    stage, row = divmod(point, points.code.shape[0])
-    shared = points.stages[stage, -1]
-    n_hyperparameters = points.code.shape[1]
-    squares = np.zeros(points.values.shape[0])
-    alone = np.empty(squares.shape[0])
-    for h in range(n_hyperparameters):
-        here = points.code[row, h]
-        for u in range(points.starts[h], points.starts[h + 1]):
-            for c in range(points.values.shape[1]):
-                gap = points.values[u, c] - points.values[here, c]
-                squares[u] += gap * gap * inverse_squares[h]
-            alone[u] = _matern(squares[u])
-    for i in range(found.shape[0]):
-        squared, each = 0.0, 0.0
-        for h in range(n_hyperparameters):
-            u = points.code[i, h]
-            squared += squares[u]
-            each += alone[u]
-        mixed = (1.0 - additive) * _matern(squared) + additive / max(n_hyperparameters, 1) * each
-        found[i] = shared * (mixed + points.common)
+def _matern_of_all(squares: Floats, found: Floats) -> None:
+    """The same of many; writes `found`. The compiler vectorises all but the C library's exponential.
+
+    That of exponential.py is faster, but differs from it in the last bit of one number in ten. Rows that are
+    exactly as good as others would change.
+    """
+    roots = np.empty(_PART)
+    for start in range(0, squares.shape[0], _PART):
+        part, own = squares[start : start + _PART], found[start : start + _PART]
+        for i in range(part.shape[0]):
+            roots[i] = math.sqrt(5.0 * part[i])
+        for i in range(part.shape[0]):
+            own[i] = math.exp(-roots[i])
+        for i in range(part.shape[0]):
+            r = roots[i]
+            own[i] = (1.0 + r + r * r / 3.0) * own[i]
 
 
 @compiled(error_model="numpy")
-def _covariance(points: Points, i: int, j: int, inverse_squares: Floats, additive: float) -> float:
-    """K of two points."""
-    stage_i, row_i = divmod(i, points.code.shape[0])
-    stage_j, row_j = divmod(j, points.code.shape[0])
-    n_hyperparameters = points.code.shape[1]
-    squared, each = 0.0, 0.0
+def _alone(values: Floats, here: Floats, inverse_square: float, squares: Floats, found: Floats) -> None:
+    """Squared distances of some values of a hyperparameter from one, and its kernel; writes both."""
+    squares[:] = 0.0
+    for c in range(values.shape[0]):
+        column, middle = values[c], here[c]
+        for u in range(column.shape[0]):
+            gap = column[u] - middle
+            squares[u] += gap * gap * inverse_square
+    _matern_of_all(squares, found)
+
+
+@compiled(error_model="numpy")
+def _covariances(points: Points, point: int, inverse_squares: Floats, additive: float, found: Floats) -> None:
+    """K of one point with all candidates; writes `found`."""
+    values, starts = points.values, points.starts
+    n_hyperparameters, n_rows = points.code.shape
+    stage, row = divmod(point, n_rows)
+    shared = points.stages[stage, -1]
+    squares, alone = np.empty(values.shape[1]), np.empty(values.shape[1])
     for h in range(n_hyperparameters):
-        alone = 0.0
-        for c in range(points.values.shape[1]):
-            gap = points.values[points.code[row_i, h], c] - points.values[points.code[row_j, h], c]
-            alone += gap * gap * inverse_squares[h]
-        squared += alone
-        each += _matern(alone)
-    mixed = (1.0 - additive) * _matern(squared) + additive / max(n_hyperparameters, 1) * each
-    found: float = points.stages[stage_i, stage_j] * (mixed + points.common)
-    return found
+        first, end = starts[h], starts[h + 1]
+        if end - first < n_rows:
+            here = values[:, points.code[h, row]]
+            _alone(values[:, first:end], here, inverse_squares[h], squares[first:end], alone[first:end])
+    own_squares, own_alone = np.empty(_TILE), np.empty(_TILE)
+    squared, each = np.empty(_TILE), np.empty(_TILE)
+    for start in range(0, n_rows, _TILE):
+        width = min(_TILE, n_rows - start)
+        squared[:] = 0.0
+        each[:] = 0.0
+        for h in range(n_hyperparameters):
+            if starts[h + 1] - starts[h] == n_rows:
+                first = starts[h] + start
+                here = values[:, points.code[h, row]]
+                some, some_alone = own_squares[:width], own_alone[:width]
+                _alone(values[:, first : first + width], here, inverse_squares[h], some, some_alone)
+                for i in range(width):
+                    squared[i] += some[i]
+                    each[i] += some_alone[i]
+            else:
+                code = points.code[h, start : start + width]
+                for i in range(width):
+                    squared[i] += squares[code[i]]
+                    each[i] += alone[code[i]]
+        _matern_of_all(squared[:width], own_alone)
+        tile, share = found[start : start + width], additive / max(n_hyperparameters, 1)
+        for i in range(width):
+            mixed = (1.0 - additive) * own_alone[i] + share * each[i]
+            tile[i] = shared * (mixed + points.common)
+
+
+@compiled(error_model="numpy")
+def _covariances_of_seen(
+    points: Points, seen: Rows, inverse_squares: Floats, additive: float, found: Floats
+) -> None:
+    """K of the last of n + 1 points with the first n; writes `found`, shape (n,)."""
+    n, n_hyperparameters = seen.shape[0] - 1, points.code.shape[0]
+    stage, row = divmod(seen[n], points.code.shape[1])
+    squared, each = np.zeros(n), np.zeros(n)
+    for h in range(n_hyperparameters):
+        here, first = points.code[h, row], points.starts[h]
+        known = np.full(points.starts[h + 1] - first if points.starts[h + 1] - first < 2 * n else 0, -1.0)
+        for i in range(n):
+            u = points.code[h, seen[i] % points.code.shape[1]]
+            alone = 0.0
+            for c in range(points.values.shape[0]):
+                gap = points.values[c, u] - points.values[c, here]
+                alone += gap * gap * inverse_squares[h]
+            squared[i] += alone
+            if known.shape[0] == 0:
+                each[i] += _matern(alone)
+            else:
+                if known[u - first] < 0.0:
+                    known[u - first] = _matern(alone)
+                each[i] += known[u - first]
+    for i in range(n):
+        mixed = (1.0 - additive) * _matern(squared[i]) + additive / max(n_hyperparameters, 1) * each[i]
+        found[i] = points.stages[stage, seen[i] // points.code.shape[1]] * (mixed + points.common)
 
 
 @compiled(error_model="numpy")
@@ -291,11 +354,13 @@ def _append(
 ) -> None:
     """Row n of every factor, for the last of n + 1 points."""
     n = seen.shape[0] - 1
+    covariances = np.empty(n)
     for b in range(factors.shape[0]):
         factor = factors[b]
         pivot = 1.0 + points.common + noise[b]
+        _covariances_of_seen(points, seen, inverse_squares[b], additive, covariances)
         for i in range(n):
-            value = _covariance(points, seen[n], seen[i], inverse_squares[b], additive)
+            value = covariances[i]
             for j in range(i):
                 value -= factor[n, j] * factor[i, j]
             value /= factor[i, i]
@@ -330,11 +395,23 @@ def _log_weights(log_prior: Floats, factors: Floats, y: Floats, z: Floats, squar
 
 
 @compiled(error_model="numpy")
-def _explain(new: Floats, inverse: float, var: Floats) -> None:
-    """Scale a row of V to its length, and take what it explains from the variance; both change in place."""
-    for i in range(new.shape[0]):
-        new[i] *= inverse
-        var[i] = max(var[i] - new[i] * new[i], 0.0)
+def _add(rows: Floats, shares: Floats, total: Floats) -> None:
+    """total += shares @ rows, of shape (k, N), in the order of the rows; one pass over `total` for four."""
+    for start in range(0, total.shape[0], _TILE):
+        tile = total[start : start + _TILE]
+        j = 0
+        while j + 4 <= shares.shape[0]:
+            a, b, c, d = shares[j], shares[j + 1], shares[j + 2], shares[j + 3]
+            row_a, row_b = rows[j, start : start + _TILE], rows[j + 1, start : start + _TILE]
+            row_c, row_d = rows[j + 2, start : start + _TILE], rows[j + 3, start : start + _TILE]
+            for i in range(tile.shape[0]):
+                tile[i] = (((tile[i] + a * row_a[i]) + b * row_b[i]) + c * row_c[i]) + d * row_d[i]
+            j += 4
+        while j < shares.shape[0]:
+            a, row_a = shares[j], rows[j, start : start + _TILE]
+            for i in range(tile.shape[0]):
+                tile[i] += a * row_a[i]
+            j += 1
 
 
 @compiled(error_model="numpy")
@@ -346,20 +423,15 @@ def _extend(
     for k in range(count, seen.shape[0]):
         new = whitened[k]
         _covariances(points, seen[k], inverse_squares, additive, new)
-        for j in range(k):
-            share, earlier = factor[k, j], whitened[j]
-            for i in range(new.shape[0]):
-                new[i] -= share * earlier[i]
+        _add(whitened, -factor[k, :k], new)
         inverse = 1.0 / factor[k, k]
-        _explain(new, inverse, var)
+        for i in range(new.shape[0]):
+            new[i] *= inverse
+            var[i] = max(var[i] - new[i] * new[i], 0.0)
 
 
 @compiled(error_model="numpy")
-def _weighted_sum(whitened: Floats, z: Floats) -> Floats:
-    """V'z, shape (N,)."""
-    mean = np.zeros(whitened.shape[1])
-    for k in range(z.shape[0]):
-        row = whitened[k]
-        for i in range(mean.shape[0]):
-            mean[i] += z[k] * row[i]
-    return mean
+def _sum_up(whitened: Floats, z: Floats, mean: Floats) -> None:
+    """V'z, shape (N,); writes `mean`."""
+    mean[:] = 0.0
+    _add(whitened, z, mean)

@@ -128,15 +128,15 @@ def _needs_process(method: NamedMethod, jobs: int, timeout: float | None) -> boo
     return not method.built_in and (method.factory is None or jobs > 1 or timeout is not None)
 
 
-def run_here(blocks: Sequence[Block], on_opened: OnOpened) -> Iterator[Result]:
-    """Run blocks in this process, one after the other, as `run_blocks` does."""
+def run_here(blocks: Sequence[Block], on_opened: OnOpened, debug: bool = False) -> Iterator[Result]:
+    """Run blocks in this process, one after the other, as `run_blocks` does; `debug` is as in `run_block`."""
     for block in blocks:
         if block.method.built_in:
-            yield block, *run_block(block)
+            yield block, *run_block(block, debug)
         else:
             opened: set[str] = set()
             with recorded(opened.add):
-                found = run_block(block)
+                found = run_block(block, debug)
             on_opened(block, files_of(opened))
             yield block, *found
 

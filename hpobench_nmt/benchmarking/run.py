@@ -18,7 +18,6 @@ from hpobench_nmt.benchmarking.results_folder import ResultsFolder
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.benchmarking.trials import Block, Took, plan, seconds_a_step
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.guard import errors_raised
 from hpobench_nmt.core.trajectory import Trials
 from hpobench_nmt.methods import of_objectives
 
@@ -57,7 +56,7 @@ def run_suite(
     blocks = plan(suite, instances, methods, seed)
     manifest = manifest_of(suite, instances, methods, seed, table_folders or {})
     files = None if folder is None else ResultsFolder(folder)
-    with files.writing(notify) if files else nullcontext(), errors_raised() if debug else nullcontext():
+    with files.writing(notify) if files else nullcontext():
         done: dict[tuple[str, str, int], Trials] = {}
         if files:
             files.start(manifest, notify)
@@ -86,7 +85,9 @@ def run_suite(
         progress = progress or (lambda done, total: None)
         progress(worked, total)
         todo = [block for block in blocks if block.key not in done]
-        ran = run_here(todo, on_opened) if debug else run_blocks(todo, jobs, backend, timeout, on_opened)
+        ran = (
+            run_here(todo, on_opened, debug) if debug else run_blocks(todo, jobs, backend, timeout, on_opened)
+        )
         for block, found, seconds in ran:
             pair = block.table, block.method.name
             done[block.key] = Trials.of(block.data.losses, found, block.data.numbers)

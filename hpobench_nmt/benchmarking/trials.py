@@ -106,8 +106,11 @@ def plan(
     return blocks
 
 
-def run_block(block: Block) -> tuple[list[Trajectory], float]:
-    """Run a block in this process, with one BLAS thread; its trajectories and seconds."""
+def run_block(block: Block, debug: bool = False) -> tuple[list[Trajectory], float]:
+    """Run a block in this process, with one BLAS thread; its trajectories and seconds.
+
+    `debug` is as in hpobench_nmt.core.trial_loop.run_trial.
+    """
     import scipy.linalg  # noqa: F401
     from threadpoolctl import threadpool_limits
 
@@ -117,7 +120,10 @@ def run_block(block: Block) -> tuple[list[Trajectory], float]:
     # hence the imports above it.
     with threadpool_limits(limits=1):
         trials = range(block.first, block.stop)
-        found = [trial_of(block.data, block.method.name, factory, block.seed, trial) for trial in trials]
+        found = [
+            trial_of(block.data, block.method.name, factory, block.seed, trial, debug=debug)
+            for trial in trials
+        ]
     return found, time.perf_counter() - start
 
 
@@ -129,10 +135,11 @@ def trial_of(
     trial: int,
     on_call: Callable[[str], None] | None = None,
     transcripts: Path | None = None,
+    debug: bool = False,
 ) -> Trajectory:
     """Run one trial of a method on a table, and measure the processor time that it takes.
 
-    The random generator depends on the method's name; `on_call` is as in
+    The random generator depends on the method's name; `on_call` and `debug` are as in
     hpobench_nmt.core.trial_loop.run_trial, `transcripts` as in Block.
     """
     start = time.process_time()
@@ -146,7 +153,7 @@ def trial_of(
         trainings = replace(trainings, losses=drawn)
     transcript = None if transcripts is None else transcripts / f"{trial:06d}.jsonl"
     with one_trial(factory, transcript) as make:
-        found = run_trial(data.problem, trainings, make, rng, initial, data.goals, on_call, violations)
+        found = run_trial(data.problem, trainings, make, rng, initial, data.goals, on_call, violations, debug)
     if data.replicates is not None:
         found = replace(found, losses=data.losses[found.candidates])  # the rows' means
     return replace(found, own_seconds=time.process_time() - start)

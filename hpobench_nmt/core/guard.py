@@ -7,8 +7,7 @@ import operator
 import re
 import signal
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,20 +26,6 @@ _LIBRARIES = re.compile(r"[/\\](?:site-packages|dist-packages|lib[/\\]python3\.\
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 
 
-_debugging = False
-
-
-@contextmanager
-def errors_raised() -> Iterator[None]:
-    """What methods raise is raised within, as it is, so that a debugger stops in the user's code."""
-    global _debugging
-    before, _debugging = _debugging, True
-    try:
-        yield
-    finally:
-        _debugging = before
-
-
 def guarded(what: str, call: Callable[..., Any], *arguments: Any) -> Any:
     """Call a method's code; whatever it raises becomes its failure."""
     try:
@@ -53,8 +38,6 @@ def as_failure(what: str, error: BaseException) -> MethodFailure:
     """What a method's call has raised as its failure; raises what is not its fault."""
     if isinstance(error, MethodFailure):
         return error
-    if _debugging:
-        raise error
     if isinstance(error, KeyboardInterrupt):
         # Where Ctrl-C is ignored, as in worker processes, only the method itself can have raised it.
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:

@@ -58,6 +58,7 @@ def run_trial(
     goals: Sequence[Goal] = (),
     on_call: OnCall | None = None,
     violations: Violations | None = None,
+    debug: bool = False,
 ) -> Trajectory:
     """One trial of a method.
 
@@ -75,6 +76,7 @@ def run_trial(
         on_call: called with the name of each call of the method ("making it", "ask", "tell", "suggest" or
             "observe"), for a time limit.
         violations: of the problem's constraints, by row; None: there are none.
+        debug: raise what the method raises, as it is, so that a debugger stops there.
     """
     trainer = SimulatedTrainer(trainings, problem.workers) if isinstance(trainings, Trainings) else trainings
     running: dict[int, float] = {}  # resource asked for, by row
@@ -82,8 +84,12 @@ def run_trial(
     lookups = isinstance(trainings, Trainings) and trainings.are_lookups and problem.counts_lookups
     method, failure = None, ""
     try:
-        method = _Method(make_method, problem, rng, trainer.workers, lookups, running, on_call, violations)
+        method = _Method(
+            make_method, problem, rng, trainer.workers, lookups, running, on_call, violations, debug
+        )
     except MethodFailure as error:
+        if debug and error.__cause__ is not None:
+            raise error.__cause__ from None
         failure = str(error)
     if lookups and isinstance(trainings, Trainings) and (method is None or not method.observes):
         return _look_up(problem, trainings.losses, method, initial, settled, failure)
@@ -262,6 +268,7 @@ class _Method:
         running: Mapping[int, float],
         on_call: OnCall | None,
         violations: Violations | None,
+        debug: bool,
     ) -> None:
         if on_call is not None:
             on_call("making it")
@@ -269,7 +276,7 @@ class _Method:
         self._n_rows = len(problem.features)
         self._running = running
         self._shown = MappingProxyType(running)
-        self._on_call = on_call
+        self._on_call, self._debug = on_call, debug
         self.only_new = not callable(guarded("suggest", getattr, made, "suggest", None))
         """Whether it can only ask for rows that are new, to be trained to their end."""
         self._ask_name = "ask" if self.only_new else "suggest"
@@ -297,6 +304,8 @@ class _Method:
         try:
             answer = self._ask() if self.only_new else self._ask(self._shown)
         except BaseException as error:
+            if self._debug:
+                raise
             raise as_failure(name, error) from error
         resource = math.inf
         if not self.only_new:
@@ -323,6 +332,8 @@ class _Method:
             else:
                 self._tell(row, what.copy())  # its own to change
         except BaseException as error:
+            if self._debug:
+                raise
             return str(as_failure(self._tell_name, error))
         return ""
 

@@ -163,7 +163,7 @@ def minimize(
         prior=prior,
     )
     if path is not None and begun is not None:
-        earlier = Optimizer.load(path, method, budget=budget)
+        earlier = Optimizer.resumed(begun, path, method, budget)
         for key in State.__struct_fields__:
             if key != "events" and getattr(earlier.state, key) != getattr(optimizer.state, key):
                 raise InputError(f"{path}: the state of another call, with another {key}. Give another file.")

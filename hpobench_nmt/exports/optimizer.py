@@ -1,13 +1,8 @@
 """A method on any search space, one configuration at a time: ask, evaluate, tell.
 
 A method picks among N candidates: all configurations of a space of whole numbers and labels or, where it has
-ranges of real numbers or is large, configurations drawn at random. In such a space a method that has `renew`
-picks at every step among new ones too, half of them near the best so far. A file only needs the list of what
-was asked and told: the method is made again from the seed and told the same.
-
-While evaluations are pending, a method that knows parallel workers (`suggest`) is told of them. Any other is
-made again and told all results, and their mean for each pending configuration (a "constant liar", Ginsbourger
-et al. 2010), so that it asks for something else.
+ranges of real numbers or is large, configurations drawn at random (`live_method.py`). A file only needs the
+list of what was asked and told: the method is made again from the seed and told the same.
 """
 
 from __future__ import annotations
@@ -15,25 +10,26 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import overload
 
 import msgspec
 import numpy as np
 
 from hpobench_nmt.benchmarking.method_settings import split_spec
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.candidates import MOST_CANDIDATES, is_small
-from hpobench_nmt.core.constraints import parse_constraints, teller
+from hpobench_nmt.core.candidates import MOST_CANDIDATES
+from hpobench_nmt.core.constraints import parse_constraints
 from hpobench_nmt.core.errors import InputError, RunError, check_whole
 from hpobench_nmt.core.files import write_whole
-from hpobench_nmt.core.guard import MethodFailure, guarded, row_number
+from hpobench_nmt.core.guard import MethodFailure, guarded
 from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.core.priors import guess_prior
 from hpobench_nmt.core.problem import MethodFactory, Problem
 from hpobench_nmt.core.seeds import check_seed, generator
 from hpobench_nmt.core.space import Config, Space, Value
-from hpobench_nmt.core.text import counted, printable
+from hpobench_nmt.core.text import printable
 from hpobench_nmt.exports.candidates import Candidates
+from hpobench_nmt.exports.live_method import Known, LiveMethod
 from hpobench_nmt.exports.optimizer_parts import (
     as_nulls,
     best_rows,
@@ -99,7 +95,7 @@ class Optimizer:
         check_whole("candidates", candidates, 1, MOST_CANDIDATES)
         self._candidates, self._n_drawn = Candidates(self.space, candidates, seed), candidates
         self._n_even = len(self._candidates)  # before those near the best
-        self._objectives, self._n_initial = objectives, n_initial
+        self._n_initial = n_initial
         self._rules = parse_constraints(constraints, "constraints")
         self._guess = dict(prior or {})
         self._seed, self._budget = seed, budget
@@ -107,32 +103,30 @@ class Optimizer:
         # Whatever the budget is, which may grow.
         size = min(n_initial, self.n_candidates)
         self._initial = rng.choice(self.n_candidates, size=size, replace=False).tolist()
-        self._told: dict[int, Floats] = {}
-        self._missed: dict[int, Floats] = {}
-        self._pending: list[int] = []
+        self._known = Known(objectives, len(self._rules))
         self._events: list[Event] = []
-        self._renew()
-        self._draws_anew = hasattr(self._live, "renew") and not is_small(list(self.space))
-        if not callable(self._tell_live):
-            raise InputError(f"method {self._method.name} has no tell, and a function is evaluated whole.")
+        self._live = LiveMethod(
+            self._method, self._candidates, self._known, self._problem_of, self._generator, seed
+        )
 
     def __repr__(self) -> str:
-        return f"Optimizer({self._method.name}, {len(self._told)} told, {len(self._pending)} pending)"
+        told, pending = len(self._known.losses), len(self._known.pending)
+        return f"Optimizer({self._method.name}, {told} told, {pending} pending)"
 
     @property
     def told(self) -> list[tuple[dict[str, Value], Floats]]:
         """Configurations and their losses, NaN where failed, in the order in which they were told."""
-        return [(self._candidates.config(row), losses.copy()) for row, losses in self._told.items()]
+        return [(self._candidates.config(row), losses.copy()) for row, losses in self._known.losses.items()]
 
     @property
     def violations(self) -> Floats:
         """By how much each configuration that was told misses each bound, shape (n, c); see `tell`."""
-        return np.array(list(self._missed.values())).reshape(len(self._missed), len(self._rules))
+        return self._known.violations
 
     @property
     def pending(self) -> list[dict[str, Value]]:
         """Configurations that were asked for and not told yet, the oldest first."""
-        return [self._candidates.config(row) for row in self._pending]
+        return [self._candidates.config(row) for row in self._known.pending]
 
     @overload
     def ask(self) -> dict[str, Value]: ...
@@ -151,7 +145,7 @@ class Optimizer:
         if self.exhausted:
             raise InputError(f"all {self.n_candidates:,} candidates have been asked for or told.")
         row = self._next_row()
-        self._pending.append(row)
+        self._known.pending.append(row)
         config = self._candidates.config(row)
         self._events.append(Event(dict(config)))  # the caller's is the caller's to change
         return config
@@ -178,16 +172,17 @@ class Optimizer:
             InputError: the configuration is not in the space or was told before, the number of losses is
                 wrong, or a metric that has a constraint is not there.
         """
-        values = checked_losses(losses, self._objectives)
+        values = checked_losses(losses, self._known.n_losses)
         self._tell(config, values, self._violations(values, metrics or {}))
 
     def _tell(self, config: Config, values: Floats, missed: Floats) -> None:
         row = self._candidates.row(config)
-        if row in self._told:
+        known = self._known
+        if row in known.losses:
             raise InputError(f"the losses of {dict(config)} are known already.")
-        self._told[row], self._missed[row] = values, missed
-        if row in self._pending:
-            self._pending.remove(row)
+        known.losses[row], known.missed[row] = values, missed
+        if row in known.pending:
+            known.pending.remove(row)
         self._events.append(
             Event(self._candidates.config(row), as_nulls(values), as_nulls(missed) if self._rules else None)
         )
@@ -212,7 +207,8 @@ class Optimizer:
     @property
     def exhausted(self) -> bool:
         """Whether every candidate was asked for or told, and no new ones are drawn."""
-        return not self._draws_anew and len(self._told) + len(self._pending) >= self.n_candidates
+        met = len(self._known.losses) + len(self._known.pending)
+        return not self._live.draws_anew and met >= self.n_candidates
 
     def recommend(self) -> dict[str, Value]:
         """The configuration to use, of those that were told and keep all constraints, for one loss.
@@ -223,19 +219,19 @@ class Optimizer:
         Raises:
             InputError: nothing was told that could be recommended, or there are several losses.
         """
-        if self._objectives > 1:
+        if self._known.n_losses > 1:
             raise InputError("with several losses no single configuration is the best: use the Pareto front.")
-        rows = list(self._told)
-        losses = np.array(list(self._told.values())).reshape(len(rows), 1)
+        rows = list(self._known.losses)
+        losses = np.array(list(self._known.losses.values())).reshape(len(rows), 1)
         kept = (self.violations <= 0).all(axis=1) & ~np.isnan(losses[:, 0])
         if not kept.any():
             keeps = " and keeps all constraints" if self._rules else ""
             raise InputError(f"no configuration with a loss{keeps} is known yet.")
-        if not hasattr(self._live, "recommend"):
+        if not hasattr(self._live.made, "recommend"):
             return self._candidates.config(rows[best_rows(losses, self.violations, 1)[0]])
-        self._catch_up()
+        self._live.catch_up()
         known = [row for row, keeps in zip(rows, kept, strict=True) if keeps]
-        return self._candidates.config(guarded("recommend", self._live.recommend, known))
+        return self._candidates.config(guarded("recommend", self._live.made.recommend, known))
 
     def expected_gain(self) -> float:
         """By how much the next evaluation is expected to lower the smallest loss, in its unit.
@@ -247,9 +243,9 @@ class Optimizer:
         Raises InputError with another method, or several losses.
         """
         self._refuse_without("expected_gain", "the expected gain")
-        self._catch_up()
-        running = dict.fromkeys(self._pending, math.inf)
-        return float(guarded("expected_gain", self._live.expected_gain, running))
+        self._live.catch_up(among_new=True)
+        running = dict.fromkeys(self._known.pending, math.inf)
+        return float(guarded("expected_gain", self._live.made.expected_gain, running))
 
     def importance(self) -> dict[str, float]:
         """How much of the variance of the loss each hyperparameter explains alone, by name, largest first.
@@ -260,15 +256,15 @@ class Optimizer:
         Raises InputError with another method, several losses, or as long as no losses were told.
         """
         self._refuse_without("expected", "the importance")
-        if not self._told:
+        if not self._known.losses:
             raise InputError("there are no losses yet, so importance is unknown.")
-        self._catch_up()
-        expected = guarded("expected", self._live.expected)[: self._n_even]
-        shares = main_effects(self.space, self._problem.configs[: self._n_even], expected)
+        self._live.catch_up()
+        expected = guarded("expected", self._live.made.expected)[: self._n_even]
+        shares = main_effects(self.space, self._candidates.codes[: self._n_even], expected)
         return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
     def _refuse_without(self, function: str, what: str) -> None:
-        if self._objectives > 1 or not hasattr(self._live, function):
+        if self._known.n_losses > 1 or not hasattr(self._live.made, function):
             raise InputError(f"{what} is that of BO_auto with one loss.")
 
     @property
@@ -284,7 +280,7 @@ class Optimizer:
         return State(
             list(self.space),
             self._method.source,
-            int(self._objectives),
+            int(self._known.n_losses),
             None if self._budget is None else int(self._budget),
             int(self._seed),
             len(self._initial),
@@ -317,7 +313,13 @@ class Optimizer:
             InputError: what is wrong in the file.
         """
         where = Path(path)
-        state = read_state(where)
+        return cls.resumed(read_state(where), where, method, budget)
+
+    @classmethod
+    def resumed(
+        cls, state: State, where: Path, method: str | MethodFactory | None, budget: int | None
+    ) -> Optimizer:
+        """The same from what was read of the file; errors name it."""
         if method is None and split_spec(state.method)[0] not in KNOWN:
             raise InputError(
                 f"{where}: the method '{printable(state.method)[:100]}' is not one of the package's. If you "
@@ -345,7 +347,9 @@ class Optimizer:
 
     def _replay(self, event: Event) -> None:
         if event.losses is not None:
-            losses = checked_losses([math.nan if v is None else v for v in event.losses], self._objectives)
+            losses = checked_losses(
+                [math.nan if v is None else v for v in event.losses], self._known.n_losses
+            )
             missed = [math.nan if v is None else v for v in event.violations or ()]
             if len(missed) != len(self._rules):
                 raise InputError(
@@ -354,27 +358,21 @@ class Optimizer:
             self._tell(event.config, losses, np.array(missed))
             return
         row = self._candidates.row(event.config)
-        if row in self._told or row in self._pending:
+        if row in self._known.losses or row in self._known.pending:
             raise InputError(f"{event.config} is asked for twice.")
-        if not (self._draws_anew and self._told):  # else the same is drawn at any time
+        if not (self._live.draws_anew and self._known.losses):  # else the same is drawn at any time
             self._next_row()  # the method's generator moves on
-        self._pending.append(row)
+        self._known.pending.append(row)
         self._events.append(event)
 
     def _next_row(self) -> int:
         for row in self._initial:
-            if row not in self._told and row not in self._pending:
+            if row not in self._known.losses and row not in self._known.pending:
                 return int(row)
         try:
-            return self._answer()
+            return self._live.answer()
         except MethodFailure as error:
             raise RunError(f"method {self._method.name} failed: {error}.") from error
-
-    def _renew(self) -> None:
-        """Make the method from all candidates, with those that were told besides the first ones."""
-        self._problem = self._problem_of(self._candidates.codes)
-        self._live, self._told_live = self._new_method(), set[int]()
-        self._tell_live = self._teller(self._live)
 
     def _problem_of(self, configs: Floats) -> Problem:
         n = len(configs)
@@ -385,7 +383,7 @@ class Optimizer:
         n_initial = min(self._n_initial, lookups)
         return Problem(
             features,
-            self._objectives,
+            self._known.n_losses,
             lookups,
             n_initial,
             self.space,
@@ -394,72 +392,6 @@ class Optimizer:
             prior=guess_prior(self.space, configs, self._guess, "the space") if self._guess else None,
         )
 
-    def _catch_up(self) -> None:
-        """Tell the method what it was not told yet, after new candidates where there are any."""
-        if self._draws_anew:
-            self._draw()
-        elif len(self._problem.configs) < len(self._candidates):
-            self._renew()
-        self._tell_all(self._tell_live, self._told_live)
-
-    def _draw(self) -> None:
-        """New candidates, after those that are kept. They depend on what was told and asked, and the seed."""
-        losses = np.array(list(self._told.values())).reshape(len(self._told), self._objectives)
-        rows = list(self._told)
-        around = self._candidates.codes[[rows[k] for k in best_rows(losses, self.violations)]]
-        rng = generator(self._seed, "candidates", str(len(self._told) + len(self._pending)))
-        self._problem = self._problem_of(self._candidates.and_new(around, rng))
-        self._live.renew(self._problem)
-
-    def _answer(self) -> int:
-        self._catch_up()
-        running = dict.fromkeys(self._pending, math.inf)
-        suggests = hasattr(self._live, "suggest")
-        name = "suggest" if suggests else "ask"
-        if suggests:
-            answer = guarded(name, self._live.suggest, running)
-        elif not running:
-            answer = guarded(name, self._live.ask)
-        else:
-            answer = guarded(name, self._told_of_pending().ask)
-        if answer is None and running and suggests:
-            raise RunError(
-                f"method {self._method.name} waits for the losses of what is pending, "
-                f"{counted(len(running), 'configuration')}: tell some of them."
-            )
-        row = row_number(
-            name, answer[0] if isinstance(answer, tuple) and answer else answer, len(self._problem.configs)
-        )
-        if row in self._told or row in running:
-            raise MethodFailure(f"{name} returned row {row}, which was asked for or told before")
-        return row if row < len(self._candidates) else self._candidates.adopt(self._problem.configs[row])
-
-    def _told_of_pending(self) -> Any:
-        """The method made again, and told of each pending row the mean losses of those that are known."""
-        other = self._new_method()
-        tell = self._teller(other)
-        self._tell_all(tell, set())
-        known = np.array([v for v in self._told.values() if not np.isnan(v).any()])
-        lie = known.mean(axis=0) if len(known) else np.zeros(self._objectives)
-        for row in self._pending:
-            guarded("tell", tell, row, lie.copy())
-        return other
-
-    def _tell_all(self, tell: Any, done: set[int]) -> None:
-        for row, losses in self._told.items():
-            if row not in done:
-                guarded("tell", tell, row, losses.copy())
-                done.add(row)
-
-    def _teller(self, method: Any) -> Any:
-        """What is called with each row and its losses; None where the method has no tell."""
-        tell, at_the_bounds = getattr(method, "tell", None), np.zeros(len(self._rules))
-        if tell is None or not self._rules:
-            return tell
-        return teller(method, tell, lambda row: self._missed.get(row, at_the_bounds))
-
-    def _new_method(self) -> Any:
-        return self._method.load()(self._problem, self._generator())
-
     def _generator(self) -> np.random.Generator:
+        """Of the method."""
         return generator(self._seed, "method", "optimizer", self._method.name)

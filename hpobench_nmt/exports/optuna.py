@@ -60,7 +60,7 @@ class _SharedOptimizer(Optimizer):
         for config in running:
             with contextlib.suppress(InputError):
                 rows[self._candidates.row(config)] = None
-        self._pending = [row for row in rows if row not in self._told]
+        self._known.pending[:] = [row for row in rows if row not in self._known.losses]
 
     def is_same(self, config: Mapping[str, Value], other: Mapping[str, Value]) -> bool:
         """Whether two are one configuration of the space."""

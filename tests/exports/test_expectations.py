@@ -44,10 +44,10 @@ def test_the_gain_is_the_largest_mean_ei_in_units_of_the_loss():
         bank.observe(row)
     y = warped(losses)
     weights, values = bank.weigh(y), np.zeros(40)
-    for member, log_weight in weights.heaviest(0.95):
-        mean, var = bank.field(member, weights, [7])
+    members = weights.heaviest(0.95)
+    for member, mean, var in zip(members, *bank.fields(members, weights, [7]), strict=True):
         u = (y.min() - mean) / np.sqrt(var)
-        values += np.exp(log_weight) * np.sqrt(var) * (u * norm.cdf(u) + norm.pdf(u))
+        values += np.exp(weights.log_weights[member]) * np.sqrt(var) * (u * norm.cdf(u) + norm.pdf(u))
     low = np.argsort(losses)[:2]  # both below the median, where the warp is linear
     unit = np.diff(losses[low]) / np.diff(y[low])
     free = [row for row in range(40) if row not in [*rows, 7]]

@@ -40,6 +40,24 @@ def test_new_candidates_depend_on_what_was_told_and_on_nothing_else(tmp_path):
     assert again.told[-1][0] == optimizer.told[-1][0]
 
 
+def test_a_recommendation_draws_nothing_and_changes_nothing():
+    """It is among what was told, adopted candidates as well, and the next question has the same answer."""
+    asked, plain = (Optimizer(CONTINUOUS, seed=5, candidates=50) for _ in range(2))
+    for _ in range(12):
+        config = asked.ask()
+        assert plain.ask() == config
+        for optimizer in (asked, plain):
+            optimizer.tell(config, far(config))
+        before = asked._live.problem
+        assert asked.recommend() in [told for told, _ in asked.told]
+        assert set(asked.importance()) == set(CONTINUOUS)
+        # That of the last question, or of all that are numbered by now.
+        assert asked._live.problem is before or len(asked._live.problem.configs) == asked.n_candidates
+    losses = {tuple(config.items()): losses[0] for config, losses in asked.told}
+    assert losses[tuple(asked.recommend().items())] < np.median(list(losses.values()))
+    assert asked.n_candidates > 50 and asked.ask() == plain.ask()
+
+
 def test_more_evaluations_than_candidates_in_a_continuous_space():
     found = hb.minimize(far, CONTINUOUS, budget=30, candidates=8)
     assert len({tuple(config.items()) for config in found.configs}) == 30

@@ -35,7 +35,7 @@ def test_it_asks_for_what_the_benchmarks_loop_looks_up(method):
         configs.append(optimizer.ask())
         optimizer.tell(configs[-1], loss(configs[-1]))
     space = Space.of(SPACE)
-    codes = np.array([space.encode(c) for c in (optimizer._problem.config(r) for r in range(48))])
+    codes = np.array([space.encode(c) for c in (optimizer._live.problem.config(r) for r in range(48))])
     problem = Problem(space.features(codes), 1, 48, 3, space, codes)
     rng = generator(3, "method", "optimizer", method)
     initial = generator(3, "initial", "optimizer").choice(48, size=3, replace=False)

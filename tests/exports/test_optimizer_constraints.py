@@ -34,7 +34,7 @@ def test_it_asks_for_what_the_benchmarks_loop_looks_up(method):
     for _ in range(25):
         configs.append(optimizer.ask())
         optimizer.tell(configs[-1], loss(configs[-1]), {"seconds": seconds(configs[-1])})
-    problem = optimizer._problem
+    problem = optimizer._live.problem
     every = [problem.config(row) for row in range(48)]
     rule = Constraint.parse("seconds<=45")
     violations = np.array([[rule.missed_by({"seconds": seconds(config)})] for config in every])

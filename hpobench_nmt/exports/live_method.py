@@ -1,0 +1,181 @@
+"""A method that picks among candidates, to which more may come at any time, while evaluations are pending.
+
+It is told what is known when it is asked. Where there are other candidates than those that it was made from,
+it is made again and told everything. A method that has `renew` takes them as it is, and picks at every step
+among new ones too, half of them near the best so far.
+
+While evaluations are pending, a method that knows parallel workers (`suggest`) is told of them. Any other is
+made again and told all results, and their mean for each pending configuration (a "constant liar", Ginsbourger
+et al. 2010), so that it asks for something else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hpobench_nmt.benchmarking.plugins import NamedMethod
+from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.candidates import is_small
+from hpobench_nmt.core.constraints import teller
+from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.guard import MethodFailure, guarded, row_number
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.seeds import generator
+from hpobench_nmt.core.text import counted
+from hpobench_nmt.exports.candidates import Candidates
+from hpobench_nmt.exports.optimizer_parts import best_rows
+
+
+@dataclass(frozen=True)
+class Known:
+    """What was asked and told so far; it grows.
+
+    Attributes:
+        n_losses: of each configuration.
+        n_rules: constraints.
+        losses: by number, shape (n_losses,), in the order in which they were told.
+        missed: by how much each misses the constraints, shape (n_rules,).
+        pending: numbers of configurations that were asked for and not told yet, the oldest first.
+    """
+
+    n_losses: int
+    n_rules: int
+    losses: dict[int, Floats] = field(default_factory=dict)
+    missed: dict[int, Floats] = field(default_factory=dict)
+    pending: list[int] = field(default_factory=list)
+
+    @property
+    def violations(self) -> Floats:
+        """Of all that were told, shape (n, n_rules)."""
+        return np.array(list(self.missed.values())).reshape(len(self.missed), self.n_rules)
+
+    @property
+    def best(self) -> list[int]:
+        """Numbers of the best ones."""
+        losses = np.array(list(self.losses.values())).reshape(len(self.losses), self.n_losses)
+        rows = list(self.losses)
+        return [rows[k] for k in best_rows(losses, self.violations)]
+
+
+class LiveMethod:
+    """The method as it is now.
+
+    Args:
+        method: as it was named.
+        candidates, known: the optimizer's, which grow.
+        problem_of: makes the problem of codes, shape (N, H).
+        generator_of: makes the method's generator, from its start.
+        seed: of new candidates.
+
+    Attributes:
+        problem: of the candidates that it was asked about last.
+        made: the method itself.
+        draws_anew: whether it picks among new candidates at every step.
+    """
+
+    def __init__(
+        self,
+        method: NamedMethod,
+        candidates: Candidates,
+        known: Known,
+        problem_of: Callable[[Floats], Problem],
+        generator_of: Callable[[], np.random.Generator],
+        seed: int,
+    ) -> None:
+        self._method, self._candidates, self._known = method, candidates, known
+        self._problem_of, self._generator_of, self._seed = problem_of, generator_of, seed
+        self._make()
+        self.draws_anew = hasattr(self.made, "renew") and not is_small(list(self.problem.space))
+        if not callable(self._tell):
+            raise InputError(f"method {method.name} has no tell, and a function is evaluated whole.")
+
+    def answer(self) -> int:
+        """The number of the configuration that it asks for, a new number where it was drawn.
+
+        Raises:
+            MethodFailure: what it did wrong.
+            RunError: it waits for what is pending.
+        """
+        self.catch_up(among_new=True)
+        running = dict.fromkeys(self._known.pending, math.inf)
+        suggests = hasattr(self.made, "suggest")
+        name = "suggest" if suggests else "ask"
+        if suggests:
+            answer = guarded(name, self.made.suggest, running)
+        elif not running:
+            answer = guarded(name, self.made.ask)
+        else:
+            answer = guarded(name, self._told_of_pending().ask)
+        if answer is None and running and suggests:
+            raise RunError(
+                f"method {self._method.name} waits for the losses of what is pending, "
+                f"{counted(len(running), 'configuration')}: tell some of them."
+            )
+        answer = answer[0] if isinstance(answer, tuple) and answer else answer
+        row = row_number(name, answer, len(self.problem.configs))
+        if row in self._known.losses or row in running:
+            raise MethodFailure(f"{name} returned row {row}, which was asked for or told before")
+        return row if row < len(self._candidates) else self._candidates.adopt(self.problem.configs[row])
+
+    def catch_up(self, among_new: bool = False) -> None:
+        """Tell the method what it was not told yet, after other candidates where there are any.
+
+        Args:
+            among_new: whether it draws new ones in addition.
+        """
+        if self.draws_anew and among_new:
+            # What is drawn depends on what was told and asked, and on the seed.
+            number = len(self._known.losses) + len(self._known.pending)
+            rng = generator(self._seed, "candidates", str(number))
+            around = self._candidates.codes[self._known.best]
+            self._renew(self._candidates.and_new(around, rng))
+        elif len(self._candidates) != self._settled:
+            if self.draws_anew:
+                self._renew(self._candidates.codes)
+            else:
+                self._make()
+        self._tell_all(self._tell, self._told)
+
+    def _make(self) -> None:
+        """Make the method from all candidates, with those that were told besides the first ones."""
+        self._settled = len(self._candidates)
+        self.problem = self._problem_of(self._candidates.codes)
+        self.made, self._told = self._new(), set[int]()
+        self._tell = self._teller(self.made)
+
+    def _renew(self, codes: Floats) -> None:
+        self._settled = len(self._candidates)
+        self.problem = self._problem_of(codes)
+        self.made.renew(self.problem)
+
+    def _new(self) -> Any:
+        return self._method.load()(self.problem, self._generator_of())
+
+    def _told_of_pending(self) -> Any:
+        """The method made again, and told of each pending row the mean losses of those that are known."""
+        other = self._new()
+        tell = self._teller(other)
+        self._tell_all(tell, set())
+        known = np.array([v for v in self._known.losses.values() if not np.isnan(v).any()])
+        lie = known.mean(axis=0) if len(known) else np.zeros(self._known.n_losses)
+        for row in self._known.pending:
+            guarded("tell", tell, row, lie.copy())
+        return other
+
+    def _tell_all(self, tell: Any, done: set[int]) -> None:
+        for row, losses in self._known.losses.items():
+            if row not in done:
+                guarded("tell", tell, row, losses.copy())
+                done.add(row)
+
+    def _teller(self, method: Any) -> Any:
+        """What is called with each row and its losses; None where the method has no tell."""
+        tell, at_the_bounds = getattr(method, "tell", None), np.zeros(self._known.n_rules)
+        if tell is None or not self._known.n_rules:
+            return tell
+        return teller(method, tell, lambda row: self._known.missed.get(row, at_the_bounds))
