@@ -23,6 +23,7 @@ PROMISED = {
     "hpobench_nmt.core.space": ["Hyperparameter"],
     "hpobench_nmt.evaluation.importance": ["importance"],
     "hpobench_nmt.evaluation.sensitivity": ["sensitivity"],
+    "hpobench_nmt.lookup.curves": ["Curves"],
     "hpobench_nmt.lookup.folder": ["add_table", "save_folder"],
     "hpobench_nmt.lookup.plain_pickle": ["read_plain_pickle"],
     "hpobench_nmt.lookup.table": ["Table"],
