@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
 
@@ -184,8 +185,17 @@ def manifest_of(
         seed=seed,
         tables={name: TableEntry.of(each, table_folders.get(name, "")) for name, each in instances.items()},
         methods={m.name: MethodEntry(spec=m.spec, fingerprint=m.fingerprint) for m in methods},
-        versions={library: version(library) for library in _LIBRARIES},
+        versions=_versions(),
     )
+
+
+def _versions() -> dict[str, str]:
+    """Those of the libraries that are installed: george is not needed on every Python."""
+    found = {}
+    for library in _LIBRARIES:
+        with contextlib.suppress(PackageNotFoundError):
+            found[library] = version(library)
+    return found
 
 
 def read_manifest(folder: Path) -> Manifest:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import time
 from pathlib import Path
 
@@ -15,8 +14,6 @@ from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.files import why_no_locks
 
 _DISTRIBUTION = "hpobench-nmt"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_EXTRA = re.compile(r"""extra\s*==\s*["']([^"']+)["']""")
 # Extras for people who work on this package.
 _OURS = ("test", "docs", "dev", "benchmark")
 # The rows that these methods look up first in sotu-awd-lstm, seed 0, trial 0: the same on every machine.
@@ -119,20 +116,24 @@ def _memory_limits() -> list[str]:
 
 
 def _requirements() -> tuple[list[str], dict[str, list[str]]]:
-    """Names of the packages that are always needed, and those of each extra."""
+    """Names of the packages that this Python always needs, and those of each extra."""
     from importlib import metadata
 
+    from packaging.requirements import Requirement
+
+    offered = [
+        name for name in metadata.metadata(_DISTRIBUTION).get_all("Provides-Extra", ()) if name not in _OURS
+    ]
     required: list[str] = []
-    extras: dict[str, list[str]] = {}
-    for text in metadata.requires(_DISTRIBUTION) or []:
-        match = _NAME.match(text)
-        extra = _EXTRA.search(text)
-        if match is None or match[0] == _DISTRIBUTION:
+    extras: dict[str, list[str]] = {name: [] for name in offered}
+    for requirement in map(Requirement, metadata.requires(_DISTRIBUTION) or []):
+        marker = requirement.marker
+        if marker is None or marker.evaluate({"extra": ""}):
+            required.append(requirement.name)
             continue
-        if extra is None:
-            required.append(match[0])
-        elif extra[1] not in _OURS:
-            extras.setdefault(extra[1], []).append(match[0])
+        for extra in offered:
+            if marker.evaluate({"extra": extra}):
+                extras[extra].append(requirement.name)
     return required, extras
 
 

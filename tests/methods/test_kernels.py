@@ -54,6 +54,30 @@ def test_prior_of_a_kernel_of_ones_own():
     np.testing.assert_allclose(prior.row(69), features @ features[69])
 
 
+@pytest.mark.parametrize("kernel", [matern52, rbf])
+def test_kernels_of_our_own_are_georges_to_the_last_bit(kernel, monkeypatch):
+    pytest.importorskip("george", reason="it has no wheel for this Python")
+    rng = np.random.default_rng(4)
+    pairs = []
+    for n_features in range(1, 25):
+        for scale in (1e-3, 0.1, 1.0, 30.0, 1e3):
+            a, b = rng.uniform(size=(20, n_features)), rng.uniform(size=(200, n_features))
+            b[:20] = a
+            pairs.append((scale * a, scale * np.asfortranarray(b)))
+    expected = [kernel(a, b) for a, b in pairs]
+    monkeypatch.setattr(kernels_module, "kernels", None)
+    for (a, b), values in zip(pairs, expected, strict=True):
+        np.testing.assert_array_equal(kernel(a, b), values)
+
+
+@KERNELS
+def test_kernels_of_our_own_are_the_closed_forms(kernel, closed_form, monkeypatch):
+    monkeypatch.setattr(kernels_module, "kernels", None)
+    features = np.random.default_rng(5).uniform(size=(30, 4))
+    expected = closed_form(distances(features, features))
+    np.testing.assert_allclose(kernel(features, features), expected, rtol=1e-12)
+
+
 def test_features_in_any_memory_order_will_do():
     features = np.random.default_rng(1).uniform(size=(3, 20)).T
     assert not features.flags.c_contiguous
