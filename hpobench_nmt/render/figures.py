@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_OF_RUNS = ("fewer", "curves", "runtimes", "fronts", "replay", "workers", "surrogates", "scores")
+_OF_RUNS = ("fewer", "volume", "curves", "runtimes", "fronts", "replay", "workers", "surrogates", "scores")
 _OF_TABLES = ("table_analyses", "pareto_front")
 
 

@@ -37,6 +37,7 @@ from hpobench_nmt.render.html.svg import method_places, shared_styles, short_ids
 from hpobench_nmt.render.plots.style import Style, method_styles
 
 _MOST_REASONS = 20
+_ANSWERS = ("fewer", "volume")
 # Luminances on the dark ground: of colours that are dark on white, and the least of all others. Far enough
 # apart that a method of the second row of colours is told from one of the first.
 _OF_DARK, _LEAST = 0.5, 0.15
@@ -136,8 +137,9 @@ def shortened(groups: Sequence[FigureGroup]) -> tuple[list[FigureGroup], str]:
 
 def _run(slug: str, run: Run, figures: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
     several = len(run.results.instances) > 1 and len(run.results.methods) > 1
-    # The one figure comes first, the others over tables later.
-    first = [figure for figure in figures[slug,] if figure.spec.stem == f"{slug}-fewer"]
+    # The pictures of the answer come first, the others over tables later.
+    answers = [f"{slug}-{kind}" for kind in _ANSWERS]
+    first = [figure for figure in figures[slug,] if figure.spec.stem in answers]
     others = [figure for figure in figures[slug,] if figure not in first]
     return {
         "name": run.name,
