@@ -73,5 +73,5 @@ def test_a_report_of_a_clock_of_costs_begins_with_it(curved, tmp_path):
         curves=True,
         score_at=10,
     )
-    page = hb.report(results, tmp_path / "report.html").read_text()
+    (page,) = (path.read_text() for path in hb.report(results, tmp_path / "report.html"))
     assert page.index('id="h-headline"') < page.index("-volume") < page.index('class="scores"')
