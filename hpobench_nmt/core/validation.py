@@ -46,6 +46,7 @@ Positive = Annotated[int, Meta(ge=1, le=_LONG)]
 Amount = Positive | Annotated[float, Meta(gt=0, le=LARGEST)]
 """A number above 0; a whole one stays whole."""
 
+_WRITTEN_BITS = 14_000  # fewer than 4,300 digits
 _repr = reprlib.Repr()
 _repr.maxstring = _repr.maxother = _repr.maxlong = 60
 
@@ -104,10 +105,13 @@ def _explained(error: msgspec.ValidationError, content: Any, kind: Any, where: s
 
 def _shown(value: object) -> str:
     """A value in a message: short, however long, large or deep it is."""
+    large = "such a large number"  # of more than 4,300 digits, which Python does not write
+    if isinstance(value, int) and value.bit_length() > _WRITTEN_BITS:
+        return large
     try:
         return printable(_repr.repr(value))
-    except ValueError:  # Python does not write whole numbers of more than 4,300 digits
-        return "such a large number"
+    except ValueError:  # there is one inside
+        return large
 
 
 def _place(error: msgspec.ValidationError, content: Any, kind: Any) -> tuple[str, _Path, bool]:

@@ -290,7 +290,7 @@ def test_wrong_specs(spec_text, reason):
 def test_no_shell_reads_the_command(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = trial("cmd:echo $(touch harm) ; touch harm2")
-    assert "wrote '$(touch harm) ; touch harm2'" in found.failure
+    assert "'$(touch harm) ; touch harm2'" in found.failure
     assert not list(tmp_path.iterdir())
 
 

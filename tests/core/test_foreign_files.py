@@ -88,5 +88,5 @@ def test_a_key_of_toml_has_no_thousands_of_parts(tmp_path, text):
 def test_long_lists_of_numbers_and_texts_are_no_keys(tmp_path):
     (tmp_path / "k.toml").write_text(f"values = [{'0.5, ' * 5000}]\ntext = '{'a sentence. ' * 900}'\n")
     assert len(read_toml(tmp_path / "k.toml")["values"]) == 5000
-    (tmp_path / "k.toml").write_text("a." * 1000 + "a = 1")
+    (tmp_path / "k.toml").write_text("a." * 200 + "a = 1")
     assert list(read_toml(tmp_path / "k.toml")) == ["a"]
