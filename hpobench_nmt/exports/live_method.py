@@ -1,12 +1,12 @@
 """A method that picks among candidates, to which more may come at any time, while evaluations are pending.
 
-It is told what is known when it is asked. Where there are other candidates than those that it was made from,
-it is made again and told everything. A method that has `renew` takes them as it is, and picks at every step
-among new ones too, half of them near the best so far.
+The method receives new results only when it is asked for a configuration. If candidates were added since it
+was made, it is made again and receives all results again. A method with `renew` takes the new candidates
+without that, and at every step it also picks among freshly drawn ones, half of them near the best so far.
 
-While evaluations are pending, a method that knows parallel workers (`suggest`) is told of them. Any other is
-made again and told all results, and their mean for each pending configuration (a "constant liar", Ginsbourger
-et al. 2010), so that it asks for something else.
+A method with `suggest` also receives the evaluations that are pending. Any other method is made again while
+some are pending. It receives all results, and their mean as the result of each pending configuration (a
+"constant liar", Ginsbourger et al. 2010), so that it asks for something else.
 """
 
 from __future__ import annotations
@@ -123,10 +123,10 @@ class LiveMethod:
         return row if row < len(self._candidates) else self._candidates.adopt(self.problem.configs[row])
 
     def catch_up(self, among_new: bool = False) -> None:
-        """Tell the method what it was not told yet, after other candidates where there are any.
+        """Pass on new candidates, and then the results that the method lacks.
 
         Args:
-            among_new: whether it draws new ones in addition.
+            among_new: whether new candidates are drawn as well.
         """
         if self.draws_anew and among_new:
             # What is drawn depends on what was told and asked, and on the seed.
@@ -142,7 +142,7 @@ class LiveMethod:
         self._tell_all(self._tell, self._told)
 
     def _make(self) -> None:
-        """Make the method from all candidates, with those that were told besides the first ones."""
+        """Make the method from all candidates, those that `tell` has added included."""
         self._settled = len(self._candidates)
         self.problem = self._problem_of(self._candidates.codes)
         self.made, self._told = self._new(), set[int]()
@@ -157,7 +157,7 @@ class LiveMethod:
         return self._method.load()(self.problem, self._generator_of())
 
     def _told_of_pending(self) -> Any:
-        """The method made again, and told of each pending row the mean losses of those that are known."""
+        """The method made again, with the mean of the known losses as the result of each pending row."""
         other = self._new()
         tell = self._teller(other)
         self._tell_all(tell, set())

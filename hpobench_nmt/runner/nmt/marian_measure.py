@@ -67,7 +67,7 @@ def train_and_measure(job: Job[MarianSettings]) -> Outcome:
 
 
 def train_beside(job: Job[MarianSettings], workers: Workers) -> None:
-    """Train as another process than the first, which prepared the corpus and writes all files."""
+    """Train in a worker that is not the first. The first has prepared the corpus and writes all files."""
     corpus: ParallelCorpus = corpus_of(job)
     _trained(job, corpus, encode_corpus(corpus, job.settings, job.cache), workers)
 

@@ -110,7 +110,7 @@ def train(
     """
     checkpoints, workers = checkpoints or Checkpoints(), workers or Workers()
     saved = StateFile(checkpoints).read()
-    if workers.number:  # the first alone writes files, and stands still, and the others wait for it
+    if workers.number:  # only the first writes files and pauses for measurements; the others wait for it
         checkpoints = Checkpoints(until=checkpoints.until)
     parameters = trained(model)
     device = parameters[0].device
@@ -224,7 +224,7 @@ def _update(run: _Run, course: _Course) -> None:
     for chosen in run.workers.own(found):
         total += run.gradients.add(chosen, words)
     run.workers.add_up([total, *(p.grad for p in run.parameters if p.grad is not None)])
-    look = course.update % 50 == 1 and run.workers.number == 0  # whose end is that of all
+    look = course.update % 50 == 1 and run.workers.number == 0  # when the first ends, all do
     if look and not math.isfinite(value := float(total)):
         raise TrainingFailed(f"diverged: the training loss is {value} after {course.update} updates")
     if settings.clip:

@@ -59,7 +59,7 @@ class Workers:
         return batches[self.number :: self.count]
 
     def begin_update(self, seed: int, update: int) -> None:
-        """Give this process masks of dropout of its own, the same ones each time."""
+        """Seed the dropout masks of this worker for an update, the same ones in every run."""
         if self.count > 1:
             (state,) = np.random.SeedSequence([seed, update, self.number]).generate_state(1)
             torch.manual_seed(int(state))
@@ -123,7 +123,7 @@ def workers_of(
     try:
         with _met(job.device, 0, count, meeting):
             yield Workers(0, count)
-    except RuntimeError:  # an exchange, perhaps, because another process has ended: that is the reason then
+    except RuntimeError:  # perhaps of an exchange, because another process has ended; then report that end
         for thread in watching:
             thread.join(_LAST_WORDS_SECONDS / len(watching))
         raise
@@ -181,6 +181,6 @@ def _end_with(process: Process, number: int, over: threading.Event) -> None:
     sys.stdout.write(f"worker {number} failed: {error}\n")
     sys.stdout.flush()
     killed = isinstance(error, Ended) and error.signal == signal.SIGKILL
-    if killed or tells_of_no_memory(str(error)):  # upon which a training is tried once more
+    if killed or tells_of_no_memory(str(error)):  # a training that was killed is tried once more
         os.kill(os.getpid(), signal.SIGKILL)
     os._exit(1)
