@@ -41,6 +41,7 @@ from hpobench_nmt.core.trajectory import Timeline, Trials
 
 MAX_OBSERVATIONS = 2**32
 """The bytes of the largest file that is read."""
+NO_HASH = "the manifest has no hash of it"
 _Numbers = NDArray[np.integer[Any]]
 
 # Column, attribute of a Timeline, and type.
@@ -51,6 +52,11 @@ _TIMES = {
     "finish": ("finishes", "float64"),
     "worker": ("workers", "int32"),
 }
+
+
+def wrong_file(path: Path, what: str) -> InputError:
+    """The error of a file that cannot be of this run."""
+    return InputError(f"{path}: {what}. Delete it and run again.")
 
 
 def to_parquet(table: str, method: str, first: int, trials: Trials, checksums: bool = False) -> bytes:
@@ -114,14 +120,14 @@ def read_trials(
     table = instance.table.name
 
     def wrong(what: str) -> InputError:
-        return InputError(f"{path}: {what}. Delete it and run again.")
+        return wrong_file(path, what)
 
     most_rows = n_trials * len(instance.trainings.costs)  # every checkpoint of every row, once
     content = read_bytes(path, MAX_OBSERVATIONS)
     if sha256 is not None:
         found = hashlib.sha256(content).hexdigest()
         if not sha256:
-            raise wrong("the manifest has no hash of it")
+            raise wrong(NO_HASH)
         if found != sha256:
             raise wrong(f"was changed: its SHA-256 is {found[:12]}…, in the manifest {sha256[:12]}…")
     columns = _columns(content, instance.losses.shape[1], not instance.problem.counts_lookups, most_rows)

@@ -14,7 +14,13 @@ import msgspec
 
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.manifest import Manifest, MethodEntry, check_same_run, read_manifest
-from hpobench_nmt.benchmarking.observations import MAX_OBSERVATIONS, read_trials, to_parquet
+from hpobench_nmt.benchmarking.observations import (
+    MAX_OBSERVATIONS,
+    NO_HASH,
+    read_trials,
+    to_parquet,
+    wrong_file,
+)
 from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.trials import Block, Took, seconds_a_step
 from hpobench_nmt.core.errors import InputError, RunError
@@ -71,10 +77,13 @@ class ResultsFolder:
                     for table in old.tables:
                         self._remove(table, name)
             tables, methods = old.tables | manifest.tables, old.methods | manifest.methods
-            own = manifest.observations
+            own, pairs = manifest.observations, list(product(manifest.tables, manifest.methods))
             manifest = msgspec.structs.replace(
                 manifest, tables=tables, methods=methods, observations=self._hashes(old)
             ).with_hashes(own)
+            for pair in pairs:
+                if manifest.sha256_of(*pair) == "" and (path := self.observations(*pair)).exists():
+                    raise wrong_file(path, NO_HASH)
         elif self._has_other_files():
             raise InputError(f"{self.path}: not empty and not a results folder. Choose another with --out.")
         self._write(self._inside("manifest.json"), manifest.to_json())

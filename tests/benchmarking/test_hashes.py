@@ -78,6 +78,18 @@ def test_a_file_of_observations_from_elsewhere_is_refused(results):
         hb.load_results(results)
 
 
+def test_a_file_that_a_manifest_without_hashes_does_not_name_is_refused_before_anything_changes(results):
+    path = results / "manifest.json"
+    manifest = json.loads(path.read_text())
+    del manifest["observations"], manifest["sha256"]
+    manifest["methods"] = {"other": manifest["methods"]["RS"]}
+    path.write_text(json.dumps(manifest | {"format": 1}))
+    before = path.read_bytes()
+    with pytest.raises(InputError, match=r"RS\.parquet: the manifest has no hash of it\. Delete it"):
+        run(results)
+    assert path.read_bytes() == before
+
+
 def test_score_verify_says_what_it_compared(results, run_here):
     done = run_here("score", results, "--verify")
     assert f"{results}: the hashes of the manifest and of 1 file of observations hold." in done.stderr
