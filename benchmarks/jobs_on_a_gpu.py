@@ -13,49 +13,31 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import time
-from itertools import cycle
 from typing import Any
 
 import torch
-from translation_graphs import random_pairs
+from translation_graphs import training
 
 from hpobench_nmt.runner.lm.clock import seconds
 from hpobench_nmt.runner.lm.language_model import set_up
-from hpobench_nmt.runner.lm.precision import loss_scaler
-from hpobench_nmt.runner.nmt.marian_batches import batches
-from hpobench_nmt.runner.nmt.marian_gradient import Gradients
-from hpobench_nmt.runner.nmt.marian_model import build, trained
-from hpobench_nmt.runner.nmt.marian_settings import MarianSettings
 
-_VOCABULARY, _WORDS, _WARM_UP, _SENTENCES, _STEPS = 2000, 4096, 200, 500, 60
+_WORDS, _WARM_UP, _SENTENCES, _STEPS = 4096, 200, 500, 60
 
 
 def job(device: str, lasting: float, ready: Any, told: Any) -> None:
     """Train, and decode, and tell how many updates and steps were made a second."""
     where, here = set_up(device), device == "cpu"
-    pairs, precision = random_pairs(60 if here else 4000), "fp32" if here else "tf32"
-    settings = MarianSettings(
-        bpe_symbols=_VOCABULARY, num_layers=2, num_embed=128, num_hidden=512, num_heads=4, learning_rate=0.001
-    )
-    model = build(settings, _VOCABULARY, _VOCABULARY, torch.Generator(where).manual_seed(1)).train()
-    parameters, scaler = trained(model), loss_scaler(precision, where)
-    adam = torch.optim.AdamW(parameters, lr=settings.learning_rate, fused=True)
-    gradients = Gradients(model, parameters, pairs, 0.1, precision, scaler)
-    order = cycle([chosen for epoch in range(20) for chosen in batches(pairs, _WORDS, 1, epoch)])
+    made = training(2, 128, _WORDS, where)
 
     def update() -> int:
-        chosen = next(order)
-        gradients.clear()
-        gradients.add(chosen, pairs.words(chosen))
-        scaler.step(adam)
-        scaler.update()
+        made.update()
         return 1
 
     source = torch.randint(4, 1900, (2 if here else _SENTENCES, 30), device=where)
 
     def decode() -> int:
         with torch.no_grad():
-            model.eval().generate(
+            made.model.eval().generate(
                 input_ids=source, num_beams=5, do_sample=False, min_new_tokens=_STEPS, max_new_tokens=_STEPS
             )
         return _STEPS

@@ -11,10 +11,14 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from hpobench_nmt.runner.lm.clock import seconds
 from hpobench_nmt.runner.lm.language_model import set_up
@@ -40,12 +44,19 @@ def random_pairs(count: int) -> Pairs:
     return Pairs.of(found)
 
 
-def trained_weights(
-    pairs: Pairs, layers: int, width: int, updates: int, device: str, graphs: bool
-) -> list[Tensor]:
-    """Train, print the time of an update, and return the weights."""
-    where = set_up(device)
-    precision = "tf32" if where.type == "cuda" else "fp32"
+@dataclass(frozen=True)
+class Training:
+    """A model with four heads, and what makes its next update on random pairs."""
+
+    model: Any
+    parameters: Sequence[nn.Parameter]
+    update: Callable[[], None]
+
+
+def training(layers: int, width: int, words: int, where: torch.device, graphs: bool = True) -> Training:
+    """A training on 4,000 pairs in tf32, or 60 pairs in fp32 on a CPU, with batches of this many subwords."""
+    gpu = where.type == "cuda"
+    pairs, precision = random_pairs(4000 if gpu else 60), "tf32" if gpu else "fp32"
     settings = MarianSettings(
         bpe_symbols=_VOCABULARY, num_layers=layers, num_embed=width, num_hidden=4 * width, num_heads=4,
         learning_rate=0.001,
@@ -54,33 +65,40 @@ def trained_weights(
     model = build(settings, _VOCABULARY, _VOCABULARY, torch.Generator(where).manual_seed(1)).train()
     parameters, scaler = trained(model), loss_scaler(precision, where)
     adam = torch.optim.AdamW(parameters, lr=settings.learning_rate, fused=True)
-    gradients = Gradients(model, parameters, pairs, 0.1, precision, scaler)
-    if not graphs and gradients._graphed:
-        gradients._graphed._found = gradients._graphed._function  # type: ignore[assignment, method-assign]
-    order = [chosen for epoch in range(60) for chosen in batches(pairs, _WORDS, 1, epoch)]
-    for update, chosen in enumerate(order[:updates]):
-        if update == max(updates - _TIMED, 1):
-            seconds(where)  # waits for pending work
-            started = time.perf_counter()
+    gradients = Gradients(model, parameters, pairs, 0.1, precision, scaler, graphs)
+    order = cycle([chosen for epoch in range(60) for chosen in batches(pairs, words, 1, epoch)])
+
+    def update() -> None:
+        chosen = next(order)
         gradients.clear()
         gradients.add(chosen, pairs.words(chosen))
         scaler.step(adam)
         scaler.update()
+
+    return Training(model, parameters, update)
+
+
+def trained_weights(layers: int, width: int, updates: int, where: torch.device, graphs: bool) -> list[Tensor]:
+    """Train, print the time of an update, and return the weights."""
+    made = training(layers, width, _WORDS, where, graphs)
+    for update in range(updates):
+        if update == max(updates - _TIMED, 1):
+            seconds(where)  # waits for pending work
+            started = time.perf_counter()
+        made.update()
     seconds(where)
     spent = 1e3 * (time.perf_counter() - started) / min(_TIMED, updates - 1)
-    size, way = sum(p.numel() for p in parameters), "graphs" if graphs else "eager"
+    size, way = sum(p.numel() for p in made.parameters), "graphs" if graphs else "eager"
     print(f"{layers} layers of {width}, {size:,} parameters, {way}: {spent:.1f} ms an update")
-    return [p.detach().clone() for p in parameters]
+    return [p.detach().clone() for p in made.parameters]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda")
-    device = parser.parse_args().device
-    here = device == "cpu"
-    pairs = random_pairs(60 if here else 4000)
+    where = set_up(parser.parse_args().device)
     for layers, width in ((1, 32), (2, 128), (3, 256)):
-        given = pairs, layers, width, 4 if here else 220, device
+        given = layers, width, 220 if where.type == "cuda" else 4, where
         graphs, eager = trained_weights(*given, True), trained_weights(*given, False)
         same = all(torch.equal(mine, other) for mine, other in zip(graphs, eager, strict=True))
         print(f"the same weights with graphs and without: {'yes' if same else 'NO'}")

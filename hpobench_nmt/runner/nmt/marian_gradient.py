@@ -31,6 +31,7 @@ class Gradients:
         smoothing: of labels.
         precision: of matrix products.
         scaler: of the loss; the gradients are left scaled.
+        graphs: whether to use CUDA graphs on a GPU. Without them the bits are the same.
     """
 
     def __init__(
@@ -41,11 +42,13 @@ class Gradients:
         smoothing: float,
         precision: str,
         scaler: torch.amp.GradScaler,
+        graphs: bool = True,
     ) -> None:
         self._model, self._parameters, self._pairs = model, parameters, pairs
         self._smoothing, self._precision, self._scaler = smoothing, precision, scaler
         self._device = parameters[0].device
-        self._graphed = _Graphed(self._padded, parameters) if self._device.type == "cuda" else None
+        graphs = graphs and self._device.type == "cuda"
+        self._graphed = _Graphed(self._padded, parameters) if graphs else None
 
     def clear(self) -> None:
         """Begin an update."""
