@@ -23,7 +23,7 @@ from hpobench_nmt.benchmarking.observations import (
 )
 from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.trials import Block, Took, seconds_a_step
-from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.errors import InputError, RunError, not_written
 from hpobench_nmt.core.files import locked_folder, read_bytes, remove_folder, remove_leftovers, write_whole
 from hpobench_nmt.core.trajectory import Trials
 
@@ -226,10 +226,8 @@ class ResultsFolder:
         try:
             write_whole(path, content)
         except OSError as error:
-            raise RunError(
-                f"{path}: cannot be written: {error.strerror}. Finished work is kept; "
-                "run the same command again to resume."
-            ) from error
+            then = "Finished work is kept; run the same command again to resume."
+            raise not_written(path, error, then) from error
 
 
 def _unlink(path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.errors import InputError, not_written
 from hpobench_nmt.core.files import no_folder
 
 _TEMPLATE = '''"""An HPO method of my own. To check it, compare it with others, and debug it:
@@ -72,5 +72,5 @@ def write_skeleton(path: Path) -> str:
     except FileExistsError:
         raise InputError(f"{path} exists, and is left as it is. Give another name.") from None
     except OSError as error:
-        raise RunError(f"{path}: cannot be written: {error.strerror}.") from error
+        raise not_written(path, error) from error
     return f"{path}:{name}"

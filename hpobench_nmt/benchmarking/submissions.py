@@ -32,7 +32,7 @@ from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import summary
 from hpobench_nmt.benchmarking.store import load_results, unfinished
 from hpobench_nmt.benchmarking.suite import load_suite, track_of, tracks
-from hpobench_nmt.core.errors import InputError, RunError, unknown
+from hpobench_nmt.core.errors import InputError, not_written, unknown
 from hpobench_nmt.core.files import read_bytes, read_toml, write_whole
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trajectory import Trajectory
@@ -318,7 +318,7 @@ def install_archive(source: str | Path = "", sha256: str = "") -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_whole(target, content)
     except OSError as error:
-        raise RunError(f"{target}: cannot be written: {error.strerror}.") from error
+        raise not_written(target, error) from error
     return target
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import importlib.util
 import os
 import sys
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hpobench_nmt.core.errors import InputError, RunError, unknown
+from hpobench_nmt.core.errors import InputError, not_written, unknown
 from hpobench_nmt.core.files import no_folder
 from hpobench_nmt.core.text import printable
 
@@ -148,9 +147,7 @@ def writing(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        # A name that is too long is the user's.
-        kind = InputError if error.errno == errno.ENAMETOOLONG else RunError
-        raise kind(f"{error.filename or folder}: cannot be written: {error.strerror}.") from error
+        raise not_written(error.filename or folder, error) from error
 
 
 def require_installed(*modules: str) -> None:

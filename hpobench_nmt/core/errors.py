@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import math
 import numbers
 import sys
 import warnings
 from collections.abc import Iterable
+from pathlib import Path
 
 from hpobench_nmt.core.text import printable
 
@@ -22,6 +24,12 @@ class InputError(ValueError):
 
 class RunError(RuntimeError):
     """A run that could not be finished. The command line exits with 1."""
+
+
+def not_written(path: str | Path, error: OSError, then: str = "") -> InputError | RunError:
+    """The error of a file that cannot be written. A name that is too long is the user's."""
+    kind = InputError if error.errno == errno.ENAMETOOLONG else RunError
+    return kind(f"{path}: cannot be written: {error.strerror}. {then}".rstrip())
 
 
 def one_line(error: BaseException) -> str:

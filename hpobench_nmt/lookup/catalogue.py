@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpobench_nmt.core.errors import InputError, RunError, unknown, warn
+from hpobench_nmt.core.errors import InputError, not_written, unknown, warn
 from hpobench_nmt.core.files import no_folder, read_toml, remove_leftovers
 from hpobench_nmt.core.text import printable
 from hpobench_nmt.lookup.collections import COLLECTIONS, collection_of
@@ -173,7 +173,7 @@ def fetch(collection: str, source: str | Path | None = None, mirror: str = "") -
         return [path.name for path in found.fetch(fetched_folder(), folder, mirror)]
     except OSError as error:
         where = error.filename or fetched_folder()
-        raise RunError(f"{where}: cannot be written: {error.strerror}.") from error
+        raise not_written(where, error) from error
 
 
 def load_table(name_or_folder: str | Path) -> Table:

@@ -12,7 +12,7 @@ from hpobench_nmt.benchmarking.call import processors
 from hpobench_nmt.benchmarking.plugins import MethodSpec, NamedMethod, resolve_methods
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.store import load_results
-from hpobench_nmt.core.errors import InputError, RunError, unknown
+from hpobench_nmt.core.errors import InputError, not_written, unknown
 from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.render.draw_report import Progress, draw_report
 from hpobench_nmt.render.html.page import write_report
@@ -119,6 +119,6 @@ def _write(out: Path, made: Iterable[tuple[str, bytes]]) -> list[Path]:
         try:
             write_whole(path, data)
         except OSError as error:
-            raise RunError(f"{path}: cannot be written: {error.strerror}.") from error
+            raise not_written(path, error) from error
         written.append(path)
     return written

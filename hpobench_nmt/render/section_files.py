@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.analysis.table_front import Front
-from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.errors import InputError, not_written
 from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.render.data_text import as_in_tables, csv_text
 from hpobench_nmt.render.figures import section_figures
@@ -46,7 +46,7 @@ def write_sections(
                     save(figure, path, suffix)
                     written.append(path)
     except OSError as error:
-        raise RunError(f"{path}: cannot be written: {error.strerror}.") from error
+        raise not_written(path, error) from error
     return written
 
 
@@ -64,4 +64,4 @@ def write_front(front: Front, path: Path) -> None:
     try:
         save(front_figure(front), path, path.suffix.lower()[1:])
     except OSError as error:
-        raise RunError(f"{path}: cannot be written: {error.strerror}.") from error
+        raise not_written(path, error) from error

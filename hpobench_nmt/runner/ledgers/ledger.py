@@ -22,7 +22,7 @@ from typing import Any, Literal
 import msgspec
 from filelock import FileLock
 
-from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.errors import InputError, RunError, not_written
 from hpobench_nmt.core.files import parse_json, read_bytes, sync_folder
 from hpobench_nmt.core.space import Value, short_label
 from hpobench_nmt.core.text import counted, printable
@@ -323,9 +323,7 @@ def append(path: Path, record: Record) -> None:
             _append(path, entry)
             reserve(path.parent)
     except OSError as error:
-        raise RunError(
-            f"{path}: cannot be written: {error.strerror}. A training that ended is lost."
-        ) from error
+        raise not_written(path, error, "A training that ended is lost.") from error
 
 
 def _append(path: Path, entry: Mapping[str, Any]) -> None:

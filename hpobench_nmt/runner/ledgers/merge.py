@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.errors import InputError, not_written
 from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.lookup.file_names import LEDGER, SPEC
@@ -105,7 +105,7 @@ def merge(
                 write_whole(target, _joined(sources, lines))
             return Merged((), len(lines), len(lines) - held, notes)
     except OSError as error:
-        raise RunError(f"{error.filename or out}: cannot be written: {error.strerror}.") from error
+        raise not_written(error.filename or out, error) from error
 
 
 def _read(path: Path, edited: bool) -> _Source:

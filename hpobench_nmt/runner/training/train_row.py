@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 from filelock import Timeout
 
-from hpobench_nmt.core.errors import InputError, RunError, one_line
+from hpobench_nmt.core.errors import InputError, RunError, not_written, one_line
 from hpobench_nmt.core.files import remove_folder, replace_folder
 from hpobench_nmt.runner.corpora import filled_section
 from hpobench_nmt.runner.devices import device_name, library_versions
@@ -94,7 +94,7 @@ def train_and_record(
         except FileNotFoundError:
             continue  # another run has just finished the ledger and cleared up
         except OSError as error:
-            raise RunError(f"{folder.parent}: cannot be written: {error.strerror}. {GO_ON}") from error
+            raise not_written(folder.parent, error, GO_ON) from error
     not_kept = ""
     with held:
         known = recorded(workspace.ledger, key)

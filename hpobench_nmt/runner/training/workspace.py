@@ -11,7 +11,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.errors import InputError, not_written
 from hpobench_nmt.core.files import remove_folder, write_whole
 from hpobench_nmt.lookup.file_names import LEDGER, SPEC
 from hpobench_nmt.runner.disk.kept_model import MODELS
@@ -106,7 +106,7 @@ def open_workspace(
         if not copy.exists() or copy.resolve() != spec.path.resolve():
             write_whole(copy, copy_for(spec, folder).encode())
     except OSError as error:
-        raise RunError(f"{error.filename or folder}: cannot be written: {error.strerror}.") from error
+        raise not_written(error.filename or folder, error) from error
     return Workspace(spec, folder, cache, keep or spec.keep, until, corpus.provenance), ledger
 
 

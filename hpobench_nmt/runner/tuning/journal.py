@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from filelock import Timeout
 
-from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.errors import InputError, not_written
 from hpobench_nmt.core.files import parse_json, read_bytes
 from hpobench_nmt.core.validation import Natural, NonNegative, Positive, Strict, checked
 from hpobench_nmt.runner.disk.locks import file_lock
@@ -110,7 +110,7 @@ class Journal:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise RunError(f"{self.path}: cannot be written: {error.strerror}.") from error
+            raise not_written(self.path, error) from error
 
 
 def begun_with(folder: Path, method: str, settings: Mapping[str, Any]) -> bool:
