@@ -1,24 +1,20 @@
-"""Our methods on live functions: ask and tell, minimize, several pending, and going on from a file."""
+"""Our methods on live functions: ask and tell, several pending, and spaces of every kind."""
 
 import json
 import math
-import os
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Hyperparameter, Space
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.exports.optimizer import Optimizer
+from hpobench_nmt.methods.random_search import RandomSearch
 
 SPACE = {"layers": [1, 2, 4, 8], "rule": ["sgd", "adam", "rms"], "rate": [0.1, 0.2, 0.4, 0.8]}
 
@@ -150,6 +146,19 @@ def test_failures_two_losses_and_conditions():
     assert sum(np.isnan(losses).all() for _, losses in optimizer.told) == 4
 
 
+class Mute:
+    """It has what parallel methods need, but cannot be told of a loss."""
+
+    def __init__(self, problem, rng):
+        pass
+
+    def suggest(self, running):
+        return None
+
+    def observe(self, progress):
+        raise NotImplementedError
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -193,83 +202,12 @@ def test_failures_two_losses_and_conditions():
         (lambda o: Optimizer(SPACE, seed=-1), "seed must be a whole number of 0 or more, not -1"),
         (lambda o: Optimizer(SPACE, seed=None), "seed must be a whole number of 0 or more, not None"),
         (lambda o: Optimizer(SPACE, n_initial=-1), "n_initial must be a whole number of 0 or more, not -1"),
-        (lambda o: Optimizer(SPACE, Watching), "method Watching has no tell, and a function is evaluated"),
+        (lambda o: Optimizer(SPACE, Mute), "method Mute has no tell, and a function is evaluated"),
     ],
 )
 def test_what_is_wrong_is_told(call, message):
     with pytest.raises(InputError, match=message):
         call(Optimizer(SPACE))
-
-
-class Watching:
-    """Whole rows from the last one on, in pairs; it has only what parallel methods need."""
-
-    def __init__(self, problem, rng):
-        self.rows = list(range(len(problem.features)))
-
-    def suggest(self, running):
-        return None if len(running) == 2 else (self.rows[-1 - len(running)], math.inf)
-
-    def observe(self, progress):
-        raise NotImplementedError
-
-
-class Telling(Watching):
-    def tell(self, index, losses):
-        self.rows.remove(index)
-
-
-def test_a_method_that_suggests_may_wait_for_what_is_pending():
-    optimizer = Optimizer({"x": [float(i) for i in range(9)]}, Telling, n_initial=0)
-    assert [optimizer.ask()["x"] for _ in range(2)] == [8.0, 7.0]
-    with pytest.raises(RunError, match=r"Telling waits for the losses of what is pending, 2 configuration"):
-        optimizer.ask()
-    optimizer.tell({"x": 8.0}, 1.0)
-    optimizer.tell({"x": 7.0}, 1.0)
-    assert optimizer.ask() == {"x": 6.0}
-
-
-def test_a_method_that_only_asks_is_told_of_what_is_pending():
-    """The mean of the losses that are known stands for those that are not; 0 where none is known."""
-    lies = []
-
-    class Asks:
-        def __init__(self, problem, rng):
-            self.told = {}
-
-        def ask(self):
-            return len(self.told)
-
-        def tell(self, index, losses):
-            self.told[index] = losses.tolist()
-            lies.append((index, *losses.tolist()))
-
-    optimizer = Optimizer({"x": [float(i) for i in range(9)]}, Asks, n_initial=0)
-    first, second = optimizer.ask(), optimizer.ask()
-    assert (first, second, lies) == ({"x": 0.0}, {"x": 1.0}, [(0, 0.0)])
-    optimizer.tell(first, 3.0)
-    optimizer.tell(second, 5.0)
-    assert [optimizer.ask(), optimizer.ask()] == [{"x": 2.0}, {"x": 3.0}]
-    assert lies[-1] == (2, 4.0)
-
-
-class Stubborn:
-    def __init__(self, problem, rng):
-        self.row = 0
-
-    def ask(self):
-        return self.row
-
-    def tell(self, index, losses):
-        self.row = index
-
-
-def test_a_method_that_answers_nonsense_is_named():
-    optimizer = Optimizer(SPACE, Stubborn)
-    for _ in range(3):
-        optimizer.tell(optimizer.ask(), 1.0)
-    with pytest.raises(RunError, match=r"method Stubborn failed: ask returned row \d+, which was"):
-        optimizer.ask()
 
 
 def test_ranges_are_sampled_and_large_grids_too():
@@ -296,12 +234,6 @@ def test_ranges_of_whole_numbers_are_covered(space, size):
     optimizer = Optimizer(space, "RS")
     assert optimizer.n_candidates == size
     assert len({tuple(optimizer.ask().values()) for _ in range(size)}) == size
-
-
-def test_the_optimum_of_whole_numbers_and_labels_is_found_by_a_budget_that_covers_them():
-    target = {"n": 23, "k": "a"}
-    found = hb.minimize(lambda c: float(c != target), {"n": (1, 100), "k": ["a", "b"]}, "RS", budget=5000)
-    assert found.best == target and found.loss == 0 and len(found.configs) == 200
 
 
 def test_the_best_of_what_was_evaluated():
@@ -332,33 +264,6 @@ def test_every_kind_of_failed_evaluation_is_one(tmp_path):
     two = Optimizer(SPACE, objectives=2)
     two.tell(two.ask(), [math.inf, 2.0])
     np.testing.assert_array_equal(two.told[0][1], [math.nan, 2.0])
-
-
-def test_minimize_goes_on_after_evaluations_that_failed_and_does_not_ask_for_them_again(tmp_path):
-    asked, answers = [], iter([*BAD, *map(float, range(6))])
-
-    def diverges(config):
-        asked.append(config["x"])
-        return next(answers)
-
-    options = {"space": {"x": (0.0, 1.0)}, "budget": 12, "state": tmp_path / "state.json"}
-    found = hb.minimize(diverges, **options)
-    assert len(set(asked)) == 12 and found.loss == 0.0 and np.isnan(found.losses[:6]).all()
-    assert hb.minimize(diverges, **options).configs == found.configs and len(asked) == 12
-
-
-def test_an_exception_is_a_failed_evaluation_where_the_caller_chose_so():
-    def fails(config):
-        if config["rule"] == "sgd":
-            raise FloatingPointError("diverged")
-        return loss(config)
-
-    found = hb.minimize(fails, SPACE, budget=48, catch=ArithmeticError)
-    assert np.isnan(found.losses).sum() == 16 and len(found.configs) == 48
-    with pytest.raises(FloatingPointError):
-        hb.minimize(fails, SPACE, budget=48)
-    with pytest.raises(FloatingPointError):
-        hb.minimize(fails, SPACE, budget=48, catch=(ValueError, KeyError))
 
 
 def test_two_losses_have_a_front():
@@ -443,7 +348,7 @@ def test_a_file_from_elsewhere_is_checked(tmp_path):
             Optimizer.load(path)
         assert "\n" not in str(error.value)
     with pytest.raises(InputError, match="was given as an object"):
-        Optimizer(SPACE, Stubborn).save(path)
+        Optimizer(SPACE, RandomSearch).save(path)
 
 
 def test_what_was_asked_is_kept_as_it_was(tmp_path):
@@ -452,166 +357,6 @@ def test_what_was_asked_is_kept_as_it_was(tmp_path):
     config.clear()
     optimizer.save(tmp_path / "state.json")
     assert Optimizer.load(tmp_path / "state.json").pending == optimizer.pending == [first]
-
-
-KILLED = """
-import sys, time
-import hpobench_nmt as hb
-
-def loss(config):
-    with open("log", "a") as log:
-        log.write(f"{sorted(config.items())}\\n")
-    if len(open("log").readlines()) == int(sys.argv[1]):
-        print("now", flush=True)
-        time.sleep(60)
-    return abs(config["x"] - 7.3)
-
-found = hb.minimize(loss, {"x": [float(i) for i in range(40)]}, budget=12, state="state.json")
-print(found.loss)
-"""
-
-
-def test_minimize_goes_on_after_a_kill(tmp_path):
-    (tmp_path / "run.py").write_text(KILLED)
-    run = lambda at: [sys.executable, str(tmp_path / "run.py"), str(at)]  # noqa: E731
-    whole = tmp_path / "whole"
-    whole.mkdir()
-    subprocess.run(run(0), cwd=whole, check=True, capture_output=True)
-    killed = tmp_path / "killed"
-    killed.mkdir()
-    process = subprocess.Popen(run(7), cwd=killed, stdout=subprocess.PIPE)
-    assert process.stdout.readline() == b"now\n"
-    time.sleep(0.05)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
-    subprocess.run(run(0), cwd=killed, check=True, capture_output=True)
-    log = (killed / "log").read_text().splitlines()
-    assert log[6] == log[7]  # what was interrupted is evaluated again
-    assert log[:7] + log[8:] == (whole / "log").read_text().splitlines()
-    assert (killed / "state.json").read_bytes() == (whole / "state.json").read_bytes()
-    with pytest.raises(InputError, match=r"the state of another call, with another seed"):
-        hb.minimize(
-            loss, {"x": [float(i) for i in range(40)]}, budget=12, seed=1, state=killed / "state.json"
-        )
-
-
-def test_minimize_goes_on_after_an_error_and_only_with_the_same_call(tmp_path):
-    path, called = tmp_path / "state.json", []
-
-    def value(config):
-        # What is being evaluated is in the file before it is.
-        assert json.loads(path.read_text())["events"][-1] == {"config": config}
-        called.append(config)
-        if len(called) == 7:
-            raise OSError("no space left on device")
-        return loss(config)
-
-    with pytest.raises(OSError, match="no space left"):
-        hb.minimize(value, SPACE, "RS", budget=12, state=str(path))
-    found = hb.minimize(value, SPACE, "RS", budget=12, state=path)
-    whole = hb.minimize(loss, SPACE, "RS", budget=12, state=tmp_path / "whole.json")
-    assert called[6] == called[7] and tuple(called[:6] + called[7:]) == found.configs == whole.configs
-    assert path.read_bytes() == (tmp_path / "whole.json").read_bytes()
-    again = hb.minimize(value, SPACE, "RS", budget=12, state=path)  # all is there
-    assert len(called) == 13 and again.losses.tolist() == whole.losses.tolist()
-    longer = hb.minimize(value, SPACE, "RS", budget=15, state=path)
-    assert longer.configs[:12] == whole.configs and len(longer.configs) == 15 and len(called) == 16
-    assert longer.configs == hb.minimize(loss, SPACE, "RS", budget=15).configs
-    assert hb.minimize(value, SPACE, "RS", budget=4, state=path).configs == longer.configs
-    tried = tmp_path / "tried.json"
-    hb.minimize(loss, SPACE, "RS", budget=1, state=tried)
-    assert hb.minimize(loss, SPACE, "RS", budget=15, state=tried).configs == longer.configs
-    for other in ({"seed": 1}, {"n_initial": 4}, {"candidates": 999}):
-        (key,) = other
-        with pytest.raises(
-            InputError, match=rf"state\.json: the state of another call, with another {key}\."
-        ):
-            hb.minimize(value, SPACE, "RS", state=path, **({"budget": 12} | other))
-
-
-def answering(*answers):
-    """A method that has only `ask`, gives these answers, and notes what each one that is made is told."""
-
-    class Answering:
-        made = []  # noqa: RUF012
-
-        def __init__(self, problem, rng):
-            self.problem, self.told = problem, []
-            self.made.append(self)
-
-        def ask(self):
-            return answers[min(len(self.told), len(answers)) - 1]
-
-        def tell(self, index, losses):
-            self.told.append((index, losses.tolist()))
-            losses[:] = 99.0  # its own to change
-
-    return Answering
-
-
-def test_a_method_that_only_asks_is_told_that_what_is_pending_is_of_average_loss():
-    method = answering(0, 1, 2, 3, 4, 5)
-    optimizer = Optimizer({"x": [float(i) for i in range(9)]}, method, objectives=2, n_initial=0)
-    for x, losses in ((8.0, [1.0, 5.0]), (7.0, None), (6.0, [3.0, 9.0])):
-        optimizer.tell({"x": x}, losses)
-    assert [optimizer.ask()["x"] for _ in range(3)] == [2.0, 3.0, 4.0]
-    told = [repr(one.told) for one in method.made]
-    seen = "(8, [1.0, 5.0]), (7, [nan, nan]), (6, [3.0, 9.0])"
-    assert told == [f"[{seen}]", f"[{seen}, (2, [2.0, 7.0])]", f"[{seen}, (2, [2.0, 7.0]), (3, [2.0, 7.0])]"]
-    optimizer.tell({"x": 3.0}, [0.0, 0.0])
-    optimizer.tell({"x": 2.0}, [4.0, 4.0])
-    assert optimizer.pending == [{"x": 4.0}]
-    optimizer.tell({"x": 4.0}, None)
-    assert optimizer.ask() == {"x": 5.0}  # nothing is pending: the first one is asked, and told all
-    assert [row for row, _ in method.made[0].told] == [8, 7, 6, 3, 2, 4]
-    nothing = Optimizer({"x": [0.0, 1.0, 2.0]}, answering(0, 1), objectives=1, n_initial=1)
-    first = nothing.ask()["x"]
-    assert nothing.tell({"x": first}, None) is None and nothing.ask()["x"] in {0.0, 1.0} - {first}
-
-
-@pytest.mark.parametrize(
-    ("answer", "reason"),
-    [
-        (9, "row 9, but rows go from 0 to 8"),
-        (-1, "row -1, but rows go from 0 to 8"),
-        ("x", "str 'x', not a row number"),
-        (None, "NoneType None, not a row number"),
-        (2.5, "float 2.5, not a row number"),
-        (1, "row 1, which was asked for or told before"),
-    ],
-)
-def test_an_answer_that_is_no_candidate_that_is_left(answer, reason):
-    optimizer = Optimizer({"x": [float(i) for i in range(9)]}, answering(answer), n_initial=0)
-    optimizer.tell({"x": 1.0}, 0.0)
-    with pytest.raises(RunError, match=f"method Answering failed: ask returned {reason}"):
-        optimizer.ask()
-
-
-class Fresh:
-    """It draws anew whenever it is asked, and fails once seven rows were told."""
-
-    def __init__(self, problem, rng):
-        self.rng, self.left = rng, set(range(len(problem.features)))
-
-    def ask(self):
-        return int(self.rng.choice(sorted(self.left)))
-
-    def tell(self, index, losses):
-        self.left.remove(index)
-        if len(self.left) == 2:
-            raise ValueError("enough")
-
-
-def test_what_a_method_raises_is_its_failure_and_what_it_drew_is_kept_until_it_is_told(tmp_path):
-    optimizer = Optimizer({"x": [float(i) for i in range(9)]}, Fresh, n_initial=2)
-    for _ in range(6):
-        asked = optimizer.ask()
-        assert optimizer.pending == [asked]
-        optimizer.tell(asked, asked["x"])
-    optimizer.tell(optimizer.ask(), 1.0)
-    with pytest.raises(RunError, match="method Fresh failed: tell raised ValueError: enough"):
-        optimizer.ask()
 
 
 def test_what_is_told_is_kept_as_it_was():
@@ -631,45 +376,3 @@ def test_numbers_of_numpys_types_can_be_saved(tmp_path):
     made[1].tell(made[1].ask(), np.array([1, 2]))
     made[1].save(tmp_path / "state.json")
     assert made[0].ask() == Optimizer.load(tmp_path / "state.json").told[0][0]
-
-
-def test_budgets_initial_designs_and_usual_methods():
-    class Seen(Stubborn):
-        def __init__(self, problem, rng):
-            super().__init__(problem, rng)
-            Seen.rules = (problem.lookups, problem.n_initial, problem.n_objectives, len(problem.features))
-            assert not (problem.features.flags.writeable or problem.configs.flags.writeable)
-
-    for options, rules in (
-        ({}, (48, 3, 1, 48)),
-        ({"budget": 10}, (10, 3, 1, 48)),
-        ({"budget": 2}, (2, 2, 1, 48)),
-        ({"budget": 99, "n_initial": 60, "objectives": 3}, (48, 48, 3, 48)),
-    ):
-        Optimizer(SPACE, Seen, **options)
-        assert Seen.rules == rules
-    assert {repr(Optimizer(SPACE, objectives=m)).split(",")[0] for m in (1, 2, 3, 10)} == {
-        "Optimizer(BO_auto"
-    }
-    with pytest.raises(InputError, match="candidates must be a whole number from 1 to 100,000, not 100001"):
-        Optimizer(SPACE, candidates=100_001)
-
-
-def test_minimize_is_a_loop_of_ask_and_tell_and_stops_when_all_is_evaluated():
-    space = {"x": (0.0, 1.0), "rule": ["a", "b"]}
-
-    def value(config):
-        return (config.pop("x") - 0.3) ** 2 + (config.pop("rule") == "b")  # the function's own to change
-
-    options = {"seed": 4, "n_initial": 5, "candidates": 50}
-    found = hb.minimize(value, space, "RS", 12, **options)
-    by_hand = Optimizer(space, "RS", budget=12, **options)
-    for config in found.configs:
-        assert by_hand.ask() == config
-        by_hand.tell(config, value(dict(config)))
-    assert [losses[0] for _, losses in by_hand.told] == found.losses[:, 0].tolist()
-    others = [hb.minimize(value, space, "RS", 12, **(options | change)).configs for change in (
-        {"seed": 5}, {"n_initial": 4}, {"candidates": 49},
-    )]  # fmt: skip
-    assert all(configs != found.configs for configs in others)
-    assert len(hb.minimize(lambda c: c["x"], {"x": [1, 2, 3]}, budget=9).configs) == 3

@@ -1,0 +1,152 @@
+"""`hb.minimize`: its loop, what it does after failures and kills, and its file."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import hpobench_nmt as hb
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.exports.optimizer import Optimizer
+
+BAD = (math.inf, -math.inf, math.nan, None, 1.1e150, -1.1e150)
+SPACE = {"layers": [1, 2, 4, 8], "rule": ["sgd", "adam", "rms"], "rate": [0.1, 0.2, 0.4, 0.8]}
+
+
+def loss(config):
+    return abs(config["layers"] - 4) + {"sgd": 2.0, "adam": 0.0, "rms": 1.0}[config["rule"]] + config["rate"]
+
+
+def test_the_optimum_of_whole_numbers_and_labels_is_found_by_a_budget_that_covers_them():
+    target = {"n": 23, "k": "a"}
+    found = hb.minimize(lambda c: float(c != target), {"n": (1, 100), "k": ["a", "b"]}, "RS", budget=5000)
+    assert found.best == target and found.loss == 0 and len(found.configs) == 200
+
+
+def test_minimize_goes_on_after_evaluations_that_failed_and_does_not_ask_for_them_again(tmp_path):
+    asked, answers = [], iter([*BAD, *map(float, range(6))])
+
+    def diverges(config):
+        asked.append(config["x"])
+        return next(answers)
+
+    options = {"space": {"x": (0.0, 1.0)}, "budget": 12, "state": tmp_path / "state.json"}
+    found = hb.minimize(diverges, **options)
+    assert len(set(asked)) == 12 and found.loss == 0.0 and np.isnan(found.losses[:6]).all()
+    assert hb.minimize(diverges, **options).configs == found.configs and len(asked) == 12
+
+
+def test_an_exception_is_a_failed_evaluation_where_the_caller_chose_so():
+    def fails(config):
+        if config["rule"] == "sgd":
+            raise FloatingPointError("diverged")
+        return loss(config)
+
+    found = hb.minimize(fails, SPACE, budget=48, catch=ArithmeticError)
+    assert np.isnan(found.losses).sum() == 16 and len(found.configs) == 48
+    with pytest.raises(FloatingPointError):
+        hb.minimize(fails, SPACE, budget=48)
+    with pytest.raises(FloatingPointError):
+        hb.minimize(fails, SPACE, budget=48, catch=(ValueError, KeyError))
+
+
+KILLED = """
+import sys, time
+import hpobench_nmt as hb
+
+def loss(config):
+    with open("log", "a") as log:
+        log.write(f"{sorted(config.items())}\\n")
+    if len(open("log").readlines()) == int(sys.argv[1]):
+        print("now", flush=True)
+        time.sleep(60)
+    return abs(config["x"] - 7.3)
+
+found = hb.minimize(loss, {"x": [float(i) for i in range(40)]}, budget=12, state="state.json")
+print(found.loss)
+"""
+
+
+def test_minimize_goes_on_after_a_kill(tmp_path):
+    (tmp_path / "run.py").write_text(KILLED)
+    run = lambda at: [sys.executable, str(tmp_path / "run.py"), str(at)]  # noqa: E731
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    subprocess.run(run(0), cwd=whole, check=True, capture_output=True)
+    killed = tmp_path / "killed"
+    killed.mkdir()
+    process = subprocess.Popen(run(7), cwd=killed, stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"now\n"
+    time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    subprocess.run(run(0), cwd=killed, check=True, capture_output=True)
+    log = (killed / "log").read_text().splitlines()
+    assert log[6] == log[7]  # what was interrupted is evaluated again
+    assert log[:7] + log[8:] == (whole / "log").read_text().splitlines()
+    assert (killed / "state.json").read_bytes() == (whole / "state.json").read_bytes()
+    with pytest.raises(InputError, match=r"the state of another call, with another seed"):
+        hb.minimize(
+            loss, {"x": [float(i) for i in range(40)]}, budget=12, seed=1, state=killed / "state.json"
+        )
+
+
+def test_minimize_goes_on_after_an_error_and_only_with_the_same_call(tmp_path):
+    path, called = tmp_path / "state.json", []
+
+    def value(config):
+        # What is being evaluated is in the file before it is.
+        assert json.loads(path.read_text())["events"][-1] == {"config": config}
+        called.append(config)
+        if len(called) == 7:
+            raise OSError("no space left on device")
+        return loss(config)
+
+    with pytest.raises(OSError, match="no space left"):
+        hb.minimize(value, SPACE, "RS", budget=12, state=str(path))
+    found = hb.minimize(value, SPACE, "RS", budget=12, state=path)
+    whole = hb.minimize(loss, SPACE, "RS", budget=12, state=tmp_path / "whole.json")
+    assert called[6] == called[7] and tuple(called[:6] + called[7:]) == found.configs == whole.configs
+    assert path.read_bytes() == (tmp_path / "whole.json").read_bytes()
+    again = hb.minimize(value, SPACE, "RS", budget=12, state=path)  # all is there
+    assert len(called) == 13 and again.losses.tolist() == whole.losses.tolist()
+    longer = hb.minimize(value, SPACE, "RS", budget=15, state=path)
+    assert longer.configs[:12] == whole.configs and len(longer.configs) == 15 and len(called) == 16
+    assert longer.configs == hb.minimize(loss, SPACE, "RS", budget=15).configs
+    assert hb.minimize(value, SPACE, "RS", budget=4, state=path).configs == longer.configs
+    tried = tmp_path / "tried.json"
+    hb.minimize(loss, SPACE, "RS", budget=1, state=tried)
+    assert hb.minimize(loss, SPACE, "RS", budget=15, state=tried).configs == longer.configs
+    for other in ({"seed": 1}, {"n_initial": 4}, {"candidates": 999}):
+        (key,) = other
+        with pytest.raises(
+            InputError, match=rf"state\.json: the state of another call, with another {key}\."
+        ):
+            hb.minimize(value, SPACE, "RS", state=path, **({"budget": 12} | other))
+
+
+def test_minimize_is_a_loop_of_ask_and_tell_and_stops_when_all_is_evaluated():
+    space = {"x": (0.0, 1.0), "rule": ["a", "b"]}
+
+    def value(config):
+        return (config.pop("x") - 0.3) ** 2 + (config.pop("rule") == "b")  # the function's own to change
+
+    options = {"seed": 4, "n_initial": 5, "candidates": 50}
+    found = hb.minimize(value, space, "RS", 12, **options)
+    by_hand = Optimizer(space, "RS", budget=12, **options)
+    for config in found.configs:
+        assert by_hand.ask() == config
+        by_hand.tell(config, value(dict(config)))
+    assert [losses[0] for _, losses in by_hand.told] == found.losses[:, 0].tolist()
+    others = [hb.minimize(value, space, "RS", 12, **(options | change)).configs for change in (
+        {"seed": 5}, {"n_initial": 4}, {"candidates": 49},
+    )]  # fmt: skip
+    assert all(configs != found.configs for configs in others)
+    assert len(hb.minimize(lambda c: c["x"], {"x": [1, 2, 3]}, budget=9).configs) == 3
