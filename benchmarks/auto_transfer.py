@@ -48,7 +48,7 @@ def weights_on(problem: Problem, source: Source, draw: int) -> Floats:
     rows = np.random.default_rng(draw).choice(known, min(ROWS, len(known)), replace=False)
     posterior = BankPosterior(bank_of(problem), points_of(source.features, feature_counts(problem)))
     for row in rows:
-        posterior.observe(int(row))
+        posterior.observe(int(row), list)
     return np.exp(posterior.weigh(warped(source.losses[rows, 0])).log_weights)
 
 

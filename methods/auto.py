@@ -31,12 +31,13 @@ from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.methods.acquisition import REFERENCE_MARGIN, Belief
 from hpobench_nmt.methods.columns import feature_counts
 from hpobench_nmt.methods.improvement import (
+    log_ehvi_of_all,
     log_ehvi_of_contenders,
     log_mean_ei_of_contenders,
     log_probability_below,
 )
 from hpobench_nmt.methods.kernel_bank import Bank, BankPosterior, Points, points_of
-from hpobench_nmt.methods.optimistic_hypervolume import by_optimistic_hypervolume
+from hpobench_nmt.methods.optimistic_hypervolume import by_optimistic_hypervolume, log_of_optimistic
 from hpobench_nmt.methods.search import best_of
 from hpobench_nmt.methods.warping import warped, warped_and_unit, warped_violations
 
@@ -89,7 +90,7 @@ class AutoBO:
         self._rng = rng
         self._free = np.ones(len(problem.features), dtype=bool)
         self._targets = np.empty((64, problem.n_objectives + len(problem.constraints)))
-        self._m = problem.n_objectives
+        self._m, self._constrained = problem.n_objectives, bool(problem.constraints)
 
     def renew(self, problem: Problem) -> None:
         """Other candidates from now on, among which rows that were told have the same numbers and values."""
@@ -150,7 +151,7 @@ class AutoBO:
         self._targets[n] = np.nan
         self._targets[n, : len(losses)] = losses
         self._free[index] = False
-        self._posterior.observe(index)
+        self._posterior.observe(index, self._all_warped)
 
     def tell_constrained(self, index: int, losses: Floats, violations: Floats) -> None:
         """Learn a row's losses and violations; a violation that is missing counts as large."""
@@ -158,20 +159,27 @@ class AutoBO:
 
     def _values(self, pending: Sequence[int], free: Bools) -> Floats:
         """Logarithms of the acquisition, shape (N,); may be -inf where a row is not free or cannot win."""
-        told = self._targets[: len(self._posterior.seen)]
-        losses = np.stack(
-            [warped(column, self._cap) for column in np.ascontiguousarray(told[:, : self._m].T)]
-        )
+        losses, violations = self._warped()
         values = np.where(free, 0.0, -np.inf)
-        if told.shape[1] == self._m:
+        if not self._constrained:
             return self._improvement(losses, losses, pending, values)
-        violations = np.where(np.isnan(told[:, self._m :]), np.inf, told[:, self._m :])
-        kept = self._keeps(told)
-        for column in violations.T:
-            y, bound = warped_violations(np.ascontiguousarray(column))
+        kept = self._keeps(self._targets[: len(self._posterior.seen)])
+        for y, bound in violations:
             mean, var = self._mixture(y, pending)
             values += log_probability_below(np.array([bound]), mean[None], var)
         return self._improvement(losses, losses[:, kept], pending, values) if kept.any() else values
+
+    def _warped(self) -> tuple[Floats, list[tuple[Floats, float]]]:
+        """Warped losses of all rows told, shape (m, n); of each constraint the same, (n,), and its bound."""
+        told = np.ascontiguousarray(self._targets[: len(self._posterior.seen)].T)
+        losses = np.stack([warped(column, self._cap) for column in told[: self._m]])
+        violations = np.where(np.isnan(told[self._m :]), np.inf, told[self._m :])
+        return losses, [warped_violations(column) for column in violations]
+
+    def _all_warped(self) -> list[Floats]:
+        """What the bank is weighed by, shape (n,) each."""
+        losses, violations = self._warped()
+        return [*losses, *(y for y, _ in violations)]
 
     def _keeps(self, told: Floats) -> Bools:
         """Which of the rows told keep all constraints, shape (n,)."""
@@ -187,10 +195,13 @@ class AutoBO:
         front = np.ascontiguousarray(front[np.argsort(front[:, 0], kind="stable")])
         best, worst = y.min(axis=1), y.max(axis=1)
         free = offsets > -np.inf
-        if self._m == 2:
-            reference = worst + REFERENCE_MARGIN * (worst - best)
-            return offsets + log_ehvi_of_contenders(mean, np.sqrt(var), front, reference, free)
-        return offsets + by_optimistic_hypervolume(Belief(mean, var, free, front, best, worst, None))
+        if self._m > 2:
+            values = by_optimistic_hypervolume(Belief(mean, var, free, front, best, worst, None))
+            return offsets + log_of_optimistic(values) if self._constrained else values
+        reference = worst + REFERENCE_MARGIN * (worst - best)
+        if self._constrained:  # which candidate could be the best is not for EHVI alone to say
+            return offsets + log_ehvi_of_all(mean, var, front, reference)
+        return log_ehvi_of_contenders(mean, np.sqrt(var), front, reference, free)
 
     def _mixture(self, y: Floats, pending: Sequence[int]) -> tuple[Floats, Floats]:
         """Mean and variance of every candidate by the mixture of the heaviest members, shape (N,) each."""

@@ -133,7 +133,7 @@ def log_mean_ei_of_contenders(
         leader = i if bounds[i] > bounds[leader] else leader
     top = _log_mean_ei(mean[:, leader], var[:, leader], best, weights, log_weights) + offsets[leader]
     if top < math.log(_LEAST_SUM):
-        bounds = offsets  # bounds may have underflowed
+        bounds[:] = np.inf  # they may have underflowed: every candidate that is free is computed
     result = np.full(n_candidates, -np.inf)
     for i in range(n_candidates):
         if bounds[i] >= top and offsets[i] > -np.inf:
@@ -307,9 +307,10 @@ def log_ehvi_of_contenders(
 
 @compiled(error_model="numpy")
 def log_ehvi_of_all(mean: Floats, var: Floats, front: Floats, reference: Floats) -> Floats:
-    """log of the exact EHVI of every candidate, for two independent losses of one variance, shape (M,).
+    """log of the exact EHVI of every candidate, for two independent losses, shape (M,).
 
-    Where EHVI underflows, its leading term stands in, below all values that do not. O(J M).
+    The variance has shape (2, M), or (M,) if the losses share it. Where EHVI underflows, its leading term
+    stands in, below all values that do not. O(J M).
     """
     right, top = _strips(front, reference)
     sd = np.empty_like(mean)

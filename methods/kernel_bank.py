@@ -34,7 +34,7 @@ O(B n^2), and a step O(n N) for each member that is used.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -46,8 +46,9 @@ from hpobench_nmt.core.compiled import compiled
 _ROWS = 8  # that the arrays hold at first; doubled as needed
 _CACHE_BYTES = 512 * 2**20  # of V, of all members together, and of L
 LEAST_HELD = 16  # members whose V is kept in any case
-_PART = 256  # values that
-_TILE = 1024  # candidates that are computed together, so that their values stay in the processor's cache
+# Values and candidates that are computed together, so that they stay in the processor's cache.
+_PART = 256
+_TILE = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +117,6 @@ class BankPosterior:
         self.seen: list[int] = []
         self._factors = np.zeros((len(bank), _ROWS, _ROWS))
         self._held: dict[int, _Field] = {}  # in the order of their last use
-        self._largest = bank.log_prior  # weights, of all targets, as they were last
 
     @property
     def n_candidates(self) -> int:
@@ -128,21 +128,31 @@ class BankPosterior:
         self._points = points
         self._held.clear()
 
-    def observe(self, point: int) -> None:
-        """Condition every member on a point."""
+    def observe(self, point: int, targets: Callable[[], Sequence[Floats]]) -> None:
+        """Condition every member on a point.
+
+        Args:
+            targets: what the members are weighed by if memory ends here and some must go: all that a step
+                weighs them by, shape (n,) each, of the points observed before.
+        """
         if len(self.seen) == self._factors.shape[1]:
-            self._grow()
+            self._grow(targets)
         bank = self.bank
         seen = np.array([*self.seen, point])
         _append(self._factors, seen, self._points, bank.inverse_squares, bank.noise, bank.additive)
         self.seen.append(point)
-        self._largest = np.full(len(bank), -np.inf)
 
-    def _grow(self) -> None:
-        """Make room for twice as many rows, with as many members as there is memory for."""
+    def _grow(self, targets: Callable[[], Sequence[Floats]]) -> None:
+        """Make room for twice as many rows, with as many members as there is memory for.
+
+        A member's weight is its largest by any of the targets.
+        """
         n = self._factors.shape[1]
         most = max(_CACHE_BYTES // (8 * (2 * n) ** 2), 1)
-        keep = np.sort(np.argsort(-self._largest, kind="stable")[:most])
+        keep = np.arange(len(self.bank))
+        if most < len(keep):
+            largest = np.max([self.weigh(y).log_weights for y in targets()], axis=0)
+            keep = np.sort(np.argsort(-largest, kind="stable")[:most])
         more = np.zeros((len(keep), 2 * n, 2 * n))
         more[:, :n, :n] = self._factors[keep]
         self._factors = more
@@ -155,7 +165,6 @@ class BankPosterior:
         z = np.empty((len(self.bank), len(y)))
         squares = np.empty(len(self.bank))
         log_weights = _log_weights(self.bank.log_prior, self._factors, y, z, squares)
-        self._largest = np.maximum(self._largest, log_weights)
         return Weights(log_weights, z, (1.0 + squares) / (len(y) + 1.0))
 
     def fields(

@@ -26,6 +26,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import Problem, Progress, Request
 from hpobench_nmt.methods.auto import bank_of, log_mean_ei
 from hpobench_nmt.methods.columns import feature_counts
@@ -63,7 +64,7 @@ class LevelBO:
             free &= self._reached > 0
         if not free.any():
             return None
-        y = normal_scores(np.array(self._losses))
+        (y,) = self._targets()
         pending = [int(self._reached[row]) * self._n_rows + row for row in running]
         offsets = np.where(free, 0.0, -np.inf)
         values = log_mean_ei(self._posterior, y, float(y.min()), pending, offsets)
@@ -77,9 +78,13 @@ class LevelBO:
         before = int(self._reached[row])
         losses = losses_at(progress, field.levels[before : field.at[row]])
         for level, loss in enumerate(losses, before):
-            self._posterior.observe(level * self._n_rows + row)
+            self._posterior.observe(level * self._n_rows + row, self._targets)
             self._losses.append(loss)
         self._reached[row] = field.at[row]
+
+    def _targets(self) -> list[Floats]:
+        """What the bank is weighed by: y, shape (n,)."""
+        return [normal_scores(np.array(self._losses))]
 
 
 @lru_cache(maxsize=8)

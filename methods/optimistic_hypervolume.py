@@ -16,6 +16,8 @@ behind the front, with a minus: the smallest, over the f_j that dominate it, of 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,6 +27,7 @@ from hpobench_nmt.methods.acquisition import Belief
 
 GAIN = 1.0
 REFERENCE = 1.1
+LEAST = 1e-300
 
 
 def by_optimistic_hypervolume(belief: Belief) -> Floats:
@@ -40,6 +43,11 @@ def by_optimistic_hypervolume(belief: Belief) -> Floats:
         order = np.argsort(front[:, 2], kind="stable")
         return _of_three(points, np.ascontiguousarray(front[order]), belief.unseen)
     return _of_more(points, front, belief.unseen)
+
+
+def log_of_optimistic(values: Floats) -> Floats:
+    """The same on the scale of a logarithm, in the same order: what adds nothing is below all that adds."""
+    return np.where(values > 0, np.log(np.maximum(values, LEAST)), math.log(LEAST) + np.minimum(values, 0.0))
 
 
 def _of_more(points: Floats, front: Floats, unseen: NDArray[np.bool_]) -> Floats:

@@ -41,7 +41,7 @@ def test_the_gain_is_the_largest_mean_ei_in_units_of_the_loss():
     method, bank = AutoBO(problem, rng), BankPosterior(bank_of(problem), points_of(features, (1, 1)))
     for row, loss in zip(rows, losses, strict=True):
         method.tell(row, np.array([loss]))
-        bank.observe(row)
+        bank.observe(row, list)
     y = warped(losses)
     weights, values = bank.weigh(y), np.zeros(40)
     members = weights.heaviest(0.95)

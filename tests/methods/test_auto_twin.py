@@ -278,3 +278,40 @@ def test_other_candidates_and_more_rows_than_there_is_room_for_at_first():
     assert chosen >= 66 and chosen == fresh.ask()
     assert len({again.ask() for _ in range(40)}) > 10  # random: nothing was told
     assert again.suggest(dict.fromkeys(range(69), 1.0)) == 69
+
+
+@pytest.mark.parametrize("m", [2, 3])
+def test_several_losses_under_a_constraint(m):
+    """Where good losses and the constraint disagree, neither the losses nor the constraint alone decide."""
+    space, codes, features, rng = places(9)
+    losses = np.stack([((features[:, :2] - c) ** 2).sum(axis=1) for c in (0.2, 0.8, 0.5)[:m]], axis=1)
+    violations = 0.6 - features[:, :1] + 0.3 * rng.random((ROWS, 1))
+    problem = Problem(features, m, ROWS, 3, space, codes, constraints=("a<=1",))
+    method, twin = AutoBO(problem, rng), Twin(features, (1, 1, 3))
+    seen = [int(violations.argmin()), *np.argsort(violations[:, 0])[-3:].tolist()]
+    for row in seen:
+        method.tell_constrained(row, losses[row], violations[row])
+    differs = 0
+    while len(seen) < 12:
+        y = np.array([naive_warp(column) for column in losses[seen].T])
+        modelled, bound = naive_violations(violations[seen][:, 0])
+        mean, var = twin.mixture(seen, modelled)
+        kept = violations[seen][:, 0] <= 0
+        fields = [twin.mixture(seen, each) for each in y]
+        low, high = y.min(axis=1)[:, None], y.max(axis=1)[:, None]
+        if m == 2:
+            means, variances = zip(*fields, strict=True)
+            reference = (high + 0.1 * (high - low))[:, 0]
+            gains = hypervolume_gain(means, np.sqrt(variances), list(y[:, kept].T), reference)
+        else:
+            hopes = (np.array([each - np.sqrt(v) for each, v in fields]) - low) / (high - low)
+            front = ((y[:, kept] - low) / (high - low)).T
+            points = [np.vstack([front, np.minimum(point, 1.1)]) for point in hopes.T]
+            gains = np.array([hypervolume(each, ref=1.1) for each in points]) - hypervolume(front, ref=1.1)
+        values = np.log(np.maximum(gains, 1e-300)) + norm.logcdf((bound - mean) / np.sqrt(var))
+        row = best(values, seen)
+        differs += row != best(gains, seen)
+        assert method.ask() == row
+        seen.append(row)
+        method.tell_constrained(row, losses[row], violations[row])
+    assert differs > 1

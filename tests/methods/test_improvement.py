@@ -429,3 +429,18 @@ def test_means_of_improvements_that_underflow_are_told_apart():
     assert found.argmax() == 1
     np.testing.assert_allclose(found[1], log_ei_of_all(mean[0], var[0], 0.0)[1], rtol=1e-10)
     assert log_mean_ei_of_contenders(mean, var * 0.0, 0.0, np.log([0.5, 0.5]), offsets).max() == -np.inf
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32), least=st.sampled_from([-3.0, -300.0, -700.0, -2000.0]))
+def test_means_of_improvements_under_improbable_constraints(seed, least):
+    rng = np.random.default_rng(seed)
+    mean, var = rng.normal(0, 3, (2, 12)), rng.uniform(0.01, 4, (2, 12))
+    offsets = least + rng.uniform(-20, 0, 12)
+    offsets[rng.uniform(size=12) < 0.3] = -np.inf
+    offsets[0] = least
+    found = log_mean_ei_of_contenders(mean, var, 0.0, np.log([0.3, 0.7]), offsets)
+    of_members = [log_ei_of_all(mean[b], var[b], 0.0) for b in (0, 1)]
+    every = np.logaddexp(of_members[0] + np.log(0.3), of_members[1] + np.log(0.7))
+    assert found.argmax() == (every + offsets).argmax()
+    assert found.max() == pytest.approx((every + offsets).max(), abs=1e-9)

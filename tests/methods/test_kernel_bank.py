@@ -39,7 +39,7 @@ def a_posterior(n=20, n_rows=60, seed=0):
     posterior = BankPosterior(a_bank(seed), points_of(features, COLUMNS))
     seen = rng.permutation(n_rows)[:n]
     for row in seen:
-        posterior.observe(int(row))
+        posterior.observe(int(row), list)
     return posterior, features, seen, rng.normal(size=n)
 
 
@@ -106,7 +106,7 @@ def test_a_member_that_was_not_used_catches_up_to_the_bit():
     rng = np.random.default_rng(1)
     for row in rng.permutation([row for row in range(60) if row not in often.seen])[:40]:
         for posterior in (often, seldom):
-            posterior.observe(int(row))
+            posterior.observe(int(row), list)
         y = np.append(y, rng.normal())
         field(often, 4, often.weigh(y))
     for found, expected in zip(
@@ -129,20 +129,26 @@ def test_fields_that_were_dropped_are_made_anew(monkeypatch):
     np.testing.assert_array_equal(kept, fields)
 
 
-def test_members_of_least_weight_go_when_memory_ends(monkeypatch):
-    """What is left is the posterior of the smaller bank; all members are weighed until then."""
+@pytest.mark.parametrize("weighed", [True, False])
+def test_members_of_least_weight_go_when_memory_ends(weighed, monkeypatch):
+    """By all targets of the rows before, whether a step has weighed the members since then or not."""
     monkeypatch.setattr(kernel_bank, "_CACHE_BYTES", 3 * 8 * 16**2)  # three factors of 16 rows
     few, features, seen, y = a_posterior(8)
-    heaviest = sorted(np.argsort(-few.weigh(y).log_weights)[:3])
+    second = np.zeros(8)
+    weights = [few.weigh(each).log_weights for each in (y, second)]
+    heaviest = sorted(np.argsort(-np.maximum(*weights))[:3])
+    assert heaviest != sorted(np.argsort(-weights[0])[:3]) and heaviest != [0, 1, 2]
+    if not weighed:
+        few = a_posterior(8)[0]
     full = few.bank
     rows = [row for row in range(60) if row not in seen][:5]
     for row in rows:
-        few.observe(row)
+        few.observe(row, lambda: [y, second])
     y = np.append(y, np.linspace(-1, 1, 5))
     kept = Bank(full.inverse_squares[heaviest], full.noise[heaviest], full.log_prior[heaviest], full.additive)
     small = BankPosterior(kept, points_of(features, COLUMNS))
     for row in [*seen, *rows]:
-        small.observe(int(row))
+        small.observe(int(row), list)
     np.testing.assert_array_equal(few.weigh(y).log_weights, small.weigh(y).log_weights)
     for b in range(3):
         for found, expected in zip(field(few, b, few.weigh(y)), field(small, b, small.weigh(y)), strict=True):
@@ -170,6 +176,6 @@ def test_the_heaviest_members_come_first_and_equals_in_order():
 def test_equal_rows_do_not_break_a_factor():
     posterior = BankPosterior(a_bank(), points_of(np.zeros((5, 6)), COLUMNS))
     for row in range(4):
-        posterior.observe(row)
+        posterior.observe(row, list)
     mean, var = field(posterior, 0, posterior.weigh(np.array([1.0, -1.0, 1.0, -1.0])))
     assert np.isfinite(mean).all() and (var >= 0).all()
