@@ -24,6 +24,7 @@ from typing import Any
 
 import msgspec
 
+from hpobench_nmt.benchmarking.bounded_parquet import open_bounded, texts_of, values_in
 from hpobench_nmt.benchmarking.frozen import suite_hash
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.manifest import Manifest, manifest_in
@@ -40,6 +41,7 @@ NAME = "lm-2026"
 _KEY = b"hpobench_nmt"
 MOST_BYTES = 2**26
 _MOST_TRIALS = 2**20
+_MOST_DECOMPRESSED = 2**28
 _MOST_LOOKUPS = 2**27
 
 
@@ -105,7 +107,7 @@ class Archive:
     @cached_property
     def groups(self) -> dict[tuple[str, str, str], slice]:
         """Where the trials of each (track, table, method) lie."""
-        columns = [self.lines.column(name).to_pylist() for name in ("track", "table", "method")]
+        columns = [texts_of(self.lines.column(name)) for name in ("track", "table", "method")]
         keys = list(zip(*columns, strict=True))
         found: dict[tuple[str, str, str], slice] = {}
         for i, key in enumerate(keys):
@@ -149,10 +151,9 @@ def _arrays(column: Any) -> list[Any]:
     """The entries of a column, lists as arrays; None where there is none."""
     import pyarrow as pa
 
+    if not pa.types.is_list(column.type):
+        return texts_of(column)
     whole = column.combine_chunks()
-    if not pa.types.is_list(whole.type):
-        texts: list[Any] = whole.to_pylist()
-        return texts
     bounds, values = whole.offsets.to_numpy(), whole.values.to_numpy()
     there = whole.is_valid().to_pylist()
     return [values[bounds[i] : bounds[i + 1]] if there[i] else None for i in range(len(whole))]
@@ -202,12 +203,20 @@ def _run_of(track: str, results: Results, cards: Mapping[str, Card]) -> _Run:
     return _Run(track, results.manifest.to_json().decode(), seconds, own)
 
 
+_TEXTS = ("track", "table", "method", "failure")
+
+
 def _types() -> dict[str, Any]:
     import pyarrow as pa
 
     text = {name: pa.string() for name in ("track", "table", "method")}
     lists = {"rows": pa.int32(), "steps": pa.int16(), "workers": pa.int8(), "starts": pa.float64()}
     return {**text, "trial": pa.int16(), **{k: pa.list_(v) for k, v in lists.items()}, "failure": pa.string()}
+
+
+def _plain(kind: Any) -> Any:
+    """The type of a column as it is written: texts are read as dictionaries."""
+    return kind.value_type if hasattr(kind, "index_type") else kind
 
 
 def _table_of(lines: Mapping[str, Sequence[Any]]) -> Any:
@@ -222,7 +231,8 @@ def _written(parts: Sequence[Any], about: _About) -> bytes:
     import pyarrow.parquet as pq
 
     metadata = {_KEY: json.dumps(msgspec.to_builtins(about)).encode()}
-    table = pa.concat_tables([part.replace_schema_metadata(metadata) for part in parts]).combine_chunks()
+    schema = pa.schema(list(_types().items()), metadata=metadata)
+    table = pa.concat_tables([part.cast(schema) for part in parts]).combine_chunks()
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd", compression_level=19)
     return bytes(sink.getvalue().to_pybytes())
@@ -252,18 +262,17 @@ def archive_of(content: bytes, path: Path) -> Archive:
     """The archive that a file at `path` with this content is; raises as `read_archive` does."""
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
     try:
-        file = pq.ParquetFile(pa.BufferReader(content))
+        file = open_bounded(content, _TEXTS, _MOST_TRIALS, _MOST_DECOMPRESSED)
         metadata = (file.schema_arrow.metadata or {}).get(_KEY)
-        if metadata is None or file.metadata.num_rows > _MOST_TRIALS:
+        if metadata is None:
             raise InputError(f"{path}: is not an archive of hpobench-nmt.")
         about = _about(metadata, path)
-        if {field.name: field.type for field in file.schema_arrow} != _types():
+        if {field.name: _plain(field.type) for field in file.schema_arrow} != _types():
             raise _damaged(path)
         for name in ("rows", "steps", "workers", "starts"):
-            if _values_in(file, name) > _MOST_LOOKUPS:
+            if values_in(file, name) > _MOST_LOOKUPS:
                 raise _damaged(path)
         lines = file.read()
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
@@ -283,17 +292,6 @@ def archive_of(content: bytes, path: Path) -> Archive:
     if not {key[::2] for key in found.groups} <= {(t, m) for t in found.manifests for m in found.methods(t)}:
         raise InputError(f"{path}: it has trials of a method that no manifest in it names.")
     return found
-
-
-def _values_in(file: Any, column: str) -> int:
-    """How many values a column of lists has; a few bytes may stand for any number."""
-    groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
-    return sum(
-        g.column(j).num_values
-        for g in groups
-        for j in range(g.num_columns)
-        if g.column(j).path_in_schema.split(".")[0] == column
-    )
 
 
 def _about(metadata: bytes, path: Path) -> _About:

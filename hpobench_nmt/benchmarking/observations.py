@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.benchmarking.bounded_parquet import open_bounded
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.core.arrays import Bools, Floats, Rows
 from hpobench_nmt.core.errors import InputError
@@ -41,6 +42,7 @@ from hpobench_nmt.core.trajectory import Timeline, Trials
 
 MAX_OBSERVATIONS = 2**32
 """The bytes of the largest file that is read."""
+_MOST_TEXT, _MOST_A_ROW = 2**24, 1024  # bytes, decompressed; a row may have a reason of its own
 NO_HASH = "the manifest has no hash of it"
 _Numbers = NDArray[np.integer[Any]]
 
@@ -266,12 +268,8 @@ def wrong_times(
 
 
 def _columns(content: bytes, n_losses: int, timed: bool, most_rows: int) -> dict[str, Any] | None:
-    """The columns in their types and without nulls; None where the file has others, too many rows, or damage.
-
-    A few bytes of a compressed file may stand for any number of rows, so these are counted first.
-    """
+    """The columns in their types and without nulls; None where the file has others, too much, or damage."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     text = pa.dictionary(pa.int32(), pa.string())
     types = {"table": text, "method": text, "trial": pa.int32(), "step": pa.int32(), "row": pa.int32()}
@@ -280,10 +278,9 @@ def _columns(content: bytes, n_losses: int, timed: bool, most_rows: int) -> dict
     if timed:
         types |= {name: getattr(pa, kind)() for name, (_, kind) in _TIMES.items()}
     try:
-        file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
-        if file.metadata.num_rows > most_rows:
-            return None
-        found = file.read()
+        texts = [key for key, kind in types.items() if kind == text]
+        most_bytes = _MOST_TEXT + most_rows * (_MOST_A_ROW + 8 * n_losses)
+        found = open_bounded(content, texts, most_rows, most_bytes).read()
         if found.column_names != list(types) or len(found) == 0:
             return None
         numbers = {key: found.column(key).type for key in types if types[key] != text}

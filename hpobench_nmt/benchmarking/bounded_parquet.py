@@ -1,0 +1,50 @@
+"""Parquet files that came from elsewhere, read only where their content is as large as it should be.
+
+A few bytes of a compressed file may stand for any number of rows, and a text that recurs for any number of
+bytes. So the sizes that the file's own metadata has are compared first, and texts are read once for each that
+differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+
+def open_bounded(content: bytes, texts: Sequence[str], most_rows: int, most_bytes: int) -> pq.ParquetFile:
+    """A file of at most so many rows, and bytes when decompressed. Its columns `texts` become dictionaries.
+
+    Raises ValueError where it is larger, and pyarrow's errors where it is damaged.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    source = pa.BufferReader(content)
+    there = [name for name in texts if name in pq.read_schema(source).names]
+    file = pq.ParquetFile(source, read_dictionary=there, page_checksum_verification=True)
+    about = file.metadata
+    size = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
+    if about.num_rows > most_rows or size > most_bytes:
+        raise ValueError("more than there should be")
+    return file
+
+
+def values_in(file: pq.ParquetFile, column: str) -> int:
+    """How many values a column of lists has."""
+    groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
+    return sum(
+        g.column(j).num_values
+        for g in groups
+        for j in range(g.num_columns)
+        if g.column(j).path_in_schema.split(".")[0] == column
+    )
+
+
+def texts_of(column: Any) -> list[Any]:
+    """The entries of a column of texts that was read as a dictionary, None where there is none."""
+    whole = column.unify_dictionaries().combine_chunks()
+    known = [*whole.dictionary.to_pylist(), None]
+    return [known[code] for code in whole.indices.fill_null(len(known) - 1).to_pylist()]
