@@ -202,7 +202,10 @@ def _by_trials(gains: Floats) -> Iterator[tuple[NDArray[np.int64], Floats]]:
 
 
 def holm(p: Floats) -> Floats:
-    """Holm's step-down correction of p-values, shape (n,); NaN stays and does not count."""
+    """Holm's step-down correction of p-values, shape (n,); NaN stays and does not count.
+
+    A comparison that was planned and could not be made is given as 1, so that it counts.
+    """
     corrected = np.full(len(p), np.nan)
     tested = np.flatnonzero(~np.isnan(p))
     order = tested[np.argsort(p[tested], kind="stable")]

@@ -25,6 +25,7 @@ from hpobench_nmt.evaluation.scores import answer, ended_early
 PERMUTATIONS = 100_000
 # So many are simulated at once, which keeps memory small.
 _AT_ONCE = 10_000
+_MOST_CELLS = 2**28  # of row numbers held at once, 1 GB
 
 
 def runtime_within(
@@ -82,8 +83,9 @@ def simulated_random_search(
     if not targets.any():
         return np.nan, np.nan
     rng, total, capped = np.random.default_rng(seed), 0.0, 0
-    for first in range(0, permutations, _AT_ONCE):
-        count = min(_AT_ONCE, permutations - first)
+    at_once = max(min(_AT_ONCE, _MOST_CELLS // len(targets)), 1)
+    for first in range(0, permutations, at_once):
+        count = min(at_once, permutations - first)
         runtimes = _runtimes(rng, targets, costs, tau, n_initial, workers, count)
         total += float(np.minimum(runtimes, tau).sum())
         capped += int((runtimes > tau).sum())

@@ -4,8 +4,8 @@
     hpobench-nmt run --methods "RS,cmd(seconds=300):hebo/bin/python hebo_agent.py" --tables lohelp-de-en
 
 HEBO suggests a point in the box of the hyperparameters, and we look up the nearest row. HEBO then observes
-the values of that row. Log-scaled hyperparameters are searched by their logarithm. A failed training counts
-as the worst.
+the values of that row. Log-scaled hyperparameters are searched by their logarithm, ordinal ones by their
+place. A failed training counts as the worst.
 """
 
 import json
@@ -20,8 +20,12 @@ from hebo.optimizers.hebo import HEBO
 
 def coded(h, value):
     """A value as HEBO has it: a logarithm, a number, or a label."""
+    if h["kind"] == "ordinal":
+        return float(h["values"].index(value) if value is not None else -1)
     if h["kind"] != "numeric":
         return str(value)
+    if value is None:  # inactive: beside the smallest value
+        value = min(h["values"])
     return math.log(value) if h.get("scale") == "log" else float(value)
 
 
@@ -33,7 +37,7 @@ class Search:
         self.names = [h["name"] for h in axes]
         rows = [[coded(h, v) for h, v in zip(axes, row, strict=True)] for row in problem["rows"]]
         self.frame = pd.DataFrame(rows, columns=self.names)
-        numeric = [h["name"] for h in axes if h["kind"] == "numeric"]
+        numeric = [h["name"] for h in axes if h["kind"] != "categorical"]
         self.spans = {n: float(np.ptp(self.frame[n])) for n in numeric}
         space = DesignSpace().parse([self.axis(name) for name in self.names])
         self.hebo = HEBO(space, rand_sample=3, scramble_seed=problem["seed"] % 2**31)

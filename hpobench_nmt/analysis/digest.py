@@ -18,10 +18,19 @@ import numpy as np
 
 from hpobench_nmt.analysis.fewer_trainings import FewerTrainings, fewer_trainings, trial_runtimes
 from hpobench_nmt.benchmarking.archive import NAME, Archive
-from hpobench_nmt.benchmarking.beside import ARCHIVE, installed_archive, load_archive, track_of_suite
+from hpobench_nmt.benchmarking.beside import (
+    ARCHIVE,
+    check_comparable,
+    check_trials,
+    installed_archive,
+    load_archive,
+    track_of_suite,
+)
+from hpobench_nmt.benchmarking.bounded_parquet import open_bounded, texts_of
 from hpobench_nmt.benchmarking.frozen import suite_hash
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.submissions import archived_results
+from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_bytes
@@ -30,6 +39,8 @@ from hpobench_nmt.core.validation import Strict, checked
 DIGEST = Path(__file__).parents[1] / "benchmarking" / "suites" / f"{NAME}-runtimes.parquet"
 _FORMAT = 1
 _KEY = b"hpobench_nmt"
+_NAMES = ("track", "table", "method")
+_MOST_LINES, _MOST_BYTES = 2**16, 2**26
 
 
 class _About(Strict, frozen=True):
@@ -52,16 +63,23 @@ class Digest:
     suites: Mapping[str, str]
     runtimes: Mapping[tuple[str, str, str], Floats]
 
+    def check(self, suite: Suite, seed: int) -> None:
+        """Raise InputError where results of a suite cannot stand beside the digest."""
+        track = track_of_suite(suite.name)
+        if self.suites.get(track) != suite_hash(suite):
+            raise InputError(f"the digest is of another version of {suite.name} than these results.")
+        if seed:
+            raise InputError(f"the digest has seed 0, and the run {seed}.")
+        check_trials("the digest", [len(r) for (of, _, _), r in self.runtimes.items() if of == track], suite)
+
     def beside(self, results: Results) -> FewerTrainings:
         """The figures of one's own methods and of those of the digest that ran on the same tables.
 
-        Raises InputError where the results are of no track, of another version of it, or of another seed.
+        Raises InputError where the results are of no track, of another version of it, of another seed, or of
+        more trials.
         """
+        self.check(results.suite, results.seed)
         track = track_of_suite(results.suite.name)
-        if self.suites.get(track) != suite_hash(results.suite):
-            raise InputError(f"the digest is of another version of {results.suite.name} than these results.")
-        if results.seed:
-            raise InputError(f"the digest has seed 0, and the run {results.seed}.")
         own = {
             (table, method): runtimes
             for (of, table, method), runtimes in self.runtimes.items()
@@ -70,15 +88,20 @@ class Digest:
         return fewer_trainings(results, own)
 
 
-def archive_or_digest(place: str | Path, suite: str) -> Archive | Digest:
+def archive_or_digest(place: str | Path, suite: Suite, seed: int) -> Archive | Digest:
     """The archive to put beside results of a suite; the digest where the archive of lm-2026 is not installed.
 
-    Raises InputError where the suite is not one of its tracks, or the archive cannot be read.
+    Raises InputError where the suite is not one of its tracks, such results cannot stand beside it, or the
+    archive cannot be read.
     """
-    track_of_suite(suite)
+    track_of_suite(suite.name)
     if str(place) == ARCHIVE and installed_archive() is None and DIGEST.is_file():
-        return load_digest()
-    return load_archive(place)
+        digest = load_digest()
+        digest.check(suite, seed)
+        return digest
+    archive = load_archive(place)
+    check_comparable(archive, suite, seed)
+    return archive
 
 
 def digest_bytes(archive: Archive) -> bytes:
@@ -91,11 +114,10 @@ def digest_bytes(archive: Archive) -> bytes:
         results = archived_results(archive, track)
         suites[track] = suite_hash(results.suite)
         for table, found in trial_runtimes(results).items():
-            lines += [(track, table, m, found[j].astype(np.float32)) for j, m in enumerate(results.methods)]
+            lines += [(track, table, m, found[j]) for j, m in enumerate(results.methods)]
     about = msgspec.to_builtins(_About(_FORMAT, archive.sha256, suites))
-    names = ("track", "table", "method")
-    columns = {name: [line[i] for line in lines] for i, name in enumerate(names)}
-    arrays = pa.table({**columns, "runtimes": pa.array([line[3] for line in lines], pa.list_(pa.float32()))})
+    columns = {name: [line[i] for line in lines] for i, name in enumerate(_NAMES)}
+    arrays = pa.table({**columns, "runtimes": pa.array([line[3] for line in lines], pa.list_(pa.float64()))})
     sink = pa.BufferOutputStream()
     pq.write_table(
         arrays.replace_schema_metadata({_KEY: json.dumps(about).encode()}),
@@ -109,11 +131,16 @@ def digest_bytes(archive: Archive) -> bytes:
 def load_digest(path: Path | None = None) -> Digest:
     """A digest, or that which comes with the package."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     path = path or DIGEST
-    lines = pq.read_table(pa.BufferReader(read_bytes(path)))
-    about = checked(json.loads(lines.schema.metadata[_KEY]), _About, str(path))
-    keys = zip(*(lines.column(name).to_pylist() for name in ("track", "table", "method")), strict=True)
+    try:
+        lines = open_bounded(read_bytes(path), _NAMES, _MOST_LINES, _MOST_BYTES).read()
+        content = json.loads(lines.schema.metadata[_KEY])
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError):
+        raise InputError(f"{path}: is not a digest, or is damaged. Install hpobench-nmt again.") from None
+    if isinstance(content, dict) and content.get("format") != _FORMAT:
+        raise InputError(f"{path}: has another format than this version reads: update hpobench-nmt.")
+    about = checked(content, _About, str(path))
+    keys = zip(*(texts_of(lines.column(name)) for name in _NAMES), strict=True)
     values = [np.array(each, dtype=np.float64) for each in lines.column("runtimes").to_pylist()]
     return Digest(about.archive, about.suites, dict(zip(keys, values, strict=True)))

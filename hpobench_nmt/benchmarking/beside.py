@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,19 +12,18 @@ from hpobench_nmt.benchmarking.archive import NAME, Archive, check_same_suite, r
 from hpobench_nmt.benchmarking.manifest import Manifest
 from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.suite import tracks
+from hpobench_nmt.benchmarking.suite import Suite, tracks
 from hpobench_nmt.core.errors import InputError, warn
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.text import counted, some_of
 from hpobench_nmt.core.trajectory import Trials
 from hpobench_nmt.lookup.user_folders import fetched_folder
-from hpobench_nmt.methods import BUILT_IN
+from hpobench_nmt.methods import KNOWN
 
 ARCHIVE = "archive"
 """The name of the archive of lm-2026, wherever it is installed."""
 _FILE = f"{NAME}.parquet"
 # The folder of a clone that has the archive; a wheel has none.
 _CLONE = Path(__file__).resolve().parents[2] / ARCHIVE
-_MOST_NAMED = 5
 
 
 def fetched_archive() -> Path:
@@ -61,6 +60,24 @@ def track_of_suite(name: str) -> str:
     return found[0]
 
 
+def check_comparable(archive: Archive, suite: Suite, seed: int) -> None:
+    """Raise InputError where results of a suite, of any methods, cannot stand beside an archive."""
+    track = track_of_suite(suite.name)
+    check_same_suite(archive, track, suite, seed)
+    lengths = [place.stop - place.start for (of, _, _), place in archive.groups.items() if of == track]
+    check_trials(str(archive.path), lengths, suite)
+
+
+def check_trials(place: str, lengths: Iterable[int], suite: Suite) -> None:
+    """Raise InputError where a suite has more trials than what stands beside it."""
+    least = min(lengths, default=suite.trials)
+    if least < suite.trials:
+        raise InputError(
+            f"{place}: has {counted(least, 'trial')} of a method, the run has {suite.trials}: run with "
+            f"--trials {least}."
+        )
+
+
 def beside(
     results: Results, archive: str | Path | Archive = ARCHIVE, notify: Callable[[str], None] = warn
 ) -> Results:
@@ -82,7 +99,7 @@ def beside(
     """
     track = track_of_suite(results.suite.name)
     known = archive if isinstance(archive, Archive) else load_archive(archive)
-    check_same_suite(known, track, results.suite, results.seed)
+    check_comparable(known, results.suite, results.seed)
     trials: dict[tuple[str, str], Trials] = {}
     seconds: dict[tuple[str, str], float] = {}
     complete, partial, stale = [], [], []
@@ -101,21 +118,15 @@ def beside(
         if len(found) < len(results.instances):
             partial.append(method)
             continue
-        least = min(map(len, found.values()))
-        if least < results.suite.trials:
-            raise InputError(
-                f"{known.path}: has {counted(least, 'trial')} of {method}, the run has "
-                f"{results.suite.trials}: run with --trials {least}."
-            )
         complete.append(method)
         stale += [method] if _is_stale(method, manifest) else []
         for table, part in found.items():
             trials[table, method] = part
             seconds[table, method] = known.seconds(track, method, table)
     if partial:
-        notify(f"Left out, because the archive lacks some of these tables: {_named(partial)}.")
+        notify(f"Left out, because the archive lacks some of these tables: {some_of(partial)}.")
     if stale:
-        notify(f"Results of other versions than are installed here: {_named(stale)}.")
+        notify(f"Results of other versions than are installed here: {some_of(stale)}.")
     return _joined(results, known, track, complete, trials, seconds)
 
 
@@ -145,18 +156,13 @@ def _joined(
 def _check_own(archive: Archive, results: Results, method: str, manifest: Manifest) -> None:
     """Refuse a method of one's own with the name of another one."""
     own = results.manifest and results.manifest.methods.get(method)
-    if method not in BUILT_IN and own and own.of_sources != manifest.methods[method].of_sources:
+    if method not in KNOWN and own and own.of_sources != manifest.methods[method].of_sources:
         raise InputError(f"{archive.path}: has another method {method!r}: rename yours.")
 
 
 def _is_stale(method: str, manifest: Manifest) -> bool:
     """Whether a method of the package is another version now. Others cannot be compared."""
     entry = manifest.methods[method]
-    if method not in BUILT_IN:
+    if method not in KNOWN or KNOWN[method].missing():
         return False
     return resolve_methods([method])[0].fingerprint != entry.of_sources
-
-
-def _named(names: list[str]) -> str:
-    rest = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")

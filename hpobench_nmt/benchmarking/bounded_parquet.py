@@ -15,16 +15,15 @@ if TYPE_CHECKING:
 
 
 def open_bounded(content: bytes, texts: Sequence[str], most_rows: int, most_bytes: int) -> pq.ParquetFile:
-    """A file of at most so many rows, and bytes when decompressed. Its columns `texts` become dictionaries.
+    """A file with its limits checked: rows, and bytes once decompressed. Columns `texts` become dictionaries.
 
     Raises ValueError where it is larger, and pyarrow's errors where it is damaged.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    source = pa.BufferReader(content)
-    there = [name for name in texts if name in pq.read_schema(source).names]
-    file = pq.ParquetFile(source, read_dictionary=there, page_checksum_verification=True)
+    there = [name for name in texts if name in pq.read_schema(pa.BufferReader(content)).names]
+    file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=there, page_checksum_verification=True)
     about = file.metadata
     size = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
     if about.num_rows > most_rows or size > most_bytes:

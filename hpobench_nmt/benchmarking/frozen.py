@@ -15,11 +15,9 @@ from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.manifest import TableEntry
 from hpobench_nmt.benchmarking.suite import Suite, changed, tracks
 from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.text import counted, some_of
 from hpobench_nmt.lookup.catalogue import installed, load_table, members
 from hpobench_nmt.lookup.collections import collection_of
-
-_MOST_SHOWN = 4
 
 
 def pin_of(suite: Suite, instance: Instance) -> str:
@@ -81,7 +79,7 @@ def chosen_part(suite: Suite, tables: tuple[str, ...], notify: Callable[[str], N
     if missing:
         notify(
             f"Only a part of {suite.name}: of its {counted(len(suite.tables), 'table')}, {len(missing)} are "
-            f"not installed ({shown(missing)}). {how_to_get(suite)}"
+            f"not installed ({some_of(missing)}). {how_to_get(suite)}"
         )
     return changed(suite, tables=kept)
 
@@ -99,12 +97,6 @@ def how_to_get(suite: Suite) -> str:
     whole = suite.name.rpartition("-")[0]
     name = whole if suite.name in tracks(whole).values() else suite.name
     return f"'hpobench-nmt tables fetch {name}' gets what can be fetched."
-
-
-def shown(names: list[str]) -> str:
-    """Some of the names, and how many more there are."""
-    rest = len(names) - _MOST_SHOWN
-    return ", ".join(names[:_MOST_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def part_note(suite: Suite, tables: Mapping[str, Instance]) -> str:

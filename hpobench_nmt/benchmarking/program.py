@@ -94,15 +94,23 @@ def words_of(command: str) -> list[str]:
 def files_of_command(command: str) -> list[Path]:
     """The files that a command names, also as --option=FILE."""
     found = [Path(part) for word in words_of(command) for part in (word, word.partition("=")[2]) if part]
-    return [path for path in found if path.is_file()]
+    return [path for path in found if _is_file(path)]
+
+
+def _is_file(path: Path) -> bool:
+    """Whether a word names a file: a prompt may be longer than a name can be."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def name_of_command(command: str) -> str:
     """A name that can name files: the words from the script on, files without folder and ending."""
     words = words_of(command)
-    script = next((place for place, word in enumerate(words) if place and Path(word).is_file()), 0)
+    script = next((place for place, word in enumerate(words) if place and _is_file(Path(word))), 0)
     words = words[script:]
-    plain = (Path(word).stem if Path(word).is_file() else word for word in words)
+    plain = (Path(word).stem if _is_file(Path(word)) else word for word in words)
     name = re.sub(r"[^A-Za-z0-9_]+", "-", "-".join(plain)).strip("-_")
     return name[:_LONGEST_NAME].rstrip("-_") or "program"
 
@@ -247,9 +255,10 @@ class _Transcript:
     def __init__(self, path: Path) -> None:
         self._path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._old = self._read()
+        self._old: list[tuple[dict[str, Any], int]] = []
         self._place = 0
-        self._end = 0  # bytes of the lines that were repeated
+        self._end = 0  # bytes of the lines that were repeated, and of notes beside them
+        self._read()
         self._file: int | None = None
 
     def told(self, line: str) -> None:
@@ -297,11 +306,11 @@ class _Transcript:
         warn(f"{self._path}: {note}")
         self.add({"note": note})
 
-    def _read(self) -> list[tuple[dict[str, Any], int]]:
+    def _read(self) -> None:
         """The whole lines of a run before and their bytes, up to the first torn one, without notes."""
         if self._path.is_symlink() or not self._path.is_file():
-            return []
-        found: list[tuple[dict[str, Any], int]] = []
+            return
+        found = self._old
         for line in read_bytes(self._path, _MOST_TRANSCRIPT).splitlines(keepends=True):
             try:
                 entry = parse_json(line, str(self._path))
@@ -309,11 +318,12 @@ class _Transcript:
                 break
             if not line.endswith(b"\n") or not isinstance(entry, dict):
                 break
-            if "note" in entry and found:
+            if "note" not in entry:
+                found.append((entry, len(line)))
+            elif found:
                 found[-1] = found[-1][0], found[-1][1] + len(line)
             else:
-                found.append((entry, len(line)))
-        return found
+                self._end += len(line)
 
 
 def _problem_message(problem: Problem, names: list[str], hidden: bool, seed: int) -> dict[str, Any]:

@@ -65,8 +65,12 @@ class ResultsFolder:
         if (self.path / "manifest.json").exists():
             old = read_manifest(self.path)
             check_same_run(self.path, old, manifest)
-            for table, method in product(manifest.tables, manifest.methods):
-                _text(self._timings(table, method))  # what cannot be read is refused before anything changes
+            hashes = self._hashes(old)
+            both = msgspec.structs.replace(manifest, observations=hashes).with_hashes(manifest.observations)
+            for pair in product(manifest.tables, manifest.methods):
+                _text(self._timings(*pair))  # what cannot be used is refused before anything changes
+                if both.sha256_of(*pair) == "" and (path := self.observations(*pair)).exists():
+                    raise wrong_file(path, NO_HASH)
             for name, entry in manifest.methods.items():
                 was = old.methods.get(name, entry)
                 if was.fingerprint != entry.fingerprint:
@@ -77,13 +81,7 @@ class ResultsFolder:
                     for table in old.tables:
                         self._remove(table, name)
             tables, methods = old.tables | manifest.tables, old.methods | manifest.methods
-            own, pairs = manifest.observations, list(product(manifest.tables, manifest.methods))
-            manifest = msgspec.structs.replace(
-                manifest, tables=tables, methods=methods, observations=self._hashes(old)
-            ).with_hashes(own)
-            for pair in pairs:
-                if manifest.sha256_of(*pair) == "" and (path := self.observations(*pair)).exists():
-                    raise wrong_file(path, NO_HASH)
+            manifest = msgspec.structs.replace(both, tables=tables, methods=methods)
         elif self._has_other_files():
             raise InputError(f"{self.path}: not empty and not a results folder. Choose another with --out.")
         self._write(self._inside("manifest.json"), manifest.to_json())
@@ -219,6 +217,7 @@ class ResultsFolder:
 
     def _remove(self, table: str, method: str) -> None:
         _unlink(self.observations(table, method))
+        _unlink(self._timings(table, method))
         for kind in ("unfinished", "transcripts"):
             remove_folder(self._inside(kind, table, method))
 

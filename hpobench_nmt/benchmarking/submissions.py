@@ -145,6 +145,9 @@ def verify_archive(
         if name not in KNOWN:
             raise InputError(f"{name!r} is not a method of this package: 'archive add' runs other people's.")
     known = archived_results(archive, track, tables, chosen)
+    least = min(map(len, known.trials.values()))
+    if trials > least:
+        raise InputError(f"{archive.path}: has {counted(least, 'trial')} of a method, not {trials}.")
     again = run(known.suite, tables=list(known.instances), methods=chosen, trials=trials, seed=known.seed)
     return rerun(known, again)
 
@@ -222,11 +225,13 @@ def with_results(archive: Archive, track: str, results: Results, card: Card) -> 
 
 
 def save_archive(content: bytes, path: Path) -> str:
-    """Write an archive that can be read, and return its SHA-256; RunError where the disk refuses."""
+    """Write an archive, and return its SHA-256. What was there stays where the new one cannot be read."""
+    found = archive_of(content, path)
+    if len(content) > MOST_BYTES:
+        raise InputError(f"{path}: the archive would be larger than {MOST_BYTES:,} bytes.")
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, content)
-    read_archive(path)
-    return hashlib.sha256(content).hexdigest()
+    return found.sha256
 
 
 def pack_folders(folders: Mapping[str, Path]) -> bytes:

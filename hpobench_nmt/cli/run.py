@@ -133,7 +133,7 @@ def run(
     """
     from hpobench_nmt.benchmarking import call
     from hpobench_nmt.benchmarking.execution import known_backend
-    from hpobench_nmt.benchmarking.suite import load_suite, track_of
+    from hpobench_nmt.benchmarking.suite import changed, load_suite, track_of
     from hpobench_nmt.core.compiled_folder import has_compiled
 
     place = known_backend(backend)
@@ -144,10 +144,11 @@ def run(
     track = given.pop("track")
     chosen = load_suite(track_of(suite, track) if track else suite)
     known = None
-    if beside:  # read first, so that a bad archive ends the command before the run
+    if beside:  # read first, so that an archive that does not fit ends the command before the run
         from hpobench_nmt.analysis.digest import archive_or_digest
 
-        known = archive_or_digest(beside, chosen.name)
+        own = changed(chosen, trials=given["trials"]) if given["trials"] else chosen
+        known = archive_or_digest(beside, own, given["seed"] or 0)
     if debug and out:
         raise InputError("--debug writes no results: leave out --out.")
     results_folder = None if debug else out or Path("results") / chosen.name

@@ -51,7 +51,7 @@ def unknown(
 
     `kind` is what the name is of, such as "table"; names are shown with the prefix, such as a key's section.
     """
-    known = sorted(valid)
+    known = sorted(filter(None, valid))
     lowered = {k.lower(): k for k in known}
     close = difflib.get_close_matches(name[:_LONGEST].lower(), lowered, n=1, cutoff=0.5)
     close = [usual.lower()] if usual in known else close

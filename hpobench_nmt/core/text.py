@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container
+from collections.abc import Container, Sequence
 
 # Control characters, which move a terminal's cursor; marks that turn the direction of writing; invisible
 # characters; lone surrogates, which no file can hold; and code points that XML forbids. The joiners
@@ -65,6 +65,12 @@ def short(value: float, digits: int = 3, unit: str = "", commas: bool = False) -
         text = f"{value:.{digits}g}"
         text = f"{value:.0f}" if "e+" in text else text
     return f"{text} {unit}".rstrip()
+
+
+def some_of(names: Sequence[str], most: int = 5) -> str:
+    """The first names, and how many more there are."""
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def free_name(name: str, taken: Container[str]) -> str:

@@ -19,7 +19,7 @@ from hpobench_nmt.benchmarking.method_settings import split_spec
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.candidates import MOST_CANDIDATES
 from hpobench_nmt.core.constraints import parse_constraints
-from hpobench_nmt.core.errors import InputError, RunError, check_whole
+from hpobench_nmt.core.errors import InputError, RunError, check_whole, not_written
 from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.core.guard import MethodFailure, guarded
 from hpobench_nmt.core.objectives import measured
@@ -136,12 +136,13 @@ class Optimizer:
         """The next configuration to evaluate, or a list of the next n; each is pending until `tell` gets it.
 
         Raises:
-            InputError: every candidate has been asked for or told.
-            RunError: the method fails, its answer is not a candidate, or it waits for what is pending.
+            InputError: every candidate has been asked for or told, or fewer than n are left.
+            RunError: the method fails, its answer is not a candidate, or it waits for what is pending. None
+                of the n is pending then.
         """
         if n is not None:
             check_whole("n", n, 1)
-            return [self.ask() for _ in range(n)]
+            return self._batch(n)
         if self.exhausted:
             raise InputError(f"all {self.n_candidates:,} candidates have been asked for or told.")
         row = self._next_row()
@@ -149,6 +150,17 @@ class Optimizer:
         config = self._candidates.config(row)
         self._events.append(Event(dict(config)))  # the caller's is the caller's to change
         return config
+
+    def _batch(self, n: int) -> list[dict[str, Value]]:
+        left = self.n_candidates - len(self._known.losses) - len(self._known.pending)
+        if not self._live.draws_anew and 0 < left < n:
+            raise InputError(f"ask({n:,}): {left:,} of {self.n_candidates:,} candidates are left.")
+        pending, events = len(self._known.pending), len(self._events)
+        try:
+            return [self.ask() for _ in range(n)]
+        except Exception:
+            del self._known.pending[pending:], self._events[events:]
+            raise
 
     def tell(
         self,
@@ -292,7 +304,11 @@ class Optimizer:
 
     def save(self, path: str | Path) -> None:
         """Write a JSON file from which `load` resumes. It is there whole or not at all."""
-        write_whole(Path(path), msgspec.json.format(msgspec.json.encode(self.state), indent=1) + b"\n")
+        content = msgspec.json.format(msgspec.json.encode(self.state), indent=1) + b"\n"
+        try:
+            write_whole(Path(path), content)
+        except OSError as error:
+            raise not_written(path, error) from error
 
     @classmethod
     def load(

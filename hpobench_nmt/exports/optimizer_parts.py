@@ -85,7 +85,7 @@ def main_effects(space: Space, codes: Floats, values: Floats) -> dict[str, float
     variance, found = values.var(), {}
     for hyperparameter, column in zip(space, codes.T, strict=True):
         parts = np.nan_to_num(column, nan=np.inf)
-        if len(np.unique(parts)) > BINS:
+        if hyperparameter.kind == "numeric" and len(np.unique(parts)) > BINS:
             inner = np.quantile(column[~np.isnan(column)], np.arange(1, BINS) / BINS)
             parts = np.where(np.isnan(column), BINS, np.searchsorted(inner, column, side="right"))
         _, place, counts = np.unique(parts, return_inverse=True, return_counts=True)

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -12,7 +13,7 @@ from hpobench_nmt.analysis.digest import DIGEST, archive_or_digest, digest_bytes
 from hpobench_nmt.benchmarking import beside as beside_module
 from hpobench_nmt.benchmarking.archive import archive_bytes, read_archive
 from hpobench_nmt.benchmarking.frozen import suite_hash
-from hpobench_nmt.benchmarking.suite import load_suite, tracks
+from hpobench_nmt.benchmarking.suite import changed, load_suite, tracks
 from hpobench_nmt.core.errors import InputError
 
 TABLES = ["sotu-gpt-30k", "sotu-gpt-500k"]
@@ -55,17 +56,44 @@ def test_it_stands_in_for_an_archive_that_is_not_installed(digest, run_here, hom
     ranked, mine = done.stdout.split("Your methods alone:")
     assert "BO_EI_M_std" in ranked
     assert "BO_EI_M_std" not in mine
-    assert archive_or_digest("archive", "lm-2026-plain").archive == digest.archive
+    suite = changed(load_suite("lm-2026-plain"), trials=2)
+    assert archive_or_digest("archive", suite, 0).archive == digest.archive
     with pytest.raises(InputError, match="suite 'quick' is not a track"):
-        archive_or_digest("archive", "quick")
+        archive_or_digest("archive", load_suite("quick"), 0)
 
 
 def test_results_of_another_version_are_refused(digest):
     rules = {"tables": TABLES[:1], "methods": ["RS"], "trials": 1}
     with pytest.raises(InputError, match="the digest has seed 0, and the run 4"):
         digest.beside(hb.run("lm-2026", track="plain", seed=4, **rules))
+    with pytest.raises(InputError, match="the digest: has 3 trials of a method, the run has 4: run with --t"):
+        digest.beside(hb.run("lm-2026", track="plain", **{**rules, "trials": 4}))
     with pytest.raises(InputError, match="another version of lm-2026-scale"):
         digest.beside(hb.run("lm-2026", track="scale", **{**rules, "tables": ["sotu-gpt-80k"]}))
+
+
+def test_what_does_not_fit_is_named_before_a_trial_runs(digest, run_here, home):
+    command = ("run", "lm-2026", "--track", "plain", "-t", ",".join(TABLES), "-m", "RS")
+    done = run_here(*command, "--trials", "4", "--beside", "archive", "--out", home / "out", check=2)
+    assert "run with --trials 3" in done.stderr
+    assert not (home / "out").exists()
+
+
+def test_files_that_are_no_digest(archive, tmp_path):
+    whole = pq.read_table(pa.BufferReader(digest_bytes(archive)))
+    path = tmp_path / "d.parquet"
+    for metadata, message in (
+        ({b"hpobench_nmt": b'{"format": 99, "archive": "", "suites": {}}'}, "another format"),
+        ({b"hpobench_nmt": b"[]"}, r"d\.parquet"),
+        ({}, "is not a digest, or is damaged"),
+    ):
+        pq.write_table(whole.replace_schema_metadata(metadata), path)
+        with pytest.raises(InputError, match=message):
+            load_digest(path)
+    for content in (b"", b"PAR1"):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match="is not a digest, or is damaged"):
+            load_digest(path)
 
 
 def test_the_archive_of_this_repository_is_that_of_the_digest():

@@ -19,6 +19,7 @@ from hpobench_nmt.benchmarking.submissions import (
     add_to_archive,
     install_archive,
     rerun,
+    save_archive,
     verify_archive,
     with_results,
 )
@@ -123,7 +124,7 @@ def test_what_cannot_stand_beside(archive, tmp_path, monkeypatch):
         hb.beside(hb.run("quick", tables="sotu-ngram", methods=["RS"], trials=1), archive)
     with pytest.raises(InputError, match="has seed 0, and the run 1: only trials of one seed"):
         hb.beside(hb.run(**PLAIN, methods=["RS"], seed=1), archive)
-    with pytest.raises(InputError, match="has 3 trials of BO_EI_M_std, the run has 4: run with --trials 3"):
+    with pytest.raises(InputError, match="has 3 trials of a method, the run has 4: run with --trials 3"):
         hb.beside(hb.run(**{**PLAIN, "trials": 4}, methods=["RS"]), archive)
     other = hb.run(**{**PLAIN, "tables": ["sotu-gpt-30k", "sotu-gpt-80k"]}, methods=["RS"])
     notes = []
@@ -290,6 +291,40 @@ def test_verifying_runs_trials_again(archive, tmp_path):
     assert sum(each.trials - each.equal for each in verify_archive(wrong, "plain", trials=2)) == 1
     with pytest.raises(InputError, match="'Mine' is not a method of this package"):
         verify_archive(archive, "plain", ["Mine"])
+    with pytest.raises(InputError, match="has 3 trials of a method, not 4"):
+        verify_archive(archive, "plain", ["RS"], trials=4)
+
+
+def test_a_new_archive_that_cannot_be_read_leaves_the_old_one(archive, tmp_path, monkeypatch):
+    path, content = tmp_path / "kept.parquet", archive.path.read_bytes()
+    save_archive(content, path)
+    with pytest.raises(InputError, match="is a damaged archive"):
+        save_archive(content[:-9], path)
+    monkeypatch.setattr("hpobench_nmt.benchmarking.submissions.MOST_BYTES", 1000)
+    with pytest.raises(InputError, match="larger than 1,000 bytes"):
+        save_archive(content, path)
+    assert path.read_bytes() == content
+
+
+def test_adapters_of_the_package_are_its_own_methods(archive, tmp_path):
+    def edit(lines, about):
+        renamed(lines, about, "pymoo.NSGA2")
+
+    mine = hb.run(**PLAIN, methods=["RS"])
+    taken = changed(archive, tmp_path / "a.parquet", edit)
+    methods = {**mine.manifest.methods, "pymoo.NSGA2": mine.manifest.methods["RS"]}
+    own = msgspec.structs.replace(mine.manifest, methods=methods)
+    ran = dataclasses.replace(mine, methods=("RS", "pymoo.NSGA2"), manifest=own)
+    assert hb.beside(ran, taken).methods == ("RS", "pymoo.NSGA2")
+
+
+def test_a_text_that_recurs_takes_its_memory_once(archive, tmp_path):
+    """A long reason in every line is a small file."""
+
+    def edit(lines, about):
+        lines["failure"] = ["x" * 3_000_000] * len(lines["trial"])
+
+    assert changed(archive, tmp_path / "a.parquet", edit).lines.nbytes < 4_000_000
 
 
 SMALL = """

@@ -233,6 +233,28 @@ def test_a_transcript_of_another_trial_is_dropped_with_a_warning(spec, tmp_path)
     assert sum("note" in line for line in without_times(lines.read_text())) == 1
 
 
+def test_a_transcript_that_differs_from_its_first_line_on_is_resumed_from_the_next_time(
+    spec, tmp_path, monkeypatch
+):
+    lines, asked = tmp_path / "lines.jsonl", tmp_path / "asked"
+    monkeypatch.setenv("ASKED", str(asked))
+    command = spec(COUNTING.strip())
+    trial(command, lines)
+    with pytest.warns(UserWarning, match="differs from here on"):
+        trial(command, lines, problem_of(6))
+    assert json.loads(lines.read_text().splitlines()[0]).keys() == {"note"}
+    before = lines.read_text()
+    asked.write_text("")
+    trial(command, lines, problem_of(6))
+    assert asked.read_text() == ""
+    assert lines.read_text() == before
+
+
+def test_a_word_of_a_command_may_be_longer_than_a_files_name_can_be(spec):
+    command = spec('print(json.dumps({"row": n}))') + f" --prompt '{'word ' * 60}' \\0"
+    assert trial(command).rows.tolist() == list(range(8))
+
+
 def test_a_transcript_that_is_a_link_is_not_followed(spec, tmp_path):
     target = tmp_path / "precious"
     target.write_text("mine")

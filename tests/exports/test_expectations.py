@@ -121,3 +121,10 @@ def test_main_effects_are_those_of_groups():
         means = pd.Series(values).groupby(np.nan_to_num(group, nan=9.0)).transform("mean")
         assert found[name] == pytest.approx(means.var(ddof=0) / values.var(), rel=1e-9)
     assert set(main_effects(space, codes, np.ones(120)).values()) == {0.0}
+
+
+def test_labels_are_never_put_together():
+    """Each of 24 labels is a part of its own: the loss is whether a label's number is odd."""
+    space = Space((Hyperparameter("kind", tuple(f"k{i:02}" for i in range(24)), kind="categorical"),))
+    codes = np.arange(96.0)[:, None] % 24
+    assert main_effects(space, codes, codes[:, 0] % 2) == {"kind": pytest.approx(1.0)}

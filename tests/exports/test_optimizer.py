@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Hyperparameter, Space
@@ -376,3 +376,35 @@ def test_numbers_of_numpys_types_can_be_saved(tmp_path):
     made[1].tell(made[1].ask(), np.array([1, 2]))
     made[1].save(tmp_path / "state.json")
     assert made[0].ask() == Optimizer.load(tmp_path / "state.json").told[0][0]
+
+
+def test_a_batch_of_more_than_are_left_asks_for_none(tmp_path):
+    optimizer = Optimizer({"x": [1, 2, 3, 4, 5]}, "RS")
+    with pytest.raises(InputError, match=r"ask\(8\): 5 of 5 candidates are left"):
+        optimizer.ask(8)
+    assert optimizer.pending == [] and len(optimizer.ask(5)) == 5
+    with pytest.raises(InputError, match="all 5 candidates have been asked for"):
+        optimizer.ask(2)
+
+
+def test_a_batch_in_which_the_method_fails_leaves_nothing_pending():
+    class Twice:
+        def __init__(self, problem, rng):
+            pass
+
+        def ask(self):
+            return 3
+
+        def tell(self, index, losses):
+            pass
+
+    optimizer = Optimizer({"x": [1, 2, 3, 4, 5]}, Twice, n_initial=0)
+    with pytest.raises(RunError):
+        optimizer.ask(4)
+    assert optimizer.pending == []
+
+
+def test_a_file_that_cannot_be_written_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="cannot be written: "):
+        Optimizer({"x": [1, 2]}, "RS").save(tmp_path / "file" / "state.json")

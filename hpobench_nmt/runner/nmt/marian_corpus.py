@@ -21,11 +21,12 @@ from hpobench_nmt.runner.nmt.bpe import Bpe, evenly, learn, learn_on
 from hpobench_nmt.runner.nmt.marian_numbers import (
     NumberLines,
     Pairs,
+    cut,
     encode,
     read_encoded,
     write_encoded,
 )
-from hpobench_nmt.runner.nmt.marian_settings import MarianSettings
+from hpobench_nmt.runner.nmt.marian_settings import MarianSettings, longest
 from hpobench_nmt.runner.nmt.text_scores import refuse_unspaced
 
 _SIDES = ("source", "target")
@@ -61,7 +62,8 @@ class EncodedCorpus:
 def encode_corpus(corpus: ParallelCorpus, settings: MarianSettings, cache: Path) -> EncodedCorpus:
     """The corpus in subwords, learnt on its training part or read from the cache.
 
-    Training pairs with more than `max_length` subwords on a side are left out.
+    Training pairs with more than `max_length` subwords on a side are left out. Lines of dev are cut where
+    the model reads no more.
 
     Raises:
         TrainingFailed: no subwords of that number can be learnt, or no pair is short enough.
@@ -82,8 +84,12 @@ def encode_corpus(corpus: ParallelCorpus, settings: MarianSettings, cache: Path)
     source_model, target_model = ((folder / f"{name}.model").read_bytes() for name in _SIDES)
     source, target = Bpe(source_model), Bpe(target_model)
     train = Pairs(read_encoded(source, folder / _SIDES[0]), read_encoded(target, folder / _SIDES[1]))
+    most = longest(settings) - 1
     dev = Pairs(
-        *(NumberLines.of(encode(bpe, lines)) for bpe, lines in zip((source, target), corpus.dev, strict=True))
+        *(
+            NumberLines.of(cut(line, most) for line in encode(bpe, lines))
+            for bpe, lines in zip((source, target), corpus.dev, strict=True)
+        )
     )
     lengths = np.stack([train.source.lengths, train.target.lengths])
     short = np.flatnonzero(((lengths > 1) & (lengths <= settings.max_length + 1)).all(axis=0))

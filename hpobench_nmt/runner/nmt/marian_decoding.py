@@ -9,7 +9,7 @@ import torch
 
 from hpobench_nmt.runner.nmt.bpe import Bpe
 from hpobench_nmt.runner.nmt.marian_batches import mask_of
-from hpobench_nmt.runner.nmt.marian_numbers import END, NumberLines, decode, encode
+from hpobench_nmt.runner.nmt.marian_numbers import NumberLines, cut, decode, encode
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings
 
 _LONGER = 2, 10  # a translation has at most twice the source's subwords, and ten more
@@ -21,12 +21,11 @@ def translate_lines(
 ) -> list[str]:
     """A translation of each line; empty for an empty one. The model is left as it was, in training or not.
 
-    Lines longer than the model reads are cut (`marian_model.longest`).
+    Lines longer than the model reads are cut (`marian_settings.longest`).
     """
     device = next(model.parameters()).device
     most = model.config.max_position_embeddings - 1
-    cut = (line if len(line) <= most else [*line[: most - 1], END] for line in encode(source, lines))
-    numbers = NumberLines.of(cut)
+    numbers = NumberLines.of(cut(line, most) for line in encode(source, lines))
     lengths = numbers.lengths.tolist()
     full = sorted((i for i, length in enumerate(lengths) if length > 1), key=lambda i: -lengths[i])
     found = [""] * len(lines)

@@ -26,7 +26,7 @@ from torch.nn import functional
 
 from hpobench_nmt.runner.nmt.marian_batches import Batch, PaddedBatch
 from hpobench_nmt.runner.nmt.marian_numbers import BEGIN, END, PAD
-from hpobench_nmt.runner.nmt.marian_settings import MarianSettings
+from hpobench_nmt.runner.nmt.marian_settings import MarianSettings, longest
 
 _EMBEDDED = 0.07
 
@@ -83,11 +83,6 @@ def parameters(settings: MarianSettings, source: int, target: int) -> int:
     ends = 2 * norm if settings.norm == "pre" else 0
     matrices = {"none": source + 2 * target, "target": source + target, "all": target}[settings.tied]
     return settings.num_layers * layer + ends + matrices * e + target
-
-
-def longest(settings: MarianSettings) -> int:
-    """The most subwords of a text that a model reads or writes."""
-    return 2 * settings.max_length + 16
 
 
 def trained(model: nn.Module) -> list[nn.Parameter]:

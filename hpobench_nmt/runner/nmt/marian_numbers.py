@@ -93,6 +93,11 @@ def encode(bpe: Bpe, lines: Sequence[str]) -> list[list[int]]:
     return [[number + _SHIFT for number in line] + [END] for line in bpe.numbers(lines)]
 
 
+def cut(line: Sequence[int], most: int) -> Sequence[int]:
+    """A line cut to `most` numbers, with END."""
+    return line if len(line) <= most else [*line[: most - 1], END]
+
+
 def write_encoded(bpe: Bpe, lines: Iterable[str], path: Path) -> None:
     """Write the numbers of a part's lines to two files, which `read_encoded` maps."""
     lengths, left = list[int](), iter(lines)

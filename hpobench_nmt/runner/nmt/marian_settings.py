@@ -74,3 +74,8 @@ def check(settings: MarianSettings) -> None:
             "the rate would never be learning_rate."
         )
     check_tokenizer(settings.bleu_tokenizer)
+
+
+def longest(settings: MarianSettings) -> int:
+    """The most subwords of a text that a model reads or writes."""
+    return 2 * settings.max_length + 16

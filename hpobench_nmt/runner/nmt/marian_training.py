@@ -46,7 +46,7 @@ class _Course:
 
     `epoch` counts complete passes, and `batch` the batches read of the present one. `best` has the best score
     after each checkpoint. `last` has the weights of the checkpoints to be averaged, `moving` the moving
-    average, and `back` the weights and Adam's state that a lowered rate goes back to.
+    average, and `back` the weights, their averages and Adam's state that a lowered rate goes back to.
     """
 
     best: list[float] = field(default_factory=list)
@@ -289,13 +289,17 @@ def _lower(run: _Run, course: _Course, improved: bool) -> None:
         return
     if improved:
         course.not_improved = 0
-        course.back = {"values": _copies(run.parameters), "adam": _copied(run.adam.state_dict()["state"])}
+        adam = _copied(run.adam.state_dict()["state"])
+        averages = {"moving": _copies(course.moving), "last": course.last}
+        course.back = {"values": _copies(run.parameters), "adam": adam, **averages}
         return
     course.not_improved += 1
     if course.not_improved >= settings.reduce_after and course.update >= settings.warmup:
         course.lowered *= settings.reduce_factor
         course.not_improved = 0
         _put(run.parameters, course.back["values"])
+        course.moving = [value.to(run.device, copy=True) for value in course.back["moving"]]
+        course.last = [[value.to(run.device) for value in values] for values in course.back["last"]]
         now = run.adam.state_dict()
         run.adam.load_state_dict({**now, "state": _copied(course.back["adam"])})
 

@@ -306,3 +306,34 @@ def test_subwords_of_a_sample_are_another_preparation(tmp_path, parallel_files):
         ):
             assert [decode(bpe, line.tolist()) for line in map(lines.__getitem__, range(200))] == texts
         assert all(1 < len(found.train.source[i]) <= 21 for i in found.short)
+
+
+@pytest.mark.parametrize("averages", [{"ema": 0.5}, {"average": 2}])
+def test_going_back_to_the_best_checkpoint_takes_the_averages_along(averages, job, monkeypatch):
+    """BLEU is the same at each checkpoint, so the second one goes back to the first."""
+    given = {"checkpoint_interval": 6, "max_updates": 12, "checkpoint_sentences": 3, "warmup": 4}
+    given |= {"stop_on": "bleu", "reduce_after": 1, "max_not_improved": 9}
+    monkeypatch.setattr("hpobench_nmt.runner.nmt.metrics.MIN_BLEU", -1.0)
+    monkeypatch.setattr(marian_training, "bleu", lambda *args: 1.0)
+    lower, seen = marian_training._lower, []
+
+    def noted(run, course, improved):
+        lower(run, course, improved)
+        held = [*run.parameters, *course.moving, *(value for values in course.last for value in values)]
+        seen.append([value.detach().clone() for value in held])
+
+    monkeypatch.setattr(marian_training, "_lower", noted)
+    FAMILY.train(job(**given | averages))
+    first, second = seen
+    assert len(first) == len(second)
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_lines_of_dev_that_are_longer_than_the_model_reads_are_cut(norm, job, base, tmp_path):
+    for name in ("dev.source", "dev.target"):
+        lines = (base / name).read_text().splitlines()
+        (tmp_path / name).write_text("\n".join([" ".join(lines[:30]), *lines[1:]]) + "\n")
+    corpus = CORPUS | {f"dev_{side}": str(tmp_path / f"dev.{side}") for side in ("source", "target")}
+    here = replace(job(norm=norm, max_updates=9, checkpoint_interval=6), corpus=corpus, until=6)
+    assert FAMILY.train(here).curve[0]["dev_ppl"] < 1e6
