@@ -410,8 +410,14 @@ def test_paths_of_a_page_are_short_and_the_same():
         '<path id="i0"/><use href="#i0"/>',
         '<path id="i1"/><g clip-path="url(#i1)"/><use href="#i1"/>',
     ]
+    # Not the colours of methods, not texts, and not what names another element of its page.
     own = '<path d="M0 0" style="stroke:var(--m1)"/><text style="a:b">x</text>'
-    svgs = ['<path d="M1 2" style="a:b"/><use style="a:b" x="1"/>' * 2, f'<rect style="c:d"/>{own}']
+    own += '<path d="M0 0" style="fill:url(#i1)"/>' * 4
+    of_all = '<defs><style type="text/css">*{stroke-linejoin: round; stroke-linecap: butt}</style></defs>'
+    figure, axes = axes_for(None)
+    axes.plot([0, 1], [0, 1])
+    assert of_all in to_svg(figure, "f", {}, {})
+    svgs = [of_all + '<path d="M1 2" style="a:b"/><use style="a:b" x="1"/>' * 2, f'<rect style="c:d"/>{own}']
     assert shared_styles(svgs) == (
         ['<path d="M1 2" class="s0"/><use class="s0" x="1"/>' * 2, f'<rect style="c:d"/>{own}'],
         ".s0{a:b}",
