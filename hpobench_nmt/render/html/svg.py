@@ -65,7 +65,7 @@ def restyle(figure: Figure, fixed_size: bool = True) -> None:
         figure.set_size_inches(_WIDTH, _HEIGHT)
         axes = figure.axes[0]
         axes.set_position((0.125, 0.135, 0.86, 0.84))
-        axes.yaxis.set_label_coords(-0.105, 0.5)
+        axes.yaxis.set_label_coords(-0.115, 0.5)
 
 
 def to_svg(figure: Figure, slug: str, places: Mapping[str, int], colours: Mapping[str, str]) -> str:
