@@ -23,7 +23,7 @@ from hpobench_nmt.core.files import write_whole
 
 STATIC = Path(__file__).parent / "_static"
 _COLUMNS = 80
-_WINDOW = (900, 820)
+_WINDOW = (960, 800)
 _COLOURS = 256
 _LIGHT = TerminalTheme((246, 247, 248), (27, 31, 35), [(27, 31, 35)] * 8)
 # No fonts from elsewhere, as rich's own has: each system has one of a fixed width.
