@@ -225,7 +225,7 @@ def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> nodes.table:
     if head:
         group += nodes.thead("", _row(head))
     group += nodes.tbody("", *[_row(row, code=True) for row in rows])
-    return nodes.table("", group, classes=["from-code", "colwidths-auto"])
+    return nodes.table("", group, classes=["from-code"])
 
 
 def _row(cells: tuple[str, ...], code: bool = False) -> nodes.row:

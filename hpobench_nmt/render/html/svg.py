@@ -138,7 +138,10 @@ def _rewrite(
 
 
 def _join_dots(element: ElementTree.Element) -> None:
-    """Make one path of the many equal dots of a scatter: each is a line of no length with round ends."""
+    """Make one path of the many equal dots of a scatter: each is a line of no length with round ends.
+
+    The shape of a dot stays: the legend takes it.
+    """
     if [child.tag for child in element] != ["defs", "g"] or len(element[0]) != 1:
         return
     (marker,), dots = element
@@ -148,7 +151,7 @@ def _join_dots(element: ElementTree.Element) -> None:
     d = "".join(f"M{dot.get('x')} {dot.get('y')}h0" for dot in dots)
     style = f"fill:none;stroke:{fill[1]};stroke-width:{2 * float(circle[1]):.4g};stroke-linecap:round"
     dots[:] = [ElementTree.Element("path", {"d": d, "style": style})]
-    del element[0], dots.attrib["style"]
+    del dots.attrib["style"]
 
 
 def _hoist_style(element: ElementTree.Element) -> None:

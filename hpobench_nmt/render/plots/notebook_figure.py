@@ -23,8 +23,8 @@ _USE = re.compile(r"(<use [^>]*)/>")
 class NotebookFigure(Figure):
     """A figure outside of pyplot. Jupyter shows pyplot's figures alone, but asks any object for a picture.
 
-    The points of a scatter with a gid in `tooltips` have these texts, which browsers show on hover: in SVG and
-    in notebooks. There it is a map of an image, because Jupyter shows an SVG as an image without hover.
+    The points of a scatter with a gid in `tooltips` have these texts, which browsers show on hover: in SVG,
+    and in notebooks by a map of the picture, because Jupyter shows an SVG as an image without hover.
     """
 
     tooltips: Mapping[str, Sequence[str]] = {}
