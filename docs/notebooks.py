@@ -57,7 +57,8 @@ def _output(output: Any) -> Any:
     output.data = {kind: data for kind, data in output.data.items() if kind in _KEPT}
     if "image/png" in output.data:
         output.data["image/png"] = _small(output.data["image/png"])
-        output.data.pop("text/plain", None)
+        for kind in ("text/plain", "text/html"):  # of which the second has the picture again
+            output.data.pop(kind, None)
     output.data = {kind: _stable(kind, data) for kind, data in output.data.items()}
     return output
 

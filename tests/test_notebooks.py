@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
+import re
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import hpobench_nmt as hb
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
@@ -58,3 +64,26 @@ def test_a_notebook_shows_the_same_again(path, home):
     executed = runpy.run_path(str(ROOT / "docs" / "notebooks.py"))["executed"]
     again = json.loads(json.dumps(executed(path)))
     assert shown(again) == shown(json.loads(path.read_text(encoding="utf-8")))
+
+
+@pytest.mark.hosts
+def test_a_front_in_a_notebook_shows_each_configuration_where_it_is_drawn(home):
+    nbclient = pytest.importorskip("nbclient", reason="pip install -e '.[notebooks]'")
+    pytest.importorskip("ipykernel", reason="pip install -e '.[notebooks]'")
+    from nbformat.v4 import new_code_cell, new_notebook
+    from PIL import Image
+
+    program = 'import hpobench_nmt as hb\nhb.load_table("lohelp-de-en").pareto().plot()'
+    notebook = new_notebook(cells=[new_code_cell(program)])
+    nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
+    (output,) = notebook.cells[0].outputs
+    html, png = output.data["text/html"], output.data["image/png"]
+    assert png.replace("\n", "") in html and 'usemap="#points-' in html
+    areas = re.findall(r'<area shape="circle" coords="(\d+),(\d+),7" title="([^"]*)" alt="\3">', html)
+    front = hb.load_table("lohelp-de-en").pareto()
+    assert sorted(re.search(r"row (\d+), ", text)[1] for *_, text in areas) == sorted(map(str, front.rows))
+    assert all("learning_rate" in text and "dev_bleu" in text for *_, text in areas)
+    pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(png))).convert("RGB"), dtype=int)
+    for x, y, _ in areas:
+        red, green, blue = pixels[2 * int(y), 2 * int(x)]  # twice as many as are shown
+        assert red > 1.5 * green > 1.5 * blue

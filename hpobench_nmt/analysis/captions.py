@@ -10,7 +10,7 @@ import pandas as pd
 from hpobench_nmt.analysis.run_curves import LOOKUPS, Curves, time_in
 from hpobench_nmt.analysis.runtimes import RuntimeDistribution
 from hpobench_nmt.analysis.selection import EXACT
-from hpobench_nmt.core.text import short
+from hpobench_nmt.core.text import VAST, short
 
 
 def curves_finding(curves: Curves, at: float) -> str:
@@ -69,6 +69,8 @@ def expected_finding(frame: pd.DataFrame, unit: str = LOOKUPS) -> str:
 
 def _amount(value: float) -> str:
     """A number of look-ups, or a time."""
+    if value >= VAST:
+        return short(value)
     return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
 
 

@@ -22,7 +22,7 @@ from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import exact_score
 from hpobench_nmt.benchmarking.suite import Suite, load_suite, published_figures, suite_files
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.text import NONE, counted, short
+from hpobench_nmt.core.text import NONE, VAST, counted, short
 from hpobench_nmt.evaluation.scores import SCORES, Summary
 from hpobench_nmt.lookup.collections import COLLECTIONS
 
@@ -132,9 +132,10 @@ def shown(cell: Cell) -> str:
     if not np.isnan(s.mean):
         text = figure(s.mean, s.std, cell.decimals)
     elif not np.isnan(s.at_least):
-        unit = 10.0**cell.decimals
+        digits = cell.decimals if s.at_least < VAST else 2 - math.floor(math.log10(s.at_least))
+        unit = 10.0**digits
         # Rounded up it were no bound.
-        below = np.floor(without_noise(s.at_least, cell.decimals) * unit) / unit
+        below = np.floor(without_noise(s.at_least, digits) * unit) / unit
         text = f"≥{number(below, cell.decimals)}"
     else:
         text = NONE

@@ -245,7 +245,7 @@ def _surrogate(results: Results, method: str, problem: Problem) -> Surrogate | N
 
 def _why_no_surrogate(results: Results, method: str) -> str:
     if method in BUILT_IN or method in results.loaded:
-        return f"{method}: left out, because it has no surrogate."
+        return f"{method}: left out, because it gives no predictions."
     return (
         f"{method}: left out, because its code is not known here. If it is a variant with a surrogate, name "
         "it with --methods (report) or methods= (load_results)."

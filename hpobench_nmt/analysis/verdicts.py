@@ -192,7 +192,7 @@ def decimals(instance: Instance, score: str) -> int:
 def number(value: float, decimals: int) -> str:
     """A score with this many decimals, rounded half up: Python alone makes 36.5 the even number, 36.
 
-    Numbers of 1e15 and beyond, and those that would need more than eight decimals, are written as 2.17e+18.
+    Numbers of 1e9 and beyond, and those that would need more than eight decimals, are written as 2.17e+18.
     """
     if abs(value) >= VAST or decimals > _MOST_DECIMALS:
         return f"{value:.2e}" if value else "0"

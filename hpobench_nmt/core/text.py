@@ -20,8 +20,8 @@ UNSAFE = re.compile(
 )
 # A spreadsheet runs a text cell that begins with one of these; some do so after spaces too.
 _FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]")
-VAST = 1e15
-"""From here on numbers are written as 2.17e+18."""
+VAST = 1e9
+"""From here on numbers are written as 2.17e+11: nobody counts eleven digits."""
 NONE = "–"
 """Stands for "no value"."""
 

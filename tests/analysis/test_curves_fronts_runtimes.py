@@ -122,7 +122,7 @@ def test_failed_trials_are_left_out_of_curves_and_named(single, multi):
 def test_surrogate_curves_are_over_the_trials_that_still_run(single):
     (found,) = surrogate_curves(single, "toy", lookups=30)
     assert found.quantity == "squared error in bleu (BLEU²)"
-    assert "RS: left out, because it has no surrogate." in found.notes
+    assert "RS: left out, because it gives no predictions." in found.notes
     assert set(found.frame["method"]) == {"BO_EI_M_std", "GB_EIF_M", EXACT}
     for method in ("BO_EI_M_std", "GB_EIF_M"):
         lengths = np.array([len(t.rows) for t in single.trials["toy", method]])
@@ -160,7 +160,7 @@ def test_surrogate_curves_of_ones_own_variants(toy, tmp_path):
     assert list(found.frame["method"].unique()) == ["BO_EI_M_std", "Same", "Mine", EXACT]
     same, built_in = (of(found.frame, m).drop(columns="method") for m in ("Same", "BO_EI_M_std"))
     assert same.reset_index(drop=True).equals(built_in.reset_index(drop=True))
-    assert "Wandering: left out, because it has no surrogate." in found.notes
+    assert "Wandering: left out, because it gives no predictions." in found.notes
 
 
 def test_surrogate_curves_of_results_from_a_folder(toy, toy_home, tmp_path):

@@ -50,6 +50,7 @@ def test_a_notebook_shows_a_figure_without_a_word_of_magic(single):
     width, height = np.frombuffer(picture[16:24], dtype=">u4").tolist()  # the header of a PNG
     assert picture.startswith(b"\x89PNG\r\n")
     assert (size["width"], size["height"]) == (width // 2, height // 2)
+    assert figure._repr_html_() is None  # it has no points with texts
 
 
 def test_the_list_names_every_module_with_a_plot():

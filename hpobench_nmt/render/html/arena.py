@@ -3,8 +3,9 @@
     FOLDER/index.html           the methods of each track, ranked
     FOLDER/methods/METHOD.html  each method: what it is, where it wins and loses, and its curves
     FOLDER/tables/TABLE.html    each table: its datasheet, who wins, importance, front and noise
+    FOLDER/style.css            the style sheet of all pages
 
-A page needs no other file and no network. Those of methods and tables have no script.
+A page needs no network. Those of methods and tables have no script.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import RunError
 from hpobench_nmt.core.files import check_name, write_whole
 from hpobench_nmt.core.text import counted, short
-from hpobench_nmt.lookup.table import Table
-from hpobench_nmt.render.draw_report import draw_sections
-from hpobench_nmt.render.html.page import analysis_content, fill, shortened
+from hpobench_nmt.render.draw_report import FigureGroup, draw_sections
+from hpobench_nmt.render.html.page import analysis_content, fill, shortened, style_sheet
 from hpobench_nmt.render.html.svg import method_places
 
+_SHEET = "style.css"
 _ANALYSES = ("importance", "front", "noise")
 # Of a method, of random search, and of the leader of the track.
 _STYLES = (
@@ -38,20 +39,24 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 36.0, 300.0, 8.0, 150.0
 
 
 def arena_pages(archive: Archive) -> dict[str, str]:
-    """The pages as text, by their path in the folder, of the tables that are installed here."""
+    """The files as text, by their path in the folder, of the tables that are installed here."""
     found = arena_tracks(archive)
     methods, tables = method_pages(archive, found), table_pages(found)
     pages = {"index.html": _index(archive, found, methods, tables)}
     for method in methods:
         pages[f"methods/{check_name('method', method.name)}.html"] = _method(method)
     installed = {n: i.installed for track in found for n, i in track.results.instances.items()}
+    groups, shared = shortened(draw_sections(list(installed.values()), "svg", _ANALYSES))
     for table in tables:
-        pages[f"tables/{check_name('table', table.name)}.html"] = _table(table, installed[table.name])
+        own = [group for group in groups if group.section and group.section.table == table.name]
+        measured = installed[table.name].replicates is not None
+        pages[f"tables/{check_name('table', table.name)}.html"] = _table(table, own, measured)
+    pages[_SHEET] = style_sheet([method.name for method in methods]) + shared
     return pages
 
 
 def write_arena(archive: Archive, folder: Path) -> Path:
-    """Write the pages, and return the path of the first one; RunError where they cannot be written."""
+    """Write the files, and return the path of the first one; RunError where they cannot be written."""
     for name, page in arena_pages(archive).items():
         path = folder / name
         try:
@@ -81,6 +86,7 @@ def _index(
         "arena.html.jinja",
         names,
         {},
+        sheet=_SHEET,
         title=f"Leaderboard of {NAME}",
         lead=arena_lead(archive, found),
         tracks=[
@@ -96,7 +102,7 @@ def _index(
             (
                 t.name,
                 dict(t.facts)["rows"],
-                "; ".join(p[0] for p in t.tracks),
+                _by_half([p[0] for p in t.tracks]),
                 dict(t.facts).get("licence", "–"),
             )
             for t in tables
@@ -104,11 +110,21 @@ def _index(
     )
 
 
+def _by_half(tracks: Sequence[str]) -> str:
+    """Tracks, each perhaps with a half after a comma: "plain, early (test); scale"."""
+    halves: dict[str, list[str]] = {}
+    for track in tracks:
+        name, _, half = track.partition(", ")
+        halves.setdefault(half, []).append(name)
+    return "; ".join(", ".join(names) + (f" ({half})" if half else "") for half, names in halves.items())
+
+
 def _method(page: MethodPage) -> str:
     return fill(
         "arena_method.html.jinja",
         (),
         {},
+        sheet=f"../{_SHEET}",
         title=page.name,
         benchmark=NAME,
         lead=", ".join(page.kinds),
@@ -144,19 +160,18 @@ def _path(values: Floats, top: float) -> str:
     return "M" + " ".join(f"{a:.1f} {_height(b):g}" for a, b in zip(x, values / (top or 1.0), strict=True))
 
 
-def _table(page: TablePage, table: Table) -> str:
-    groups, shared = shortened(draw_sections([table], "svg", _ANALYSES))
+def _table(page: TablePage, groups: Sequence[FigureGroup], measured: bool) -> str:
     # Without a script there are no tooltips.
     parts = [(g.section, [replace(f, hover={}) for f in g.figures]) for g in groups if g.section]
     return fill(
         "arena_table.html.jinja",
         (),
         {},
-        more_style=shared,
+        sheet=f"../{_SHEET}",
         title=page.name,
         benchmark=NAME,
         lead=f"{dict(page.facts)['rows']} rows, in {counted(len(page.tracks), 'track')}.",
         page=page,
         analyses=[analysis_content(section, figures, {}) for section, figures in parts],
-        measured=table.replicates is not None,
+        measured=measured,
     )

@@ -34,7 +34,7 @@ from hpobench_nmt.evaluation.scores import SCORES
 from hpobench_nmt.render.draw_report import FigureGroup, Progress, draw_report
 from hpobench_nmt.render.figure_spec import DrawnFigure
 from hpobench_nmt.render.html.svg import method_places, shared_styles, short_ids
-from hpobench_nmt.render.plots.style import Style, method_styles
+from hpobench_nmt.render.plots.style import method_styles
 
 _MOST_REASONS = 20
 _ANSWERS = ("fewer", "volume")
@@ -92,12 +92,17 @@ def render(runs: Sequence[Run], jobs: int = 2, progress: Progress | None = None)
 
 
 def fill(
-    template: str, methods: Sequence[str], figures: Mapping[str, Any], more_style: str = "", **content: Any
+    template: str,
+    methods: Sequence[str],
+    figures: Mapping[str, Any],
+    more_style: str = "",
+    sheet: str = "",
+    **content: Any,
 ) -> str:
     """A page from a template of this folder: all that it is given is escaped, but for drawings.
 
-    `methods` are those that have a colour, `figures` what is shown where a figure is pointed at,
-    and `more_style` goes after the style sheet.
+    `methods` are those that have a colour, and `figures` what is shown where a figure is pointed at. The page
+    holds its style sheet, with `more_style` after it, unless `sheet` is the address of a file of them.
     """
     from jinja2 import Environment, StrictUndefined
 
@@ -116,7 +121,8 @@ def fill(
         by_name={m["name"]: m for m in known},
         places=places,
         exact=EXACT,
-        style=_style_sheet(styles, places) + more_style,
+        style="" if sheet else style_sheet(methods) + more_style,
+        sheet=sheet,
         script=script,
         script_hash=f"sha256-{digest}",
         data=_json({"methods": list(places), "figures": figures}),
@@ -197,7 +203,7 @@ def analysis_content(
         "figures": [f for f in figures if f.svg],
         "head": tuple(map(str, shown.columns)),
         "rows": list(zip(*columns, strict=True)),
-        "open": section.kind in ("correlation", "importance"),
+        "open": section.kind in ("correlation", "importance") and not section.problem,
     }
 
 
@@ -243,7 +249,9 @@ def _marker(marker: str) -> str:
     return "".join(parts)
 
 
-def _style_sheet(styles: Mapping[str, Style], places: Mapping[str, int]) -> str:
+def style_sheet(methods: Sequence[str]) -> str:
+    """The style sheet of a page whose methods have a colour each."""
+    styles, places = method_styles(methods), method_places(methods)
     colours = {places[m]: "" if m == EXACT else s.colour for m, s in styles.items()}
     light = "".join(f"--m{i}:{colour or 'var(--ink)'};" for i, colour in colours.items())
     dark = "".join(f"--m{i}:{on_dark(c) if c else 'var(--ink)'};" for i, c in colours.items())

@@ -35,13 +35,17 @@ _FAMILY = re.compile(r"font-family:[^;]*;?")  # the page has its own
 _NUMBER = re.compile(r"-?\d+\.\d+")
 _ID = re.compile(r' id="([^"]*)"')
 _REFERENCE = re.compile(r"""( id="| href="#|url\(#)([\w.-]+)(["')])""")
-_STYLED = re.compile(r'(<(?:path|use|rect) (?:[^>]* )?)style="((?:(?!--m)[^"])*)"')
+# Not colours of methods, and not patterns, whose ids are those of one page: several can share a style sheet.
+_STYLED = re.compile(r'(<(?:path|use|rect) (?:[^>]* )?)style="((?:(?!--m|url\()[^"])*)"')
+# What matplotlib says of each of its figures, and report.css of all.
+_OF_ALL = '<defs><style type="text/css">*{stroke-linejoin: round; stroke-linecap: butt}</style></defs>'
 _LEAST_SHARED = 4
 _CIRCLE = re.compile(r"M0 ([\d.]+)(?:C[-\d. ]+)+z?")
 _FILL = re.compile(r"fill:([^;]+)")
 _COMMAND = re.compile(r"([A-Za-z])([^A-Za-z]*)")
 _WIDTH, _HEIGHT = 6.6, 3.7
 _HOVER_POINTS = 60
+_LARGEST = 1.4  # pixels a point
 
 
 def restyle(figure: Figure, fixed_size: bool = True) -> None:
@@ -61,7 +65,7 @@ def restyle(figure: Figure, fixed_size: bool = True) -> None:
         figure.set_size_inches(_WIDTH, _HEIGHT)
         axes = figure.axes[0]
         axes.set_position((0.125, 0.135, 0.86, 0.84))
-        axes.yaxis.set_label_coords(-0.105, 0.5)
+        axes.yaxis.set_label_coords(-0.115, 0.5)
 
 
 def to_svg(figure: Figure, slug: str, places: Mapping[str, int], colours: Mapping[str, str]) -> str:
@@ -134,7 +138,10 @@ def _rewrite(
 
 
 def _join_dots(element: ElementTree.Element) -> None:
-    """Make one path of the many equal dots of a scatter: each is a line of no length with round ends."""
+    """Make one path of the many equal dots of a scatter: each is a line of no length with round ends.
+
+    The shape of a dot stays: the legend takes it.
+    """
     if [child.tag for child in element] != ["defs", "g"] or len(element[0]) != 1:
         return
     (marker,), dots = element
@@ -144,7 +151,7 @@ def _join_dots(element: ElementTree.Element) -> None:
     d = "".join(f"M{dot.get('x')} {dot.get('y')}h0" for dot in dots)
     style = f"fill:none;stroke:{fill[1]};stroke-width:{2 * float(circle[1]):.4g};stroke-linecap:round"
     dots[:] = [ElementTree.Element("path", {"d": d, "style": style})]
-    del element[0], dots.attrib["style"]
+    del dots.attrib["style"]
 
 
 def _hoist_style(element: ElementTree.Element) -> None:
@@ -207,6 +214,7 @@ def shared_styles(svgs: Sequence[str]) -> tuple[list[str], str]:
 
     Colours of methods stay where they are, and so do texts, whose style outdoes that of the page.
     """
+    svgs = [svg.replace(_OF_ALL, "") for svg in svgs]
     counts = Counter(m[2] for svg in svgs for m in _STYLED.finditer(svg))
     names = {style: f"s{i:x}" for i, (style, n) in enumerate(counts.most_common()) if n >= _LEAST_SHARED}
 
@@ -243,6 +251,9 @@ def page_figure(
     restyle(figure, fixed_size=not spec.own_size)
     colours = {name: style.colour for name, style in styles.items()} | {EXACT: "#000000"}
     svg = to_svg(figure, spec.stem, places, colours)
+    # Alone in a wide window it would be blown up, with letters larger than the page's.
+    widest = f'<svg style="max-width:{figure.get_figwidth() * 72 * _LARGEST:.0f}px" '
+    svg = svg.replace("<svg ", widest, 1)
     hover: dict[str, Any] = {}
     if spec.series is not None:
         hover = _series_hover(figure, spec.series, places)

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from html import escape
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 
 _DPI = 192  # twice what is shown, for screens of high resolution
+_SHOWN_DPI = _DPI / 2
+_NEAR = 7  # pixels around a point that belong to it
 _USE = re.compile(r"(<use [^>]*)/>")
 
 
 class NotebookFigure(Figure):
     """A figure outside of pyplot. Jupyter shows pyplot's figures alone, but asks any object for a picture.
 
-    As SVG, the points of a scatter with a gid in `tooltips` have these texts, which browsers show on hover.
+    The points of a scatter with a gid in `tooltips` have these texts, which browsers show on hover: in SVG,
+    and in notebooks by a map of the picture, because Jupyter shows an SVG as an image without hover.
     """
 
     tooltips: Mapping[str, Sequence[str]] = {}
@@ -40,8 +46,28 @@ class NotebookFigure(Figure):
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
         picture = BytesIO()
         self.savefig(picture, format="png", dpi=_DPI)
-        width, height = (self.get_size_inches() * _DPI / 2).astype(int).tolist()
+        width, height = (self.get_size_inches() * _SHOWN_DPI).astype(int).tolist()
         return picture.getvalue(), {"width": width, "height": height}
+
+    def _repr_html_(self) -> str | None:
+        """The picture with a map of its points; None without tooltips."""
+        if not self.tooltips:
+            return None
+        picture, size = self._repr_png_()
+        name = f"points-{hashlib.sha256(picture).hexdigest()[:12]}"
+        areas = []
+        for points in self.findobj(lambda artist: artist.get_gid() in self.tooltips):
+            texts = self.tooltips[str(points.get_gid())]
+            places = np.ma.filled(points.get_offsets(), np.nan)  # type: ignore[attr-defined]
+            right, up = points.axes.transData.transform(places).T * _SHOWN_DPI / self.dpi  # type: ignore[union-attr]
+            for x, y, text in zip(right, size["height"] - up, map(escape, texts), strict=True):
+                if np.isfinite(x + y):
+                    circle = f'shape="circle" coords="{x:.0f},{y:.0f},{_NEAR}"'
+                    areas.append(f'<area {circle} title="{text}" alt="{text}">')
+        source = f"data:image/png;base64,{b64encode(picture).decode()}"
+        about = escape(f"{self.axes[0].get_ylabel()} against {self.axes[0].get_xlabel()}")
+        shown = f'width="{size["width"]}" height="{size["height"]}" alt="{about}" usemap="#{name}"'
+        return f'<img {shown} src="{source}"><map name="{name}">{"".join(areas)}</map>'
 
 
 def with_tooltips(svg: str, tooltips: Mapping[str, Sequence[str]]) -> str:

@@ -46,6 +46,7 @@ def plot_volume(
             mark(artist, line["method"], part)
     low, high = axes.get_xlim()
     axes.set_xlim(low, high + _MARGIN * (high - low))  # for the number beside the longest interval
+    axes.set_xticks([tick for tick in axes.get_xticks() if low <= tick <= 1 + 1e-9])  # more is not to be had
     axes.xaxis.set_major_formatter("{x:.0%}" if high - low > 0.05 else "{x:.1%}")
     axes.set_yticks(range(len(known)), known["method"])
     axes.set_ylim(-0.6, len(known) - 0.4)

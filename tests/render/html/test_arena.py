@@ -145,17 +145,27 @@ class Reader(HTMLParser):
 
 def test_pages_are_whole_escaped_and_the_same_again(archive, tmp_path):
     pages = arena_pages(archive)
-    assert write_arena(archive, tmp_path / "board") == tmp_path / "board" / "index.html"
-    written = {p.relative_to(tmp_path / "board").as_posix(): p for p in tmp_path.rglob("*.html")}
+    board = tmp_path / "board"
+    assert write_arena(archive, board) == board / "index.html"
+    written = {p.relative_to(board).as_posix(): p for p in board.rglob("*") if p.is_file()}
     assert {name: path.read_text() for name, path in written.items()} == pages == arena_pages(archive)
     assert set(pages) == {
         "index.html",
+        "style.css",
         *(f"methods/{name}.html" for name in ("RS", "BO_EI_M_std", "Mine", "NSGA2")),
         *(f"tables/{name}.html" for name in ("sotu-gpt-30k", "sotu-ngram", "lohelp-de-en")),
     }
+    sheet = pages.pop("style.css")
+    assert HOSTILE not in sheet and "url(" not in sheet
     for name, page in pages.items():
         assert HOSTILE not in page
-        assert not re.findall(r'(?:src|href)="(?!#|data:|[\w./-]+\.html")', page)
+        assert not re.findall(r'(?:src|href)="(?!#|data:|[\w./-]+\.html"|(?:\.\./)?style\.css")', page)
+        # One style sheet for all pages, with the classes of their figures.
+        (link,) = re.findall(r'<link rel="stylesheet" href="([^"]+)">', page)
+        assert (written[name].parent / link).resolve() == written["style.css"]
+        assert "<style" not in page
+        for shared in set(re.findall(r' class="(s[0-9a-f]+)"', page)):
+            assert f".{shared}{{" in sheet
         assert ("<script" in page) == (name == "index.html")
         reader = Reader()
         reader.feed(page)

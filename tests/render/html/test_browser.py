@@ -437,6 +437,19 @@ def test_the_report_is_accessible(opened):
     assert violations(opened) == []
 
 
+@pytest.mark.parametrize("page", ["index.html", "methods/BO_auto.html", "tables/sotu-gpt-30k.html"])
+def test_the_leaderboard_is_accessible_and_finds_its_style_sheet(chromium, page):
+    """In a folder of files that is opened as it is, without a server."""
+    chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    chromium.get_log("browser")
+    chromium.get((Path(__file__).parents[3] / "docs" / "_static" / "leaderboard" / page).as_uri())
+    assert chromium.get_log("browser") == []
+    assert chromium.execute_script("return document.querySelectorAll('style').length") == 0
+    margin = "return getComputedStyle(document.body).marginTop"
+    assert chromium.execute_script(margin) == "0px"  # a browser's own is 8 pixels
+    assert violations(chromium) == []
+
+
 def test_the_site_is_accessible_and_asks_the_network_for_nothing(chromium, tmp_path):
     sphinx = pytest.importorskip("sphinx.cmd.build", reason="needs sphinx (the docs extra)")
     for package in ("furo", "myst_parser", "sphinx_click"):

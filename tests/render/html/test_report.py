@@ -334,7 +334,7 @@ def test_a_users_variant_gets_the_curves_of_its_surrogate(tools, tmp_path):
     (tmp_path / "imported").unlink()
     text = report()
     assert "BO_MINE: left out, because its code is not known here." in text
-    assert "--methods" in text and "RS: left out, because it has no surrogate." in text
+    assert "--methods" in text and "RS: left out, because it gives no predictions." in text
     assert not (tmp_path / "imported").exists()  # a folder names no code that is run
     with_curves = report("--methods", f"{file}:BO_MINE")
     assert "BO_MINE: left out" not in with_curves

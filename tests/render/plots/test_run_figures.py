@@ -252,7 +252,7 @@ def test_what_cannot_be_drawn_is_said(single, multi):
     (errors, _) = surrogate_curves(dataclasses.replace(multi, methods=("RS",)), "toy")
     for plot in (plot_curves, plot_curve_panels):
         with pytest.raises(
-            hb.InputError, match=r"no method has a curve of squared error.*RS: left out, because it has no"
+            hb.InputError, match=r"no method has a curve of squared error.*RS: left out, because it gives no"
         ):
             plot(errors)
     with pytest.raises(hb.InputError, match="in the styles of a figure"):
@@ -410,8 +410,14 @@ def test_paths_of_a_page_are_short_and_the_same():
         '<path id="i0"/><use href="#i0"/>',
         '<path id="i1"/><g clip-path="url(#i1)"/><use href="#i1"/>',
     ]
+    # Not the colours of methods, not texts, and not what names another element of its page.
     own = '<path d="M0 0" style="stroke:var(--m1)"/><text style="a:b">x</text>'
-    svgs = ['<path d="M1 2" style="a:b"/><use style="a:b" x="1"/>' * 2, f'<rect style="c:d"/>{own}']
+    own += '<path d="M0 0" style="fill:url(#i1)"/>' * 4
+    of_all = '<defs><style type="text/css">*{stroke-linejoin: round; stroke-linecap: butt}</style></defs>'
+    figure, axes = axes_for(None)
+    axes.plot([0, 1], [0, 1])
+    assert of_all in to_svg(figure, "f", {}, {})
+    svgs = [of_all + '<path d="M1 2" style="a:b"/><use style="a:b" x="1"/>' * 2, f'<rect style="c:d"/>{own}']
     assert shared_styles(svgs) == (
         ['<path d="M1 2" class="s0"/><use class="s0" x="1"/>' * 2, f'<rect style="c:d"/>{own}'],
         ".s0{a:b}",
@@ -428,6 +434,15 @@ def test_the_dots_of_a_scatter_are_one_path_where_they_were():
     at = np.array([pair.split() for pair in d.removeprefix("M").replace("h0", "").split("M")], dtype=float)
     np.testing.assert_allclose(at, pixels(figure, x.tolist(), y.tolist()), atol=0.051)
     assert svg.count("<use") >= 12
+
+
+def test_what_a_legend_shows_is_there():
+    figure, axes = axes_for(None)
+    axes.scatter(np.arange(12.0), np.arange(12.0), s=16, color="#9AA0A6", linewidth=0, label="rows")
+    axes.legend()
+    svg = to_svg(figure, "f", {}, {})
+    assert "h0M" in svg and "rows</text>" in svg
+    assert set(re.findall(r'href="#([^"]+)"', svg)) <= set(re.findall(r' id="([^"]+)"', svg))
 
 
 def test_a_front_saved_as_svg_names_the_configuration_of_each_point(toy, tmp_path):

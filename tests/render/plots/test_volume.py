@@ -46,6 +46,9 @@ def test_it_is_drawn_best_on_top_with_random_search_as_a_line(results):
     assert [label.get_text() for label in axes.get_yticklabels()] == list(found.methods["method"])[::-1]
     assert list(axes.lines[0].get_xdata()) == [found.random_search] * 2
     assert hb.plot(results, "volume").axes[0].get_xlabel() == axes.get_xlabel()
+    near = found.methods.assign(share=0.99, low=0.95, high=1.0)
+    (axes,) = plot_volume(dataclasses.replace(found, methods=near)).axes
+    assert max(axes.get_xticks()) <= 1 + 1e-9 < axes.get_xlim()[1]  # no share is above 100%
 
 
 def test_a_method_whose_trials_ended_before_is_named(toy):
