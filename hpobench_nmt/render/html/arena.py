@@ -20,7 +20,7 @@ from hpobench_nmt.analysis.arena_curves import PARTS, Chart
 from hpobench_nmt.analysis.arena_pages import MethodPage, TablePage, method_pages, table_pages
 from hpobench_nmt.benchmarking.archive import NAME, Archive
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import RunError
+from hpobench_nmt.core.errors import not_written
 from hpobench_nmt.core.files import check_name, write_whole
 from hpobench_nmt.core.text import counted, short
 from hpobench_nmt.render.draw_report import FigureGroup, draw_sections
@@ -63,7 +63,7 @@ def write_arena(archive: Archive, folder: Path) -> Path:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, page.encode())
         except OSError as error:
-            raise RunError(f"{path}: cannot be written: {error.strerror}.") from error
+            raise not_written(path, error) from error
     return folder / "index.html"
 
 

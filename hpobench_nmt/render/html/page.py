@@ -27,7 +27,7 @@ from hpobench_nmt.analysis.verdicts import ALL_NOTES
 from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.store import unfinished
-from hpobench_nmt.core.errors import RunError
+from hpobench_nmt.core.errors import not_written
 from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.evaluation.scores import SCORES
@@ -58,7 +58,7 @@ def write_report(
     try:
         write_whole(out, page.encode())
     except OSError as error:
-        raise RunError(f"{out}: cannot be written: {error.strerror}.") from error
+        raise not_written(out, error) from error
     return out
 
 
