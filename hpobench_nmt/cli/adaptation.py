@@ -33,9 +33,11 @@ _RELATED = 10  # words that the terminal shows; the file has all
 @click.option("-o", "--out", type=PATH, required=True, help="Folder of the files.")
 @click.option("--text", "path", type=PATH, help="A UTF-8 file.  [default: the test part]")
 @click.option("--dynamic", "rule", metavar="RULE", default="", help="Update rule.  [default: the training's]")
-@click.option("--parts", type=COUNT, metavar="N", default=20, show_default=True, help="Sequences to cut.")
-@click.option("--window", type=COUNT, metavar="N", default=100, show_default=True, help="Tokens a point.")
-@click.option("--then", "other", type=PATH, help="A text to be joined to it.")
+@click.option(
+    "--parts", type=COUNT, metavar="N", default=20, show_default=True, help="Sequences to cut the text into."
+)
+@click.option("--window", type=COUNT, metavar="N", default=100, show_default=True, help="Tokens per point.")
+@click.option("--then", "other", type=PATH, help="A second text, read after the first.")
 @click.option("--word", metavar="WORD", help="Show words related to this one.")
 @click.option("--sample", "length", type=COUNT, metavar="N", help="Write a sample of this many tokens.")
 @click.option(
@@ -73,12 +75,12 @@ def adaptation(
 
     MODEL is a folder that 'train --keep' made.
 
-    OUT/timescales.csv has static and dynamic losses (nats a token) against the tokens read, averaged over
-    --parts sequences that are started again or continued. With --then FILE, OUT/shift.csv has them before and
-    after the change to another text. With --word WORD, OUT/related.csv says how seeing the word for the first
-    time changes the log-probabilities of all words. With --sample N, OUT/samples.txt has what the static and
-    the adapted model write after the first --context tokens of the last text. The losses are also drawn, in
-    files .png and .pdf beside the .csv files.
+    OUT/timescales.csv has static and dynamic losses (nats per token) against the number of tokens read,
+    averaged over --parts sequences. With --then FILE, OUT/shift.csv has these losses before and after the
+    change to another text. With --word WORD, OUT/related.csv shows how the first occurrence of the word
+    changes the log-probabilities of all words. With --sample N, OUT/samples.txt has samples of the static and
+    the adapted model, which continue the first --context tokens of the last text. The losses are also drawn,
+    in files .png and .pdf beside the .csv files.
     """
     from hpobench_nmt.runner.disk.kept_model import read_kept
     from hpobench_nmt.runner.families import load_family

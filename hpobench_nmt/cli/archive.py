@@ -14,7 +14,7 @@ from hpobench_nmt.core.files import read_bytes
 from hpobench_nmt.core.text import counted
 
 _archive_option = click.option(
-    "--archive", "place", type=PATH, metavar="FILE", help="The archive.  [default: the one that is installed]"
+    "--archive", "place", type=PATH, metavar="FILE", help="The archive.  [default: the installed archive]"
 )
 
 
@@ -26,7 +26,7 @@ def archive() -> None:
 @archive.command("show")
 @_archive_option
 def archive_show(place: Path | None) -> None:
-    """List what the archive has: tracks, methods and their versions."""
+    """List the tracks and methods of the archive, and their versions."""
     from hpobench_nmt.benchmarking.beside import load_archive
 
     found = load_archive(place or "archive")
@@ -45,12 +45,12 @@ def archive_show(place: Path | None) -> None:
     "--sha256",
     default="",
     metavar="HASH",
-    help="The hash that it must have.  [default, from the web: that of the archive which this version knows]",
+    help="The hash that the file must have.  [default, for a download: the hash that this version knows]",
 )
 def archive_fetch(source: str, sha256: str) -> None:
-    """Install the archive, after a check that it is one of this version of lm-2026.
+    """Install an archive, if it belongs to this version of lm-2026.
 
-    Without --from it comes from the address in the package's metadata, if there is one.
+    Without --from, it is downloaded from the address in the package's metadata, if there is one.
     """
     from hpobench_nmt.analysis.digest import load_digest
     from hpobench_nmt.benchmarking.submissions import install_archive
@@ -65,15 +65,21 @@ def archive_fetch(source: str, sha256: str) -> None:
 
 @archive.command("make")
 @click.argument("out", metavar="FOLDER", type=PATH)
-@click.option("--track", "chosen", callback=listed, metavar="TRACK,...", help="Some tracks.  [default: all]")
 @click.option(
-    "-m", "--methods", callback=listed, metavar="METHOD,...", help="Some methods.  [default: all that fit]"
+    "--track", "chosen", callback=listed, metavar="TRACK,...", help="Only these tracks.  [default: all]"
+)
+@click.option(
+    "-m",
+    "--methods",
+    callback=listed,
+    metavar="METHOD,...",
+    help="Only these methods.  [default: all that fit]",
 )
 @click.option(
     "--onto",
     type=PATH,
     metavar="FILE",
-    help="Keep what this archive has, and run what it lacks; 'archive' is the one that is installed.",
+    help="Keep the results of this archive, and run those it lacks; 'archive' is the installed archive.",
 )
 @click.option("-j", "--jobs", type=COUNT, metavar="N", help="Worker processes.  [default: all cores]")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
@@ -87,9 +93,9 @@ def archive_make(
 ) -> None:
     """Run methods in the tracks of lm-2026, and write FOLDER/lm-2026.parquet.
 
-    The results folder of each track stays in FOLDER: the same command resumes, and with other methods adds
-    them. A method that a track cannot have, because of its objectives or workers, is left out there. Methods
-    run one after the other, in the order given.
+    The results folders of the tracks stay in FOLDER. The same command resumes the runs, and the command with
+    other methods adds these. If a method does not support the objectives or workers of a track, it is left
+    out there. Methods run one after the other, in the order given.
     """
     from hpobench_nmt.benchmarking.archive import NAME
     from hpobench_nmt.benchmarking.beside import load_archive
@@ -110,10 +116,10 @@ def archive_make(
 @click.argument("out", metavar="FOLDER", type=PATH)
 @click.argument("parts", metavar="PART...", nargs=-1, required=True, type=PATH)
 def archive_join(out: Path, parts: tuple[Path, ...]) -> None:
-    """Write FOLDER/lm-2026.parquet of several parts.
+    """Join several parts into FOLDER/lm-2026.parquet.
 
-    A part is an archive's file, or a folder of 'archive make', also of one that was stopped: methods that
-    have finished all tables are taken. A method can be in one part only.
+    A part is the file of an archive, or a folder of 'archive make'. If 'archive make' was stopped, the
+    methods that have finished all tables are used. A method can be in one part only.
     """
     from hpobench_nmt.benchmarking.submissions import join_parts
 
@@ -137,9 +143,15 @@ def _write(content: bytes, out: Path) -> None:
 
 @archive.command("verify")
 @click.argument("track", default="plain")
-@click.option("-m", "--methods", callback=listed, metavar="METHOD,...", help="Methods of this package.")
 @click.option(
-    "-t", "--tables", callback=listed, metavar="TABLE,...", help="Some tables.  [default: installed]"
+    "-m", "--methods", callback=listed, metavar="METHOD,...", help="Only these methods of this package."
+)
+@click.option(
+    "-t",
+    "--tables",
+    callback=listed,
+    metavar="TABLE,...",
+    help="Only these tables.  [default: the installed ones]",
 )
 @click.option(
     "--trials", type=COUNT, metavar="N", default=1, show_default=True, help="Run the first N trials again."
@@ -150,9 +162,9 @@ def archive_verify(
 ) -> None:
     """Run the first trials of the archive in a TRACK again, and compare them.
 
-    On the same processor and library versions they are equal. Elsewhere sums may be rounded in another way,
-    so that a method takes another row now and then; the mean of each score then lies within the range of the
-    archive's trials. The exit code is 1 if one does not.
+    With the same processor and library versions, the trials are equal. Elsewhere sums may be rounded
+    differently, so that a method sometimes chooses another row. The mean of each score must then lie within
+    the range of the archive's trials; if not, the exit code is 1.
     """
     from hpobench_nmt.benchmarking.beside import load_archive
     from hpobench_nmt.benchmarking.submissions import verify_archive
@@ -171,15 +183,17 @@ def archive_verify(
 
 @archive.command("add")
 @click.argument("folder", metavar="FOLDER", type=PATH)
-@click.option("--method", required=True, metavar="SPEC", help="The method, as it was given to 'run'.")
-@click.option("--card", required=True, type=PATH, metavar="FILE", help="A TOML file on the method.")
+@click.option("--method", required=True, metavar="SPEC", help="The method, as given to 'run'.")
+@click.option(
+    "--card", required=True, type=PATH, metavar="FILE", help="A TOML file that describes the method."
+)
 @_archive_option
 @click.option("-o", "--out", type=PATH, metavar="FILE", help="Where to write.  [default: the archive]")
 def archive_add(folder: Path, method: str, card: Path, place: Path | None, out: Path | None) -> None:
     """Add a method to the archive from the results FOLDER of a track.
 
-    Three trials on each table run again first, and must be equal. The card has the keys what, source,
-    licence, hardware and tuned_on, a line each.
+    Three trials on each table are repeated first, and must be equal. The card has one line for each of the
+    keys what, source, licence, hardware and tuned_on.
     """
     from hpobench_nmt.benchmarking.beside import load_archive
     from hpobench_nmt.benchmarking.submissions import add_to_archive, save_archive
@@ -196,7 +210,7 @@ def archive_add(folder: Path, method: str, card: Path, place: Path | None, out: 
 @_archive_option
 @click.option("-o", "--out", type=PATH, default=Path("leaderboard"), show_default=True, metavar="FOLDER")
 def archive_page(place: Path | None, out: Path) -> None:
-    """Write the leaderboard of an archive, of the tables that are installed, into FOLDER.
+    """Write the leaderboard of an archive on the installed tables into FOLDER.
 
     FOLDER/index.html ranks the methods of each track. Each method and each table has a page below it.
     """

@@ -35,8 +35,9 @@ _TABLE = "sotu-awd-lstm"
 def doctor() -> None:
     """Check this installation.
 
-    Shown are the versions and extras that are installed, where tables and caches lie, and whether this
-    machine computes as it should. The exit code is 1 if something that every run needs does not work.
+    The output lists the versions and extras that are installed, and the folders of tables and caches, and
+    tests whether this machine computes correctly. If something that every run needs does not work, the exit
+    code is 1.
     """
     from hpobench_nmt.render.terminal.grids import print_grid
 

@@ -31,36 +31,41 @@ _MULTIPLE: Any = {"multiple": True, "metavar": "COLUMN"}
     "metrics",
     multiple=True,
     metavar="COLUMN[:min|max]",
-    help="A metric, and which way is better. The first is the objective. May be repeated.",
+    help="A metric and its direction. The first is the objective. May be repeated.",
 )
 @click.option("--hyperparameter", "hyperparameters", **_MULTIPLE, help="A hyperparameter. May be repeated.")
 @click.option("--ignore", "ignored", **_MULTIPLE, help="A column to leave out. May be repeated.")
-@click.option("--seed", default="", metavar="COLUMN", help="The column of the seeds.")
-@click.option("--study", default="", metavar="NAME", help="The study or experiment, where there are several.")
+@click.option("--seed", default="", metavar="COLUMN", help="Column of the seeds.")
+@click.option("--study", default="", metavar="NAME", help="The study or experiment, if there are several.")
 @click.option(
-    "--curves", multiple=True, type=PATH, help="A W&B export of learning curves of the runs. May be repeated."
+    "--curves", multiple=True, type=PATH, help="A W&B export of the runs' learning curves. May be repeated."
 )
 @click.option(
-    "-o", "--out", type=PATH, metavar="FOLDER", help="Write files to be edited there, and install nothing."
+    "-o",
+    "--out",
+    type=PATH,
+    metavar="FOLDER",
+    help="Write files for editing to this folder, and do not install.",
 )
 def tables_import(
     source: Path, name: str, curves: tuple[Path, ...], out: Path | None, **given: tuple[str, ...]
 ) -> None:
-    """Make a table of an old sweep of another program.
+    """Make a table from an old sweep of another program.
 
     \b
-    FILE_OR_FOLDER is one of these, as it is:
+    FILE_OR_FOLDER is one of these, unchanged:
         Optuna     trials_dataframe() as CSV, an SQLite storage, a journal file
         W&B        the table of runs as CSV, also in a folder with the CSV of a chart
         MLflow     runs as CSV, a folder mlruns, its SQLite database
         Ray Tune   a folder of results, or their data frame as CSV
         others     JSON lines, CSV with any separator, scikit-learn's search results
 
-    The command finds out what the columns are, prints what it decided and why, and installs the table.
-    What it cannot know it asks on a terminal. Otherwise its message names the option that answers.
+    The command works out what each column means, prints its decisions and the reasons, and installs the
+    table. In a terminal it asks about anything that is unclear. Elsewhere it stops with a message that names
+    the option to use.
 
     \b
-    To change what it decided, write the files, edit datasheet.toml, and add them:
+    To change its decisions, write the files, edit datasheet.toml, and add the folder:
         hpobench-nmt tables import study.db --out draft
         hpobench-nmt tables add draft
     """
@@ -88,7 +93,7 @@ def tables_import(
             folder = install_table(imported.table, added_folder(), progress)
     _tell(imported)
     tell_added(imported.table, folder, before, there)
-    say("To change what was decided, write the files with --out FOLDER, edit them, and add the folder.")
+    say("To change these decisions, write the files with --out FOLDER, edit them, and add the folder.")
 
 
 def _tell(imported: Imported) -> None:

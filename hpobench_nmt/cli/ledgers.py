@@ -16,7 +16,7 @@ from hpobench_nmt.core.text import counted
 @click.command("build")
 @click.argument("ledger", type=PATH)
 def build(ledger: Path) -> None:
-    """Make a table folder from a LEDGER of 'train', beside it."""
+    """Make a table folder from a LEDGER of 'train', next to the ledger."""
     require_installed("filelock")
     from hpobench_nmt.runner.ledgers.build_table import build as make
 
@@ -41,18 +41,18 @@ def ledger() -> None:
 @ledger.command("merge")
 @click.argument("ledgers", nargs=-1, required=True, type=PATH)
 @click.option("-o", "--out", required=True, type=PATH, help="Folder of the merged ledger.")
-@click.option("--mix-devices", is_flag=True, help="Rows of different devices do not conflict.")
+@click.option("--mix-devices", is_flag=True, help="Accept rows of different devices.")
 @click.option(
     "--keep",
     type=click.Choice(["first"]),
-    help="Two different lines for one training do not conflict: the first ledger's counts.",
+    help="If a training has two different lines, keep the line of the first ledger.",
 )
-@click.option("--edited", is_flag=True, help="Lines were edited on purpose: begin a new chain of hashes.")
+@click.option("--edited", is_flag=True, help="Accept lines that you edited, and start a new chain of hashes.")
 def merge(ledgers: tuple[Path, ...], out: Path, **given: Any) -> None:
     """Merge LEDGERS of one spec, such as those of shards, into one.
 
-    Where they do not belong together, every conflict is named and no ledger is written. A ledger that is in
-    the folder --out is one of them; so the command can be repeated when more has been trained.
+    If the ledgers do not fit together, the command lists every conflict and does not write a ledger. A ledger
+    in the folder --out is merged as well, so the command can be repeated after more trainings.
     """
     require_installed("filelock")
     from hpobench_nmt.runner.ledgers.merge import merge as run

@@ -27,15 +27,15 @@ from hpobench_nmt.core.errors import InputError, RunError
     metavar="N",
     default=1,
     show_default=True,
-    help="For --check.",
+    help="Number of objectives for --check.",
 )
 def methods(name: str | None, file: Path | None, spec: str | None, n_objectives: int) -> None:
     """List the methods, check one of your own, or start one.
 
-    With a NAME, show what that method is, and its settings. Settings are written after a name:
+    With a NAME, describe that method and its settings. To change settings, write them after the name:
     --methods "BO_EI_M_std(length_scale=0.5)". They become part of the method's name in results.
 
-    "new FILE.py" writes a small method that works to a new file, as a start for your own.
+        "new FILE.py" writes a new file with a small method that works, as a start for your own.
     """
     if spec and name:
         raise InputError(f"--check says which method: leave {name!r} out.")

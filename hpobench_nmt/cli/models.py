@@ -25,15 +25,17 @@ device_option = click.option(
 @click.command()
 @model_argument
 @click.option("--text", "path", type=PATH, required=True, help="The text: a UTF-8 file.")
-@click.option("--dynamic", "rule", metavar="RULE", default="", help="Also dynamic evaluation, by this rule.")
-@click.option("--cache", is_flag=True, help="Also with a neural cache.")
+@click.option(
+    "--dynamic", "rule", metavar="RULE", default="", help="Also use dynamic evaluation by this rule."
+)
+@click.option("--cache", is_flag=True, help="Also use a neural cache.")
 @device_option
 @click.option("--format", "form", metavar="FORMAT", default="text", show_default=True, help="text or json.")
 def evaluate(model: Path, path: Path, rule: str, cache: bool, device: str, form: str) -> None:
     """Measure the perplexity of a text under a kept language MODEL.
 
-    MODEL is a folder that 'train --keep' made. The text is split into words, characters or subwords as the
-    corpus of the model was. Words that are not in its vocabulary count as <unk>, as they do there.
+    MODEL is a folder that 'train --keep' made. The text is split into words, characters or subwords in the
+    same way as the model's corpus. Words outside the model's vocabulary count as <unk>, as in the corpus.
     """
     from hpobench_nmt.core.files import read_bytes
     from hpobench_nmt.render.terminal.grids import print_grid
@@ -100,9 +102,9 @@ def one_device(text: str) -> str:
 def translate(model: Path, path: Path | None, out: Path | None, device: str) -> None:
     """Translate a text, line by line, with a kept MODEL.
 
-    MODEL is a folder that 'train --keep' made. The text is split into tokens as the corpus of the model was,
-    and translations come in such tokens. How much was translated, and how much of it the model does not
-    know, is reported on stderr.
+    MODEL is a folder that 'train --keep' made. The text is split into tokens in the same way as the model's
+    corpus, and the translations have the same kind of tokens. stderr reports the amount of text, and the
+    share of it that the model does not know.
     """
     from hpobench_nmt.core.files import read_bytes, write_whole
     from hpobench_nmt.runner.corpora import split_text

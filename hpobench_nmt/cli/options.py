@@ -67,7 +67,7 @@ def constraint_option(what: str) -> Callable[[Any], Any]:
 explain_option = click.option(
     "--explain",
     is_flag=True,
-    help="Explain how figures, intervals and tests were made, as the first run does.",
+    help="Explain how figures, intervals and tests are made, as the first run does.",
 )
 seed_option = click.option(
     "--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True, help="Root seed."

@@ -21,9 +21,9 @@ from hpobench_nmt.core.errors import unknown
     help="Two or more, e.g. dev_bleu:max,dev_gpu_time:min.  [default: the table's own]",
 )
 @click.option(
-    "--curves", is_flag=True, help="Of all checkpoints of its curves; training_cost is an objective then."
+    "--curves", is_flag=True, help="Use all checkpoints of its curves, with training_cost as an objective."
 )
-@click.option("-o", "--plot", type=PATH, metavar="FILE", help="Draw it to this PNG, PDF or SVG file.")
+@click.option("-o", "--plot", type=PATH, metavar="FILE", help="Draw the front to this PNG, PDF or SVG file.")
 @constraint_option("Only rows that keep this bound")
 @click.option("--format", "form", metavar="FORMAT", default="text", show_default=True, help="text or csv.")
 def pareto(
@@ -36,8 +36,8 @@ def pareto(
 ) -> None:
     """Show the Pareto front of a table.
 
-    Any CSV file with the objectives as columns can take the place of the table. As text, the rows are shown
-    with their hyperparameters and objectives; --format csv has all columns.
+    Instead of a table, you can give any CSV file that has the objectives as columns. The text output has each
+    row's hyperparameters and objectives; --format csv has all columns.
     """
     if form not in ("text", "csv"):
         raise unknown("format", form, ["text", "csv"])

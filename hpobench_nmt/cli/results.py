@@ -25,9 +25,8 @@ from hpobench_nmt.core.text import counted
 def score(folder: Path, form: str, verify: bool, explain: bool) -> None:
     """Show the scores of a results FOLDER.
 
-    The hashes of its files are checked in any case. With --verify, the tables' files and ledgers are checked
-    too, files without a hash, which earlier versions wrote, are an error, and the command prints what it
-    checked.
+    The hashes of the results files are always checked. --verify also checks the tables' files and ledgers,
+    and prints what it checked. Files without a hash, which earlier versions wrote, are then an error.
     """
     from hpobench_nmt.benchmarking.store import load_results, unfinished
     from hpobench_nmt.render.data_text import scores_csv, scores_json
@@ -83,19 +82,21 @@ def export(folder: Path, form: str, out: Path) -> None:
     "-o",
     "--out",
     type=PATH,
-    help="File for html, folder for the others.  [default: DIR/report.html, -figures or -tables]",
+    help="File for html, folder for other formats.  [default: DIR/report.html, -figures or -tables]",
 )
 @click.option(
     "-m",
     "--methods",
     callback=listed,
     metavar="SPEC,...",
-    help="Your own variants of Bayesian optimisation or graph-based search in these results, as they were "
-    "given to 'run' (FILE.py:NAME or MODULE:NAME): their surrogates also get error curves.",
+    help="Your own variants of Bayesian optimisation or graph-based search in these results, as given to "
+    "'run' (FILE.py:NAME or MODULE:NAME). The report then has error curves of their surrogates.",
 )
 @click.option("-j", "--jobs", type=COUNT, metavar="N", help="Worker processes.  [default: all cores]")
 @click.option(
-    "--beside", type=click.Choice(["archive"]), help="Put the methods of the archive of lm-2026 beside them."
+    "--beside",
+    type=click.Choice(["archive"]),
+    help="Add the methods of the archive of lm-2026 to the report.",
 )
 @click.option("--open", "show", is_flag=True, help="Open the report in a browser.")
 def report(

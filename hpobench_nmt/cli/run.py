@@ -41,7 +41,9 @@ _DEFAULT_SUITE = "quick"
 
 @click.command()
 @click.argument("suite", default=_DEFAULT_SUITE, shell_complete=completing(suite_names))
-@click.option("--track", metavar="TRACK", help="Of a suite with several: plain, early, multi, … of lm-2026.")
+@click.option(
+    "--track", metavar="TRACK", help="The track of a suite that has several, such as plain in lm-2026."
+)
 @click.option(
     "-t",
     "--tables",
@@ -62,34 +64,34 @@ _DEFAULT_SUITE = "quick"
     "--objectives",
     callback=listed,
     metavar="METRIC[:min|max],...",
-    help="What to optimise.  [default: the table's]",
+    help="Metrics to optimise.  [default: the table's objectives]",
 )
 @constraint_option("A bound that a row must keep to count")
 @click.option("--trials", type=COUNT, metavar="N", help="Seeded trials per method and table.")
 @click.option(
     "--score-at",
     type=AMOUNT,
-    help="Look-ups of a worker, or time on the clock, after which fb, fbp and fbh are taken.",
+    help="Look-ups of a worker, or time on the clock, after which fb, fbp and fbh are measured.",
 )
 @click.option("--budget", type=AMOUNT, hidden=True, help="The old name of --score-at.")
 @click.option("--lookups", type=COUNT, metavar="N", help="Maximum number of rows that a trial may look up.")
-@click.option("--clock", metavar="CLOCK", help="lookups, or cost: each training takes as long as it costs.")
+@click.option("--clock", metavar="CLOCK", help="lookups, or cost, where a training takes its cost.")
 @click.option(
     "--cost",
     metavar="METRIC",
     help="The metric that counts as cost.  [default: the cost of the learning curve]",
 )
-@click.option("--curves", is_flag=True, help="Rows can be trained part of the way, along their curves.")
+@click.option("--curves", is_flag=True, help="Let methods stop trainings at checkpoints of their curves.")
 @click.option("--workers", type=COUNT, metavar="N", help="How many trainings run at a time.")
 @click.option(
     "--time",
     type=AMOUNT,
-    help="Trials end after this time on the clock, but not before the initial design has been trained.",
+    help="Trials end after this time on the clock, but never before the initial design is complete.",
 )
 @click.option(
     "--prior",
     type=click.Choice(["good", "misleading"]),
-    help="A guess of the good region, given to methods; a suite's file can give values.  [default: none]",
+    help="Give methods a prior around good or bad values; a suite can set the values.  [default: none]",
 )
 @seed_option
 @click.option("-j", "--jobs", type=COUNT, metavar="N", help="Worker processes.  [default: all cores]")
@@ -98,7 +100,7 @@ _DEFAULT_SUITE = "quick"
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="Time limit for each call of a method of yours; a trial that breaks it fails.  [default: none]",
+    help="Time limit for each call of your own methods; a trial that exceeds it fails.  [default: none]",
 )
 @click.option("-o", "--out", type=PATH, help="Results folder.  [default: results/SUITE]")
 @explain_option
@@ -106,14 +108,14 @@ _DEFAULT_SUITE = "quick"
     "--beside",
     type=PATH,
     metavar="ARCHIVE",
-    help="Show the methods of an archive as well: 'archive' for that of lm-2026, or a file.",
+    help="Show the methods of an archive as well: a file, or 'archive' for the archive of lm-2026.",
 )
-@click.option("--quiet", is_flag=True, help="No progress bar and no table of scores.")
+@click.option("--quiet", is_flag=True, help="Show neither a progress bar nor scores.")
 @click.option(
     "--debug",
     is_flag=True,
-    help="One trial of each method, in this process; errors of your code are raised, for a debugger. "
-    "Writes no results.",
+    help="Run one trial of each method in this process, raise errors of your code for a debugger, and do "
+    "not write results.",
 )
 def run(
     suite: str,
@@ -128,8 +130,8 @@ def run(
 ) -> None:
     """Run a SUITE (default: quick) and show the scores.
 
-    The same command resumes a run that was stopped. The exit code is 1 if every trial of a method failed on a
-    table, after everything else was run and written.
+    The same command resumes a run that was stopped. If every trial of a method failed on a table, the
+    other trials still run and are written, and the exit code is 1.
     """
     from hpobench_nmt.benchmarking import call
     from hpobench_nmt.benchmarking.execution import known_backend

@@ -52,11 +52,11 @@ def tables_list() -> None:
 @tables.command("show")
 @click.argument("name", shell_complete=completing(table_names))
 @click.option(
-    "--rows", type=COUNT, metavar="N", default=5, show_default=True, help="How many of the best rows."
+    "--rows", type=COUNT, metavar="N", default=5, show_default=True, help="Number of best rows to show."
 )
 @constraint_option("Best rows and front only of rows that keep this bound")
 def tables_show(name: str, rows: int, constraints: tuple[str, ...]) -> None:
-    """Show what a table holds, its best rows and its front.
+    """Describe a table, and show its best rows and its front.
 
     NAME is a table, or a group such as nmthpo.
     """
@@ -76,7 +76,9 @@ def tables_show(name: str, rows: int, constraints: tuple[str, ...]) -> None:
 
 @tables.command("analyze")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=completing(table_names))
-@click.option("--metric", metavar="METRIC", help="What to analyse.  [default: each table's first objective]")
+@click.option(
+    "--metric", metavar="METRIC", help="Metric to analyse.  [default: each table's first objective]"
+)
 @click.option(
     "--objectives",
     callback=listed,
@@ -88,15 +90,15 @@ def tables_show(name: str, rows: int, constraints: tuple[str, ...]) -> None:
     "best_share",
     default=0.25,
     show_default=True,
-    help="Share of the rows that count as the best part.",
+    help="Share of the rows that counts as best.",
 )
 @click.option(
     "--tolerance",
     type=float,
-    help="A small enough gap to the best.  [default: the metric's own, or 5% of the way to the median]",
+    help="Gap to the best that is small enough.  [default: the datasheet's, or 5% of the way to the median]",
 )
 @constraint_option("Only rows that keep this bound")
-@click.option("-o", "--out", type=PATH, help="Write tables (CSV) and figures (PNG, PDF) there.")
+@click.option("-o", "--out", type=PATH, help="Folder for tables (CSV) and figures (PNG, PDF).")
 def tables_analyze(
     names: tuple[str, ...],
     objectives: tuple[str, ...],
@@ -106,9 +108,9 @@ def tables_analyze(
 ) -> None:
     """Analyse tables: importance, fronts, noise and more.
 
-    NAME is a table or a group. Shown are the importance of the hyperparameters, the Pareto
-    front, the sensitivity of the best row, the noise of the seed, and the learning curves; of several
-    tables also how alike they rank configurations.
+    NAME is a table or a group. The output has the importance of the hyperparameters, the Pareto front, the
+    sensitivity of the best row, the noise of the seed, and the learning curves. For several tables, it also
+    shows how similarly they rank configurations.
     """
     from hpobench_nmt.analysis.table_sections import analyze_tables, kept_rows
     from hpobench_nmt.lookup.catalogue import load_table, members
@@ -157,11 +159,11 @@ def tables_check(name: str) -> None:
 
 @tables.command("card")
 @click.argument("name", shell_complete=completing(table_names))
-@click.option("-o", "--out", type=PATH, help="Write it there.  [default: print it]", metavar="FILE")
+@click.option("-o", "--out", type=PATH, help="File to write to.  [default: print it]", metavar="FILE")
 def tables_card(name: str, out: Path | None) -> None:
-    """Write metadata of a table for dataset catalogues.
+    """Write metadata of a table for data set catalogues.
 
-    The format is Croissant (JSON-LD). Put the file into the folder of the table. Of a group, it is a list
+    The format is Croissant (JSON-LD). Put the file into the folder of the table. For a group, it has a list
     of the cards of its tables.
     """
     import json
@@ -187,7 +189,8 @@ def tables_export(name: str, out: Path) -> None:
     """Write a table as a data set of the Hugging Face hub, ready to upload.
 
     The folder has the rows as Parquet, with curves and replicates, a card, and the metadata in the Croissant
-    format. A table whose authors state no licence is refused. Nothing is uploaded.
+    format. If the authors of a table do not state a licence, it is refused. The command does not upload
+    anything.
     """
     from hpobench_nmt.lookup.catalogue import find_folder
     from hpobench_nmt.lookup.hugging_face import write_data_set
@@ -209,10 +212,10 @@ def tables_export(name: str, out: Path) -> None:
     help="Base address of a copy of the files, instead of the authors' own.",
 )
 def tables_fetch(name: str, source: Path | None, mirror: str) -> None:
-    """Download a published collection of tables, or all that the benchmark lm-2026 needs.
+    """Download a collection of tables, or all tables of the benchmark lm-2026.
 
-    'hpobench-nmt tables list' names the collections that are not installed. Each file is compared with the
-    hash that this package knows, wherever it comes from.
+    'hpobench-nmt tables list' names the collections that are not installed. Wherever a file comes from, its
+    hash must be the one that this package knows.
     """
     from hpobench_nmt.benchmarking.fetching import collections_for, fetch
     from hpobench_nmt.lookup.collections import COLLECTIONS
@@ -235,10 +238,10 @@ def tables_fetch(name: str, source: Path | None, mirror: str) -> None:
 def tables_add(source: Path, datasheet: Path | None, ignore_other: bool) -> None:
     """Install a table of your own, with its datasheet.
 
-    It is a table folder, or a CSV or Parquet file with a short datasheet in TOML.
+    The table is a folder, or a CSV or Parquet file with a short datasheet in TOML.
 
     \b
-    The least that a datasheet needs is one section for each column of the file:
+    A datasheet needs at least one section for each column of the file:
         name = "my-table"
         [hyperparameters.learning_rate]
         scale = "log"              # or "linear", the default
@@ -246,40 +249,40 @@ def tables_add(source: Path, datasheet: Path | None, ignore_other: bool) -> None
         direction = "min"          # or "max"
 
     \b
-    It may also say:
-        objectives = ["dev_ppl", "seconds"]    # at the top; else the first metric is the only one
-        of a hyperparameter: values (all of the grid's), unit, integer (true: whole numbers only),
+    It may also have:
+        objectives = ["dev_ppl", "seconds"]    # at the top; by default, only the first metric
+        for a hyperparameter: values (all values of the grid), unit, integer (true: whole numbers only),
                      kind ("numeric", "ordinal" or "categorical"; texts are categories by default),
                      active_if (such as {optimizer = ["adam"]}; elsewhere its cells are empty),
-                     default (the value that it counts as for models where it is inactive)
-        of a metric: unit, description, tolerance (how near the best is near enough, for ftc),
+                     default (the value that surrogates use where it is inactive)
+        for a metric: unit, description, tolerance (the gap to the best that counts as reached in ftc),
                      missing (the number or word that stands for "no value")
         ignore = ["run_id"]                    # at the top: columns that are left out
-        only = {state = ["COMPLETE"]}          # at the top: the rows with these values are taken
-        split_by = ["model", "tokens"]         # at the top: a table for each of their values, and a
-                                               # group of all that has the datasheet's name
-        [features.depth]                       # a column that models see and nobody chooses, with
-                                               # values, scale, unit and kind
+        only = {state = ["COMPLETE"]}          # at the top: only rows with these values are kept
+        split_by = ["model", "tokens"]         # at the top: one table for each combination of values,
+                                               # and a group of them with the datasheet's name
+        [features.depth]                       # a column that surrogates use, but that is not a
+                                               # hyperparameter, with values, scale, unit and kind
 
     \b
-    Where configurations were trained several times, name the column of the seeds:
+    If configurations were trained several times, name the column of the seeds:
         [replicates]
         seed = "seed"
-    The file then has one training a line. Their means become the table's rows. If the rows are to
-    stay single trainings, the others are in a file replicates.csv beside them, with the columns
-    replicate (1, 2, ...) and seed beside the table's, and the section names no column:
+    The file then has one training on each line, and the means become the table's rows. To keep single
+    trainings as rows, put the other trainings into a file replicates.csv, with the columns replicate
+    (1, 2, ...) and seed in addition to the table's own, and do not name a column in the section:
         [replicates]
 
     \b
     Learning curves are in a file curves.csv beside the rows, with the columns
         row,checkpoint,update,cost,dev_ppl
-    in ascending order (rows from 0, checkpoints from 1), and the datasheet says:
+    in ascending order (rows from 0, checkpoints from 1), and the datasheet has:
         [curves]
-        resource = "update"        # the column that says how far a training is
-        cost_unit = "s"            # of its column cost
+        resource = "update"        # the column that counts the progress of a training
+        cost_unit = "s"            # the unit of the column cost
         truncate_at = "nan"        # a curve ends at the first checkpoint that lacks a metric
         [curves.metrics.dev_ppl]   # a section for each column of a metric
-        own = "best"               # the row has the best of its curve; or "last"; or left out
+        own = "best"               # the row has the best value of its curve; or "last"; or left out
     """
     from hpobench_nmt.lookup import catalogue
     from hpobench_nmt.lookup.adding import add_tables

@@ -94,7 +94,7 @@ def _seconds_of(ctx: click.Context, parameter: click.Parameter, value: str | Non
     "--shard",
     callback=_shard_of,
     metavar="I/N",
-    help="The I-th of N equal parts of the trainings, in a ledger of its own: see 'ledger merge'.",
+    help="Train the I-th of N equal parts, with a ledger of its own: see 'ledger merge'.",
 )
 @click.option(
     "--time-limit",
@@ -102,9 +102,9 @@ def _seconds_of(ctx: click.Context, parameter: click.Parameter, value: str | Non
     metavar="TIME",
     help="Stop after this time, such as 3h30m, and save the state of each training; the next run resumes it.",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be trained, and what the corpus holds.")
-@click.option("--status", is_flag=True, help="Show how far a run is, from another terminal.")
-@click.option("--quiet", is_flag=True, help="No progress bar.")
+@click.option("--dry-run", is_flag=True, help="Show what would be trained, and describe the corpus.")
+@click.option("--status", is_flag=True, help="Show the progress of a run in another terminal.")
+@click.option("--quiet", is_flag=True, help="Do not show a progress bar.")
 def train(
     spec_path: Path,
     out: Path | None,
@@ -123,7 +123,8 @@ def train(
 ) -> None:
     """Train the models of a grid and record them in a ledger.
 
-    It can be stopped at any moment, and the same command resumes it. 'tables build' makes a table of it.
+    You can stop it at any time, and the same command resumes it. 'tables build' makes a table from the
+    ledger.
     """
     require_installed("filelock", "torch")
     from hpobench_nmt.runner.specs.spec import select

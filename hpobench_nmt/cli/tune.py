@@ -101,20 +101,21 @@ def tune(
     out: Path | None,
     device: str,
 ) -> None:
-    """Let a method pick what to train: the benchmark, live.
+    """Let a method choose which configurations to train.
 
-    It picks among the configurations of the grid. Where [grid] has ranges, such as learning_rate = {from =
-    1e-4, to = 1e-2, scale = "log"}, configurations are drawn from them beforehand. The spec says under
-    candidates how many.
+    The method chooses among the configurations of the grid. If [grid] has ranges, such as learning_rate =
+    {from = 1e-4, to = 1e-2, scale = "log"}, configurations are drawn from the ranges first. In the spec,
+    candidates is their number.
 
-    Every training that ends goes to the same ledger as 'train' fills, and none that it holds is done again.
+    Every training that ends is written to the same ledger as by 'train'. Trainings in the ledger are not
+    repeated.
 
-    With --updates a method such as ASHA trains many configurations a little, and only the best of them
-    further. Once LOOKUPS trainings have started, it resumes those that it has stopped, until all have ended
-    or HOURS are over. The same command resumes a run that was stopped.
+    With --updates, a method such as ASHA trains many configurations for a short time, and continues only
+    with the best. Once LOOKUPS trainings have started, it resumes the trainings that it has stopped, until
+    all have ended or HOURS are over. The same command resumes a run that was stopped.
 
-    With --constraint "dev_cpu_time<=7" the method looks for configurations that keep the bound, and the best
-    of these is the one that is named.
+    With --constraint "dev_cpu_time<=7", the method looks for configurations that keep the bound, and the
+    output names the best of these.
     """
     require_installed("filelock", "torch")
     from hpobench_nmt.benchmarking.plugins import refuse_sequential, resolve_methods
