@@ -19,11 +19,11 @@ _MOST_NAMES = 30
 
 
 class InputError(ValueError):
-    """Wrong input. The message says what, where, and what to do; the command line exits with 2."""
+    """Wrong input. The message states what is wrong, where, and what to do. The command line exits with 2."""
 
 
 class RunError(RuntimeError):
-    """A run that could not be finished. The command line exits with 1."""
+    """A run failed. The command line exits with 1."""
 
 
 def not_written(path: str | Path, error: OSError, then: str = "") -> InputError | RunError:
@@ -33,7 +33,7 @@ def not_written(path: str | Path, error: OSError, then: str = "") -> InputError 
 
 
 def one_line(error: BaseException) -> str:
-    """Type and message of any error, at most 200 characters, every one of which can be shown and saved."""
+    """Type and message of any error, in at most 200 characters that can be shown and saved."""
     name = type(error).__name__
     try:
         message = str(error)
@@ -45,11 +45,10 @@ def one_line(error: BaseException) -> str:
 def unknown(
     kind: str, name: str, valid: Iterable[str], hint: str = "", prefix: str = "", usual: str = ""
 ) -> InputError:
-    """The error for a name that does not exist, with the nearest one that does, of those that are valid.
+    """The error for an unknown name, with the nearest valid name.
 
-    `usual` is what people mean who write this name, if that is known.
-
-    `kind` is what the name is of, such as "table"; names are shown with the prefix, such as a key's section.
+    `usual` is the name that people usually mean by this name, if it is known. `kind` is the kind of thing
+    that is named, such as "table". Names are shown with the prefix, such as a key's section.
     """
     known = sorted(filter(None, valid))
     lowered = {k.lower(): k for k in known}
@@ -81,5 +80,5 @@ def check_whole(name: str, given: object, low: int, high: float = math.inf) -> N
 
 
 def shortened(text: str) -> str:
-    """A text in quotes for a message, cut where it is long."""
+    """A text in quotes for a message, shortened if it is long."""
     return repr(text) if len(text) <= _LONGEST else f"{text[:_LONGEST]!r}…"

@@ -1,8 +1,8 @@
-"""One hyperparameter: its values, its scale, and what models see of it.
+"""One hyperparameter: its values, its scale, and its features for surrogates.
 
-Numbers are scaled so that the ends of the grid are 0 and 1. Ordered labels are scaled by their rank.
-Categories take one column each (none if there is one only), 1/sqrt(2) for the category that a configuration
-has and 0 elsewhere, so that any two categories are 1 apart.
+Numbers are scaled so that the ends of the grid are 0 and 1. Ordered labels are scaled by their rank. A
+categorical hyperparameter has one column for each category (or no column if there is only one category). The
+column of a configuration's category is 1/sqrt(2), and the others are 0. So any two categories are 1 apart.
 """
 
 from __future__ import annotations
@@ -44,19 +44,20 @@ class Hyperparameter:
     """One axis of the search space.
 
     Attributes:
-        name: the column it has in a table.
-        values: the grid: of a numeric one, ascending numbers in raw units, whose ends map to 0 and 1; of an
-            ordinal one, labels in their order; of a categorical one, labels in any order.
-        scale: "linear" if steps between numbers matter, "log" if ratios do.
+        name: the name of its column in a table.
+        values: the grid. A numeric hyperparameter has ascending numbers in raw units, whose ends map to 0
+            and 1. An ordinal one has labels in their order, and a categorical one has labels in any order.
+        scale: "linear" if steps between numbers matter, "log" if ratios matter.
         unit: shown to people.
-        kind: "numeric", "ordinal" (labels that have an order) or "categorical" (labels that have none).
-        integer: whether numbers must be whole; None: if all values are, or the ends of a range are of type
-            int.
-        active_if: conditions that must all hold for it to be active: pairs of another hyperparameter's name
-            and its values, such as (("optimizer", ("adam", "rmsprop")),). Empty: it is always active.
-        default: the value that models see where it is inactive; None: the first one.
-        continuous: whether the two values are the ends of a range of numbers. Tables have grids; a function
-            that is minimised may have ranges.
+        kind: "numeric", "ordinal" (ordered labels) or "categorical" (unordered labels).
+        integer: whether numbers must be whole. With None, they must be whole if all values are, or if the
+            ends of a range have the type int.
+        active_if: conditions that must all hold for the hyperparameter to be active. Each is a pair of
+            another hyperparameter's name and its values, such as (("optimizer", ("adam", "rmsprop")),). If
+            empty, it is always active.
+        default: the value that surrogates use where it is inactive; None means the first value.
+        continuous: whether the two values are the ends of a range of numbers. Tables have grids; the space
+            of a function to minimise may have ranges.
     """
 
     name: str
@@ -160,7 +161,7 @@ class Hyperparameter:
 
     @cached_property
     def numbers(self) -> tuple[float, ...]:
-        """The values of a numeric one as floats; the places of labels."""
+        """The values as floats if it is numeric, else the positions of the labels."""
         numbers: Any = self.values if self.is_numeric else range(len(self.values))
         return tuple(map(float, numbers))
 
@@ -171,18 +172,18 @@ class Hyperparameter:
 
     @property
     def short_labels(self) -> tuple[str, ...]:
-        """Its values as texts in a message, numbers with six digits at most."""
+        """Its values as texts in a message; numbers have at most six digits."""
         return tuple(label(value) if value is None else short_label(value) for value in self.values)
 
     @property
     def condition(self) -> str:
-        """Where it is active, in words; "" if everywhere."""
+        """The condition under which it is active, in words; "" if it is always active."""
         pairs = ((name, " or ".join(map(short_label, values))) for name, values in self.active_if)
         return " and ".join(f"{name} is {values}" for name, values in pairs)
 
     @property
     def n_features(self) -> int:
-        """Columns that it takes among the features."""
+        """Number of its columns among the features."""
         return len(self.values) if self.kind == "categorical" and len(self.values) > 1 else 1
 
     @cached_property
@@ -191,9 +192,9 @@ class Hyperparameter:
         return {_key(value): place for place, value in enumerate(self.values)}
 
     def code(self, value: object) -> float:
-        """A value as a number: itself, or a label's place; NaN for None or NaN, which mean inactive.
+        """A value as a number: itself, or a label's position; NaN for None or NaN, which mean inactive.
 
-        Raises InputError, with the nearest value, if it is not one of the values.
+        Raises InputError, which names the nearest value, if it is not one of the values.
         """
         if isinstance(value, list | tuple) and not self.is_numeric:  # files have lists alone
             value = _plain(value)
@@ -223,9 +224,9 @@ class Hyperparameter:
         raise InputError(f"{self.name} is {printable(repr(value))[:80]}, which is {known}.")
 
     def snapped(self, codes: Floats) -> Floats:
-        """Numbers of shape (N,), those that differ from a value by rounding as that value.
+        """Numbers of shape (N,), with those that differ from a grid value only by rounding set to it.
 
-        Other programs may have taken a logarithm and its inverse on the way, or have held them as float32.
+        Other programs may have computed a logarithm and its inverse, or have stored numbers as float32.
         """
         grid = np.array(self.numbers)
         above = np.searchsorted(grid, codes).clip(max=len(grid) - 1)
@@ -240,7 +241,7 @@ class Hyperparameter:
         return np.where(one | (off.min(axis=0) <= SAME * np.abs(nearest)), nearest, codes)
 
     def value(self, code: float) -> Value:
-        """The value that a code stands for, whole numbers as int; None also for NaN, which means inactive."""
+        """The value of a code, with whole numbers as int; None for NaN, which means inactive."""
         if math.isnan(code):
             return None
         if not self.is_numeric:
@@ -250,7 +251,7 @@ class Hyperparameter:
     def column(self, codes: Floats) -> NDArray[Any]:
         """Codes of shape (N,) as values: numbers, or an object array of labels with None where inactive.
 
-        Whole numbers are of type int64, unless some are inactive, which only floats can say.
+        Whole numbers have the type int64, unless some are inactive, which only floats can represent.
         """
         if self.is_numeric:
             whole = self.whole and (np.abs(codes) < _WHOLE).all()  # never where one is NaN
@@ -260,20 +261,20 @@ class Hyperparameter:
         return values[self.places(codes)]
 
     def places(self, codes: Floats) -> Ints:
-        """The place of each code among the values, shape as codes; one past the last where inactive."""
+        """The position of each code among the values, shape as codes; one past the last if inactive."""
         if not self.is_numeric:
             return np.where(np.isnan(codes), len(self.values), np.nan_to_num(codes)).astype(np.int64)
         return np.searchsorted(np.array(self.numbers), codes)
 
     def counted_as(self, codes: Floats) -> Floats:
-        """The codes, and the default's where inactive."""
+        """The codes, with the code of the default where inactive."""
         if not np.isnan(codes).any():
             return codes
         default = self.values[0] if self.default is None else self.default
         return np.where(np.isnan(codes), self.code(default), codes)
 
     def scaled(self, codes: Floats) -> Floats:
-        """Codes of numbers or ordered labels mapped to [0, 1], any shape, inactive ones as their default.
+        """Codes of numbers or ordered labels mapped to [0, 1], any shape; inactive ones as the default.
 
         A single value maps to 0.
         """
@@ -287,7 +288,7 @@ class Hyperparameter:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The smallest and the largest number, or the first and the last place of labels."""
+        """The smallest and the largest number, or the first and the last position of labels."""
         return self.numbers[0], self.numbers[-1]
 
     def features(self, codes: Floats) -> Floats:
@@ -350,7 +351,7 @@ def _are_conditions(active_if: object) -> bool:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a number, and no boolean."""
+    """Whether a value is a number and not a boolean."""
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 

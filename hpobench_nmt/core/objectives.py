@@ -1,4 +1,4 @@
-"""Metrics and objectives: what was measured, and which way is better."""
+"""Metrics and objectives: the measured quantities, and which direction is better."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ LARGEST_VALUE = 1e150
 
 
 def measured(values: Floats) -> Floats:
-    """Values of metrics or losses, any shape, and NaN where one is infinite or beyond 1e150.
+    """Values of metrics or losses, any shape, with NaN instead of values that are infinite or beyond 1e150.
 
-    The rule for failed evaluations everywhere: such a value says that a training diverged, and is missing.
+    This is the rule for failed evaluations everywhere: such a value means that a training diverged.
     """
     return np.where(np.abs(values) <= LARGEST_VALUE, values, np.nan)
 
@@ -33,11 +33,11 @@ class Metric:
     """One measured quantity.
 
     Attributes:
-        name: the column it has in a table.
-        direction: whether the smallest or the largest value is the best.
-        unit: for people.
-        missing: a value that stands for "not measured" in the file (apart from an empty cell).
-        tolerance: a difference not worth paying for, in the metric's unit: the default of the score ftc.
+        name: the name of its column in a table.
+        direction: "min" if the smallest value is the best, "max" if the largest is.
+        unit: shown to people.
+        missing: a value in the file that means "not measured", like an empty cell.
+        tolerance: a difference in the metric's unit that does not matter; the default for the score ftc.
         description: what was measured, and how.
     """
 
@@ -50,7 +50,7 @@ class Metric:
 
     @property
     def label(self) -> str:
-        """The name with its unit, where that says more."""
+        """The name with its unit, if the unit adds information."""
         return f"{self.name} ({self.unit})" if self.unit not in ("", self.name) else self.name
 
     def __post_init__(self) -> None:
@@ -68,7 +68,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Objective:
-    """A metric to optimise, by its name, and its better end: "min" or "max"."""
+    """The name of a metric to optimise, and its direction: "min" or "max"."""
 
     metric: str
     direction: Direction
@@ -84,7 +84,7 @@ class Objective:
         return f"{self.metric}:{self.direction}"
 
     def to_loss(self, values: Values) -> Values:
-        """Raw values as losses to minimise, a number or any shape: negated where the largest is the best."""
+        """Raw values as losses to minimise, a number or any shape: negated if the largest is the best."""
         return -values if self.direction == "max" else values
 
     def to_raw(self, losses: Values) -> Values:

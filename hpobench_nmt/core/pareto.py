@@ -27,17 +27,17 @@ class FrontScale:
 def pareto_front(losses: ArrayLike, *more: object) -> NDArray[np.int64]:
     """Row numbers, ascending, that no other row dominates, all losses being minimised.
 
-    `hb.pareto` gives the front of a table, a data frame or a CSV file, with its directions and constraints.
+    `hb.pareto` computes the front of a table, a data frame or a CSV file, with directions and constraints.
 
-    A row dominates another if it is no worse in every loss and better in one, so rows with equal losses
-    are on the front together. A row with a NaN is never on the front and dominates nothing.
+    A row dominates another if it is at least as good in every loss and better in one, so rows with equal
+    losses are on the front together. A row with a NaN is never on the front and never dominates.
 
     Args:
         losses: shape (N, m).
 
     Raises:
-        InputError: they are not array of that shape; with a table or `more` arguments the message names
-            `hb.pareto`.
+        InputError: the losses are not an array of that shape. For a table, or with `more` arguments, the
+            message names `hb.pareto`.
 
     O(N log N) for m of at most 3, else O(N (log N)^(m-2)) by moocore (Kung, Luccio & Preparata 1975).
     """

@@ -1,4 +1,4 @@
-"""The interface of an HPO method, whole: the problem that it sees, and the calls that it answers."""
+"""The whole interface of an HPO method: the problem that it sees, and the functions that it has."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def _whole_only() -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Another table, known whole, that a method may learn from.
+    """Another table, all of whose rows are known, that a method may learn from.
 
     Attributes:
-        name: the table's.
-        features: its n rows on the scales of the problem's features, shape (n, F), read-only; outside of [0,
-            1] where its values lie beyond the problem's.
-        losses: of the problem's objectives, shape (n, n_objectives), read-only; NaN where missing.
+        name: the name of the table.
+        features: its n rows on the scales of the problem's features, shape (n, F), read-only. Features lie
+            outside of [0, 1] if a value lies outside the problem's range.
+        losses: the losses of the problem's objectives, shape (n, n_objectives), read-only; NaN if missing.
     """
 
     name: str
@@ -42,40 +42,41 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The candidates and the rules; never the metrics of a row that was not asked for.
+    """The candidates and the rules of a trial, but not the metrics of rows that have not been looked up.
 
-    Problems compare by identity, so that a method can cache what depends only on the candidates (a covariance
-    matrix, say) with functools.lru_cache and share it between trials.
+    Problems compare by identity. So a method can cache anything that depends only on the candidates, such as
+    a covariance matrix, with functools.lru_cache and share it between trials.
 
-    A method's rows are the candidates, numbered from 0 to N - 1. Where only some rows of a table are
-    candidates, such as those with a learning curve, the table has other numbers, which results have
-    (`Trajectory.rows`).
+    A method's rows are the candidates, numbered from 0 to N - 1. If only some rows of a table are candidates,
+    such as those with a learning curve, these numbers differ from the table's row numbers. Results have the
+    table's numbers (`Trajectory.rows`).
 
     Attributes:
-        features: every candidate as models see it, in [0, 1], shape (N, F), read-only: one column for each
-            hyperparameter, but for categories one column each (see core/space.py).
-        n_objectives: number of losses that each look-up gives.
-        lookups: the most rows that a trial may look up, or start with `suggest`, the initial design included;
-            at most N. It is the `--lookups` of a run, or N. Resuming a row does not count (see
-            `ParallelMethod`).
-        n_initial: number of random rows that a method is told before it is first asked.
-        space: the hyperparameters with their names, values, scales and kinds. Left out: one numeric
-            hyperparameter for each feature, "x1" and so on.
+        features: the features of every candidate, in [0, 1], shape (N, F), read-only. There is one column for
+            each hyperparameter, or one for each category of a categorical hyperparameter (see core/space.py).
+        n_objectives: number of losses of each look-up.
+        lookups: maximum number of rows that a trial may look up, or start with `suggest`, including the
+            initial design; at most N. It is the `--lookups` of a run, or N. Resuming a row does not count
+            (see `ParallelMethod`).
+        n_initial: number of random rows that a method receives before its first call.
+        space: the hyperparameters with their names, values, scales and kinds. By default, one numeric
+            hyperparameter for each feature, named "x1" and so on.
         configs: every candidate as numbers, shape (N, H), read-only: values in their own unit, a label's
-            place among the values, NaN where inactive. `config(row)` is easier to read. Left out: the
+            position among the values, NaN where inactive. `config(row)` is easier to read. By default, the
             features.
-        workers: how many trainings can run at a time.
-        resources: all resources that some row has a checkpoint at, ascending, shape (R,), read-only; [1.0]
-            where rows can only be looked up whole.
-        resume: whether any worker can resume a paused training later. Otherwise it continues only if it is
-            asked for again as soon as it has come to a checkpoint; later it restarts.
-        clock: what time is counted in: "lookups", or "cost", which the table names.
-        time: the most time that a trial may take on that clock; infinite if only `lookups` ends it.
-        constraints: what a feasible row must keep, such as "dev_gpu_time<=60"; c of them. A method gets the
-            violations in `tell_constrained`, if it has that (core/constraints.py describes what others get).
+        workers: number of trainings that can run at a time.
+        resources: all resources at which some row has a checkpoint, ascending, shape (R,), read-only; [1.0]
+            if rows can only be looked up whole.
+        resume: whether any worker can resume a paused training later. Otherwise a training continues only if
+            it is requested again as soon as it has reached a checkpoint; if requested later, it restarts.
+        clock: the unit of time: "lookups", or "cost", which the table defines.
+        time: maximum time of a trial on that clock; infinite if only `lookups` ends it.
+        constraints: the c constraints that a feasible row must keep, such as "dev_gpu_time<=60". A method
+            receives the violations in `tell_constrained`, if it has this function (core/constraints.py
+            describes what other methods receive).
         sources: other tables that the method may learn from.
-        prior: what a user expects of the candidates, logarithms of weights, shape (N,), read-only: the
-            larger, the better. None: the user gave none. It never comes from the table.
+        prior: how good a user expects each candidate to be, as logarithms of weights, shape (N,), read-only;
+            larger is better. None if the user did not give a prior. It never comes from the table.
     """
 
     features: Floats
@@ -104,7 +105,7 @@ class Problem:
             object.__setattr__(self, "configs", self.features)
 
     def config(self, row: int) -> dict[str, Value]:
-        """A candidate's values by name; a hyperparameter that is inactive in it is not there."""
+        """A candidate's values by name, without inactive hyperparameters."""
         return self.space.decode(self.configs[row])
 
     @overload
@@ -118,11 +119,11 @@ class Problem:
 
         Args:
             config: values by name.
-            default: what is returned, if given, where no candidate has these values.
+            default: the value to return if no candidate has these values.
 
         Raises:
-            InputError: an unknown name; without a default, no candidate has this configuration, or it has a
-                value that is not on the grid.
+            InputError: an unknown name; or, without a default, a value that is not on the grid, or a
+                configuration that is not a candidate.
         """
         before = f"none of the {len(self.configs):,} candidates has"
         try:
@@ -135,8 +136,8 @@ class Problem:
     def neighbours(self, row: int) -> Rows:
         """The rows that are one step away from a row, ascending. O(N H).
 
-        They differ from it in one of the hyperparameters that are active in both: a number or an ordered
-        label is the next one, up or down, that such a row has; a category may be any other.
+        A neighbour differs from the row in one of the hyperparameters that are active in both. A number or an
+        ordered label is the next larger or smaller one that such a row has; a category may be any other.
         """
         here = self.configs[row]
         differs = (self.configs != here) & ~np.isnan(self.configs) & ~np.isnan(here)
@@ -168,7 +169,7 @@ class Problem:
 
 
 def find_row(rows: dict[bytes, int], space: Space, config: Config, before: str, after: str) -> int:
-    """The row of a configuration in an index of `row_index`; else InputError: `before`, it, and `after`."""
+    """The row of a configuration in an index of `row_index`, or InputError with `before`, it, and `after`."""
     row = rows.get(config_key(space.encode(config)))
     if row is None:
         shown = ", ".join(f"{name}={value}" for name, value in config.items())
@@ -190,33 +191,33 @@ def _space_of(features: Floats) -> Space:
 
 
 class Method(Protocol):
-    """An HPO method: any class that is made as `Method(problem, rng)` and has these two methods.
+    """An HPO method: any class that is constructed as `Method(problem, rng)` and has these two functions.
 
-    All its randomness must come from rng, a numpy.random.Generator. A row that it asks for is looked up and
-    told before it is asked again, so that `ask` need not remember its answer.
+    All random numbers must come from rng, a numpy.random.Generator. The row that `ask` returns is looked up
+    and passed to `tell` before the next `ask`, so `ask` need not remember its answer.
     """
 
     def ask(self) -> int:
-        """A row that was not told yet."""
+        """Return a row that has not been looked up yet."""
 
     def tell(self, index: int, losses: Floats) -> None:
-        """The losses of a row, shape (n_objectives,), to be minimised; NaN where its training failed.
+        """Receive the losses of a row, shape (n_objectives,), to be minimised; NaN if its training failed.
 
-        The rows of the initial design are told first, without having been asked for.
+        The rows of the initial design come first, although `ask` did not return them.
         """
 
 
 class ConstrainedMethod(Method, Protocol):
-    """A method that knows constraints. It says so by having `tell_constrained`."""
+    """A method that handles constraints, which it shows by having `tell_constrained`."""
 
     def tell_constrained(self, index: int, losses: Floats, violations: Floats) -> None:
-        """Called in place of `tell` where the problem has constraints.
+        """Called instead of `tell` if the problem has constraints.
 
         Args:
             index: the row.
-            losses: as in `tell`, also of a row that violates a constraint.
-            violations: by how much the row misses each bound, in the metric's unit, shape (c,): above 0
-                where it does, below 0 where there is room; NaN where the metric is missing.
+            losses: as in `tell`, also for a row that violates a constraint.
+            violations: the amount by which the row misses each bound, in the metric's unit, shape (c,):
+                above 0 if it misses the bound, below 0 if it keeps it, NaN if the metric is missing.
         """
 
 
@@ -224,8 +225,8 @@ class Request(NamedTuple):
     """A row to train, and how far.
 
     Attributes:
-        row: its number.
-        resource: to the first checkpoint at this resource or above; infinite: until the training ends.
+        row: the number of the row.
+        resource: train up to the first checkpoint at or above this resource; if infinite, to the end.
     """
 
     row: int
@@ -233,17 +234,18 @@ class Request(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a row's training is, and its learning curve up to there. The arrays are read-only.
+    """The progress of a row's training, and its learning curve so far. The arrays are read-only.
 
     Attributes:
-        row: its number.
-        resources: of the k checkpoints so far, ascending, shape (k,); the last one is where it is.
-        costs: of the training up to each checkpoint, shape (k,).
-        losses: at each checkpoint, to be minimised, shape (k, n_objectives); NaN where there are none. A
+        row: the number of the row.
+        resources: resources of the k checkpoints so far, ascending, shape (k,). The training has reached the
+            last of them.
+        costs: cost of the training up to each checkpoint, shape (k,).
+        losses: losses at each checkpoint, to be minimised, shape (k, n_objectives); NaN if missing. A
             training that has failed is done, and its last losses are NaN.
         best: losses of the best checkpoint so far, by the first loss, shape (n_objectives,).
         done: whether the training has ended, so that it cannot be trained further.
-        time: when that was, on the trial's clock.
+        time: time of the last checkpoint on the trial's clock.
     """
 
     row: int
@@ -256,39 +258,40 @@ class Progress(NamedTuple):
 
 
 class ParallelMethod(Protocol):
-    """A method that can have several trainings running, or that trains rows part of the way.
+    """A method that can run several trainings at a time, or that can stop trainings early.
 
-    It has `suggest`, which is called in place of `ask`. A method that has only `ask` runs with one worker,
-    and trains each row until its training ends.
+    It has `suggest`, which is called instead of `ask`. A method with only `ask` runs with one worker, and
+    trains each row to its end.
 
-    A trial starts at most `problem.lookups` rows, the initial design included. The method counts them: rows
-    that were observed or told, and those that are running. After that `suggest` must name a started row that
-    is not running and has not ended, or None to wait, until all are trained to their end. A new row is not
-    started: the worker stays idle until another training has finished, and the trial ends when nothing is
-    running. `hpobench_nmt.testing.keeps_to_its_budget_of_rows` checks this.
+    A trial starts at most `problem.lookups` rows, including the initial design. The method must count them:
+    they are the rows that it has received in `observe` or `tell`, and the rows that are running. When the
+    maximum is reached, `suggest` must return a started row that is not running and has not ended, or None to
+    wait, until all started rows are trained to their end. If it returns a new row, this row is not started:
+    the worker stays idle until another training has finished, and the trial ends when nothing is running.
+    `hpobench_nmt.testing.keeps_to_its_budget_of_rows` checks this rule.
     """
 
     def suggest(self, running: Mapping[int, float]) -> int | Request | tuple[int, float] | None:
-        """What an idle worker is to do next.
+        """Return the next task of an idle worker.
 
         Args:
-            running: the rows in training now, those of the initial design included, with the resource that
-                was asked for; read-only. It changes during the trial: copy it to keep it.
+            running: the rows that are training now, including those of the initial design, with the
+                requested resource; read-only. It changes during the trial, so copy it to keep it.
 
         Returns:
-            a row, to be trained until its training ends; or a request: a row and a resource, which must be
-            more than the row has; or None to wait until something that is running has finished.
+            a row, to train it to its end; or a request, which is a row and a larger resource than the row
+            has; or None, to wait until a running training has finished.
         """
 
     def observe(self, progress: Progress) -> None:
-        """A training has come as far as was asked, or has ended before that.
+        """Receive the progress of a training that has reached the requested resource, or has ended before it.
 
-        A method without `observe` is told the losses of the row's best checkpoint so far by `tell`.
+        A method without `observe` receives the losses of the row's best checkpoint so far in `tell`.
         """
 
 
 class MethodFactory(Protocol):
-    """A maker of methods: the class itself, or a function with its signature."""
+    """A callable that constructs methods: the class itself, or a function with its signature."""
 
     def __call__(self, problem: Problem, rng: np.random.Generator) -> Method | ParallelMethod:
         """A method at the start of a trial."""

@@ -1,12 +1,12 @@
 """The search space: configurations as dictionaries, as codes and as features.
 
 symbol   shape    meaning
-config            a configuration: value by name; a hyperparameter that is inactive in it is not there
-codes    (N, H)   N configurations as numbers: a number as it is, of a label its place among the values,
+config            a configuration: values by name, without inactive hyperparameters
+codes    (N, H)   N configurations as numbers: a number itself, or a label's position among the values;
                   NaN where the hyperparameter is inactive
-features (N, F)   what models see, in [0, 1]; F is H, or more where there are categories
+features (N, F)   the input of surrogates, in [0, 1]; F is H, or larger if there are categories
 
-core/hyperparameter.py says how one hyperparameter becomes features.
+core/hyperparameter.py describes how a hyperparameter becomes features.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SCALES = ("linear", "log", "log10", "ln", "uniform", "loguniform", "log-uniform
 
 @dataclass(frozen=True)
 class Space(Sequence[Hyperparameter]):
-    """A search space: one or more hyperparameters of different names, in the order of a table's columns."""
+    """A search space: one or more hyperparameters with different names, in the order of a table's columns."""
 
     hyperparameters: tuple[Hyperparameter, ...]
 
@@ -119,10 +119,11 @@ class Space(Sequence[Hyperparameter]):
     def of(cls, axes: Mapping[str, object]) -> Space:
         """A space from a short description, by name.
 
-        A list of numbers is a grid, a list of other values are categories, and a tuple is a range: (low,
-        high) or (low, high, "log"), of whole numbers if both ends are of type int: (0, 1) has the two values
-        0 and 1, and (0.0, 1.0) all between. A Hyperparameter stands for itself, under the name that it has
-        here; such as Hyperparameter("x", (1, 10, 100), "log") for a grid on a log scale.
+        A list of numbers is a grid, and a list of other values is a list of categories. A tuple is a range:
+        (low, high) or (low, high, "log"). If both ends have the type int, the range has whole numbers only:
+        (0, 1) has the two values 0 and 1, but (0.0, 1.0) has all numbers between them. A value can also be a
+        Hyperparameter, such as Hyperparameter("x", (1, 10, 100), "log") for a grid on a log scale; its name
+        here is its key.
 
             Space.of({"layers": [1, 2, 4], "optimizer": ["sgd", "adam"], "rate": (1e-4, 1e-1, "log")})
 
@@ -174,7 +175,7 @@ class Space(Sequence[Hyperparameter]):
         return row, f"{h.name} has a value, and it is only active if {h.condition}: leave it out."
 
     def decode(self, codes: Floats) -> dict[str, Value]:
-        """The configuration that codes of shape (H,) stand for."""
+        """The configuration with these codes, shape (H,)."""
         pairs = zip(self.hyperparameters, np.asarray(codes).tolist(), strict=True)
         return {h.name: h.value(code) for h, code in pairs if code == code}
 
@@ -183,16 +184,16 @@ class Space(Sequence[Hyperparameter]):
         return np.array([self.encode(config) for config in configs]).reshape(-1, len(self))
 
     def to_configspace(self, seed: int | None = None) -> ConfigurationSpace:
-        """The same space in ConfigSpace, conditions included; `seed` is for what it draws."""
+        """The space as a ConfigSpace, including conditions; `seed` is the seed for sampling from it."""
         return space_exchange.to_configspace(self, seed)
 
     @staticmethod
     def from_configspace(space: ConfigurationSpace) -> Space:
-        """A space of ConfigSpace's; InputError for what has no equivalent, such as forbidden clauses."""
+        """A space from a ConfigSpace; InputError if a part has no equivalent, such as forbidden clauses."""
         return Space(space_exchange.from_configspace(space))
 
     def to_optuna(self) -> dict[str, BaseDistribution]:
-        """Optuna's distributions by name, for `study.ask(distributions)`. They know no conditions."""
+        """Optuna's distributions by name, for `study.ask(distributions)`. Conditions are lost."""
         return space_exchange.to_optuna(self)
 
     @staticmethod
@@ -201,7 +202,7 @@ class Space(Sequence[Hyperparameter]):
         return Space(space_exchange.from_optuna(distributions))
 
     def features(self, codes: Floats) -> Floats:
-        """What models see of configurations given as codes, shape (N, F), in [0, 1]."""
+        """The features of configurations given as codes, shape (N, F), in [0, 1]."""
         return scaled_features(self.hyperparameters, codes)
 
 
@@ -245,14 +246,15 @@ def _scale_among(name: str, axis: Sequence[object]) -> InputError:
 
 
 def scaled_features(axes: Sequence[Hyperparameter], codes: Floats) -> Floats:
-    """Configurations given as codes as features, shape (N, F), the columns in the order of the axes."""
+    """The features of configurations given as codes, shape (N, F), with columns in the order of the axes."""
     return np.hstack([axis.features(codes[:, j]) for j, axis in enumerate(axes)])
 
 
 def covered_share(axes: Sequence[Hyperparameter], codes: Floats) -> float:
     """The share of the grid's points that have a row, 1 if all do.
 
-    A row, of distinct codes of shape (N, H), stands for all points that differ in what is inactive there.
+    The codes of the rows, shape (N, H), are distinct. A row covers all points that differ from it only where
+    it is inactive.
     """
     sizes = np.array([len(h.values) for h in axes], dtype=np.float64)
     covered = (1.0 / np.where(np.isnan(codes), 1.0, sizes)).prod(axis=1).sum()

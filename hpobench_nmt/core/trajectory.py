@@ -30,24 +30,25 @@ def _freeze(made: object, *names: str) -> None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Goal:
-    """Models to find. Scores are computed from goals, and a trial can end once all its goals are settled.
+    """Models to find. Scores are computed from goals, and a trial can end when all its goals are settled.
 
-    There are K models: the N rows; or, where the front is over checkpoints, all checkpoints, and then `rows`
-    has the row of each. A trial settles a goal when it has found enough targets, or reached the time at which
-    the score is taken.
+    There are K models. Usually these are the N rows. If the front is a front of checkpoints, they are all
+    checkpoints, and `rows` has the row of each. A trial settles a goal when it has found enough targets, or
+    has reached the time at which the score is measured.
 
     Attributes:
         targets: True for each model that counts, shape (K,).
-        needed: how many of them are enough.
-        score_at: look-ups, or time on the trial's clock, after which the score is taken; None for a runtime.
+        needed: number of targets that are enough.
+        score_at: look-ups, or time on the trial's clock, after which the score is measured; None for a
+            runtime.
         gaps: each row's distance from the best value, shape (N,), if the score is the smallest gap found.
         points: each model's scaled losses, shape (K, m), if the score is the share of the hypervolume found.
         name: the score's name, or a few words that describe the goal.
-        resources: how far its row must be trained for each model to count, shape (K,); None where rows are
-            looked up whole.
-        best: the loss that gaps are counted from.
+        resources: the resource to which a model's row must be trained for the model to count, shape (K,);
+            None if rows are looked up whole.
+        best: the loss from which gaps are measured.
         scale: how losses are scaled to points.
-        rows: the row of each model, ascending, shape (K,), where these are checkpoints; None: they are rows.
+        rows: the row of each model, ascending, shape (K,), if models are checkpoints; None if they are rows.
     """
 
     targets: NDArray[np.bool_]
@@ -63,7 +64,7 @@ class Goal:
 
     @cached_property
     def counts_from(self) -> Floats:
-        """The resource from which each model counts, shape (K,); NaN of those that are not targets."""
+        """The resource from which each model counts, shape (K,); NaN for models that are not targets."""
         return np.where(self.targets, 1.0 if self.resources is None else self.resources, np.nan)
 
     @property
@@ -73,7 +74,7 @@ class Goal:
 
     @cached_property
     def by_row(self) -> NDArray[np.int64]:
-        """How many targets each row has, shape (N,)."""
+        """Number of targets of each row, shape (N,)."""
         if self.rows is None:
             return self.targets.astype(np.int64)
         return np.bincount(self.rows[self.targets], minlength=self.n_rows)
@@ -122,13 +123,13 @@ class Goal:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Timeline:
-    """When the n trainings of a trial ran, and where: in the order of finishing. Arrays have shape (n,).
+    """When and where the n trainings of a trial ran, in the order of finishing. Arrays have shape (n,).
 
     Attributes:
-        resources: how far each one came.
-        costs: what it took of its worker's time.
-        starts, finishes: on the trial's clock.
-        workers: numbered from 0.
+        resources: the resource that each training reached.
+        costs: the time of its worker that it took.
+        starts, finishes: times on the trial's clock.
+        workers: worker numbers, from 0.
     """
 
     resources: Floats
@@ -162,18 +163,17 @@ class Trajectory:
     """One trial: the rows that it looked up or trained, in the order of finishing.
 
     Attributes:
-        rows: row numbers, shape (n,), the initial design first where there is one worker. A row that was
-            trained further is there more than once. In results they are those of the table as it is loaded:
+        rows: row numbers, shape (n,). With one worker, the initial design comes first. A row that was
+            resumed occurs more than once. In results, these are the row numbers of the loaded table:
             `table.config(row)` is the configuration.
-        losses: minimised, shape (n, m): a metric to maximise is negated; NaN where missing. Where rows have
-            checkpoints, those of the row's best one so far.
-        failure: why the method was stopped, empty where it was not.
-        timing: when trainings ran; None where time is the number of look-ups, as `timeline` then says.
+        losses: losses to minimise, shape (n, m), with metrics to maximise negated; NaN if missing. If rows
+            have checkpoints, the losses of the row's best checkpoint so far.
+        failure: why the method was stopped; empty if it was not stopped.
+        timing: when trainings ran; None if time is the number of look-ups (`timeline` computes it then).
         own_seconds: processor time of this process that the trial took, nearly all of it in the method; NaN
-            where it was not measured. Only this part differs from run to run.
-        problem_rows: the same rows by their numbers in the problem, shape (n,), where these differ because
-            only some rows are candidates, such as those with a learning curve; else None (`candidates` has
-            them).
+            if it was not measured. It is the only part that differs from run to run.
+        problem_rows: the numbers of the same rows in the problem, shape (n,), if these differ because only
+            some rows are candidates, such as those with a learning curve; else None (see `candidates`).
     """
 
     rows: Rows
@@ -185,17 +185,17 @@ class Trajectory:
 
     @property
     def candidates(self) -> Rows:
-        """The rows as the problem numbers them, shape (n,): its losses and goals have these indices."""
+        """The row numbers in the problem, shape (n,), which are the indices of its losses and goals."""
         return self.rows if self.problem_rows is None else self.problem_rows
 
     @cached_property
     def timeline(self) -> Timeline:
-        """When each training ran, on which worker, how far it came and what it cost."""
+        """When each training ran and on which worker, the resource that it reached, and its cost."""
         return self.timing or Timeline.of_lookups(len(self.rows))
 
     @cached_property
     def resources_before(self) -> Floats:
-        """How far the row of each training had been trained before it, shape (n,); -1 where it is new."""
+        """The resource to which each training's row had been trained before, shape (n,); -1 for a new row."""
         before = np.full(len(self.rows), -1.0)
         if self.timing is None:
             return before
@@ -224,17 +224,18 @@ class Trajectory:
 class Trials(Sequence[Trajectory]):
     """The trials of one method on one table, as a sequence of trajectories that takes little memory.
 
-    It keeps row numbers, four bytes for each look-up, and on a clock the losses and times. A trajectory is
-    made when it is asked for; where no losses are kept, they are those of the table.
+    It keeps row numbers, in four bytes for each look-up, and on a clock also losses and times. A trajectory
+    is constructed when it is accessed. If losses are not kept, they are taken from the table.
 
     Attributes:
         table_losses: losses of all candidates, shape (N, m), shared by all trials.
         looked_up: candidates of all trials, one trial after the other, shape (total,).
-        starts: where each trial begins in looked_up, and the total at the end, shape (trials + 1,).
-        failures: reason by trial number, only of trials that failed.
-        timing: of all trials, one after the other; None where time is the number of look-ups.
-        losses: likewise, shape (total, m); None where they are the table's.
-        numbers: row number in the table of each candidate, shape (N,); None where they are the same.
+        starts: position in looked_up at which each trial begins, and the total at the end, shape
+            (trials + 1,).
+        failures: reasons of the trials that failed, by trial number.
+        timing: timelines of all trials, one after the other; None if time is the number of look-ups.
+        losses: losses of all trials in the same order, shape (total, m); None if they are the table's.
+        numbers: row number in the table of each candidate, shape (N,); None if both numbers are the same.
     """
 
     table_losses: Floats
@@ -254,7 +255,7 @@ class Trials(Sequence[Trajectory]):
     def of(
         cls, table_losses: Floats, trajectories: Iterable[Trajectory], numbers: Rows | None = None
     ) -> Trials:
-        """Trials from trajectories; if none of them says when it ran, their losses are the table's."""
+        """Trials from trajectories; if no trajectory has times, the losses are the table's."""
         found = list(trajectories)
         rows = np.concatenate([np.empty(0, np.int32), *(t.candidates for t in found)]).astype(np.int32)
         starts = np.array([0, *accumulate(len(t.rows) for t in found)], dtype=np.int64)

@@ -30,13 +30,13 @@ Function = Callable[[dict[str, Value]], Losses | tuple[Losses, Mapping[str, floa
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Minimum:
-    """What `minimize` evaluated, and the best of it.
+    """The evaluations of `minimize`, and the best of them.
 
     Attributes:
         configs: the n configurations, in the order of their evaluation.
-        losses: shape (n, objectives), NaN where an evaluation failed.
-        violations: by how much each evaluation misses each of the c constraints, shape (n, c): above 0 where
-            it does, NaN where the metric is missing. Left out: there are none.
+        losses: shape (n, objectives), NaN if an evaluation failed.
+        violations: the amount by which each evaluation misses each of the c constraints, shape (n, c): above
+            0 if it misses the constraint, NaN if the metric is missing. By default, there are no constraints.
 
     Only feasible evaluations, which keep all constraints, are among the best.
     """
@@ -58,22 +58,22 @@ class Minimum:
 
     @property
     def front(self) -> NDArray[np.int64]:
-        """Numbers of the evaluations on the Pareto front, ascending; for one loss, of the best one(s)."""
+        """Numbers of the evaluations on the Pareto front, ascending; with one loss, of the best ones."""
         return pareto_front(self._solutions)
 
     @property
     def best(self) -> dict[str, Value] | None:
-        """The configuration with the smallest first loss; None where every evaluation failed."""
+        """The configuration with the smallest first loss; None if every evaluation failed."""
         first = self._solutions[:, 0]
         return None if np.isnan(first).all() else self.configs[int(np.nanargmin(first))]
 
     @property
     def loss(self) -> float:
-        """The smallest first loss; NaN where every evaluation failed."""
+        """The smallest first loss; NaN if every evaluation failed."""
         return float(np.fmin.reduce(self._solutions[:, 0]))
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per evaluation: the hyperparameters, loss_1 and so on, and feasible under constraints."""
+        """One row for each evaluation: hyperparameters, loss_1 and so on, and, with constraints, feasible."""
         import pandas as pd
 
         losses = pd.DataFrame(self.losses, columns=[f"loss_{j + 1}" for j in range(self.losses.shape[1])])
@@ -110,35 +110,37 @@ def minimize(
         print(found.best, found.loss)
 
     Args:
-        function: takes a configuration (values by name, inactive hyperparameters left out) and returns the
-            loss, or one for each objective. The evaluation failed where one is None, NaN, infinite or beyond
-            1e150: its losses are NaN, and the search continues without this configuration.
-        space: a Space, or a short description by name: a list of numbers is a grid, a list of other values
-            are categories, and a tuple is a range: (low, high) or (low, high, "log"). A range whose ends are
-            both of type int is of whole numbers: (0, 1) has two values, (0.0, 1.0) all between.
-        method: a name that `hpobench-nmt methods` lists, FILE.py:CLASS, or a class. Left out: BO_auto, or
-            what it was in the version that wrote the state.
-        budget: number of evaluations, the initial design included; at most the number of candidates.
+        function: takes a configuration (values by name, without inactive hyperparameters) and returns the
+            loss, or a loss for each objective. If a loss is None, NaN, infinite or beyond 1e150, the
+            evaluation failed: its losses are NaN, and the search continues without this configuration.
+        space: a Space, or a short description by name. A list of numbers is a grid, a list of other values is
+            a list of categories, and a tuple is a range: (low, high) or (low, high, "log"). If both ends of a
+            range have the type int, it has whole numbers only: (0, 1) has two values, but (0.0, 1.0) has all
+            numbers between them.
+        method: a name that `hpobench-nmt methods` lists, FILE.py:CLASS, or a class. By default BO_auto, or
+            the default of the version that wrote the state.
+        budget: number of evaluations, including the initial design; at most the number of candidates.
         seed: the same seed gives the same configurations.
         objectives: number of losses.
-        n_initial: random configurations to begin with.
-        candidates: where the space has ranges of real numbers, or more than 100,000 configurations: how many
-            are drawn at random, for the method to pick among; for BO_auto, as many again at every step. A
-            smaller space is taken whole.
-        state: a JSON file that is written before and after every evaluation. Where it is there already, the
-            same call resumes from it: an evaluation that was interrupted is made again. Its budget may be
-            another one, which includes earlier evaluations.
-        catch: exceptions of the function that are failed evaluations too, such as `ValueError` or
-            `(ValueError, MemoryError)`; any other is passed on.
+        n_initial: number of random configurations at the start.
+        candidates: number of configurations to draw at random, among which the method chooses, if the space
+            has ranges of real numbers or more than 100,000 configurations. BO_auto draws as many again at
+            every step. In a smaller space, methods choose among all configurations.
+        state: a JSON file that is written before and after every evaluation. If it exists, the same call
+            resumes from it and repeats an evaluation that was interrupted. The budget may differ from that of
+            the earlier call; it includes the earlier evaluations.
+        catch: exceptions of the function that count as failed evaluations, such as `ValueError` or
+            `(ValueError, MemoryError)`. Other exceptions are passed on.
         constraints: bounds of metrics, such as "seconds<=60". The function then returns a pair: its losses,
             and the metrics by name, such as `(loss, {"seconds": 12.5})`.
-        prior: values that you expect to be good, by name, some or all, for methods such as piBO_M_std.
-        least_gain: stop before the budget is spent, once the next evaluation is expected to lower the loss by
-            less than this, in its unit (`Optimizer.expected_gain`): for BO_auto and one loss.
+        prior: values of some or all hyperparameters that you expect to be good, by name, for methods such as
+            piBO_M_std.
+        least_gain: stop early when the next evaluation is expected to lower the loss by less than this, in
+            the unit of the loss (`Optimizer.expected_gain`). For BO_auto and one loss.
 
     Returns:
-        all n evaluations, in order, and the best. Losses have shape (n, objectives) and the units that the
-        function gives them; configurations have raw values, as the space names them.
+        all n evaluations, in order, and the best of them. Losses have shape (n, objectives) and the units of
+        the function; configurations have raw values, with the names of the space.
 
     Raises:
         InputError: wrong arguments, or a state of another call.

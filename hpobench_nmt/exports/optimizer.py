@@ -1,8 +1,9 @@
 """A method on any search space, one configuration at a time: ask, evaluate, tell.
 
-A method picks among N candidates: all configurations of a space of whole numbers and labels or, where it has
-ranges of real numbers or is large, configurations drawn at random (`live_method.py`). A file only needs the
-list of what was asked and told: the method is made again from the seed and told the same.
+A method chooses among N candidates. In a space of whole numbers and labels, these are all configurations. If
+the space has ranges of real numbers or is large, they are drawn at random (`live_method.py`). A saved file
+only needs the list of what `ask` returned and `tell` received: the method is constructed again from the seed,
+and receives the same.
 """
 
 from __future__ import annotations
@@ -47,29 +48,29 @@ N_CANDIDATES = 1000
 
 
 class Optimizer:
-    """A method that is asked for configurations, and told their losses.
+    """A method in a loop of your own: `ask` returns configurations, and `tell` receives their losses.
 
         optimizer = hb.Optimizer({"layers": [1, 2, 4], "rate": (1e-4, 1e-1, "log")})
         for _ in range(20):
             config = optimizer.ask()
             optimizer.tell(config, train_and_measure(**config))
 
-    Any number of configurations may be pending: asked for, and not told yet. The same seed, and results told
-    in the same order, give the same configurations.
+    Any number of configurations may be pending, which means that `ask` has returned them, and `tell` has not
+    received them yet. The same seed, with results told in the same order, gives the same configurations.
 
     Args:
         space: a Space, or a short description that `Space.of` takes.
-        method: a name that `hpobench-nmt methods` lists, FILE.py:CLASS, or a class. Left out: BO_auto.
-        objectives: number of losses that `tell` is given.
-        budget: number of evaluations that the method may count on; left out: all candidates.
-        seed: of the initial design, the method, and the candidates.
-        n_initial: random configurations to begin with.
-        constraints: bounds of metrics that `tell` is given, such as "seconds<=60". A configuration that
-            misses one is not a solution; the method receives the excess.
-        candidates: to draw, where the space has ranges of real numbers or more than 100,000 configurations;
-            for a method that has `renew`, as many again at every step.
-        prior: values that you expect to be good, by name, some or all. Methods such as piBO_M_std
-            begin near them; others ignore them.
+        method: a name that `hpobench-nmt methods` lists, FILE.py:CLASS, or a class. By default, BO_auto.
+        objectives: number of losses that `tell` receives.
+        budget: number of evaluations that the method can plan with. By default, all candidates.
+        seed: seed of the initial design, the method, and the candidates.
+        n_initial: number of random configurations at the start.
+        constraints: bounds of metrics that `tell` receives, such as "seconds<=60". A configuration that
+            violates a bound is not a solution; the method receives the excess.
+        candidates: number of configurations to draw if the space has ranges of real numbers or more than
+            100,000 configurations. A method that has `renew` draws as many again at every step.
+        prior: values of some or all hyperparameters that you expect to be good, by name. Methods such as
+            piBO_M_std start near them; other methods ignore them.
     """
 
     def __init__(
@@ -115,17 +116,17 @@ class Optimizer:
 
     @property
     def told(self) -> list[tuple[dict[str, Value], Floats]]:
-        """Configurations and their losses, NaN where failed, in the order in which they were told."""
+        """Configurations and their losses (NaN if failed), in the order in which `tell` received them."""
         return [(self._candidates.config(row), losses.copy()) for row, losses in self._known.losses.items()]
 
     @property
     def violations(self) -> Floats:
-        """By how much each configuration that was told misses each bound, shape (n, c); see `tell`."""
+        """The amount by which each configuration of `told` misses each bound, shape (n, c); see `tell`."""
         return self._known.violations
 
     @property
     def pending(self) -> list[dict[str, Value]]:
-        """Configurations that were asked for and not told yet, the oldest first."""
+        """Configurations that `ask` has returned and `tell` has not received yet, oldest first."""
         return [self._candidates.config(row) for row in self._known.pending]
 
     @overload
@@ -133,12 +134,12 @@ class Optimizer:
     @overload
     def ask(self, n: int) -> list[dict[str, Value]]: ...
     def ask(self, n: int | None = None) -> dict[str, Value] | list[dict[str, Value]]:
-        """The next configuration to evaluate, or a list of the next n; each is pending until `tell` gets it.
+        """Return the next configuration to evaluate, or a list of the next n; each is pending until `tell`.
 
         Raises:
-            InputError: every candidate has been asked for or told, or fewer than n are left.
-            RunError: the method fails, its answer is not a candidate, or it waits for what is pending. None
-                of the n is pending then.
+            InputError: every candidate is pending or has been evaluated, or fewer than n are left.
+            RunError: the method fails, its answer is not a candidate, or it waits for pending evaluations. In
+                that case none of the n is pending.
         """
         if n is not None:
             check_whole("n", n, 1)
@@ -168,21 +169,21 @@ class Optimizer:
         losses: float | Sequence[float] | Floats | None,
         metrics: Mapping[str, float] | None = None,
     ) -> None:
-        """The losses of a configuration, to be minimised.
+        """Receive the losses of a configuration, to be minimised.
 
-        It need not have been asked for: results of an earlier search, at any point of the space, are told in
-        the same way. Those that are none of the candidates are candidates from then on.
+        `ask` need not have returned the configuration, so you can add results of an earlier search at any
+        point of the space. A configuration that is not a candidate becomes one.
 
         Args:
-            config: values by name. One that float32 has rounded is the candidate that it was made of.
-            losses: a number, or one for each objective; None where the evaluation failed, or a loss that is
-                NaN, infinite or beyond 1e150.
-            metrics: by name, those that have constraints, NaN where one is missing. May be left out where the
+            config: values by name. Values rounded to float32 are recognised as the candidate's values.
+            losses: a number, or a number for each objective. The evaluation failed if this is None, or if a
+                loss is NaN, infinite or beyond 1e150.
+            metrics: the metrics that have constraints, by name; NaN if a metric is missing. Not needed if the
                 evaluation failed.
 
         Raises:
             InputError: the configuration is not in the space or was told before, the number of losses is
-                wrong, or a metric that has a constraint is not there.
+                wrong, or a metric that has a constraint is missing.
         """
         values = checked_losses(losses, self._known.n_losses)
         self._tell(config, values, self._violations(values, metrics or {}))
@@ -213,23 +214,23 @@ class Optimizer:
 
     @property
     def n_candidates(self) -> int:
-        """N, the number of configurations that the method picks among, not counting new ones at a step."""
+        """N, the number of configurations that the method chooses among, without those drawn at a step."""
         return len(self._candidates)
 
     @property
     def exhausted(self) -> bool:
-        """Whether every candidate was asked for or told, and no new ones are drawn."""
+        """Whether every candidate is pending or evaluated, and no new candidates are drawn."""
         met = len(self._known.losses) + len(self._known.pending)
         return not self._live.draws_anew and met >= self.n_candidates
 
     def recommend(self) -> dict[str, Value]:
-        """The configuration to use, of those that were told and keep all constraints, for one loss.
+        """The evaluated configuration to use in the end, of those that keep all constraints; for one loss.
 
-        With `BO_auto` it is the one that the model expects to be best: where losses are noisy, the smallest
-        one seen is often that of a lucky evaluation. With other methods it is the one of the smallest loss.
+        With `BO_auto`, it is the configuration that the model expects to be best, because with noisy losses
+        the smallest loss often comes from a lucky evaluation. With other methods, it has the smallest loss.
 
         Raises:
-            InputError: nothing was told that could be recommended, or there are several losses.
+            InputError: no evaluation can be recommended, or there are several losses.
         """
         if self._known.n_losses > 1:
             raise InputError("with several losses no single configuration is the best: use the Pareto front.")
@@ -246,11 +247,10 @@ class Optimizer:
         return self._candidates.config(guarded("recommend", self._live.made.recommend, known))
 
     def expected_gain(self) -> float:
-        """By how much the next evaluation is expected to lower the smallest loss, in its unit.
+        """The amount by which the next evaluation is expected to lower the smallest loss, in its unit.
 
-        It is the expected improvement of `BO_auto`. Stop once it is less than what such an improvement is
-        worth to you. Infinite while nothing is known: as long as all losses are equal, or no configuration
-        that was told keeps the constraints.
+        It is the expected improvement of `BO_auto`. Stop when it is not worth an evaluation. It is infinite
+        as long as all losses are equal, or no evaluated configuration keeps the constraints.
 
         Raises InputError with another method, or several losses.
         """
@@ -260,12 +260,12 @@ class Optimizer:
         return float(guarded("expected_gain", self._live.made.expected_gain, running))
 
     def importance(self) -> dict[str, float]:
-        """How much of the variance of the loss each hyperparameter explains alone, by name, largest first.
+        """Share of the variance of the loss that each hyperparameter explains alone, by name, largest first.
 
-        The loss is that which `BO_auto` expects of every candidate, warped, so that what diverged does not
-        explain everything. Shares sum to less than 1 where hyperparameters interact.
+        It uses the warped loss that `BO_auto` predicts for every candidate, so that diverged evaluations do
+        not dominate. If hyperparameters interact, the shares sum to less than 1.
 
-        Raises InputError with another method, several losses, or as long as no losses were told.
+        Raises InputError with another method, with several losses, or before the first evaluation.
         """
         self._refuse_without("expected", "the importance")
         if not self._known.losses:
@@ -283,7 +283,7 @@ class Optimizer:
     def state(self) -> State:
         """Everything that `save` writes.
 
-        Raises InputError where the method was given as an object, which a file cannot name.
+        Raises InputError if the method was given as an object, which a file cannot name.
         """
         if self._method.factory is not None:
             raise InputError(
@@ -303,7 +303,7 @@ class Optimizer:
         )
 
     def save(self, path: str | Path) -> None:
-        """Write a JSON file from which `load` resumes. It is there whole or not at all."""
+        """Write a JSON file from which `load` resumes. It is written completely or not at all."""
         content = msgspec.json.format(msgspec.json.encode(self.state), indent=1) + b"\n"
         try:
             write_whole(Path(path), content)
@@ -314,19 +314,19 @@ class Optimizer:
     def load(
         cls, path: str | Path, method: str | MethodFactory | None = None, *, budget: int | None = None
     ) -> Optimizer:
-        """An optimizer as it was saved, pending configurations included.
+        """Load an optimizer from a file of `save`, including pending configurations.
 
-        What was asked is asked again, so that the method continues as if it had not been interrupted. (With
-        other versions of the libraries it may choose otherwise from there.)
+        All calls are repeated, so the method continues as if it had not been interrupted. (With other
+        versions of the libraries, its next choices may differ.)
 
         Args:
             path: the file.
-            method: the method that the file names, where it is not one of the package's: a file cannot choose
-                code to run.
-            budget: another one than the file's, to continue for longer.
+            method: the method that the file names, if it is not a method of this package, because a file must
+                not choose the code to run.
+            budget: a new budget instead of the file's, to continue for longer.
 
         Raises:
-            InputError: what is wrong in the file.
+            InputError: the file is wrong; the message states how.
         """
         where = Path(path)
         return cls.resumed(read_state(where), where, method, budget)
