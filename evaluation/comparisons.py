@@ -4,20 +4,20 @@ For methods A and B on one table and score, d = A - B in each trial:
 
     difference     mean of d, with a BCa bootstrap interval over trials
     p              two-sided permutation test of that mean: if the methods do not differ, the sign of every d
-                   is arbitrary. All sign flips are tried up to 13 trials, random ones beyond
+                   is arbitrary. Up to 13 trials, all sign flips are tried, and beyond that random ones
     p_holm         Holm's correction over all pairs of methods on that table and score
-    p_a_better     probability that A beats B in a trial, ties counting half, with Wilson's interval
-    rank_biserial  effect size: the share of the ranks of |d| in A's favour minus that in B's, -1 to 1; the
-                   rank of a tie goes half to each (as Demsar 2006 advises for Wilcoxon's test)
+    p_a_better     probability that A beats B in a trial, where ties count half, with Wilson's interval
+    rank_biserial  effect size: the share of the ranks of |d| in favour of A minus the share in favour of B,
+                   from -1 to 1; half of a tie's rank goes to each (Demsar 2006, for Wilcoxon's test)
 
 Scores are compared by their means, so the mean is tested. The last two describe single trials, which can
 differ from the mean: a method may win most trials and lose the mean because of a few bad ones.
 
-One method is called better only where p_holm is below alpha and the interval of the difference excludes 0.
-Where a trial has no answer (it failed, or did not reach its target within the look-ups that both methods had;
-its value is infinite), a mean does not exist, but the order of the two trials does. Then Wilcoxon's
-signed-rank test replaces the permutation test, and the interval of p_a_better, which must exclude 1/2,
-replaces that of the difference.
+A method is called better only if p_holm is below alpha and the interval of the difference excludes 0. A trial
+has no value if it failed, or did not reach its target within the look-ups that both methods had. Then the
+mean does not exist, but the order of two trials does: a missing value counts as infinite. In this case
+Wilcoxon's signed-rank test replaces the permutation test, and the interval of p_a_better, which must exclude
+1/2, replaces that of the difference.
 """
 
 from __future__ import annotations

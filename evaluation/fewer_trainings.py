@@ -1,22 +1,24 @@
-"""Times fewer trainings than random search: one figure of a method over tables.
+"""Times fewer trainings than random search: the figure that sums up a method over tables.
 
     symbol     meaning
     R_i(m)     restricted mean of method m on table i: see restricted.py
-    R_i(RS)    that of random search, exact or nearly
+    R_i(RS)    the restricted mean of random search, exact or nearly exact
     r_i        R_i(RS) / R_i(m): how many times fewer trainings m needs on the table
     family     exp(mean of log r_i over its tables)
-    figure     exp(mean of log over families): each family weighs the same
+    figure     exp(mean of log over families): each family has the same weight
 
-The interval of a figure resamples trials within tables, with the same draws for all methods, because trial i
-of each begins with the same rows. Tables stay fixed, so it is about these tables. From six families on there
-is a second interval, which resamples families, and tables in them. Only that one is about other tables.
+For the interval of a figure, trials are resampled within tables. All methods use the same draws, because
+trial i of every method begins with the same rows. Tables stay fixed, so the interval holds for these tables
+only. From six families on there is a second interval, which resamples families, and tables within them. Only
+this interval allows conclusions about other tables.
 
-Methods are compared over tables by Wilcoxon's signed-rank test of the differences of log r_i, exact, with
-zeros by Pratt's rule: they have ranks, but count for neither side. Against random search the differences are
-log r_i. Holm's correction is over the comparisons that are fixed before a run: each method with random
-search, and each pair of methods. Tables of one family are alike, so that the test over tables is about these
-families. The same test over the means of families is shown with it, and only it is about other families.
-With n of them its p is 2^(1 - n) at the least, which is 0.031 for six.
+Methods are compared over tables by the exact Wilcoxon signed-rank test of the differences of log r_i. Zeros
+are treated by Pratt's rule: they have ranks, but count for neither side. For a comparison with random search,
+the differences are log r_i. Holm's correction is over the comparisons that are fixed before a run, which are
+each method with random search, and each pair of methods. Tables of one family resemble each other, so the
+test over tables holds for these families only. The same test over the means of families is shown as well, and
+only it allows conclusions about other families. With n families its smallest possible p is 2^(1 - n), which
+is 0.031 for six.
 """
 
 from __future__ import annotations

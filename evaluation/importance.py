@@ -8,19 +8,19 @@ V            scalar    variance of f over the grid
 V_{i}        scalar    variance of a_{i}:                      share V_{i} / V
 V_{i,j}      scalar    variance of a_{i,j}, less V_{i} and V_{j}: share V_{i,j} / V
 
-Where every point of the grid has a row, f is the table itself and the shares are exact. Where rows are
-lacking, f is a random forest fitted to those that are there. A tree is constant on boxes, so its a_U is a
-sum over leaves and just as exact: nothing is sampled. Shares are means over the trees, with their spread.
+If every point of the grid has a row, f is the table itself and the shares are exact. Otherwise f is a random
+forest fitted to the rows. A tree is constant on boxes, so its a_U is a sum over leaves, which is exact
+without sampling. Shares are means over the trees, with their spread.
 
-The best part (their "improvement over a default"; Hooker 2007; the cutoffs of the fANOVA package) is the
-set of grid points where f is at least as good as a threshold; the means and variances above are then taken
-over these points only. There hyperparameters are not independent: the share of i is the variance that
-knowing x_i explains, shares may overlap, and a pair adds what it explains beyond its two hyperparameters
-(0 where that is negative). Few points make shares large by chance; see `Importance.n_best`.
+The best part (their "improvement over a default"; Hooker 2007; the cutoffs of the fANOVA package) is the set
+of grid points where f is at least as good as a threshold. The means and variances above are then computed
+over these points only. There hyperparameters are not independent. The share of i is the variance that knowing
+x_i explains, and shares may overlap. The share of a pair is the variance that it explains beyond its two
+hyperparameters (0 if negative). With few points, shares are large by chance; see `Importance.n_best`.
 
-A category is one hyperparameter, whatever number of columns its features take: a tree's box spans the
-categories that all of its splits on these columns let through. A hyperparameter counts as its default where
-it is inactive.
+A categorical hyperparameter counts as one hyperparameter, however many columns its features have: a tree's
+box contains the categories that all its splits on these columns allow. Where a hyperparameter is inactive, it
+counts as its default.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Confidence intervals over trials: BCa bootstrap for means, Wilson for shares.
 
-A trial is the unit that is resampled. The bootstrap of a mean depends on a resample only through how often
-each trial is in it, so all means of equally many trials share one matrix of counts, and thousands of
-resamples of hundreds of cells are one matrix product. `scipy.stats.bootstrap` gathers every resample of
-every cell instead: the same limits from the same seed, some fifty times slower.
+Trials are resampled. A bootstrap mean depends only on how often each trial is in a resample. So all means
+over the same number of trials share one matrix of counts, and thousands of resamples of hundreds of cells are
+one matrix product. `scipy.stats.bootstrap` collects every resample of every cell instead. It gives the same
+limits from the same seed, but takes about fifty times as long.
 
     symbol   shape    meaning
     x        n x c    n trials of c cells

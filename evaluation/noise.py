@@ -1,24 +1,25 @@
-"""How far a metric moves when only the seed changes (Zhang & Duh 2020, 7.2; Melis et al. 2018, 7.2).
+"""How much a metric varies when only the seed changes (Zhang & Duh 2020, 7.2; Melis et al. 2018, 7.2).
 
-A table holds one training a configuration. Where some configurations were trained again with other seeds
+A table has one training of each configuration. If some configurations were trained again with other seeds
 (replicates), the spread within a configuration is the noise of a row:
 
     s^2 = sum_c sum_r (y_cr - mean_c)^2 / df,   df = sum_c (n_c - 1)
 
-for n_c trainings of configuration c, on the assumption that the noise is the same everywhere (look at the
-spread of each before believing it). The difference of two single trainings of equally good configurations
-has standard deviation s sqrt(2), so with probability 0.95 it stays below
+for n_c trainings of configuration c. This assumes that the noise is the same everywhere, so compare the
+spreads of the configurations first. The difference of two single trainings of equally good configurations has
+the standard deviation s sqrt(2), so with probability 0.95 it stays below
 
     smallest difference worth believing = t(0.975, df) s sqrt(2)
 
-where t is Student's quantile: 1.96 for many trainings, more for few, because s is uncertain itself.
+where t is Student's quantile: 1.96 for many trainings, and more for few, because s itself is uncertain.
 
 Configurations that were trained again with the same seeds may share more than noise. In dynamic evaluation,
-for instance, one model serves all settings, so a seed is a model and moves all settings alike. Such a common
-move does not tell which configuration is better. It is estimated by least squares of
-y_cr = mean_c + effect_r, relative to the table's own trainings, and taken out of spreads and orders; every
-seed costs one degree of freedom. Values and means stay as measured: if the table's best rows were lucky,
-their trainings with other seeds are all worse, which looks like an effect of those seeds, and is none.
+for example, one model is used for all settings, so a seed means a model, and another seed changes all
+settings in the same way. Such a common change does not show which configuration is better. It is estimated by
+least squares of y_cr = mean_c + effect_r, relative to the table's own trainings, and subtracted before
+spreads and orders are computed; every seed costs one degree of freedom. Values and means are not changed. If
+the table's best rows were lucky, all their trainings with other seeds are worse, and this would look like an
+effect of the seeds.
 """
 
 from __future__ import annotations

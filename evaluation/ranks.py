@@ -1,13 +1,14 @@
 """Methods ranked over tables: Friedman's test, and Nemenyi's critical difference (Demsar 2006).
 
-On each of N tables the k methods are ranked, 1 the best, ties sharing their mean rank. Friedman's test asks
-whether the mean ranks differ at all. Two methods differ by Nemenyi's test where their mean ranks lie further
-apart than the critical difference
+On each of N tables the k methods are ranked. The best has rank 1, and ties share their mean rank. Friedman's
+test asks whether the mean ranks differ at all. By Nemenyi's test, two methods differ if their mean ranks
+differ by more than the critical difference
 
     CD = q sqrt(k (k + 1) / (12 N))
 
-with q the studentized range's quantile for k groups and infinite degrees of freedom, which corrects for all
-pairs. Tables are what varies here, so few tables show little, however many trials each has.
+where q is the quantile of the studentized range for k groups and infinite degrees of freedom, which corrects
+for all pairs. The sample consists of tables, so with few tables these tests show little, however many trials
+each has.
 """
 
 from __future__ import annotations

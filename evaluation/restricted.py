@@ -1,16 +1,16 @@
-"""Restricted means: a runtime capped at a budget has a mean even where some trials never reach the target.
+"""Restricted means: a runtime capped at a budget has a mean even if some trials never reach the target.
 
     symbol  meaning
     tau     the budget, on the clock of the trials
-    T       the runtime of a trial: when it reached the target, the initial design counted whole
-    R       the restricted mean, of min(T, tau) over trials
+    T       the runtime of a trial until it reached the target, including the whole initial design
+    R       the restricted mean: the mean of min(T, tau) over trials
 
-A trial that did not reach the target by tau, or that failed, counts tau: it is capped. One that was stopped
-before tau without being settled has no value, and none is made up for it.
+A trial that failed, or did not reach the target by tau, counts as tau: it is capped. A trial that was stopped
+before tau without reaching the target has no value, and no value is imputed.
 
-Random search has R exactly where a look-up takes one unit of time, with any number of workers: the sum over
-t < tau of P(T > t). On a clock of costs min(T, tau) has no closed form. There 100,000 permutations from a
-fixed seed give it with a standard error below 0.3% of the largest possible one.
+If a look-up takes one unit of time, R of random search is known exactly, for any number of workers: it is the
+sum over t < tau of P(T > t). On a clock of costs, min(T, tau) has no closed form. There R is the mean over
+100,000 permutations from a fixed seed, with a standard error below 0.3% of the largest possible value.
 """
 
 from __future__ import annotations

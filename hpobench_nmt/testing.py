@@ -7,11 +7,12 @@
     def test_conformance(check):
         check(MyMethod)
 
-A check takes what makes a method, from (problem, rng), and the number of objectives (1 where left out).
-It returns nothing, or raises NonConformance with what is wrong and what is expected.
+A check takes a class or function that constructs a method from (problem, rng), and the number of objectives
+(by default 1). It returns nothing, or raises NonConformance with a message that states what is wrong and what
+is expected.
 
-A method that can have several trainings running, or stops them early, has `suggest`: PARALLEL_CHECKS are for
-it. `checks_for(MyMethod)` gives those that a method needs, by the functions that it has.
+A method that runs several trainings at a time, or stops them early, has `suggest`. PARALLEL_CHECKS are for
+such methods. `checks_for(MyMethod)` returns the checks for a method, depending on its functions.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Check = Callable[..., None]
 
 
 class NonConformance(AssertionError):
-    """A method does something that it must not do; the message says what."""
+    """A method breaks a rule of the interface; the message states which."""
 
 
 def _grid_problem(n_objectives: int, per_axis: int = 4, n_initial: int = 3) -> tuple[Problem, Floats]:
@@ -81,7 +82,7 @@ def _rows(factory: MethodFactory, problem: Problem, losses: Floats, seed: int = 
 
 
 def looks_up_every_row_once(factory: MethodFactory, n_objectives: int = 1) -> None:
-    """Asked until the table is exhausted, it gives every row exactly once, as an integer."""
+    """Until the table is exhausted, the method returns every row exactly once, as an integer."""
     problem, losses = _grid_problem(n_objectives)
     rows = _rows(factory, problem, losses)
     if sorted(rows) != list(range(len(losses))):
@@ -89,7 +90,7 @@ def looks_up_every_row_once(factory: MethodFactory, n_objectives: int = 1) -> No
 
 
 def depends_on_its_generator_alone(factory: MethodFactory, n_objectives: int = 1) -> None:
-    """The same generator gives the same rows, whatever the global random state, which it leaves alone."""
+    """The same generator gives the same rows; the global random state is neither used nor changed."""
     import random
 
     problem, losses = _grid_problem(n_objectives)
@@ -122,7 +123,7 @@ def keeps_trials_apart(factory: MethodFactory, n_objectives: int = 1) -> None:
 
 
 def survives_failed_trainings(factory: MethodFactory, n_objectives: int = 1) -> None:
-    """NaN losses, in the initial design or later, do not stop it or make it ask for the row again."""
+    """NaN losses, in the initial design or later, neither stop it nor make it return the row again."""
     problem, losses = _grid_problem(n_objectives)
     for failed in (slice(0, 2), slice(0, None, 3), slice(0, None)):
         patchy = losses.copy()
@@ -147,7 +148,7 @@ def survives_small_tables(factory: MethodFactory, n_objectives: int = 1) -> None
 
 
 def leaves_its_input_alone(factory: MethodFactory, n_objectives: int = 1) -> None:
-    """It changes neither the features nor the losses that it is told."""
+    """The method changes neither the features nor the losses that it receives."""
     problem, losses = _grid_problem(n_objectives)
     features = problem.features.copy()
     given = Problem(features, n_objectives, problem.lookups, problem.n_initial)
@@ -176,7 +177,7 @@ def _several_violations(n_rows: int) -> list[Floats]:
 
 
 def keeps_on_under_constraints(factory: MethodFactory, n_objectives: int = 1) -> None:
-    """Told of violations, or of what stands in for them, it looks up every row once, whatever is feasible."""
+    """Under constraints, it looks up every row once, whether rows are feasible or not."""
     free, losses = _grid_problem(n_objectives, per_axis=3)
     problem = replace(free, constraints=("a<=0", "b<=0"))
     for violations in _several_violations(len(losses)):
@@ -233,7 +234,7 @@ def _rows_that_ended(trial: Trajectory, trainings: Trainings) -> int:
 
 
 def trains_every_row_to_its_end(factory: MethodFactory, n_objectives: int = 1) -> None:
-    """Given the time, it trains every row to its end, with one worker or several, pauses possible or not."""
+    """With enough time, it trains every row to its end, with any number of workers, paused or not."""
     for workers, resume in ((1, True), (1, False), (5, True), (5, False), (100, True)):
         problem, trainings = _timed_problem(n_objectives, workers, resume)
         done = _trial(factory, problem, trainings)
@@ -265,7 +266,7 @@ def survives_failed_trainings_on_a_clock(factory: MethodFactory, n_objectives: i
 
 
 def keeps_on_under_constraints_on_a_clock(factory: MethodFactory, n_objectives: int = 1) -> None:
-    """Told of violations, or of what stands in for them, it trains on, whatever is feasible."""
+    """Under constraints, it continues to train, whether rows are feasible or not."""
     free, trainings = _timed_problem(n_objectives, workers=4)
     problem = replace(free, constraints=("a<=0", "b<=0"))
     for violations in _several_violations(len(trainings)):
@@ -275,7 +276,7 @@ def keeps_on_under_constraints_on_a_clock(factory: MethodFactory, n_objectives: 
 
 
 def keeps_to_its_budget_of_rows(factory: MethodFactory, n_objectives: int = 1) -> None:
-    """Where few rows may be begun, it begins this many and trains them all to their end.
+    """If only a few rows may be started, it starts exactly this many and trains them all to their end.
 
     The rule is in the docstring of `hpobench_nmt.core.problem.ParallelMethod`.
     """

@@ -1,18 +1,19 @@
 """BO_auto: Bayesian optimisation that averages over a bank of kernels and survives diverged trainings.
 
-The surrogate is a Gaussian process over the finite set. Its length scales and its noise are not fitted: a
-bank of kernels (kernel_bank.py) is weighted by evidence at every step. Losses are warped first
-(warping.py), so that a training that diverged is bad and nothing more. After the initial design nothing is
-random.
+The surrogate is a Gaussian process over the finite set. Its length scales and its noise are not fitted.
+Instead, a bank of kernels (kernel_bank.py) is weighted by evidence at every step. Losses are warped first
+(warping.py), so that it does not matter how large the loss of a diverged training is. After the initial
+design nothing is random.
 
-One loss: the expected improvement of the members that hold most of the weight, averaged with their weights.
+One loss: the expected improvement is averaged over the kernels with the largest weights, by their weights.
 Snoek et al. 2012, "Practical Bayesian Optimization of Machine Learning Algorithms", average over
-hyperparameters in the same way. Several losses: each has weights of its own, and its mixture of members is
-replaced by the normal of equal mean and variance. Two losses are searched by expected hypervolume
-improvement, more by an optimistic guess. Constraints multiply by the probability that they are kept, as in
-constrained.py.
+hyperparameters in the same way. Several losses: each loss has its own weights, and the mixture of its
+kernels' predictions is replaced by the normal distribution with the same mean and variance. The acquisition
+is expected hypervolume improvement for two losses, and an optimistic guess of the hypervolume for more. With
+constraints, the acquisition is multiplied by the probability that they are kept, as in constrained.py.
 
-docs/explanation/auto.md has the reason for each choice, and `benchmarks/auto_ablation.py` the experiments.
+docs/explanation/auto.md has the reason for each choice, and `benchmarks/auto_ablation.py` has the
+experiments.
 """
 
 from __future__ import annotations

@@ -3,22 +3,22 @@ Robust and Efficient Hyperparameter Optimization at Scale", sections 3.2 and 4, 
 
     symbol   meaning
     H        number of hyperparameters
-    D_b      rows that have come to level b, by their loss there; b is the highest level with H + 3 of them
-    q        share of D_b that is good, 0.15; H + 1 rows at least
-    l, g     densities of the good rows, and of the others, the worst H + 1 at least
+    D_b      rows that have reached level b, by their loss there; b is the highest level with H + 3 such rows
+    q        share of D_b that counts as good, 0.15, but at least H + 1 rows
+    l, g     densities of the good rows, and of the other rows (at least the worst H + 1)
     l'       l with three times its bandwidths
     h        bandwidth of a hyperparameter, 1.06 s n^(-1 / (H + 4)) for the standard deviation s of the n rows
-             of a density, and 0.001 at least
+             of a density, but at least 0.001
 
-A third of the new rows is random. Otherwise 64 rows are drawn from l', and that of largest l / g begins. The
-paper draws from l' in a box. Here the rows are known, so that l' weights those that are free.
+A third of the new rows are random. Otherwise 64 rows are drawn from l', and the row with the largest l / g
+starts. The paper draws from l' in a box. Here the rows are known, so l' weights the rows that are free.
 
-Densities are means of products of kernels: a Gaussian for a number or an ordered label, and for a category
-that of Aitchison and Aitken, 1 - h for the same value and h / (c - 1) for each of the c - 1 others. One-hot
-columns, which lie 1 apart, also make it a Gaussian: exp(-w / 2) with w = 2 log((1 - h) (c - 1) / h). Both s
-and distances are over a hyperparameter's columns together.
+Densities are means of products of kernels. A number or an ordered label has a Gaussian kernel. A category has
+the kernel of Aitchison and Aitken: 1 - h for the same value, and h / (c - 1) for each of the c - 1 other
+values. With one-hot columns, in which two categories are 1 apart, this is also a Gaussian: exp(-w / 2) with w
+= 2 log((1 - h) (c - 1) / h). Both s and distances are computed over all columns of a hyperparameter together.
 
-`TPE` is the same choice where every row is trained to its end (Bergstra et al. 2011, "Algorithms for
+`TPE` chooses in the same way when every row is trained to its end (Bergstra et al. 2011, "Algorithms for
 Hyper-Parameter Optimization", with BOHB's densities). A step takes O(n N F) for the n rows of D_b.
 """
 

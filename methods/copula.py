@@ -1,25 +1,26 @@
-"""Copula transfer: what other tables say of the ranks of losses, for one loss (Salinas et al. 2020, "A
+"""Copula transfer: a prior for the ranks of losses from other tables, for one loss (Salinas et al. 2020, "A
 Quantile-based Approach for Hyperparameter Transfer Learning").
 
     symbol       shape    meaning
     z            scalar   normal score of a loss: the normal quantile of its rank within its own table
     P(x)         p        1, the features, and the products of two of them
-    mu(x)        scalar   P(x)'w: the score that other tables expect
-    sigma^2(x)   scalar   exp((1, x)'v): how much it varies between and within them
-    r            n        (z - mu) / sigma of the rows observed, z by their ranks among themselves
+    mu(x)        scalar   P(x)'w: the score that other tables predict
+    sigma^2(x)   scalar   exp((1, x)'v): its variance between and within these tables
+    r            n        (z - mu) / sigma of the observed rows, with z from their ranks among themselves
 
-Scores make tables comparable, whatever their metrics' scales. The prior N(mu, sigma^2) is fitted to the rows
-of all sources together, by their likelihood and a penalty of (w'w + v'v) / 2. The paper's mu and sigma are a
-neural network with two heads. Here they are quadratic and log-linear, so that the fit is quick and has no
-seed. With more than 40 features only squares are taken. mu is kept within 3 and sigma within 0.1 and 2,
-because rows may lie outside of what the sources cover.
+Scores make tables comparable, whatever the scales of their metrics. The prior N(mu, sigma^2) is fitted to the
+rows of all sources together, by their likelihood and a penalty of (w'w + v'v) / 2. In the paper, mu and sigma
+are a neural network with two heads. Here they are quadratic and log-linear, so the fit is fast and does not
+need a seed. With more than 40 features, only squares are used. mu is limited to 3 in absolute value, and
+sigma to the range from 0.1 to 2, because rows may lie outside of the region that the sources cover.
 
-`CTS` is Thompson sampling by the prior: each row gets a draw of N(mu, sigma^2), and the free row of least
-draw is next. It learns nothing from the rows that it looks up. `GCP_M` models r by the Gaussian process of
-`BO_EI_M_std`, and maximises the expected improvement of z = mu + sigma r. Its first row is drawn as by CTS.
-Without sources CTS is random search, and GCP_M is Bayesian optimisation on normal scores.
+`CTS` is Thompson sampling from the prior: each row gets a draw from N(mu, sigma^2), and the free row with the
+smallest draw is next. It does not learn from the rows that it looks up. `GCP_M` models r by the Gaussian
+process of `BO_EI_M_std`, and maximises the expected improvement of z = mu + sigma r. Its first row is chosen
+as in CTS. Without sources, CTS is random search, and GCP_M is Bayesian optimisation on normal scores.
 
-The prior takes O(n p^2) for n rows of sources, once a table; a step of CTS O(N), of GCP_M O(n N).
+The prior takes O(n p^2) for n rows of sources, once for each table. A step takes O(N) in CTS, and O(n N) in
+GCP_M.
 """
 
 from __future__ import annotations

@@ -7,25 +7,25 @@
     K         [2 beta (Lap + I / sigma^2)]^-1, the covariance of the finite-set Gaussian process that
               corresponds to the graph (Zhu 2005; Zhang & Duh 2020, section 5.3)
 
-For large sigma^2 and without noise, the posterior mean is the harmonic labelling
--Lap[U,U]^-1 Lap[U,S] y_S (Zhu et al. 2003), and the posterior covariance Lap[U,U]^-1 / (2 beta), in each
-connected part of the graph in which a row was seen. In the others the mean is 0 and the variance near
-sigma^2 / (2 beta) over the number of rows.
+For large sigma^2 and without noise, consider a connected part of the graph in which a row was observed. There
+the posterior mean is the harmonic labelling -Lap[U,U]^-1 Lap[U,S] y_S (Zhu et al. 2003), and the posterior
+covariance is Lap[U,U]^-1 / (2 beta). In the other parts the mean is 0, and the variance is about sigma^2 / (2
+beta), divided by the number of rows.
 
-The paper leaves the number of neighbours, beta and sigma^2 to "initial tuning". Ours were chosen by how well
-they meet its tables:
+The paper leaves the number of neighbours, beta and sigma^2 to "initial tuning". We chose the values that
+match its tables best:
 
-- EI: a seventh of the rows as neighbours, and 20 at least, meets ftb of Table 3 best.
+- EI: a seventh of the rows as neighbours, and at least 20, matches ftb of Table 3 best.
 - EIF: 20 neighbours in tables of any size.
 - EHVI: 20 neighbours. Of the 36 graph-based cells of Table 4, 22 are then within 3 standard errors of the
   paper's (seed 0), against 15 with a seventh of the rows. The mean distance from the paper, as a logarithm,
   is 0.23 for fbp, 0.12 for fta and 0.22 for fto, against 0.28, 0.22 and 0.16.
-- beta = 0.5. It scales the posterior's variance and nothing else, so that large changes matter: beta = 0.005
-  raises ftb of GB_EI on ja-en from 28 to 46. EIF does not depend on it.
-- sigma^2 = 10^6, large enough to hardly matter.
+- beta = 0.5. It only scales the posterior's variance, so small changes hardly matter, but large changes do:
+  beta = 0.005 raises ftb of GB_EI on ja-en from 28 to 46. EIF does not depend on beta.
+- sigma^2 = 10^6, which is large enough to hardly matter.
 
-On a grid many rows are equally far away. All that tie with the last neighbour are taken, so that the graph
-does not depend on the order of the rows.
+On a grid many rows have the same distance. All rows that tie with the last neighbour are included, so the
+graph does not depend on the order of the rows.
 """
 
 from __future__ import annotations

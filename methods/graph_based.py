@@ -1,18 +1,19 @@
 """Graph-based methods (Zhang & Duh 2020, section 5.2): label propagation over the neighbourhood graph.
 
-With EI and EHVI the graph is one more Gaussian prior. With expected influence (EIF) the labels are the
-losses seen, scaled so that the best is 1 and the worst 0, and spread harmonically. The paper labels the best
-1, and another row 1 if a random walk from the best is likelier than not to get there, else 0. It does not say
-how the walk moves and ends, so ours is another choice.
+With EI and EHVI the graph defines a Gaussian prior. With expected influence (EIF), the labels are the
+observed losses, scaled so that the best is 1 and the worst is 0, and spread harmonically. In the paper, the
+best row is labelled 1. Another row is labelled 1 if a random walk from the best row reaches it with a
+probability above one half, and 0 otherwise. The paper does not define how the walk moves and ends, so we use
+scaled losses instead.
 
-With steps = 2 a row is joined with all that are at most two grid steps away, not with the 20 nearest.
-GB_EIF_M and GB_EIF_R then meet 21 of 24 cells of the paper's Table 3 within 3 standard errors on the four
-tables of larger resources, where the default meets 13, and 2 of 12 instead of 5 on sw-en and so-en
-(`benchmarks/graph_of_steps.py`). This graph is not the default: it was the best of 275 variants tried on
-these very cells, so that some of its fit is luck.
+With steps = 2, a row is joined with all rows that are at most two grid steps away, instead of the 20 nearest
+rows. On the four tables of larger resources, GB_EIF_M and GB_EIF_R then match 21 of 24 cells of the paper's
+Table 3 within 3 standard errors, and 13 with the default. On sw-en and so-en they match 2 of 12 cells, and 5
+with the default (`benchmarks/graph_of_steps.py`). This graph is not the default, because it was the best of
+275 variants that were tried on these very cells, so part of its fit is luck.
 
-Where an axis has two values far apart, no edge may cross it and the graph falls into parts. A part in which
-no row has been seen is labelled 0, like the worst row seen.
+If two values of an axis are far apart, edges may not cross the gap, and the graph falls into parts. A part in
+which no row has been observed is labelled 0, like the worst observed row.
 """
 
 from __future__ import annotations

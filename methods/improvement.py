@@ -1,7 +1,7 @@
 """Expected improvement of one loss (EI) and of two (EHVI), exact, for all candidates at once.
 
-Losses are minimised, so an improvement lies below the best loss, and the front is that of the smallest.
-Logarithms are used throughout: they have the same maximiser, and tell candidates apart where the value
+Losses are minimised, so an improvement lies below the best loss, and the front has the smallest losses.
+Logarithms are used throughout. They have the same maximiser, and still distinguish candidates when the value
 itself underflows (Ament et al. 2023).
 
     symbol   meaning

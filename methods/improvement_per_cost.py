@@ -2,13 +2,13 @@
 
 symbol   meaning
 y        losses of the rows that ended, standardised
-c        logarithms of what their trainings cost, less their mean a
+c        logarithms of the costs of their trainings, minus their mean a
 EI       expected improvement of a row over the best loss, from the posterior of y
 C        expected cost of a row, exp(a + mean + b^2 var / 2), from the posterior of c; b is the deviation of c
 
-The largest log EI - log C wins. Both are Gaussian processes with the kernel of `BO_EI_M_std`, of y and of c /
-b. They share it, and so the variance. What is pending makes the variance smaller for EI, as in pending.py.
-Without costs, all rows count the same and this is `BO_EI_M_std`.
+The row with the largest log EI - log C is next. Two Gaussian processes, of y and of c / b, share the kernel
+of `BO_EI_M_std`, and so they share the variance. Pending rows make the variance smaller for EI, as in
+pending.py. Without costs, all rows cost the same, and the method is `BO_EI_M_std`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Gaussian posteriors of many kernels over one finite set, weighted by their evidence.
 
-No single length scale suits all tables. A bank holds B kernels with fixed length scales and noise variances.
-Evidence weights them, and nothing is optimised. A kernel is a mean of two: a Matern-5/2 kernel k of all H
-hyperparameters, and an average of one for each, of the same lengths (additive, Duvenaud et al. 2011):
+No single length scale suits all tables. A bank has B kernels with fixed length scales and noise variances.
+The kernels are weighted by their evidence, and nothing is optimised. Each kernel is a mean of two parts: a
+Matern-5/2 kernel k of all H hyperparameters, and an additive part, which is the average of H kernels of one
+hyperparameter each, with the same length scales (Duvenaud et al. 2011):
 
     K(x, x') = (1 - a) k(sum_h d_h^2) + a / H sum_h k(d_h^2),   d_h = (x_h - x'_h) / length_h
 
@@ -12,11 +13,11 @@ covariance T[i,j] (K(x, x') + c). Candidates are rows at the last stage. With on
     symbol   shape      meaning
     W        B x H      1 / length^2 of each kernel and hyperparameter; the columns of a category share theirs
     s^2      B          noise variance, as a share of the kernel's amplitude^2
-    T, c                covariance of the stages, 1 on its diagonal; variance of what all rows have in common
+    T, c                covariance of the stages, 1 on its diagonal; variance that all rows have in common
     L        B x n x n  Cholesky factors of K_b[S,S] + s_b^2 I for the n points S observed
     y        n          targets, new at every step; prior mean 0
     z        B x n      L_b^-1 y
-    V        n x N      L_b^-1 K_b[S,:], of the members that were used only
+    V        n x N      L_b^-1 K_b[S,:], only for kernels that were used
 
 The amplitude^2 has the prior InvGamma(1/2, 1/2) and is integrated out, so that y is Student with one degree
 of freedom (Rasmussen & Williams 2006, section 5.4.1, with a prior; Shah et al. 2014, "Student-t
@@ -24,11 +25,12 @@ Processes"):
 
     log p(y | b) = -(n + 1) / 2 log(1 + z'z) - sum log diag L_b + constant
 
-A posterior is treated as normal, with (1 + z'z) / (n + 1) times the variance of amplitude 1, the squared
-scale of the Student distribution. V is kept for members that were used at some step, up to a limit of memory,
-and catches up when it is needed again. L is kept for all members, up to the same limit: of 58, the 16 of most
-weight stay after 1,024 rows, and a quarter of them whenever n has doubled again. Observing a row takes
-O(B n^2), and a step O(n N) for each member that is used.
+A posterior is treated as normal. Its variance is that of amplitude 1 times (1 + z'z) / (n + 1), the squared
+scale of the Student distribution. V is stored for kernels that were used at some step, up to a limit of
+memory, and is brought up to date when the kernel is used again. L is stored for all kernels, up to the same
+limit: after 1,024 rows only the 16 of 58 kernels with the largest weights stay, and whenever n has doubled
+again, a quarter of them. Observing a row takes O(B n^2), and a step takes O(n N) for each kernel that is
+used.
 """
 
 from __future__ import annotations

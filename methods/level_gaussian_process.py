@@ -1,4 +1,4 @@
-"""Bayesian optimisation over (row, level): which row to begin, or to train on to its next level.
+"""Bayesian optimisation over pairs (row, level): which row to start, or to train up to its next level.
 
 symbol   shape          meaning
 N, I                    numbers of rows and of levels of training (partial_training.py)
@@ -7,16 +7,18 @@ T        I x I          covariance of the levels, T[i,j] = exp(-|i - j| / 3)
 K_b      N I x N I      of row p at level i with row q at level j: T[i,j] (X_b[p,q] + 1/2)
 y        n              normal scores of the ranks of the losses observed at n pairs of row and level
 
-A row's loss at a level is that of its best checkpoint up to there. Every step trains the row of largest
-expected improvement at the last level over the best loss seen at any: up to the first level if it is new, or
-else up to its next level. So the model decides which trainings continue, as in freeze-thaw Bayesian
-optimisation (Swersky et al. 2014). Its kernel is that of MOBSTER (Klein et al. 2020, "Model-based
-Asynchronous Hyperparameter and Neural Architecture Search") with a term for what all rows have in common.
-Improvement is averaged over the bank as in auto.py. Levels that are running count as pending (pending.py).
+A row's loss at a level is the loss of its best checkpoint up to there. Every step chooses the row with the
+largest expected improvement at the last level over the best loss observed at any level. It trains a new row
+up to the first level, and another row up to its next level. So the model decides which trainings continue, as
+in freeze-thaw Bayesian optimisation (Swersky et al. 2014). Its kernel is that of MOBSTER (Klein et al. 2020,
+"Model-based Asynchronous Hyperparameter and Neural Architecture Search") with a term that all rows have in
+common. Expected improvement is averaged over the bank as in auto.py. Levels in training count as pending
+(pending.py).
 
-Losses enter by their ranks (Salinas et al. 2020, "A Quantile-based Approach for Hyperparameter Transfer
-Learning", section 4.1): perplexities differ by orders of magnitude between levels. The warp of `BO_auto` is
-worse here, because most losses of early levels lie above its bound. A loss that is missing ranks last.
+The model uses the ranks of the losses (Salinas et al. 2020, "A Quantile-based Approach for Hyperparameter
+Transfer Learning", section 4.1), because perplexities differ by orders of magnitude between levels. The warp
+of `BO_auto` is worse here, because most losses of early levels lie above its bound. A missing loss ranks
+last.
 """
 
 from __future__ import annotations

@@ -2,17 +2,17 @@
 Asynchronous Successive Halving").
 
 symbol    shape    meaning
-n, m      scalars  rows that have come to a level of training (partial_training.py); losses
-losses    n x m    of each row's best checkpoint so far, by the first loss; infinite where one is missing
-ranks     n        non-dominated rank, from 0: the number of fronts to peel off before the row is on one
+n, m      scalars  number of rows that have reached a level of training (partial_training.py), and of losses
+losses    n x m    losses of each row's best checkpoint so far, by the first loss; infinite if missing
+ranks     n        non-dominated rank, from 0: the number of fronts to remove before the row is on a front
 
-ASHA promotes a row that is among the best 1/eta of its level. Here the order is by rank, and within a front
-that of an epsilon-net (Clarkson 2006, "Nearest-neighbor searching and metric space dimensions", section 5):
-first the row of least first loss, and then whichever row is farthest from those chosen already, in losses
-scaled to their range over the front. So of a front that is too large, rows are promoted that lie well apart.
-Ties are broken by the order of arrival. With one loss this is ASHA.
+ASHA promotes a row that is among the best 1/eta of its level. Here rows are ordered by rank, and within a
+front by an epsilon-net (Clarkson 2006, "Nearest-neighbor searching and metric space dimensions", section 5):
+first the row with the smallest first loss, and then always the row that is farthest from the rows chosen
+already, in losses scaled to their range over the front. So if a front is too large, rows that lie well apart
+are promoted. Ties are broken by the order of arrival. With one loss this is ASHA.
 
-A row's checkpoints before its best one count for the front of a trial, but not for its rank.
+A row's checkpoints before its best checkpoint count for the front of a trial, but not for the row's rank.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Searches that step from a row to a neighbour: regularised evolution and local search.
 
-Both need no model. A row's neighbours differ from it in one hyperparameter, by one step
-(`Problem.neighbours`). Where no neighbour is left, or the table is not a grid, the next
-row is random.
+Neither method needs a model. A row's neighbours differ from it in one hyperparameter, by one step
+(`Problem.neighbours`). If no neighbour is left, or the table is not a grid, the next row is random.
 
 Regularised evolution: Real et al. 2019, "Regularized Evolution for Image Classifier Architecture Search",
 Algorithm 1. Local search: White et al. 2021, "Exploring the Loss Landscape in Neural Architecture Search",

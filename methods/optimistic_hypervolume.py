@@ -1,17 +1,18 @@
-"""Hypervolume that an optimistic guess of a candidate would add, for three and more losses (SMS-EGO).
+"""The hypervolume that an optimistic guess of a candidate would add, for three and more losses (SMS-EGO).
 
-Expected hypervolume improvement has no cheap exact form for three losses. Ponweiser et al. (2008) take the
-improvement at one point instead: at mean - gain sd, the lower confidence bound of each loss.
+Expected hypervolume improvement does not have a cheap exact form for three losses. Ponweiser et al. (2008)
+use the improvement at one point instead: at mean - gain sd, the lower confidence bound of each loss.
 
 symbol   shape    meaning
 p        M x m    lower confidence bounds of the candidates
-f        J x m    Pareto front of the losses seen
+f        J x m    Pareto front of the losses observed
 r        scalar   the reference point, in every loss
 
-All are scaled first, so that in each loss the best seen is 0 and the worst seen 1; r = 1.1. What p adds is
-the volume between p and r, less the part that the points max(p, f_j) dominate (the exclusive hypervolume of
-While et al. 2012). A p that the front dominates adds nothing. Such candidates are ranked by how far each lies
-behind the front, with a minus: the smallest, over the f_j that dominate it, of the largest p_i - f_ji.
+All losses are scaled first, so that in each loss the best observed is 0 and the worst observed is 1; r = 1.1.
+A point p adds the volume between p and r, without the part that the points max(p, f_j) dominate (the
+exclusive hypervolume of While et al. 2012). If the front dominates p, it adds nothing. Such candidates are
+ranked by their negative distance from the front: over the f_j that dominate p, the smallest value of the
+largest p_i - f_ji.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """ParEGO for two and more losses: EI of one randomly weighted loss at a time (Knowles 2006).
 
 symbol   shape    meaning
-F        n x m    losses seen, each scaled so that the best seen is 0 and the worst 1
+F        n x m    losses observed, each scaled so that the best observed is 0 and the worst is 1
 w        m        weights, drawn uniformly from the simplex at every step
 y        n        max_j w_j F_j + rho sum_j w_j F_j, the augmented Tchebycheff value, rho = 0.05
 
-The model is a Gaussian process of (y - mean of y) / sd of y, which is made anew for each y (any_targets.py):
-a step costs O(n N + n^2), whatever the number of losses. The paper draws weights from a grid on the simplex;
-on a continuum none comes twice. What is pending makes the variance smaller, as in pending.py.
+The model is a Gaussian process of (y - mean of y) / sd of y, which is made again for each y (any_targets.py).
+A step costs O(n N + n^2), whatever the number of losses. The paper draws weights from a grid on the simplex.
+Here they are continuous, so no weights occur twice. Pending rows make the variance smaller, as in pending.py.
 """
 
 from __future__ import annotations

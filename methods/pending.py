@@ -1,18 +1,18 @@
 """Variance given rows that are still being evaluated, for methods with several workers.
 
 symbol   shape    meaning
-P        k        rows that are pending
-C        k x M    posterior covariance of the pending rows with the M candidates kept
+P        k        pending rows
+C        k x M    posterior covariance of the pending rows with the M candidates that are kept
 s        scalar   standard deviation of the observation noise
 W        k x M    L^-1 C, with L the Cholesky factor of C[:,P] + s^2 I
 
-The variance of a Gaussian posterior depends on which rows are observed, not on what they give. So the
-variance once the pending rows are observed is known now: var - column sums of W^2. The mean stays as it is
-(Desautels et al. 2014, "Parallelizing Exploration-Exploitation Tradeoffs in Gaussian Process Bandit
-Optimization", section 4.1). Near pending rows the variance is small, so that a batch spreads.
+The variance of a Gaussian posterior depends on which rows are observed, but not on their losses. So the
+variance after the pending rows will be observed is already known: var - column sums of W^2. The mean does not
+change (Desautels et al. 2014, "Parallelizing Exploration-Exploitation Tradeoffs in Gaussian Process Bandit
+Optimization", section 4.1). Near pending rows the variance is small, so the rows of a batch are spread out.
 
-A row that becomes pending takes O(n M) for n rows observed; one that was pending and is observed takes O(k
-M), because its own row of C says what it changes. W takes O(k^2 M).
+When a row becomes pending, the update takes O(n M) for n observed rows. When a pending row is observed, it
+takes O(k M), because the row of C already has the change. W takes O(k^2 M).
 """
 
 from __future__ import annotations

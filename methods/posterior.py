@@ -1,14 +1,14 @@
 """The Gaussian posterior over a finite candidate set, updated one observation at a time.
 
-Every surrogate here is a Gaussian prior over the N candidates, given by its covariance K, and
-conditioned on the n rows seen so far (Zhang & Duh 2020, sections 5.1.1 and 5.3). The equations are those
-of Rasmussen & Williams 2006, algorithm 2.1, with the Cholesky factor grown by one row at a time.
+Every surrogate here is a Gaussian prior over the N candidates, defined by its covariance K, and
+conditioned on the n rows observed so far (Zhang & Duh 2020, sections 5.1.1 and 5.3). The equations are those
+of Rasmussen & Williams 2006, algorithm 2.1, with a Cholesky factor that grows by one row at a time.
 
     symbol   shape    meaning
     K        N x N    prior covariance, read one row at a time
     s        scalar   standard deviation of the observation noise
     L        n x n    Cholesky factor of K[S,S] + s^2 I
-    V        n x M    L^-1 K[S,U]: what the seen rows S say of the M candidates kept
+    V        n x M    L^-1 K[S,U] for the observed rows S and the M candidates that are kept
     z        n x m    L^-1 y_S, for m targets
     mean     m x M    V' z
     var      M        diag K[U,U] - column sums of V^2
@@ -18,9 +18,9 @@ Observing row p appends one row to V:
     l = V[:,p];  d = sqrt(K[p,p] + s^2 - l.l);  v = (K[p,U] - l'V) / d;  zeta = (y - l.z) / d
     mean += zeta v;  var -= v^2
 
-A step costs O(n M). Seen rows are of no further interest, so their columns are dropped from time to
-time, which makes a whole trial over the table three times cheaper than keeping all N columns. V is kept in
-blocks of rows that are allocated as they are needed: it grows without being copied.
+A step costs O(n M). Observed rows are no longer candidates, so their columns are dropped from time to time.
+This makes a trial over the whole table three times faster than with all N columns. V is stored in blocks of
+rows that are allocated when they are needed, so it grows without being copied.
 """
 
 from __future__ import annotations

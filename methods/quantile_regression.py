@@ -2,23 +2,23 @@
 Hyperparameters with Conformal Quantile Regression").
 
     symbol   shape    meaning
-    y        n        normal scores of the ranks of the losses known, of each row that of its last level
+    y        n        normal scores of the ranks of the known losses, with each row's loss at its last level
     a_k      5        quantiles 1/6, 2/6, ..., 5/6
     q_k      N        the a_k quantile of y at each row, by gradient-boosted trees
-    E        m        max(q_k(x) - y, y - q_l(x)) for l = 6 - k, of m rows kept out of the fit
-    g_k      scalar   quantile of E at (1 + 1/m) (1 - 2 a_k), its largest value where that is above 1
+    E        m        max(q_k(x) - y, y - q_l(x)) for l = 6 - k, for m rows that are kept out of the fit
+    g_k      scalar   quantile of E at (1 + 1/m) (1 - 2 a_k), or its largest value if that is above 1
 
-Thompson sampling: each row gets one of the five quantiles at random, and the free row of least value is next.
-From 32 rows on, a tenth of them is kept out of the fit, and q_k, k < 3, becomes q_k - g_k, q_l becomes q_l +
-g_k, so that a share of 1 - 2 a_k of the scores lies between (Romano et al. 2019, "Conformalized Quantile
-Regression"). Before 5 rows are known, rows are random. A loss that is missing ranks last.
+Thompson sampling: each row gets one of the five quantiles at random, and the free row with the smallest value
+is next. From 32 rows on, a tenth of the rows is kept out of the fit. For k < 3, q_k then becomes q_k - g_k,
+and q_l becomes q_l + g_k, so that a share of 1 - 2 a_k of the scores lies between them (Romano et al. 2019,
+"Conformalized Quantile Regression"). The first 5 rows are random. A missing loss ranks last.
 
-`CQR_ASHA` chooses new rows so, and ASHA (successive_halving.py) decides what is trained further. A row counts
-with the loss of the last level that it has come to, as in the paper's section 4.
+`CQR_ASHA` chooses new rows in this way, and ASHA (successive_halving.py) decides which trainings continue. A
+row counts with its loss at the last level that it has reached, as in the paper's section 4.
 
-The trees are scikit-learn's, 25 of them for each quantile with a learning rate of 0.3. A fit takes some
-150 ms, so that it is repeated when a tenth more rows are known, and a step takes tens of milliseconds on
-average. The paper fits at every step.
+The trees are scikit-learn's, 25 for each quantile with a learning rate of 0.3. A fit takes about 150 ms, so
+it is repeated only when a tenth more rows are known, and a step takes tens of milliseconds on average. The
+paper fits at every step.
 """
 
 from __future__ import annotations

@@ -2,22 +2,22 @@
 Meta-Learning for Bayesian Optimization"), started from a portfolio of other tables.
 
 symbol     shape    meaning
-n, N       scalars  rows that were observed, all rows
-y          n        losses that were observed, standardised
+n, N       scalars  number of observed rows, and of all rows
+y          n        observed losses, standardised
 f_i        n        a draw from the posterior of transfer table i at these rows (transfer_models.py)
 f_0        n        a draw of each observed loss given all others, by the model of the problem itself
 l_i        scalar   pairs j, k that f_i ranks otherwise than y does: (f_i[j] < f_i[k]) xor (y[j] < y[k]);
                     f_0[j] is compared with y[k]
-w_i        scalar   share of 256 draws in which l_i is the least. Of a tie, the problem's own model gets the
-                    whole draw if it is among the tied; otherwise they share it equally
+w_i        scalar   share of 256 draws in which l_i is the smallest. In a tie that includes the problem's own
+                    model, this model gets the whole draw; in other ties, the models share it equally
 mean, var  N        sums over the models of w_i mean_i and of w_i^2 var_i
 
 A table whose median l_i is above the 95th percentile of l_0 has weight 0, so that many poor tables do not
-drown the problem's own model. With two losses, each has weights of its own. Without transfer tables this is
-`BO_M_std`.
+outweigh the problem's own model. With two losses, each loss has its own weights. Without transfer tables this
+method is `BO_M_std`.
 
-The draws of a table are extended row by row as rows are observed, so that a step takes O(S n (n + D)) for S
-tables of D rows; the draws of f_0 are new at every step, in O(n^3).
+The draws of a table are extended as rows are observed, so a step takes O(S n (n + D)) for S tables of D rows.
+The draws of f_0 are made again at every step, in O(n^3).
 """
 
 from __future__ import annotations

@@ -1,21 +1,21 @@
-"""Successive halving: train many rows a little, and only the best of them further.
+"""Successive halving: train many rows for a short time, and continue only with the best of them.
 
 symbol  meaning
-eta     of the rows at a level, one in eta is promoted to the next
+eta     one in eta of the rows at a level is promoted to the next level
 r       the smallest resource above 0; the levels are r, r eta, r eta^2, ... and the end of a training
 K       the number of levels above the first
 
 ASHA (Li et al. 2020, "A System for Massively Parallel Hyperparameter Tuning", Algorithm 2) promotes a row
-whenever it is among the best n / eta of the n rows at its level, and otherwise begins a new row. Its stopping
-variant trains each row on as long as it is among the best n / eta (at least one) of the n rows that came to
-the same level so far, itself included. Successive halving (Jamieson & Talwalkar 2016) and Hyperband (Li et
-al. 2018, Algorithm 1) wait for all rows of a level. partial_training.py says what losses and levels are.
+whenever it is among the best n / eta of the n rows at its level, and otherwise starts a new row. Its stopping
+variant continues each row as long as it is among the best n / eta (at least one) of the n rows that have
+reached the same level so far, including itself. Successive halving (Jamieson & Talwalkar 2016) and Hyperband
+(Li et al. 2018, Algorithm 1) wait for all rows of a level. partial_training.py defines losses and levels.
 
-A row that has no loss, because its training fails or it misses a constraint, counts at its level, but is not
-promoted.
+A row without a loss, because its training failed or it violates a constraint, counts at its level, but is
+never promoted.
 
-A table is finite. Once no new row may begin, the trainings that were stopped resume, the furthest and then
-the best first, until all have ended.
+A table is finite. When no new row may be started, the stopped trainings resume until all have ended. Those at
+the highest level come first, and among them the best.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Thompson sampling: draw the losses of all rows at once from their joint posterior, and ask for the best.
+"""Thompson sampling: draw the losses of all rows at once from their joint posterior, and choose the best.
 
 symbol   shape    meaning
 K        N x N    prior covariance of the candidates
@@ -11,7 +11,7 @@ f        N        g + K[:,S] (K[S,S] + s^2 I)^-1 (y - g[S] - e), a draw from the
 This is Matheron's rule (Wilson et al. 2020, "Efficiently Sampling Functions from Gaussian Process
 Posteriors", equation 12).
 
-Workers get a draw each, so that they differ by themselves and nothing has to be assumed of what is pending
+Each worker gets its own draw. So workers choose different rows without any assumption about pending rows
 (Kandasamy et al. 2018, "Parallelised Bayesian Optimisation via Thompson Sampling").
 """
 

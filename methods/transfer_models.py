@@ -1,12 +1,12 @@
-"""Gaussian processes of other tables, and the rows that these would try first.
+"""Gaussian processes of other tables, and the rows that their predictions would try first.
 
 symbol   shape      meaning
 n, N     scalars    rows of the other table, rows of the problem
 y        n x m      losses of the other table, each standardised over its rows
-s        scalar     standard deviation of the noise, 0.1: smooths the other table
+s        scalar     standard deviation of the noise, 0.1, which smooths the other table
 L        n x n      Cholesky factor of the covariance of the other table's rows + s^2 I
 W        n x N      L^-1 times the covariance of the other table's rows with the problem's
-mean     m x N      W' L^-1 y: what the other table expects of the problem's rows
+mean     m x N      W' L^-1 y: the other table's prediction for the problem's rows
 var      N          1 - column sums of W^2
 """
 

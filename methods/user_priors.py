@@ -1,29 +1,30 @@
-"""Methods that a user's prior guides: piBO and PriorBand.
+"""Methods that use a prior of the user: piBO and PriorBand.
 
     symbol   shape    meaning
     pi       N        the prior, exp(`Problem.prior`), which sums to 1 over the rows; uniform without one
-    n        scalar   rows that were observed
-    beta     scalar   how long the prior counts, 10
-    r        scalar   the level at which a row begins, from 0
+    n        scalar   number of observed rows
+    beta     scalar   how long the prior has an influence, 10
+    r        scalar   the level at which a row starts, from 0
     p_U      scalar   probability that a row is random, 1 / (1 + eta^r)
     m        N        density of changes to the incumbent, which sums to 1 over the rows
 
 piBO (Hvarfner et al. 2022, "piBO: Augmenting Acquisition Functions with User Beliefs for Bayesian
-Optimization") multiplies the acquisition by pi^(beta / n), so that a prior that misleads is forgotten. Here
-the acquisition is the expected improvement of `BO_EI_M_std`. The paper sets beta to a tenth of the budget. A
-trial here often has the whole table as its budget, so that beta is a setting of its own. Before anything was
-observed, a row is drawn from pi.
+Optimization") multiplies the acquisition by pi^(beta / n), so a misleading prior loses its influence. Here
+the acquisition is the expected improvement of `BO_EI_M_std`. The paper sets beta to a tenth of the budget.
+Here the budget of a trial is often the whole table, so beta is a setting of its own. The first row is drawn
+from pi.
 
-PriorBand (Mallik et al. 2023, "PriorBand: Practical Hyperparameter Optimization in the Age of Deep
-Learning", section 5) is Hyperband. A new row is random with probability p_U. Otherwise it is drawn from pi,
-or from m once a row was trained to its end and some level has eta rows. The odds of m and pi are their sums
-over the best 1 / eta of the rows at the highest level with eta rows. Of K such rows, the best counts K times
-and the last once. The incumbent is the row of least loss at any level. Each of its hyperparameters changes
-with probability 1/2: a category to any other, a number by a normal with a standard deviation of 1/4 of its
-range. The paper takes a normal around the incumbent for the odds, and draws changes. Here m does both, and pi
-and m are over the rows that there are.
+PriorBand (Mallik et al. 2023, "PriorBand: Practical Hyperparameter Optimization in the Age of Deep Learning",
+section 5) is a variant of Hyperband. A new row is random with probability p_U. Otherwise it is drawn from pi.
+When a row has been trained to its end and some level has eta rows, it is drawn from either pi or m. The odds
+of m and pi are their sums over the best 1 / eta of the rows at the highest level with eta rows. Of K such
+rows, the best counts K times, and the last counts once. The incumbent is the row with the smallest loss at
+any level. Each of its hyperparameters changes with probability 1/2: a category becomes any other, and a
+number changes by a normal with a standard deviation of 1/4 of its range. The paper uses a normal around the
+incumbent for the odds, and draws changes. Here m is used for both, and pi and m are distributions over the
+rows of the table.
 
-A step of PriorBand takes O(N F + N log N), one of piBO O(n N).
+A step of PriorBand takes O(N F + N log N), and a step of piBO takes O(n N).
 """
 
 from __future__ import annotations

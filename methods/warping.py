@@ -1,16 +1,18 @@
-"""Losses as a Gaussian process can model them: what diverged is bad, but never how bad.
+"""Losses warped so that a Gaussian process can model them: diverged trainings are all equally bad.
 
 symbol   meaning
 m        median of the losses
-s        root mean square of how far the losses below m lie below it
+s        root mean square of the distances below m, over the losses below m
 u        (y - m) / s
 w(u)     u below 0; log(1 + u) above, but at most CAP; CAP for a loss that is missing
 
-Where no loss lies below the median, s is taken of those that lie no further from it than the median distance,
-or is 1. The warp rises with the loss and keeps the differences between good rows. It is bounded, because a
-logarithm alone leaves a loss of 1e16 among losses near 1 some 38 deviations away, and all others equal.
+If no loss lies below the median, s is computed from the losses that are at most the median distance away from
+it, or is 1. The warp increases with the loss and keeps the differences between good rows. It is bounded,
+because with a logarithm alone, a loss of 1e16 among losses near 1 would still be 38 standard deviations away,
+and all other losses would look equal.
 
-Compiled functions are loops here: with array expressions numba takes ten times as long to compile them.
+Compiled functions are written as loops here, because numba takes ten times as long to compile array
+expressions.
 """
 
 from __future__ import annotations

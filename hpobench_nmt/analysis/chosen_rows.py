@@ -1,14 +1,15 @@
-"""How good the row is that a trial would choose: its true regret, and its value on test.
+"""The quality of the row that a trial would choose: its true regret, and its value on test.
 
-After the suite's `score_at` a trial chooses the row with the best value that it saw on dev. That value is
-lucky, because it is the best of many:
+After the suite's `score_at`, a trial chooses the row with the best value that it has seen on dev. That value
+is partly lucky, because it is the best of many:
 
-    fbr    the true regret of that row: the mean of all its trainings, less the best such mean; of
+    fbr    the true regret of that row: the mean of all its trainings, minus the best such mean; for
            tables with replicates
-    test   the row's value in the metric of the same name on test; of tables that have one
+    test   the row's value of the corresponding metric on test; for tables that have one
 
-Both are of runs with one objective that are scored in fb. In suites with noise the trial saw one training of
-each row, which its seed draws again here. Random search has exact values for look-ups without noise.
+Both are computed for runs with one objective and the score fb. In suites with noise, the trial saw one
+training of each row; the trial's seed draws the same training again here. Random search has exact values for
+look-ups without noise.
 """
 
 from __future__ import annotations

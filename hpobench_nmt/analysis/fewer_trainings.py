@@ -1,6 +1,6 @@
-"""Times fewer trainings than random search: the one figure of a method in a run.
+"""Times fewer trainings than random search: the figure that sums up a method in a run.
 
-evaluation/fewer_trainings.py defines it, benchmarking/target.py the target and the budget of a table.
+evaluation/fewer_trainings.py defines it, and benchmarking/target.py the target and the budget of a table.
 """
 
 from __future__ import annotations
@@ -43,22 +43,23 @@ _TESTS = ["a", "b", "tables", "p", "p_holm", "families", "p_families", "p_famili
 
 @dataclass(frozen=True, eq=False)
 class FewerTrainings:
-    """The figure of each method, what it is made of, and the tests of methods over tables.
+    """The figure of each method, its parts, and the tests of methods over tables.
 
     Attributes:
-        methods: one row per method: method, times_fewer (the figure), low, high (its interval over trials),
-            by_tables (each table weighs the same), families_low, families_high (over families and tables),
-            capped (share of the trials), development (the figure over the tables of that half; NaN where the
-            suite has no halves), hypervolume (its share, the mean over families; NaN without fbh).
-        tables: one row per table: table, family, half ("test" of those that the figures are of, or
-            "development"), budget, targets (their number), rows, tolerance, from_seeds, random_search (its
-            restricted mean), random_search_capped, exact (or nearly so).
-        cells: one row per table and method: table, method, restricted (mean), times_fewer, capped.
-        tests: signed-rank tests over tables, each method with random search (b is empty) and every pair: a,
-            b, tables, p, p_holm, families, p_families, p_families_holm, fewer (the one that is shown to need
-            fewer trainings over the tables, "" where neither is).
-        reason: why there is no figure, in words; "" where there is.
-        notes: what to know about the figures, in sentences.
+        methods: one row for each method: method; times_fewer, the figure; low and high, its interval over
+            trials; by_tables, the figure with equal weights of tables; families_low and families_high, its
+            interval over families and tables; capped, a share of the trials; development, the figure over
+            the tables of the development half, NaN without halves; hypervolume, the mean share over
+            families, NaN without fbh.
+        tables: one row for each table: table; family; half, "test" if the figures include the table, else
+            "development"; budget; targets, their number; rows; tolerance; from_seeds; random_search, its
+            restricted mean; random_search_capped; exact, whether that mean is exact or only nearly so.
+        cells: one row for each table and method: table, method, restricted (mean), times_fewer, capped.
+        tests: signed-rank tests over tables, of each method with random search (b is empty) and of every
+            pair: a, b, tables, p, p_holm, families, p_families, p_families_holm; fewer, the method that is
+            shown to need fewer trainings over the tables, or "" if neither is.
+        reason: why there is no figure, in words; "" if there is a figure.
+        notes: notes on the figures, in sentences.
     """
 
     methods: pd.DataFrame
@@ -70,7 +71,7 @@ class FewerTrainings:
 
     @property
     def counted(self) -> pd.DataFrame:
-        """The tables that the figures are of."""
+        """The tables that the figures include."""
         return self.tables[self.tables["half"] == _TEST]
 
 
@@ -84,13 +85,13 @@ def fewer_trainings(results: Results, others: Runtimes = MappingProxyType({})) -
         results = hb.run("quick", tables=["sotu-ngram"], trials=20)
         hb.fewer_trainings(results).methods
 
-    Only tables that every method has finished count; where a suite has a development half, only the others,
-    unless there are none.
+    Only tables that every method has finished count. If a suite has a development half, its tables do not
+    count, unless the results have no other tables.
 
     Args:
-        results: of a run.
-        others: runtimes of further methods on the same tables, as a digest of an archive has them. A method
-            that lacks one of the tables is left out.
+        results: results of a run.
+        others: runtimes of further methods on the same tables, as in the digest of an archive. A method that
+            lacks one of the tables is left out.
     """
     targets, reasons = _targets(results)
     if not targets:
@@ -283,7 +284,7 @@ def _largest(results: Results, found: FewerTrainings) -> float:
 
 
 def fewer_sentences(results: Results, found: FewerTrainings) -> list[str]:
-    """What the figures are, what the tests over tables show and may claim, and notes."""
+    """Sentences that explain the figures, and state what the tests over tables show, and notes."""
     until = "a row is within a tolerance of the best" if _one(found) else "a row of the front is found"
     first = f"Trainings until {until}. A trial that does not get there is capped: it counts as the budget."
     if len(found.counted) > 1:
@@ -295,9 +296,9 @@ def fewer_sentences(results: Results, found: FewerTrainings) -> list[str]:
 
 
 def fewer_headline(found: FewerTrainings) -> list[str]:
-    """The best figure in a sentence; none without figures, or where none is above that of random search.
+    """The best figure in a sentence; "" without figures, or if no method is better than random search.
 
-    The simulation of random search may be luckier than its exact mean, but it is not a method.
+    The simulation of random search may be luckier than its exact mean, so it does not count as a method.
     """
     better = (found.methods["times_fewer"] > 1.0) & (found.methods["method"] != SIMULATED)
     known = found.methods[better]

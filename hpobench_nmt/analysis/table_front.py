@@ -37,18 +37,18 @@ _MOST_NAMES = 30
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Front:
-    """The Pareto front of a table, a data frame or a CSV file, as `hb.pareto` and `Table.pareto` give it.
+    """The Pareto front of a table, a data frame or a CSV file, from `hb.pareto` or `Table.pareto`.
 
     Attributes:
-        name: of the table or file.
+        name: name of the table or file.
         metrics: names of the m objectives.
-        labels: the same with their units, where these are known.
-        points: raw values of the objectives of every row, shape (N, m); along curves, of every checkpoint.
-        maximised: by objective, whether the largest value is the best.
+        labels: these names with their units, if known.
+        points: raw values of the objectives of every row (or of every checkpoint), shape (N, m).
+        maximised: for each objective, whether the largest value is the best.
         kept: which points have every objective and keep all constraints, shape (N,).
-        places: the front's places among the points, best first by the first objective.
-        frame: the front's rows in that order with all columns; its index holds the row numbers.
-        columns: those that name a configuration and its objectives.
+        places: positions of the front's points among all points, best first by the first objective.
+        frame: the front's rows in that order with all columns; its index has the row numbers.
+        columns: the columns of the hyperparameters and objectives.
         constraints: bounds that every row of the front keeps.
         curves: whether the points are checkpoints.
     """
@@ -72,19 +72,19 @@ class Front:
 
     @cached_property
     def hypervolume(self) -> float:
-        """What the front dominates, in a scale in which 0 is the best and 1 the worst value on the front.
+        """The hypervolume of the front, on scales where 0 is its best and 1 its worst value.
 
-        The reference point is 1.1 in every objective, so two objectives can reach 1.21.
+        The reference point is 1.1 in every objective, so with two objectives the largest value is 1.21.
         """
         losses = np.where(self.maximised, -self.points, self.points)
         return table_scale(np.where(self.kept[:, None], losses, np.nan)).total
 
     @cached_property
     def steps(self) -> pd.DataFrame:
-        """What each step along the front costs: one row for each two neighbours that differ.
+        """The cost of each step along the front: one row for each pair of neighbours that differ.
 
-        Columns: from and to, row numbers; of each objective its change in raw units. With two objectives,
-        `SECOND per FIRST` is the change of the second one for each unit that the first one gives up.
+        Columns: the row numbers from and to, and the change of each objective in raw units. With two
+        objectives, `SECOND per FIRST` is the change of the second objective for each unit of the first.
         """
         values = self.points[self.places]
         changes = np.diff(values, axis=0)
@@ -97,18 +97,17 @@ class Front:
         return found
 
     def plot(self, ax: Axes | None = None) -> Figure:
-        """Draw the front over all rows: a staircase of two objectives, a panel for each two of more.
+        """Draw the front over all rows: a staircase for two objectives, or a panel for each pair of more.
 
-        Returns a matplotlib Figure, which notebooks show. Saved as SVG, its points show their configurations
-        on hover, where there are two objectives. Raises InputError where more than two objectives
-        are to be drawn on `ax`.
+        Returns a matplotlib Figure, which notebooks show. With two objectives, the points of a saved SVG show
+        their configurations on hover. Raises InputError for more than two objectives with `ax`.
         """
         figure: Figure = from_above("render.section_files:front_figure")(self, ax)
         return figure
 
     @property
     def summary(self) -> str:
-        """How many rows are on the front, of how many, and why others were left out."""
+        """A sentence with the size of the front, the number of rows, and why some were left out."""
         what = "checkpoint" if self.curves else "row"
         found, complete, count = len(self.frame), int(self.kept.sum()), len(self.points)
         bounds = f" that keep {' and '.join(map(str, self.constraints))}" if self.constraints else ""
@@ -122,7 +121,7 @@ class Front:
 
     @property
     def shown(self) -> pd.DataFrame:
-        """The frame's columns that name a configuration and its objectives, with the row numbers before."""
+        """The frame's columns of hyperparameters and objectives, after the row numbers."""
         return with_row_numbers(self.frame[list(self.columns)])
 
     def __repr__(self) -> str:
@@ -150,18 +149,19 @@ def pareto(
         front.plot().savefig("front.png")
 
     Args:
-        source: a table, its name or folder, a data frame, or the path of a CSV file, which ends in .csv.
+        source: a table, its name or folder, a data frame, or the path of a CSV file that ends in .csv.
         objectives: two or more of "metric", "metric:min" or "metric:max". A table knows the directions of
-            its metrics; of a frame or a file they must be given. Left out: the table's own.
+            its metrics; for a data frame or a file, write the direction. By default, the table's objectives.
         constraints: bounds such as "dev_gpu_time<=60", on any metric or column of numbers. Only rows that
-            keep them all count.
-        curves: the front of all checkpoints of a table's learning curves, each of which is a model that could
-            be used. `training_cost`, what a checkpoint's training had cost, is an objective then. Left out,
-            the objectives are this cost and the table's first one, or the first that the curves have.
+            keep all of them count.
+        curves: compute the front of all checkpoints of a table's learning curves, each of which is a model
+            that could be used. `training_cost`, the cost of the training up to a checkpoint, is then an
+            objective. By default, the objectives are this cost and the table's first objective, or the first
+            metric of the curves.
 
     Raises:
-        InputError: an unknown table, metric or column; fewer than two objectives; no row has them all and
-            keeps the constraints.
+        InputError: an unknown table, metric or column; fewer than two objectives; or no row that has all
+            objectives and keeps the constraints.
     """
     for name, given in (("objectives", objectives), ("constraints", constraints)):
         if isinstance(given, str):
@@ -197,10 +197,10 @@ def table_front(
 def checkpoint_front(
     table: Table, objectives: Sequence[str | Objective], constraints: Sequence[Constraint] = ()
 ) -> Front:
-    """The front of all checkpoints of a table's learning curves, one of which may be `training_cost`.
+    """The front of all checkpoints of a table's learning curves; `training_cost` may be an objective.
 
-    A metric that the curves lack is the row's own; so is one in a constraint that they lack. Of one row's
-    checkpoints with equal values the first is on the front.
+    If the curves lack a metric of an objective or constraint, the row's value is used. If several checkpoints
+    of a row have equal values, only the first is on the front.
     """
     kept = rows_with_curve(table)
     for rule in constraints:

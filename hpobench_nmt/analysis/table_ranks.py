@@ -1,8 +1,8 @@
 """Methods ranked over the tables of a run by their means; runtimes by restricted means.
 
-A runtime that some trials do not reach has no mean, but a restricted one: these trials count the whole
-budget. So no table is lost because one method had one trial without an answer. (Friedman's test would drop it
-for all methods.)
+If some trials do not reach the target, the runtime does not have a mean, but it has a restricted mean, in
+which these trials count as the whole budget. So a table is not lost when a single trial of one method does
+not reach the target. (Otherwise Friedman's test would drop the table for all methods.)
 """
 
 from __future__ import annotations

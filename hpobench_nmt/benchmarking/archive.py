@@ -1,14 +1,14 @@
 """An archive: the trials of many methods in the tracks of a frozen benchmark, as one Parquet file.
 
-    one line a trial: track, table, method, trial, and the columns of packed_trials
+    one line for each trial: track, table, method, trial, and the columns of packed_trials
     the schema's metadata, key hpobench_nmt: JSON with `format`, and `runs`, a list of
 
-        track, manifest    the results folder that the trials are from, and its manifest as it is written
-        seconds            of processor time a step, by method and table
-        cards              what is known of a method, by its name
+        track, manifest    the track, and the manifest of the results folder that the trials come from
+        seconds            processor time of a step, by method and table
+        cards              descriptions of methods, by name
 
-A method stands in one run of a track. The format is 1. Nothing in an archive is executed: its trials are
-compared with the tables, and of its texts only those that were checked are shown.
+A method is in only one run of a track. The format is 1. Nothing in an archive is executed. Its trials are
+compared with the tables, and only texts that were checked are shown.
 """
 
 from __future__ import annotations

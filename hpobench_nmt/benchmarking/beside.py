@@ -1,4 +1,4 @@
-"""One's own results with those of an archive beside them, without running the archive's methods."""
+"""Your own results together with results of an archive, without running the archive's methods."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def fetched_archive() -> Path:
 
 
 def installed_archive() -> Path | None:
-    """Where the archive of lm-2026 is: fetched, or in this clone; None where it is in neither."""
+    """The path of the archive of lm-2026, fetched or in this clone; None if it is in neither."""
     return next((place for place in (fetched_archive(), _CLONE / _FILE) if place.is_file()), None)
 
 
 def archive_path() -> Path:
-    """Where the archive of lm-2026 is; InputError where it is not installed."""
+    """The path of the archive of lm-2026; InputError if it is not installed."""
     found = installed_archive()
     if found is None:
         raise InputError(
@@ -48,7 +48,7 @@ def archive_path() -> Path:
 
 
 def load_archive(place: str | Path = ARCHIVE) -> Archive:
-    """An archive from a file, or that of lm-2026."""
+    """An archive from a file, or the archive of lm-2026."""
     return read_archive(archive_path() if str(place) == ARCHIVE else Path(place))
 
 
@@ -86,16 +86,17 @@ def beside(
         mine = hb.run("lm-2026", track="plain", methods=["RS", "mine.py:Mine"])
         hb.report(hb.beside(mine))
 
-    Methods that both have are one's own. What is returned is not saved: a results folder holds what was run.
+    If both have a method, your results are used. The returned results cannot be saved, because a results
+    folder has only trials that were run there.
 
     Args:
-        results: of a track of lm-2026, with no more trials than the archive has.
+        results: results on a track of lm-2026, with at most as many trials as the archive.
         archive: "archive", or the path of an archive's file.
-        notify: called with each message for the user; left out: it warns.
+        notify: called with each message for the user. By default, messages are warnings.
 
     Raises:
-        InputError: the archive is missing, damaged, or of another version of the suite, or of other tables;
-            or an own method has the name of another one of the archive.
+        InputError: the archive is missing, damaged, or belongs to another version of the suite or to other
+            tables; or your method has the name of another method in the archive.
     """
     track = track_of_suite(results.suite.name)
     known = archive if isinstance(archive, Archive) else load_archive(archive)

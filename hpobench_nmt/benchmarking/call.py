@@ -1,4 +1,4 @@
-"""A benchmark as one call: `hb.run` of a suite, and `hb.benchmark` of tables and methods without one."""
+"""A benchmark as one call: `hb.run` runs a suite, and `hb.benchmark` runs methods without a suite."""
 
 from __future__ import annotations
 
@@ -63,39 +63,40 @@ def run(
         print(results.scores())
 
     Args:
-        suite: a name that `hb.list_suites()` has, a .toml file, or a Suite. What follows replaces its
-            settings; of a frozen suite only that of trials can be replaced.
-        track: of a benchmark that has several, such as "plain" of "lm-2026".
-        tables: tables, names, collections or folders; one or several.
-        methods: names that `hb.list_methods()` has, "file.py:Class", "cmd:python agent.py", or classes; "all"
-            stands for those that fit the suite.
-        scores: some of ftb, ftc, fb for one objective; of fto, fta, fbp, fbh for two and more.
+        suite: a name from `hb.list_suites()`, a .toml file, or a Suite. The following arguments replace its
+            settings. In a frozen suite, only the number of trials can be replaced.
+        track: the track of a benchmark that has several, such as "plain" of "lm-2026".
+        tables: one or more tables, names, collections or folders.
+        methods: names from `hb.list_methods()`, "file.py:Class", "cmd:python agent.py", or classes; "all"
+            means all methods that fit the suite.
+        scores: some of ftb, ftc and fb for one objective, or of fto, fta, fbp and fbh for two and more.
         objectives: "metric" or "metric:min|max".
         trials: number of seeded trials per method and table.
-        score_at: number of look-ups, or time on the clock, after which fb, fbp and fbh are taken; it ends no
-            trial. One number for all tables, or by table.
-        tolerance: of ftc, in the metric's unit; one number for all tables, or by table.
+        score_at: number of look-ups, or time on the clock, after which fb, fbp and fbh are measured; the
+            trial continues after it. One number for all tables, or a dictionary by table.
+        tolerance: tolerance of ftc in the metric's unit; one number for all tables, or a dictionary by table.
         seed: root seed.
-        jobs: worker processes; None: one per processor core. With 1, methods of the package and methods given
-            as classes run in this process, and a class that ends its process ends this one. Methods given as
-            a file or module have processes of their own in any case.
-        backend: where methods of the package run: worker processes of this machine, or a cluster.
-        timeout: seconds that each call of a user's method may take (None: no limit). A trial in which a call
-            takes longer fails. With a limit, classes also have processes of their own, and must be such as
-            can be pickled. Methods of the package are never limited.
-        out: results folder, new or of the same run. Every block of trials is kept there as it ends, and the
-            same call resumes a run that was stopped. Left out: the results are in memory alone, and
+        jobs: number of worker processes; None means one for each processor core. With 1, methods of the
+            package and methods given as classes run in this process, and a class that ends its process ends
+            this process. Methods given as a file or module always have processes of their own.
+        backend: where methods of the package run: in worker processes of this machine, or on a cluster.
+        timeout: time limit in seconds for each call of a user's method; None means no limit. If a call takes
+            longer, its trial fails. With a limit, classes also have processes of their own, and must be
+            picklable. Methods of the package are never limited.
+        out: results folder, new or of the same run. Every block of trials is saved there when it ends, and
+            the same call resumes a run that was stopped. By default, results are only in memory, and
             `Results.save` writes them.
-        progress: called with (work done, work in all) as blocks of trials end.
-        notify: called with each message for the user, such as that a table is left out; left out: it warns.
-        debug: run one trial of each method on each table in this process, and raise what a method of yours
-            raises, so that a debugger stops there. No folder is written, and no time limit holds.
+        progress: called with (work done, total work) as blocks of trials end.
+        notify: called with each message for the user, such as that a table is left out. By default, messages
+            are warnings.
+        debug: run one trial of each method on each table in this process, and raise the errors of your
+            methods, so that a debugger stops there. No folder is written, and there is no time limit.
         settings: other keys of a suite, such as `constraints=["dev_gpu_time<=60"]`, `noise`, `lookups` (the
-            most that a trial may look up) or `time` (the most time that a trial may take on the clock).
+            maximum number of rows that a trial may look up) or `time` (the maximum time of a trial).
 
     Raises:
-        InputError: an unknown suite, table, method or setting, settings that do not go together, or a folder
-            that holds another run.
+        InputError: an unknown suite, table, method or setting; settings that contradict each other; or a
+            folder with another run.
         RunError: the folder cannot be written.
     """
     if not isinstance(suite, Suite | str | Path):
@@ -131,16 +132,16 @@ def benchmark(
     timeout: float | None = None,
     **settings: Any,
 ) -> Results:
-    """Run methods on tables without a suite: `run` of a suite that has no settings but these.
+    """Run methods on tables without a suite, with only these settings.
 
     Args:
-        tables, methods, objectives, trials, seed, tolerance, jobs, timeout, settings: as of `run`.
-        scores: left out: ftb, ftc and fb, or for two objectives and more fto, fta, fbp and fbh. With
-            `clock="cost"`, fb, fbp and fbh are among these only if `score_at` is given.
-        score_at: as of `run`; left out: 20 look-ups.
+        tables, methods, objectives, trials, seed, tolerance, jobs, timeout, settings: as in `run`.
+        scores: by default ftb, ftc and fb, or for two and more objectives fto, fta, fbp and fbh. With
+            `clock="cost"`, fb, fbp and fbh are included only if `score_at` is given.
+        score_at: as in `run`; by default 20 look-ups.
 
     Raises:
-        InputError: an unknown table or method, or settings that do not go together.
+        InputError: an unknown table or method, or settings that contradict each other.
     """
     if "suite" in settings:
         raise InputError("hb.benchmark has no suite: hb.run(suite, tables=…, methods=…) runs one.")
@@ -272,7 +273,7 @@ def _with_every_method(suite: Suite, methods: Sequence[MethodSpec], notify: Noti
 
 
 def every_method(suite: Suite, notify: Notify) -> tuple[str, ...]:
-    """The methods that "all" stands for: those that fit the suite, and whose libraries are installed."""
+    """The methods that "all" means: those that fit the suite and whose libraries are installed."""
     # Other people's optimizers have no suggest.
     known = KNOWN if suite.workers == 1 else BUILT_IN
     fits = [m for m in known.values() if suite.n_objectives in m.objectives]

@@ -14,17 +14,17 @@ from hpobench_nmt.lookup.collections import COLLECTIONS
 def fetch(collection: str, source: str | Path | None = None, mirror: str = "") -> list[str]:
     """Download a published collection of tables, install it, and return the tables' names.
 
-    Each file is compared with the hash that this package knows, wherever it comes from.
+    Wherever a file comes from, its hash must be the one that this package knows.
 
     Args:
-        collection: its name, such as "nmthpo"; or that of a frozen suite, such as "lm-2026", for the
-            collections that it needs and that are not installed.
-        source: folder to take the authors' files from, instead of the network; for a suite, one that has a
-            folder for each collection.
-        mirror: base address of a copy of the files, instead of the authors' own.
+        collection: name of a collection, such as "nmthpo"; or of a frozen suite, such as "lm-2026", for all
+            collections that the suite needs and that are not installed.
+        source: folder with the authors' files, to use instead of the network; for a suite, a folder that has
+            a folder for each collection.
+        mirror: base address of a copy of the files, to use instead of the authors' address.
 
     Raises:
-        InputError: no such collection, or `source` lacks a file or has another one of its name.
+        InputError: an unknown collection, or a file that `source` lacks or that has another hash there.
         RunError: a file cannot be downloaded, or the tables cannot be written.
     """
     if collection in COLLECTIONS:

@@ -1,13 +1,13 @@
-"""Trials in the few numbers that they follow from: rows, and on a clock checkpoints and workers.
+"""Trials in compact form, from which the rest can be computed: rows, and on a clock checkpoints and workers.
 
 column      type          content
-rows        list<int32>   of the table as it is installed, in the order of finishing
-steps       list<int16>   on a clock: how many checkpoints the training passed on its way to the last one
-workers     list<int8>    on a clock: which worker
-starts      list<double>  on a clock: when each training began; null where each began when its worker was free
+rows        list<int32>   row numbers of the installed table, in the order of finishing
+steps       list<int16>   on a clock: number of checkpoints from the start of the training to its last one
+workers     list<int8>    on a clock: the worker
+starts      list<double>  on a clock: when each training began; null if each began when its worker was free
 failure     string        why the trial failed; null if it did not
 
-Losses, costs and times are not stored. They are the table's, and a training ends when its cost is spent.
+Losses, costs and times are not stored, because they are in the table: a training ends when its cost is spent.
 """
 
 from __future__ import annotations

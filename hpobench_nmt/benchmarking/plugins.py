@@ -128,7 +128,7 @@ MethodSpec = str | MethodFactory | NamedMethod
 
 
 def resolve_methods(specs: Iterable[MethodSpec]) -> list[NamedMethod]:
-    """The methods named, in order; InputError where one is missing, unusable, or named as another is."""
+    """The methods named, in order; InputError if one is missing, unusable, or has another's name."""
     specs = method_list(specs)
     bases = [split_spec(spec)[0] for spec in specs if isinstance(spec, str)]
     require(KNOWN[base] for base in bases if base in KNOWN)
@@ -148,7 +148,7 @@ def resolve_methods(specs: Iterable[MethodSpec]) -> list[NamedMethod]:
 
 
 def method_list(methods: Iterable[MethodSpec]) -> list[MethodSpec]:
-    """The methods as a list; what is none, such as a single name, is refused."""
+    """The methods as a list; anything else, such as a single name, is refused."""
     if isinstance(methods, str):
         raise InputError(f"methods must be a list, such as [{methods!r}], not a text.")
     if callable(methods) or not isinstance(methods, Iterable):
@@ -182,10 +182,10 @@ def installed_entry_points() -> dict[str, str]:
 
 
 def list_methods() -> pd.DataFrame:
-    """The methods that can be named: method, objectives, extra, description.
+    """A data frame of all methods that can be named: method, objectives, extra, description.
 
-    `extra` is the extra of this package that a method's libraries come with. Entry points of other packages
-    come last, described by where they are.
+    `extra` is the extra of this package that installs a method's libraries. Entry points of other packages
+    come last, described by their location.
     """
     import pandas as pd
 
@@ -195,7 +195,7 @@ def list_methods() -> pd.DataFrame:
 
 
 def method_groups() -> dict[str, list[str]]:
-    """The names of `list_methods` in groups, by what a method is for; each is in one."""
+    """The names of `list_methods` in groups, by the purpose of the method; each is in one group."""
     found: dict[str, list[str]] = {}
     for method in KNOWN.values():
         if method.extra or method.libraries:

@@ -1,8 +1,8 @@
 """The prior that a suite gives its methods: a user's guess, or a good or misleading one made for the table.
 
-A good prior lies around the best of 25 rows drawn at random, a misleading one around the worst of them. Where
-there are several losses, the sum of a row's ranks counts. The draw depends on the table's name and on nothing
-else, so that a table has the same prior in every run, and all methods and trials share it.
+A good prior is centred on the best of 25 rows drawn at random, and a misleading prior on the worst of them.
+With several losses, rows are compared by the sum of their ranks. The draw depends only on the table's name,
+so a table has the same prior in every run, and all methods and trials share it.
 """
 
 from __future__ import annotations

@@ -33,17 +33,17 @@ class Results:
     """The trajectories of a benchmark, and its settings.
 
     Attributes:
-        suite: its settings.
+        suite: settings of the benchmark.
         seed: root seed.
-        instances: by table name.
-        methods: in order.
-        trials: trajectories by (table, method), in the order of the trials; a sequence that takes little
-            memory, see hpobench_nmt.core.trajectory.Trials. Their `rows` are those of the table as
-            `load_table` gives it, as in the files of a results folder.
-        loaded: methods by name, as they can be made again: needed to analyse those that do not come with the
-            package. Results that were read from a folder lack them, unless load_results was given them.
-        step_seconds: processor time a step by (table, method), NaN where it was not measured.
-        manifest: what a results folder records of the run.
+        instances: instances by table name.
+        methods: names of the methods, in order.
+        trials: trajectories by (table, method), in the order of the trials, in a sequence that takes little
+            memory (see hpobench_nmt.core.trajectory.Trials). Their `rows` are the row numbers of the table
+            that `load_table` returns, as in the files of a results folder.
+        loaded: methods by name, which can be constructed again to analyse methods from outside the package.
+            Results that were read from a folder lack them, unless they were passed to load_results.
+        step_seconds: processor time of a step by (table, method); NaN if it was not measured.
+        manifest: the record of the run in a results folder.
     """
 
     suite: Suite
@@ -67,11 +67,11 @@ class Results:
         return [summary(instance, goal, trials) for goal in instance.goals]
 
     def scores(self) -> pd.DataFrame:
-        """One row per table, method and score.
+        """A data frame with one row for each table, method and score.
 
-        Columns: table, method, score; trials; unanswered, the number of trials that ended before their
-        target; failed, the number of trials that failed; at_least, a lower bound of the mean where trials are
-        unanswered; mean and std over the trials that did not fail, NaN where one of these has no score.
+        Columns: table, method and score; trials; unanswered, the number of trials that ended before their
+        target; failed, the number of trials that failed; at_least, a lower bound of the mean if some trials
+        are unanswered; mean and std over the trials that did not fail, NaN if one of these has no score.
         """
         import pandas as pd
 
@@ -86,13 +86,13 @@ class Results:
         return frame[[*frame.columns.drop(figures), *figures]]
 
     def save(self, folder: str | Path) -> Path:
-        """Write a results folder, as `hb.run(..., out=folder)` does, and return its path.
+        """Write a results folder like that of `hb.run(..., out=folder)`, and return its path.
 
         `hb.load_results` reads it, on any machine that has the run's tables installed.
 
         Raises:
-            InputError: the folder holds something else, or another run; the results were not made by a run.
-            RunError: it cannot be written.
+            InputError: the folder has other files or another run, or the results do not come from a run.
+            RunError: the folder cannot be written.
         """
         if self.manifest is None:
             raise InputError("only results of a run can be saved: a folder records how they were made.")
@@ -110,11 +110,11 @@ class Results:
             files.keep_all(table, method, trials, Took(seconds, seconds, 0 if math.isnan(seconds) else steps))
 
     def all_failed(self) -> list[tuple[str, str]]:
-        """(table, method) where every trial failed."""
+        """Pairs (table, method) of which every trial failed."""
         return [pair for pair, trials in self.trials.items() if all(t.failure for t in trials)]
 
     def without_feasible_row(self) -> dict[tuple[str, str], int]:
-        """By (table, method): how many trials looked up no row that keeps all constraints; none left out."""
+        """By (table, method), the number of trials without a row that keeps all constraints, if not 0."""
         counts = {}
         for (table, method), trials in self.trials.items():
             violations = self.instances[table].violations

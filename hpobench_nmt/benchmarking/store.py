@@ -1,4 +1,4 @@
-"""Results on disk, format 1, 2 or 3. A run that was killed resumes and ends in the same files.
+"""Results on disk, in format 1, 2 or 3. A run that was killed resumes and ends with the same files.
 
     DIR/manifest.json                      format, suite settings, seed, versions, tables and methods by hash
     DIR/observations/TABLE/METHOD.parquet  all look-ups of a method on a table, once all its trials are done
@@ -7,21 +7,22 @@
                                            the only files that differ between two runs of the same command
     DIR/unfinished/TABLE/METHOD/N.parquet  blocks of trials, from trial N, of methods that are not done yet
 
-`observations` has the columns of the Parquet files, `manifest` the keys of the manifest. Every file is there
-whole or not at all: it is written under another name and renamed.
+The module `observations` describes the columns of the Parquet files, and `manifest` the keys of the manifest.
+Every file is written completely or not at all: it is written under another name and then renamed.
 
-Hashes: the manifest holds the SHA-256 of each file of observations, which is written after it, and of itself.
-Reading checks them. Timings have none, and unfinished blocks the checksums of Parquet's pages.
+Hashes: the manifest has its own SHA-256, and the SHA-256 of each file of observations, which is written after
+it. Reading checks these hashes. Timings do not have hashes. Unfinished blocks have the checksums of Parquet's
+pages.
 
-Compatibility: the format is 3. Earlier versions wrote 1, or 2 for suites on a clock and for suites with
-sources, without hashes; a run that resumes in such a folder adds them. The format changes when a reader of
-the old format would misread or refuse the new files. A version reads its own format and all before it, and
-refuses a newer one with the advice to update. A run resumes only in a folder of the same suite, seed, tables
-and library versions, which never mixes computations.
+Compatibility: the format is 3. Earlier versions wrote format 1, or format 2 for suites on a clock and for
+suites with sources. These formats do not have hashes; a run that resumes in such a folder adds them. The
+format changes if a reader of the old format would misread or refuse the new files. A version reads its own
+format and all earlier formats, refuses newer ones, and advises to update. A run resumes only in a folder of
+the same suite, seed, tables and library versions, so computations are never mixed.
 
 Safety: a results folder may come from somebody else. Everything in it is checked before it is used. Names
-that paths are made of must be plain file names, nothing is read, written or removed outside the folder, also
-where a part of a path is a symbolic link, and the tables' losses must be those that the files hold.
+that become parts of paths must be plain file names. Nothing is read, written or removed outside the folder,
+even if a part of a path is a symbolic link. The losses in the files must be those of the tables.
 """
 
 from __future__ import annotations
@@ -41,18 +42,19 @@ from hpobench_nmt.lookup.table import Table
 
 
 def load_results(folder: str | Path, methods: Iterable[MethodSpec] = ()) -> Results:
-    """Read a results folder, without methods that are not done yet.
+    """Read a results folder, without methods that are not finished yet.
 
-    Its tables must be installed in the version that it was made with.
+    Its tables must be installed in the same version as in the run.
 
     Args:
         folder: results folder.
-        methods: your own methods whose surrogates are to be analysed: names, "file.py:Class", or classes, as
-            they were given to the run. A folder is never trusted to name code that is run. Methods that the
-            run lacks are ignored.
+        methods: your own methods whose surrogates you want to analyse: names, "file.py:Class", or classes, as
+            given to the run. This is necessary because a folder must not choose the code to run. Methods that
+            are not in the run are ignored.
 
     Raises:
-        InputError: no results there, or damaged ones; a table or a method is missing or has changed since.
+        InputError: the folder has no results, or damaged ones; or a table or a method is missing or has
+            changed since.
     """
     files = ResultsFolder(Path(folder))
     manifest = read_manifest(files.path)
@@ -95,7 +97,7 @@ def load_results(folder: str | Path, methods: Iterable[MethodSpec] = ()) -> Resu
 
 
 def unfinished(results: Results) -> list[tuple[str, str]]:
-    """(table, method) that a results folder still lacks."""
+    """Pairs (table, method) that a results folder still lacks."""
     wanted = [(table, method) for table in results.instances for method in results.methods]
     return [pair for pair in wanted if pair not in results.trials]
 

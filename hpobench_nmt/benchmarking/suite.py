@@ -64,9 +64,9 @@ def _key(text: str) -> Meta:
 
 
 class Suite(Strict, frozen=True):
-    """A benchmark's settings, which are the keys of a suite file; its name is the file's.
+    """The settings of a benchmark, which are the keys of a suite file. Its name is the name of the file.
 
-    Made in Python it is not checked key by key: `changed` and `checked` do that.
+    A suite that is constructed in Python is not checked key by key; `changed` and `checked` do that.
     """
 
     name: str
@@ -74,48 +74,50 @@ class Suite(Strict, frozen=True):
     description: Annotated[str, _key("one line")] = ""
     tables: Annotated[_Names, _key('tables, collections, folders, or "installed" (default)')] = (INSTALLED,)
     methods: Annotated[
-        _Names, _key('as on the command line; or with settings: `{name = "BO_EI_M_std", length_scale = 0.5}`')
+        _Names, _key('as on the command line, or with settings: `{name = "BO_EI_M_std", length_scale = 0.5}`')
     ] = ("RS",)
     objectives: Annotated[
         _Names,
-        _key('"metric" or "metric:min|max", one or more; left out: the first or first two of each table'),
+        _key('one or more of "metric" and "metric:min|max". Default: the first, or first two, of each table'),
     ] = ()
     constraints: Annotated[
-        _Names, _key('what a row must keep to count, such as "dev_gpu_time<=60"; any number; left out: none')
+        _Names, _key('bounds that a row must keep to count, such as "dev_gpu_time<=60". Default: none')
     ] = ()
     trials: Annotated[
         int,
         Meta(ge=1, le=_MOST_TRIALS),
-        _key("number of seeded trials per method and table, 100,000 at most"),
+        _key("number of seeded trials per method and table, at most 100,000"),
     ] = 100
     n_initial: Annotated[
-        Natural, _key("rows of the initial design; 0 only with curves, sources or a prior")
+        Natural, _key("number of rows in the initial design; 0 only with curves, sources or a prior")
     ] = 3
-    ties: Annotated[Ties, _key('"any" row of best value meets ftb, or only the "first"')] = "any"
+    ties: Annotated[Ties, _key('which row with the best value meets ftb: "any", or only the "first"')] = "any"
     stop: Annotated[
         Literal["settled", "exhausted"],
         _key('"settled": a trial ends when no score can change; "exhausted": at the last row'),
     ] = "settled"
-    lookups: Annotated[Positive | None, _key("the most that a trial may look up; left out: no limit")] = None
+    lookups: Annotated[
+        Positive | None, _key("maximum number of rows that a trial may look up. Default: no limit")
+    ] = None
     tolerance: Annotated[
         dict[str, NonNegative],
         _key(
-            "of ftc, by table, with a `default`; left out: the metric's own, or else 5% of the way from the "
-            "best value of all rows to the median one, under constraints as well"
+            "tolerance of ftc by table, with a `default`. If left out, it is the tolerance in the datasheet, "
+            "or 5% of the way from the best value of all rows to the median, also under constraints"
         ),
     ] = msgspec.field(default_factory=dict)
     score_at: Annotated[
         dict[str, Amount],
         _key(
-            "number of look-ups, or time on the clock, after which fb, fbp and fbh are taken, by table, with "
-            "a `default`; it ends no trial. (`budget` is its deprecated name.)"
+            "number of look-ups, or time on the clock, after which fb, fbp and fbh are measured, by table, "
+            "with a `default`. The trial continues after it. (`budget` is its deprecated name.)"
         ),
     ] = msgspec.field(default_factory=dict)
     published: Annotated[
         str,
         _key(
-            "a CSV file beside the suite with figures to compare with: method, table, metric, mean, std; "
-            "their standard errors are taken to be those of 100 trials"
+            "a CSV file beside the suite with published figures to compare with: method, table, metric, "
+            "mean, std. Their standard errors are computed for 100 trials"
         ),
     ] = ""
     clock: Annotated[
@@ -125,20 +127,21 @@ class Suite(Strict, frozen=True):
             "cost, in the table's unit"
         ),
     ] = "lookups"
-    cost: Annotated[str, _key("the metric of a training's cost; left out: that of its learning curve")] = ""
+    cost: Annotated[str, _key("the metric that is a training's cost. Default: the cost of its curve")] = ""
     curves: Annotated[
         bool,
         _key(
-            "whether rows can be trained part of the way, along their learning curves; the objectives are "
-            "then left out (the curves' first metric), or a metric of the curves comes first. With several, "
-            "the front is over checkpoints, and `training_cost` is the cost of each so far"
+            "whether methods can stop trainings at checkpoints of the learning curves. The first objective "
+            "must then be a metric of the curves; by default it is their first metric. With several "
+            "objectives, the front is a front of checkpoints, and the objective `training_cost` is the cost "
+            "of the training up to a checkpoint"
         ),
     ] = False
-    workers: Annotated[Positive, _key("how many trainings run at a time")] = 1
+    workers: Annotated[Positive, _key("number of trainings that run at a time")] = 1
     resume: Annotated[bool, _key("whether a paused training can be resumed; if not, it starts again")] = True
     time: Annotated[
         dict[str, Amount],
-        _key("the most time that a trial may take on the clock, by table, with a `default`"),
+        _key("maximum time of a trial on the clock, by table, with a `default`"),
     ] = msgspec.field(default_factory=dict)
     sources: Annotated[
         _Names,
@@ -147,39 +150,39 @@ class Suite(Strict, frozen=True):
     source_of: Annotated[
         dict[str, str],
         _key(
-            "for a table, the only one that methods may learn from there, in place of `sources`; only the "
-            "configurations that both have are used"
+            "for a table, its only source, which replaces `sources`. Only configurations that both tables "
+            "have are used"
         ),
     ] = msgspec.field(default_factory=dict)
     noise: Annotated[
         Literal["", "replicates"],
         _key(
-            '"replicates": every look-up draws one of the row\'s trainings; scores, constraints and costs '
-            "are of the row's mean. For tables with several trainings of every row. Left out: none"
+            'with "replicates", every look-up draws one of the row\'s trainings, and scores, constraints and '
+            "costs use the row's mean. For tables with several trainings of every row. Default: none"
         ),
     ] = ""
     prior: Annotated[
         Made | Guess,
         _key(
-            "a user's guess of a good configuration, which methods are given: values by name, such as "
-            '`prior = {learning_rate = 0.0003}`; or "good" or "misleading", which is around the best or the '
-            'worst of 25 random rows of the table; or "source", around the best row of its `source_of`. '
-            "Left out: nothing"
+            "a user's guess of a good configuration, which methods receive: values by name, such as "
+            '`prior = {learning_rate = 0.0003}`; or "good" or "misleading", for a prior around the best or '
+            'the worst of 25 random rows of the table; or "source", for a prior around the best row of the '
+            "table's `source_of`. Default: none"
         ),
     ] = ""
 
     development: Annotated[
         _Names,
         _key(
-            "tables that methods may have been tuned on: the one figure of a method is of the other tables; "
-            "left out: of all"
+            "tables on which methods may have been tuned. The figure of a method is computed on the other "
+            "tables. Default: none, so the figure is over all tables"
         ),
     ] = ()
     pinned: Annotated[
         dict[str, str],
         _key(
-            "of a frozen suite, by table: the hash of all that trials and scores depend on. A table that is "
-            "not installed is then left out, with a notice"
+            "in a frozen suite, for each table, a hash of everything that trials and scores depend on. A "
+            "table that is not installed is then left out, with a notice"
         ),
     ] = msgspec.field(default_factory=dict)
 
@@ -256,24 +259,24 @@ class Suite(Strict, frozen=True):
 
     @property
     def timed(self) -> bool:
-        """Whether time is anything else than the number of look-ups."""
+        """Whether time is measured in anything other than look-ups."""
         return self.clock != "lookups" or self.workers > 1
 
     @property
     def n_objectives(self) -> int:
-        """Number of objectives: those that it names, or else the fewest that its scores need."""
+        """Number of its objectives, or, if it does not name any, the fewest that its scores need."""
         return len(self.objectives) or SCORES[self.scores[0]].n_objectives
 
     def tolerance_for(self, table: str) -> float | None:
-        """Tolerance of ftc, None where the suite leaves it to the table."""
+        """Tolerance of ftc; None if the suite leaves it to the table."""
         return self.tolerance.get(table, self.tolerance.get(_DEFAULT))
 
     def score_at_for(self, table: str) -> float | None:
-        """Number of look-ups, or time, after which fb and fbp are taken; None: the suite says nothing."""
+        """Number of look-ups, or time, after which fb and fbp are measured; None if it is not set."""
         return self.score_at.get(table, self.score_at.get(_DEFAULT))
 
     def time_for(self, table: str) -> float:
-        """The most time that a trial may take on the clock."""
+        """Maximum time of a trial on the clock."""
         return self.time.get(table, self.time.get(_DEFAULT, math.inf))
 
     @property
@@ -294,7 +297,7 @@ _DEFAULTS = msgspec.structs.asdict(Suite("", ("ftb",)))
 
 
 def changed(suite: Suite, **settings: Any) -> Suite:
-    """The suite with other settings; InputError where they are unknown, wrong or do not go together."""
+    """The suite with other settings; InputError if they are unknown, wrong or contradict each other."""
     return checked(msgspec.structs.asdict(suite) | settings, Suite, f"suite {suite.name!r}")
 
 
@@ -319,7 +322,7 @@ def track_of(name: str, track: str) -> str:
 
 
 def list_suites() -> pd.DataFrame:
-    """The suites that come with the package: suite, scores, description."""
+    """A data frame of the suites that come with the package: suite, scores, description."""
     import pandas as pd
 
     found = [load_suite(name) for name in suite_files()]
@@ -328,12 +331,13 @@ def list_suites() -> pd.DataFrame:
 
 
 def overridden(suite: Suite, settings: Mapping[str, Any]) -> Suite:
-    """The suite with other settings; InputError where they make no sense or leave no score.
+    """The suite with other settings; InputError if they make no sense or no score remains.
 
-    A frozen suite may have other trials, and nothing else.
+    In a frozen suite, only the number of trials can be changed.
 
-    A number of look-ups is not a time. On another clock, scores taken after one are therefore left out unless
-    the settings have `score_at`, and a suite that limits a trial's time needs a new limit.
+    A number of look-ups is not a time. On another clock, scores that are measured after a number of look-ups
+    are therefore left out unless the settings have `score_at`, and a suite that limits a trial's time needs a
+    new limit.
     """
     same = changed(suite, **settings) if suite.pinned else suite
     other = [key for key in settings if key != "trials" and getattr(same, key) != getattr(suite, key)]
@@ -433,9 +437,9 @@ def _stands_for_others(table: str) -> bool:
 
 
 def published_figures(suite: Suite) -> dict[tuple[str, str, str], tuple[float, float]]:
-    """Published mean and standard deviation by (method, table, score); empty where the suite names no file.
+    """Published mean and standard deviation by (method, table, score); empty if the suite names no file.
 
-    Raises InputError where the file cannot be read, or is not a table of such figures.
+    Raises InputError if the file cannot be read, or is not a table of such figures.
     """
     if not suite.published:
         return {}

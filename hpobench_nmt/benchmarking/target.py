@@ -1,14 +1,14 @@
-"""What "times fewer trainings than random search" counts to, on one table: a target, and a budget.
+"""The target and the budget of "times fewer trainings than random search" on one table.
 
 With several objectives, the target is a row of the front.
 
-With one, it is a row within a tolerance of the best value of the objective. The tolerance is the suite's
-for the table; or else the metric's own; or else one standard deviation between trainings with other seeds,
-where the table has replicates; or else that of `default_tolerance`. That of the score ftc is the same, except
-that it knows no deviation between seeds.
+With one objective, the target is a row within a tolerance of the best value. The tolerance is the first that
+exists of these: the suite's tolerance for the table; the tolerance in the datasheet; one standard deviation
+between trainings with other seeds, if the table has replicates; and `default_tolerance`. The score ftc uses
+the same tolerance, but without the standard deviation between seeds.
 
-The budget is what a trial may take at the most, the suite's `lookups` or `time`, and never more than it takes
-to train all rows. (It is not `score_at`, which ends no trial.)
+The budget is the maximum of a trial, which is the suite's `lookups` or `time`, but at most the amount that
+training all rows takes. (It is not `score_at`, because a trial continues after it.)
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Priors of users: a log-weight for each candidate, largest at what the user expects to be best.
+"""Priors of users: a log-weight for each candidate, largest where the user expects the best value.
 
 A prior is a Gaussian around a configuration on the scales of the features, with a standard deviation of a
-quarter of each hyperparameter's range (as in Mallik et al. 2023). Two categories lie a whole range apart.
+quarter of each hyperparameter's range (as in Mallik et al. 2023). Two categories are a whole range apart.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Where tables live, and how one is found by name.
+"""Where tables are stored, and how a table is found by name.
 
-Searched in this order: the folders in HPOBENCH_NMT_TABLES, tables that the user added, tables that were
+The order of the search is: the folders in HPOBENCH_NMT_TABLES, tables that the user added, tables that were
 fetched, and the tables that ship with the package.
 """
 
@@ -118,9 +118,10 @@ def members(name: str) -> list[str]:
 
 
 def list_tables(notify: Callable[[str], None] = warn) -> pd.DataFrame:
-    """The installed tables: table, rows, hyperparameters, objectives, folder, group (its own name if none).
+    """A data frame of the installed tables: table, rows, hyperparameters, objectives, folder, group.
 
-    Tables that cannot be used are left out; `notify` is called with each reason (left out: it warns).
+    A table without a group has its own name there. Tables that cannot be used are left out, and `notify` is
+    called with each reason. By default, the reasons are warnings.
     """
     import pandas as pd
 
@@ -179,7 +180,8 @@ def fetch(collection: str, source: str | Path | None = None, mirror: str = "") -
 def load_table(name_or_folder: str | Path) -> Table:
     """Load a table by name, or from a folder given as a path.
 
-    Raises InputError where there is no such table (with the nearest name), or its folder fails its checks.
+    Raises InputError if the table does not exist (the message names the nearest), or its folder fails the
+    checks.
     """
     folder = find_folder(name_or_folder)
     table = load_folder(folder)

@@ -5,22 +5,22 @@
     0,2,4000,4000,21.7
     1,1,2000,2000,30.1
 
-Rows are numbered from 0, as those of table.csv are, and checkpoints from 1, both in ascending order without
-gaps; a row that has no curve is left out. The cost is what the training has cost up to there, in any unit;
-where it is not known, repeat the column of the resource under this name. The section says what the columns
-are. Its count and sha256 are written by `tables add`:
+Rows are numbered from 0, as in table.csv, and checkpoints from 1, both in ascending order without gaps. A row
+without a curve is left out. The cost is the cost of the training up to the checkpoint, in any unit. If it is
+not known, repeat the column of the resource under this name. The section describes the columns. `tables add`
+writes its count and sha256:
 
     [curves]
     count = 3                    # checkpoints
     sha256 = "..."
-    resource = "update"          # the column that says how far a training is
+    resource = "update"          # the column that counts the progress of a training
     resource_unit = "updates"
     cost_unit = "updates"
     truncate_at = "nan"          # for `tables add`: a curve ends at the first checkpoint that lacks a metric
     [curves.metrics.dev_ppl]
     own = "best"                 # the row's own dev_ppl is the best of its curve; or "last", or left out
     [curves.metrics.sample_bleu]
-    direction = "max"            # only of a metric that the table does not have
+    direction = "max"            # only for a metric that the table does not have
     unit = "BLEU"
 """
 

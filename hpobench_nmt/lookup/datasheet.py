@@ -1,32 +1,32 @@
-"""Datasheets: what `datasheet.toml` may say of a table, read and written.
+"""Datasheets: the keys of `datasheet.toml`, and how it is read and written.
 
-format            1, or 2 where a hyperparameter has labels or may be inactive, or rows have curves, or 3
-                  where a label is {none = true}, which is Python's None, or a list, which is a tuple, or 4
-                  where there are features
-name              of the table; left out: that of the CSV file
-objectives        metrics to optimise by default; left out: the first metric
+format            1; or 2 if a hyperparameter has labels or may be inactive, or rows have curves; or 3 if a
+                  label is {none = true}, which means Python's None, or a list, which means a tuple; or 4 if
+                  there are features
+name              name of the table; by default, the name of the CSV file
+objectives        metrics to optimise by default; if left out, the first metric
 [rows]            count and sha256 of table.csv; `tables add` writes them
-[replicates]      count and sha256 of replicates.csv; averaged (true: rows are means of the trainings in it);
-                  seed (the column of a CSV file with one training a line, for `tables add`)
-[curves]          what curves.csv holds; see curve_files.py
+[replicates]      count and sha256 of replicates.csv; averaged (true: rows are means of its trainings); seed
+                  (for `tables add`: the column of the seeds in a CSV file with one training on each line)
+[curves]          the columns of curves.csv; see curve_files.py
 [hyperparameters.NAME]  values (the grid), scale ("linear" or "log"), unit, kind ("numeric", "ordinal" or
-                  "categorical"), integer (whether it takes whole numbers only), active_if (where it is
-                  active, such as {optimizer = ["adam"]}; elsewhere its cells are empty), default (the value
-                  that it counts as where it is inactive)
-[features.NAME]   a column that models see and nobody chooses, such as an architecture's size: values, scale,
-                  unit, kind
+                  "categorical"), integer (true: whole numbers only), active_if (where it is active, such as
+                  {optimizer = ["adam"]}; elsewhere its cells are empty), default (the value that surrogates
+                  use where it is inactive)
+[features.NAME]   a column that surrogates use, but that is not a hyperparameter, such as an architecture's
+                  size: values, scale, unit, kind
 [metrics.NAME]    direction ("min" or "max"), unit, missing (a number, or a word), tolerance, description
-[provenance]      free texts: source, licence, how it was measured
-ignore            columns of a CSV file that are left out, for `tables add`
-[only]            COLUMN = [values]: of a CSV file, `tables add` takes the rows that have one of these values
-split_by          columns of a CSV file whose values tell tables apart: `tables add` makes a group of them
-[claims]          what the source says of the table, for `tables check` to verify: rows, checkpoints (of the
-                  curves), trainings (rows and replicates), configurations (how many were to be trained),
-                  failed (how many of them failed), complete (true: all were trained),
-                  front (row numbers) and front_objectives; of a collection: collection (its name),
-                  collection_rows and collection_tables (how many it has in all); sections_sha256 (the hash of
-                  objectives and columns without their texts, which is compared when it is read; whoever
-                  changes these by hand removes it)
+[provenance]      free texts: source, licence, how values were measured
+ignore            columns of a CSV file that `tables add` leaves out
+[only]            COLUMN = [values]: `tables add` keeps only the rows of a CSV file with these values
+split_by          columns of a CSV file: `tables add` makes a table for each combination of their values, and
+                  a group of these tables
+[claims]          statements of the source, which `tables check` verifies: rows, checkpoints (of the curves),
+                  trainings (rows and replicates), configurations (planned trainings), failed (trainings that
+                  failed), complete (true: all were trained), front (row numbers) and front_objectives; for a
+                  collection: collection (its name), collection_rows and collection_tables (total numbers);
+                  sections_sha256 (a hash of objectives and columns without their texts, which is checked on
+                  reading; remove it if you change these by hand)
 """
 
 from __future__ import annotations

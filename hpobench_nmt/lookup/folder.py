@@ -1,11 +1,11 @@
-"""Tables on disk: a folder with `table.csv` (the rows) and `datasheet.toml` (what they are).
+"""Tables on disk: a folder with `table.csv` (the rows) and `datasheet.toml` (their description).
 
-`replicates.csv` holds trainings with other seeds, which are read when they are first used, and `curves.csv`
-learning curves. A table that the runner filled has its `spec.toml` and its `ledger.jsonl` beside it.
+`replicates.csv` has trainings with other seeds, which are read when they are first used, and `curves.csv` has
+learning curves. A table from the runner also has its `spec.toml` and `ledger.jsonl`.
 
-The datasheet names every column, its scale or direction and unit, says where the rows come from, and
-carries their SHA-256. Loading checks all of it. Nothing in a folder is ever executed or unpickled, and
-symbolic links in it are not followed.
+The datasheet names every column with its scale or direction and unit, states where the rows come from, and
+has their SHA-256. Loading checks everything. Nothing in a folder is ever executed or unpickled, and symbolic
+links in it are not followed.
 """
 
 from __future__ import annotations

@@ -51,18 +51,17 @@ class Table:
         name: short, and usable as a file name.
         hyperparameters: the H axes of the search space.
         metrics: the M measured quantities.
-        configs: the hyperparameters' values as numbers, shape (N, H), distinct rows: a number in its own
-            unit (float32 may have rounded it), of a label its place among the values, NaN where inactive.
-            `Space.encode_all` makes them from dictionaries of values by name; `config(row)` gives such a
-            dictionary.
-        values: raw metric values, shape (N, M), NaN where missing; one that is infinite or beyond 1e150 is.
-        objectives: metrics to optimise by default; the first is the single objective.
-        provenance: source, licence, how it was measured: free text by key.
-        claims: what the source says of the table, for `tables check` to verify.
-        curves: the learning curves of the rows; None if the table has none.
-        replicates: trainings with other seeds, of some rows or of all; None if the table has none. They stay
-            with a table that has some of the rows.
-        descriptors: features of the rows that are not hyperparameters; None if the table has none.
+        configs: the hyperparameters' values as numbers, shape (N, H), all rows different: a number in its own
+            unit (possibly rounded to float32), or a label's position among the values; NaN where inactive.
+            `Space.encode_all` makes these codes from dictionaries, and `config(row)` returns a dictionary.
+        values: raw metric values, shape (N, M); NaN if missing, infinite or beyond 1e150.
+        objectives: default metrics to optimise; with one objective, the first.
+        provenance: source, licence, how values were measured, and so on: free texts by key.
+        claims: statements of the source about the table, which `tables check` verifies.
+        curves: the learning curves of the rows; None if the table does not have curves.
+        replicates: trainings of some or all rows with other seeds; None if the table does not have any. A
+            table with a subset of the rows keeps them.
+        descriptors: features of the rows that are not hyperparameters; None if the table does not have any.
     """
 
     name: str
@@ -190,7 +189,7 @@ class Table:
         return Space(self.hyperparameters)
 
     def config(self, row: int) -> dict[str, Value]:
-        """A row's hyperparameters by name, without inactive ones; InputError where there is no such row."""
+        """A row's hyperparameters by name, without inactive ones; InputError if the row does not exist."""
         return self.space.decode(self.configs[self._checked(row)])
 
     def _checked(self, row: int) -> int:
@@ -203,8 +202,8 @@ class Table:
         """The row of a configuration. The first call takes O(N), others O(H).
 
         Raises:
-            InputError: a hyperparameter is missing or unknown, a value is not on the grid (with the nearest),
-                or no row has this configuration.
+            InputError: a hyperparameter is missing or unknown, a value is not on the grid (the message names
+                the nearest), or no row has this configuration.
         """
         before, after = f"table {self.name!r}: no row has", ": it was not trained, or its training failed."
         return find_row(self._rows, self.space, config, before, after)
@@ -212,8 +211,7 @@ class Table:
     def lookup(self, config: Config) -> dict[str, float]:
         """The metrics of a configuration by name, NaN where missing: the table as a function to optimise.
 
-        Raises InputError as `row` does; above all where the configuration was not trained, or its training
-        failed.
+        Raises InputError like `row`, for example if the configuration was not trained or its training failed.
         """
         row = self.values[self.row(config)].tolist()
         return {metric.name: value for metric, value in zip(self.metrics, row, strict=True)}
@@ -221,13 +219,13 @@ class Table:
     def function(
         self, objectives: Sequence[str | Objective] = (), otherwise: Otherwise = "error"
     ) -> Callable[[Config], float | list[float] | None]:
-        """The table as a function to minimise: a configuration's loss, or a list of them, for `hb.minimize`.
+        """The table as a function to minimise, which returns a loss or a list of losses, for `hb.minimize`.
 
         Args:
-            objectives: left out: the table's first one.
-            otherwise: what it does where a configuration has no row, or the row lacks a metric: "error"
-                raises an InputError, "none" returns None, as of a failed evaluation, and "nearest" takes the
-                row whose features are nearest.
+            objectives: by default, the table's first objective.
+            otherwise: what the function does if a configuration has no row, or the row lacks a metric.
+                "error" raises an InputError, "none" returns None, which means a failed evaluation, and
+                "nearest" uses the row with the nearest features.
         """
         return loss_function(self, objectives, otherwise)
 
@@ -237,7 +235,7 @@ class Table:
 
     @cached_property
     def features(self) -> Floats:
-        """Rows as models see them, in [0, 1], shape (N, F), read-only: configurations, and descriptors."""
+        """Features of the rows in [0, 1], shape (N, F), read-only: configurations, then descriptors."""
         scaled = (
             row_features(self.hyperparameters, self.configs, self.descriptors)
             if self.descriptors
@@ -248,7 +246,7 @@ class Table:
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of the rows, the search space and the metrics. Not of name, objectives and tolerances."""
+        """Hash of the rows, the search space and the metrics, but not of name, objectives and tolerances."""
         digest = hashlib.sha256()
         for h in self.hyperparameters:
             # The first version had numbers only: their hashes stay.
@@ -302,16 +300,16 @@ class Table:
         return np.column_stack([goal.to_loss(self.column(goal.metric)) for goal in goals])
 
     def curve(self, row: int) -> Curve:
-        """The learning curve of a row; without checkpoints if it has none.
+        """The learning curve of a row; a curve without checkpoints if the row does not have one.
 
-        Raises InputError where the table has no curves, or no such row.
+        Raises InputError if the table does not have curves, or not this row.
         """
         return self._some_curves[self._checked(row)]
 
     def with_replicates(self, frame: pd.DataFrame, averaged: bool = False) -> Table:
-        """The table with these trainings, one a line (see `Replicates.to_frame`); none without lines.
+        """The table with other replicates, one training per row of the frame (see `Replicates.to_frame`).
 
-        `averaged` says whether the table's rows are their means.
+        `averaged` states whether the table's rows are their means. An empty frame removes the replicates.
         """
         found = None
         if len(frame):
@@ -322,8 +320,8 @@ class Table:
     def trainings(self, objectives: Sequence[str | Objective], resume: bool = True) -> Trainings:
         """The trainings of all rows with their costs, to be simulated on a clock (core/trial_loop.py).
 
-        The first objective says which checkpoint is the best. One that is not in the curves has the row's own
-        value at every checkpoint. With `resume`, a training can be paused and resumed.
+        The first objective decides which checkpoint is the best. An objective that is not in the curves has
+        the row's value at every checkpoint. With `resume`, a training can be paused and resumed.
 
         Raises:
             InputError: the table or one of its rows has no curve, or the curves lack the first objective.
@@ -365,26 +363,26 @@ class Table:
 
     @property
     def main_metric(self) -> str:
-        """The metric to speak of where none is named: the first objective, or else the first metric."""
+        """The default metric: the first objective, or the first metric if there are no objectives."""
         return self.objectives[0] if self.objectives else self.metrics[0].name
 
     def tolerance(self, objective: str | Objective) -> float:
-        """How near the best is near enough: the metric's own tolerance.
+        """The gap to the best value that counts as reached: the metric's own tolerance.
 
-        Where it has none, 5% of the way from the best row to the median one, or to the worst one where half
-        of the rows are as good as the best. NaN where every value is missing.
+        If the metric does not have a tolerance, it is 5% of the way from the best row to the median row, or
+        to the worst row if half of the rows are as good as the best. NaN if every value is missing.
         """
         goal = self.objective(objective)
         own = self.metric(goal.metric).tolerance
         return default_tolerance(self.losses([goal])[:, 0]) if own is None else own
 
     def best_rows(self, objective: str | Objective) -> Rows:
-        """Row numbers, ascending, that share the best value; none where every value is missing."""
+        """Numbers of the rows that share the best value, ascending; empty if every value is missing."""
         loss = self.losses([objective])[:, 0]
         return np.flatnonzero(loss == np.nanmin(loss)) if not np.isnan(loss).all() else np.empty(0, np.int64)
 
     def front(self, objectives: Sequence[str | Objective]) -> Rows:
-        """Row numbers, ascending, on the Pareto front of the objectives."""
+        """Numbers of the rows on the Pareto front of the objectives, ascending."""
         return pareto_front(self.losses(objectives))
 
     def pareto(
@@ -393,20 +391,20 @@ class Table:
         constraints: Sequence[str] = (),
         curves: bool = False,
     ) -> Front:
-        """The Pareto front as one value, with `rows`, `frame`, `hypervolume`, `steps` and `plot()`.
+        """The Pareto front as an object with `rows`, `frame`, `hypervolume`, `steps` and `plot()`.
 
             table.pareto(["dev_bleu", "dev_gpu_time"], constraints=["num_param<=5e7"]).plot()
 
-        The arguments are those of `hb.pareto`; objectives that are left out are the table's own.
+        The arguments are those of `hb.pareto`. By default, the objectives are the table's.
         """
         front: Front = from_above("analysis.table_front:pareto")(self, objectives, constraints, curves)
         return front
 
     def to_frame(self, rows: int | None = None) -> pd.DataFrame:
-        """All columns in raw units, one row per configuration; only this many of the first rows if given.
+        """A data frame with all columns in raw units, one row per configuration; or only the first rows.
 
-        Columns of labels hold Python values, and None where inactive. Whole numbers are integers, unless some
-        are inactive; all other columns hold floats.
+        Columns of labels have Python values, and None where inactive. Whole numbers are integers, unless some
+        are inactive; all other columns have floats.
         """
         import pandas as pd
 
@@ -419,7 +417,7 @@ class Table:
 
 
 def default_tolerance(loss: Floats) -> float:
-    """The tolerance of a metric that has none of its own: see Table.tolerance. Shape (N,)."""
+    """The tolerance of a metric that does not have its own: see Table.tolerance. Shape (N,)."""
     if np.isnan(loss).all():
         return np.nan
     to_median = float(np.nanmedian(loss) - np.nanmin(loss))

@@ -50,19 +50,19 @@ def plot(
         hb.plot(results, "runtimes").savefig("runtimes.pdf")
 
     Args:
-        results: of `hb.run` or `hb.load_results`.
-        kind: what to draw; left out: "regret" for one objective, "hypervolume" for more.
+        results: results of `hb.run` or `hb.load_results`.
+        kind: the figure to draw; by default "regret" for one objective and "hypervolume" for more.
 
             KINDS
-        table: which; left out: the first on which a method has finished.
-        ax: axes to draw on, for figures of one panel; left out: a new figure.
-        options: as above.
+        table: the table to draw; by default, the first on which a method has finished.
+        ax: axes to draw on, for figures with one panel. By default, a new figure is made.
+        options: options of the kind, as listed above.
 
     Returns:
         a matplotlib Figure; its `savefig` writes PNG, PDF or SVG. Notebooks show it.
 
     Raises:
-        InputError: no such kind, table, method or option, or the results are not of that kind.
+        InputError: an unknown kind, table, method or option, or results that do not fit the kind.
     """
     if not results.trials:
         raise InputError("there are no results to plot.")

@@ -33,27 +33,27 @@ def report(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> list[Path]:
-    """Report on results, as `hpobench-nmt report` does, and return the files written.
+    """Write a report on results, like `hpobench-nmt report`, and return the paths of its files.
 
         results = hb.run("quick", tables=["sotu-ngram"], trials=20)
         hb.report(results, out="report.html")
 
     Args:
-        results: of `hb.run`, or a results folder; several make one report, such as the paper's two suites.
-            "archive" among them puts the methods of the archive of lm-2026 beside one's own.
-        out: a file for html, a folder for the other formats; left out: report.html, report-figures or
-            report-tables, in the first results folder, or in the current one for results in memory.
-        format: "html", one page that holds all that it needs; "pdf" or "png", the figures; or "latex", the
+        results: results of `hb.run`, or a results folder. Several results make one report, such as those of
+            the paper's two suites. "archive" adds the methods of the archive of lm-2026.
+        out: a file for html, or a folder for the other formats. By default report.html, report-figures or
+            report-tables, in the first results folder, or in the current folder for results in memory.
+        format: "html" for a single self-contained page, "pdf" or "png" for the figures, or "latex" for the
             tables of scores.
-        methods: your own variants of Bayesian optimisation or graph-based search in these results, as they
-            were given to the run: their surrogates also get error curves. A folder is never trusted to name
-            code that is run.
-        jobs: worker processes; None: one per processor core.
-        progress: called with (work done, work in all) as figures are drawn.
+        methods: your own variants of Bayesian optimisation or graph-based search in these results, as given
+            to the run. The report then has error curves of their surrogates. This is necessary because a
+            folder must not choose the code to run.
+        jobs: number of worker processes; None means one for each processor core.
+        progress: called with (work done, total work) as figures are drawn.
 
     Raises:
-        InputError: a folder is empty, damaged, or of another version; a method is of another version, or of
-            no run; or no such format.
+        InputError: a folder is empty, damaged, or from another version; a method has changed since, or is not
+            in the run; or the format is unknown.
         RunError: a file cannot be written.
     """
     if format not in FORMATS:

@@ -1,6 +1,6 @@
-"""What adapters of other libraries share: from what a library proposes to a row that can be looked up.
+"""The code that adapters of other libraries share: it turns a library's proposal into a row to look up.
 
-An adapter is a class with three short methods. This is a whole one, for Optuna's random sampler:
+An adapter is a class with three short functions. This is a complete adapter, for Optuna's random sampler:
 
     import optuna
     from hpobench_nmt.methods.adapters.common import Adapter, has_failed, ranges
@@ -22,7 +22,7 @@ An adapter is a class with three short methods. This is a whole one, for Optuna'
             state = optuna.trial.TrialState.FAIL if has_failed(losses) else None
             self.study.tell(self.trial, None if state else losses.tolist(), state=state)
 
-It is used as any method: `hb.benchmark("sw-en", ["adapter.py:OptunaRandom"])`.
+It is used like any method: `hb.benchmark("sw-en", ["adapter.py:OptunaRandom"])`.
 
 symbol    shape    meaning
 features  (N, F)   of the candidates, in [0, 1] (core/space.py)

@@ -1,4 +1,4 @@
-"""An old sweep as an installed table, or as files to be edited first."""
+"""An old sweep as an installed table, or as files to edit first."""
 
 from __future__ import annotations
 
@@ -101,23 +101,23 @@ def import_table(
     study: str = "",
     curves: Sequence[str | Path] = (),
 ) -> Table:
-    """The table of an old sweep of another program, without installing it. O(cells).
+    """Make a table from an old sweep of another program, without installing it. O(cells).
 
-    What it reads and how it decides, `hpobench-nmt tables import --help` and the site say.
+    `hpobench-nmt tables import --help` and the site describe what it can read and how it decides.
 
     Args:
         source: a file or folder of Optuna, W&B, MLflow, Ray Tune or scikit-learn, JSON lines, or a CSV file.
-        name: of the table; left out: made of the study's or the file's.
-        metrics: columns, with ":min" or ":max" where the name does not tell which way is better. The first is
-            the objective.
-        hyperparameters, ignored: columns that are these, whatever the source says.
+        name: name of the table. By default, it is derived from the name of the study or file.
+        metrics: columns of metrics, with ":min" or ":max" if the name does not show the direction. The first
+            is the objective.
+        hyperparameters, ignored: columns that are hyperparameters, and columns to leave out.
         seed: the column of the seeds.
-        study: which one, where the source holds several.
+        study: the study to import, if the source has several.
         curves: exports of W&B's charts, with the learning curves of the runs.
 
     Raises:
-        InputError: it cannot be read, or is ambiguous; the message names the option of the command that
-            decides.
+        InputError: the source cannot be read, or is ambiguous. The message names the option of the command
+            that decides.
     """
     chosen = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     paths = tuple(map(Path, curves))

@@ -50,11 +50,11 @@ def plot_regret(results: Results, table: str | None = None, ax: Axes | None = No
     """Draw the mean simple regret of each method against look-ups, on a new figure unless axes are given.
 
     Args:
-        results: of `hb.run` or `hb.load_results`.
-        table: left out: the first.
+        results: results of `hb.run` or `hb.load_results`.
+        table: by default, the first table.
 
     Raises:
-        InputError: no such table, or results of several objectives.
+        InputError: an unknown table, or results with several objectives.
     """
     return plot_curves(regret_curves(results, table or next(iter(results.instances))), ax=ax)
 

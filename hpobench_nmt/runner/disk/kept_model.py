@@ -1,12 +1,13 @@
-"""Kept models: what `train --keep` saves of a training. One folder is all that it takes to use the model.
+"""Kept models: the files that `train --keep` saves of a training, in a self-contained folder.
 
-Each lies in LEDGER_FOLDER/models/KEY/, where KEY is a hash of the configuration and the replicate. It holds
+Each model has a folder LEDGER_FOLDER/models/KEY/, where KEY is a hash of the configuration and the replicate:
 
     model.json              `KeptModel` describes it
     the model's own files   lm/kept_files.py and nmt/kept_files.py describe them
 
-A folder is filled elsewhere and moved here in one step. One from somebody else is not trusted: nothing in it
-is executed or unpickled, links are not followed, and sizes are checked before memory is taken.
+A folder is filled elsewhere and then moved here in one step. Folders from other people are not trusted:
+nothing in them is executed or unpickled, links are not followed, and sizes are checked before memory is
+allocated.
 """
 
 from __future__ import annotations

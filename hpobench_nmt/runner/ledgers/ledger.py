@@ -1,10 +1,10 @@
 """The ledger: one line of JSON for every training that has ended, whether it succeeded or not.
 
-Lines are only ever appended, under a lock, and flushed one at a time. A training that has a line is never
-done again, and tables are built from the ledger alone. Its first line names its spec and its corpus.
+Lines are only appended, under a lock, and flushed one at a time. A training that has a line is never
+repeated, and tables are built only from the ledger. The first line names the spec and the corpus.
 
-Lines are chained by hashes (`chain.py`). In format 1, the lines that earlier versions wrote have none; lines
-that are added to such a ledger have, so that the first of them covers all before it.
+Lines are chained by hashes (`chain.py`). In format 1, the lines of earlier versions do not have hashes. Lines
+that are added to such a ledger do, and the hash of the first of them covers all earlier lines.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The files of a kept Sockeye model (disk/kept_model.py has the folder, and model.json).
 
-config, version, params.best            as Sockeye wrote them; params.best is of the best checkpoint
+config, version, params.best            as Sockeye wrote them; params.best has the best checkpoint
 vocab.src.0.json, vocab.trg.0.json      Sockeye's vocabularies
 source.model, target.model              the subwords of each side, by sentencepiece
-dev.translations, test.translations     one translation a line, in the order of the corpus's lines
+dev.translations, test.translations     one translation on each line, in the order of the corpus
 """
 
 from __future__ import annotations

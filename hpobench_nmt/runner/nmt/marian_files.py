@@ -2,9 +2,10 @@
 
 weights.pt                              every trained parameter by name: a dict that torch.save wrote
 source.model, target.model              the subwords of each side, by sentencepiece
-dev.translations, test.translations     one translation a line, in the order of the corpus's lines
+dev.translations, test.translations     one translation on each line, in the order of the corpus
 
-No class or configuration of transformers is read from the folder: the settings in model.json make the model.
+No class or configuration of transformers is read from the folder. The model is made from the settings in
+model.json.
 """
 
 from __future__ import annotations

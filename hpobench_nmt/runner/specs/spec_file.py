@@ -1,29 +1,32 @@
-"""Training specs: which models to train, on what, and what to measure.
+"""Training specs: the models to train, their corpus, and the metrics to measure.
 
-Keys of a spec file, of which name, family, [corpus] and [grid] must be there:
+Keys of a spec file, of which name, family, [corpus] and [grid] are required:
 
-    name          of the table
+    name          name of the table
     title         one line for people
     note          a text for users of the table, which goes into its datasheet
-    family        the kind of model; each has settings and metrics of its own (runner/families/)
-    seed          a whole number; the same gives the same models
-    keep          whether the best model of each training is kept, as by `train --keep`
-    objectives    of the table, the single objective first; if left out, the first metric
-    metrics       columns of the table; if left out, all that the family measures
-    base          folder that files of the corpus are relative to; if left out, the spec's own
-    [corpus]      the name of a corpus, and settings of its own (runner/corpora/)
-    [grid]        lists of values: settings that make up the search space; texts and booleans are
-                  categories. A range may be in place of a list, for `tune` alone:
+    family        the kind of model; each family has its own settings and metrics (runner/families/)
+    seed          a whole number; the same seed gives the same models
+    keep          whether the best model of each training is kept, as with `train --keep`
+    objectives    objectives of the table, the single objective first; if left out, the first metric
+    metrics       columns of the table; if left out, all metrics of the family
+    base          folder that files of the corpus are relative to; if left out, the spec's own folder
+    [corpus]      the name of a corpus, and its settings (runner/corpora/)
+    [grid]        settings that make up the search space, each with a list of values; texts and booleans
+                  are categories. For `tune`, a range may replace a list:
                   learning_rate = {from = 1e-4, to = 1e-2, scale = "log"}
-    candidates    of ranges: how many configurations are drawn from them, for `tune` to choose from, unless
-                  there are no more than these; if left out, 1000 of more than 100,000
-    points        how many configurations of a grid are trained, spread evenly over it (Sobol); all unless set
-    neighbours    of how many of the best of these the neighbours on the grid are trained as well
-    [scale]       "linear" or "log" for settings of the grid; if left out, the setting's own
+    candidates    with ranges, the number of configurations that are drawn from them, among which `tune`
+                  chooses; a smaller space is used whole. If left out, 1000 are drawn from a space with
+                  more than 100,000 configurations
+    points        number of configurations of a grid that are trained, spread evenly over it (Sobol); if left
+                  out, all
+    neighbours    number of best configurations whose neighbours on the grid are trained as well
+    [scale]       "linear" or "log" for settings of the grid; if left out, the setting's own scale
     [fixed]       settings that are the same in every configuration
-    [replicates]  configurations: how many are trained again; trainings: how often, each with another seed;
-                  best: how many of the best rows are trained again too, once all rows have ended;
-                  same_seed: how often all of these are trained again with their row's own seed
+    [replicates]  configurations: number of configurations that are trained again; trainings: how often each
+                  of them is, with other seeds; best: number of best rows that are also trained again, after
+                  all rows have ended; same_seed: how often all of these are trained again with the seed of
+                  their row
 """
 
 from __future__ import annotations
