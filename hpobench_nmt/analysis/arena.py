@@ -29,7 +29,7 @@ _TITLES = {
     "early": "trainings that can be stopped, on a clock of costs, 8 workers",
     "early-1": "trainings that can be stopped, on a clock of costs, 1 worker",
     "multi": "two objectives, counted in look-ups",
-    "scale": "the table of a smaller model is known",
+    "scale": "whole trainings, with the table of a smaller model as a source",
 }
 
 
@@ -71,14 +71,16 @@ def track_board(track: Track) -> Board:
 
     halved, volumes = (methods[name].notna().any() for name in ("development", "hypervolume"))
     columns = [Column("times fewer", "trainings than random search, geometric mean over families", False)]
-    columns += [Column("by table", "each table weighs the same", False)]
+    columns += [Column("by table", "with equal weights of tables", False)]
     columns += [Column("p", "signed-rank test against random search over tables, after Holm's correction")]
     columns += [Column("capped", "share of trials that did not reach the target within the budget")]
     columns += [Column("development", "the figure over the development half", False)] if halved else []
     columns += (
-        [Column("hypervolume", "its share at the budget, mean over families", False)] if volumes else []
+        [Column("hypervolume", "share of the hypervolume found at the budget, mean over families", False)]
+        if volumes
+        else []
     )
-    columns += [Column("ms/step", "processor time of the method a step, in milliseconds")]
+    columns += [Column("ms/step", "processor time of the method for a step, in milliseconds")]
     rows = []
     for line in methods.sort_values("times_fewer", ascending=False, kind="stable").to_dict("records"):
         name, value = line["method"], line["times_fewer"]

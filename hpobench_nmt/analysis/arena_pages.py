@@ -96,7 +96,7 @@ def _method_page(
         facts += [("papers", paper) for paper in about[1:]]
         facts += [("code", f"hpobench_nmt.methods.{known.location.partition(':')[0]}")]
         facts += [("settings", "; ".join(settings) or "none")]
-        facts += [("tuned on", _TUNED.get(name, "none of these tables: its settings are its authors'"))]
+        facts += [("tuned on", _TUNED.get(name, "none of these tables: its settings come from its authors"))]
     if card is not None:
         facts += [("what", card.what), ("source", card.source), ("licence", card.licence)]
         facts += [("hardware", card.hardware), ("tuned on", card.tuned_on)]
@@ -119,7 +119,7 @@ def _method_page(
 def _standing(track: str, cells: pd.DataFrame) -> str:
     """On which tables of a track a method is first, and on which it is among the last quarter."""
     if not len(cells):
-        return f"{track}: no table gives a figure."
+        return f"{track}: the figure cannot be computed on any table."
     first = cells.loc[cells["rank"] == 1, "table"].tolist()
     last = cells.loc[cells["rank"] > 1 + _QUARTER * (cells["of"] - 1), "table"].tolist()
     more = int((cells["times_fewer"] > 1).sum())

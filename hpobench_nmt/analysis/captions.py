@@ -32,7 +32,7 @@ def curves_finding(curves: Curves, at: float) -> str:
     what = f"Mean {curves.quantity} after {_amount(at)} {curves.unit}"
     text = _ordered(what, values, exact, curves.lower_is_better, short)
     if not_begun:
-        text += f" Without a mean, because some trials have found no value by then: {', '.join(not_begun)}."
+        text += f" Without a mean, because some trials have not found a value yet: {', '.join(not_begun)}."
     return text + (f" Curves that end earlier: {', '.join(ended)}." if ended else "")
 
 

@@ -74,7 +74,7 @@ def of_curves(found: EarlyRanks) -> tuple[str, ...]:
     whole = frame[(frame["rows"] >= _MOST * frame["rows"].max()) & frame["order"].notna()]
     if not len(whole):
         curves = "row has" if found.n_rows == 1 else "rows have"
-        return (f"{found.n_rows:,} {curves} a learning curve, in which they are all alike.",)
+        return (f"{found.n_rows:,} {curves} a learning curve, and all curves are alike.",)
     first = whole.iloc[0]
     n = int(first["rows"])
     low, high = spearman_interval(float(first["order"]), n)
@@ -96,8 +96,8 @@ def of_curves(found: EarlyRanks) -> tuple[str, ...]:
     if len(best):
         ranks = best["rank"].tolist()
         notes.append(
-            f"The row that is the best in the end (row {best['row'].tolist()[0]}) has rank {ranks[0]} there, "
-            f"and is never worse than rank {max(ranks)} after that."
+            f"The row that is best in the end (row {best['row'].tolist()[0]}) has rank {ranks[0]} at that "
+            f"point, and never a worse rank than {max(ranks)} after it."
         )
     return tuple(notes)
 

@@ -57,5 +57,5 @@ def family_sentences(results: Results, statistics: Statistics) -> list[str]:
         tables = counted(int(part["tables"].iloc[0]), "table")
         lines.append(f"{score} on {family}, {tables}: mean ranks {', '.join(told)}.")
     if lines:
-        lines.append("In brackets: on how many of the tables a method is best, or not shown to be worse.")
+        lines.append("In brackets: the number of tables on which a method is best, or not shown to be worse.")
     return lines

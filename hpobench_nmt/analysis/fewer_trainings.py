@@ -258,13 +258,13 @@ def _notes(methods: pd.DataFrame, tables: pd.DataFrame, cells: pd.DataFrame) -> 
     ]
     if told:
         notes.append(
-            "Over half of the trials of random search and of the method are capped, so that the ratio says "
-            f"little: {'; '.join(told)}."
+            "More than half of the trials of random search and of the method are capped, so the ratio means "
+            "little: {'; '.join(told)}."
         )
     one = list(tables[tables["targets"] == 1]["table"])
     many = list(tables[tables["targets"] > _MOST_TARGETS * tables["rows"]]["table"])
     if one:
-        notes.append(f"A single target row: {listed(one)}. The figure depends on where that row lies.")
+        notes.append(f"There is only one target row: {listed(one)}. The figure depends on that row alone.")
     if many:
         notes.append(f"More than a twentieth of the rows are targets: {listed(many)}. The task is easy.")
     if not tables["exact"].all():
@@ -286,9 +286,11 @@ def _largest(results: Results, found: FewerTrainings) -> float:
 def fewer_sentences(results: Results, found: FewerTrainings) -> list[str]:
     """Sentences that explain the figures, and state what the tests over tables show, and notes."""
     until = "a row is within a tolerance of the best" if _one(found) else "a row of the front is found"
-    first = f"Trainings until {until}. A trial that does not get there is capped: it counts as the budget."
+    first = (
+        f"Trainings until {until}. A trial that does not reach this is capped: it counts as the whole budget."
+    )
     if len(found.counted) > 1:
-        first += " Geometric mean over families of equal weight. Interval: over trials, on these tables."
+        first += " Geometric mean over families with equal weights. Interval: over trials on these tables."
     most = _largest(results, found)
     if most == most:
         first += f" No figure can exceed {short(most)}, because of the initial design."
@@ -335,7 +337,7 @@ def _of_tests(found: FewerTrainings) -> list[str]:
     over = f"Over {counted(n, 'table')}"
     if not can_show(n):
         least = f"{2.0 ** (1 - n):.3g}"
-        return [f"{over} the signed-rank test cannot show a difference: its p is {least} at the least."]
+        return [f"{over} the signed-rank test cannot show a difference: its p is at least {least}."]
     lines = []
     against = known[known["b"] == ""]
     better = [m for m in against["fewer"] if m not in ("", "random search")]
@@ -345,7 +347,7 @@ def _of_tests(found: FewerTrainings) -> list[str]:
         f"{verb}: {listed(names)}"
         for verb, names in (
             ("shown to need fewer trainings than random search", better),
-            ("shown to need more than it", worse),
+            ("shown to need more trainings than random search", worse),
             ("not shown to differ from it", rest),
         )
         if names
@@ -361,8 +363,8 @@ def _of_tests(found: FewerTrainings) -> list[str]:
     claim = "Signed-rank tests of log ratios, exact, at 5% after Holm's correction."
     if n_families < n:
         claim += (
-            f" Tables of a family are alike: this is about {_these(n_families)}. The test over the means of "
-            "families is about others"
+            f" Tables of a family resemble each other, so this holds for {_these(n_families)} only. The "
+            f"test over the means of families allows conclusions about others"
         )
         claim += "." if n_families > 1 else ", and takes more than one."
     return [*lines, claim]

@@ -61,7 +61,7 @@ def _pair(table: str, other: str, n: int, r: float, low: float, high: float) -> 
     if np.isnan(low):
         return f"{table} and {other}, {r:.3f} ({counted(n, 'configuration')}, too few for an interval)."
     note = f"{table} and {other}, {r:.3f} ({low:.2f} to {high:.2f}, {n:,} configurations)"
-    return f"{note}." if low > 0 or high < 0 else f"{note}, so there may be no relation at all."
+    return f"{note}." if low > 0 or high < 0 else f"{note}, so there may not be a relation at all."
 
 
 def of_importance(parts: Sequence[Importance], rules: str = "") -> Notes:
@@ -76,8 +76,8 @@ def of_far_rows(count: int, share: float, rest: Importance) -> str:
     )
     return (
         f"{counted(count, 'row')} {'is' if count == 1 else 'are'} far worse than the rest and "
-        f"{'has' if count == 1 else 'have'} {share:.0%} of the variance. Over the others, estimated with a "
-        f"random forest, the shares are: {shares}."
+        f"{'has' if count == 1 else 'have'} {share:.0%} of the variance. Over the other rows, the shares, "
+        f"estimated with a random forest, are: {shares}."
     )
 
 
@@ -151,17 +151,17 @@ def of_sensitivity(found: Sensitivity, unit: str) -> Notes:
     within, n_rows = int(found.by_steps["within"].sum()), int(found.by_steps["rows"].sum())
     mean, median, most = found.random_trials
     notes = [
-        f"{within:,} of {counted(n_rows, 'configuration')} ({within / n_rows:.1%}), the best included, "
-        f"{'is' if within == 1 else 'are'} within "
-        f"{short(found.tolerance, unit=unit)} of the best. " + _near_and_far(found),
+        f"{within:,} of {counted(n_rows, 'configuration')} ({within / n_rows:.1%}), including the best, "
+        f"{'is' if within == 1 else 'are'} within {short(found.tolerance, unit=unit)} of the best. "
+        + _near_and_far(found),
         f"A search in random order finds {'it' if within == 1 else f'one of these {within:,}'} after "
         f"{counted(int(mean + 0.5), 'training')} on average ({median:,} or fewer in half of all orders, "
         f"{most:,} or fewer in 95%).",
     ]
     if found.coverage < SPARSE:
         notes.append(
-            f"Only {found.coverage:.1%} of the grid's points have a row, too few to tell what a grid search "
-            "needs."
+            f"Only {found.coverage:.1%} of the grid's points have a row, which is too few to compute what a "
+            f"grid search needs."
         )
         return tuple(notes)
     enough = found.grids[found.grids["success"] >= _ENOUGH]
@@ -182,7 +182,7 @@ def of_sensitivity(found: Sensitivity, unit: str) -> Notes:
 
 def _near_and_far(found: Sensitivity) -> str:
     if not found.n_near:
-        return "No other configuration is 1 or 2 grid steps from the best."
+        return "The best configuration does not have neighbours within 2 grid steps."
     near = f"Of the {found.n_near:,} that are 1 or 2 grid steps from the best, {found.near:.1%} are"
     return f"{near}; of the {found.n_far:,} farther off, {found.far:.1%}." if found.n_far else f"{near}."
 
@@ -192,7 +192,7 @@ def of_noise(found: SeedNoise, unit: str) -> Notes:
     pooled = found.pooled
     count, looked_at = found.n_again, len(found.configurations)
     again = f"{counted(count, 'configuration')} {'was' if count == 1 else 'were'}"
-    some = f"; what follows is about {looked_at} of them, from the best to the median one"
+    some = f"; the following is about {looked_at} of them, from the best to the median"
     some = some if looked_at < count else ""
     notes = [
         f"{again} trained again with other seeds{some}. Standard deviation within a configuration: "
@@ -206,7 +206,7 @@ def of_noise(found: SeedNoise, unit: str) -> Notes:
         notes.insert(
             1,
             f"They share {counted(found.shared_seeds, 'seed')}. The effect that a seed has on all of them "
-            "alike is removed from this spread, because it does not change which is better.",
+            f"alike is removed from this spread, because it does not change their order.",
         )
     if found.averaged_over > 1:
         notes.append(
@@ -214,9 +214,9 @@ def of_noise(found: SeedNoise, unit: str) -> Notes:
             f"{short(found.between_rows, unit=unit)}."
         )
     if not np.isnan(found.pairs_within):
-        alike = f"{found.rows_within:,} rows, the best included, cannot be told from the best"
+        alike = f"{found.rows_within:,} rows, including the best, cannot be distinguished from the best"
         if found.rows_within == 1:
-            alike = "the best row can be told from all others"
+            alike = "the best row can be distinguished from all others"
         notes.append(
             f"{found.pairs_within:.1%} of all pairs of the table's {found.n_rows:,} rows differ by no more; "
             f"{alike}."

@@ -160,7 +160,7 @@ def setting(results: Results, table: str) -> str:
     if suite.timed:
         told += f", {counted(suite.workers, 'worker')}, time in {instance.time_unit}"
     if suite.noise:
-        told += "; a look-up draws one of the row's trainings, scores are of the row's mean"
+        told += "; a look-up draws one of the row's trainings, and scores use the row's mean"
     near = [score for score in suite.scores if SCORES[score].needs_tolerance]
     if near:
         told += f"; {', '.join(near)}: within {tolerance(instance)} of the best"
@@ -250,7 +250,9 @@ def fewer_answer(results: Results, found: FewerTrainings, table: str) -> str:
     target = "A row of the front" if several else f"Within {short(line['tolerance'], unit=unit)} of the best"
     time, reference = (short(value, commas=True) for value in (best["restricted"], line["random_search"]))
     if not best["times_fewer"] > 1.0:
-        return f"{target}: random search after {reference} {instance.time_unit} on average, no method sooner."
+        return (
+            f"{target}: random search after {reference} {instance.time_unit} on average; no method is faster."
+        )
     return (
         f"{target}: {best['method']} after {time} {instance.time_unit} on average, random search after "
         f"{'' if line['exact'] else '≈'}{reference}, {short(best['times_fewer'])} times fewer."
@@ -264,7 +266,7 @@ def fewer_setting(results: Results, found: FewerTrainings, table: str) -> str:
         return ""
     line, instance = chosen.iloc[0], results.instances[table]
     within = short(line["tolerance"], unit=instance.table.metric(instance.objectives[0].metric).unit)
-    seeds = ", the deviation between seeds" if line["from_seeds"] else ""
+    seeds = ", the standard deviation between seeds" if line["from_seeds"] else ""
     sign = "" if line["exact"] else "≈"
     aim = "a row of the front" if len(instance.objectives) > 1 else f"within {within} of the best{seeds}"
     return (
@@ -305,10 +307,10 @@ def chosen_meanings(results: Results) -> list[str]:
     names = dict.fromkeys(c.name for table in results.instances for c in chosen_rows(results, table))
     told = []
     if TRUE_REGRET in names:
-        told.append(f"{TRUE_REGRET}: true regret of the row chosen then, by the mean of its trainings")
+        told.append(f"{TRUE_REGRET}: true regret of the row chosen then, from the mean of its trainings")
     if any(name != TRUE_REGRET for name in names):
         tests = ", ".join(name for name in names if name != TRUE_REGRET)
-        told.append(f"{tests}: of the row chosen then on dev")
+        told.append(f"{tests}: value of the row that is then chosen on dev")
     return told
 
 

@@ -33,7 +33,7 @@ def method_card(spec: str) -> list[str]:
     else:
         lines = [f"{known.name}: {known.description}", f"objectives: {known.counts}", *about_method(known)]
     if known is not None and known.partial:
-        lines.append("It trains rows part of the way, so that it needs a table with learning curves.")
+        lines.append("It stops trainings early, so it needs a table with learning curves.")
     if known is not None and known.extra:
         lines.append(f"extra: {known.extra}{'' if missing else ', installed'}")
     if missing:

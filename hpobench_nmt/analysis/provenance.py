@@ -78,14 +78,16 @@ def facts(run: Run) -> list[tuple[str, str]]:
         ("a trial ends", {"settled": "when no score can change any more"}.get(suite.stop, "at the last row")),
     ]
     if suite.noise:
-        lines.append(("noise", "a look-up draws one of the row's trainings; scores are of the row's mean"))
+        lines.append(("noise", "a look-up draws one of the row's trainings; scores use the row's mean"))
     if suite.sources:
         lines.append(
-            ("sources", f"methods may learn from {', '.join(suite.sources)}, but for the table itself")
+            ("sources", f"methods may learn from {', '.join(suite.sources)}, except the table itself")
         )
     if suite.source_of:
         pairs = ", ".join(f"{source} on {table}" for table, source in suite.source_of.items())
-        lines.append(("source of", f"methods may learn from {pairs}, of the configurations that both have"))
+        lines.append(
+            ("source of", f"methods may learn from {pairs}, using the configurations that both have")
+        )
     if suite.constraints:
         kept = [f"{name} {i.n_feasible}/{len(i.table)}" for name, i in run.results.instances.items()]
         lines.append(
@@ -114,11 +116,13 @@ def facts(run: Run) -> list[tuple[str, str]]:
 def clock_facts(results: Results) -> list[tuple[str, str]]:
     """The clock of a run in words, as pairs of a name and a text."""
     suite = results.suite
-    per = {"lookups": "a look-up takes one unit of time", "cost": "a training takes its cost"}[suite.clock]
+    per = {"lookups": "a look-up takes one unit of time", "cost": "a training takes as long as its cost"}[
+        suite.clock
+    ]
     units = {instance.time_unit for instance in results.instances.values()}
     lines = [("clock", f"{per}, in {', '.join(sorted(units))}"), ("workers", str(suite.workers))]
     if suite.curves:
-        pausing = "can be paused and resumed later" if suite.resume else "start again once they were left"
+        pausing = "can be paused and resumed later" if suite.resume else "start again after they were stopped"
         lines.append(("trainings", f"can be stopped at each checkpoint of their curves, and {pausing}"))
     left_out = [instance.left_out for instance in results.instances.values() if instance.left_out]
     if left_out:

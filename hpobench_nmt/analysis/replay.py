@@ -84,13 +84,14 @@ def replay(
         number = typical_trial(trials, scale, lookups) if trial is None else trial
         if not 0 <= number < len(trials):
             raise InputError(
-                f"trial {number} of {method} on {table}: there are trials 0 to {len(trials) - 1}."
+                f"trial {number} of {method} on {table} does not exist: there are trials 0 to "
+                f"{len(trials) - 1}."
             )
         chosen = trials[number]
         rows = chosen.candidates[:lookups].astype(np.int64)
         found[method] = ReplayedTrial(number, rows, _last_on_front(chosen.losses[:lookups]))
     if not found:
-        raise InputError("every trial failed, so there is none to show.")
+        raise InputError("every trial failed, so there is no trial to show.")
     labels, maximised = axes_of(instance, pair)
     names = tuple(h.name for h in instance.table.hyperparameters)
     taken = sorted({int(row) for each in found.values() for row in each.rows})

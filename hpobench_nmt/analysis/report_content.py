@@ -103,7 +103,7 @@ def table_board(run: Run, table: str, found: Sequence[Cell]) -> Board:
         for s, text in zip(scores, exact_figures(results, table), strict=True)
     )
     for chosen in chosen_columns(results, table):
-        meaning_of = "of the row that a trial chooses by its best value, when fb is taken"
+        meaning_of = "value of the row that a trial chooses by its best value when fb is measured"
         columns = (*columns, Column(chosen.heading, f"{chosen.name} {meaning_of}", chosen.lower_is_better))
         rows = [
             (m, (*entries, Entry(chosen.cells[m], None if np.isnan(chosen.means[m]) else chosen.means[m])))
@@ -111,7 +111,7 @@ def table_board(run: Run, table: str, found: Sequence[Cell]) -> Board:
         ]
         reference = (*reference, Entry(chosen.reference))
     if any((table, method) in results.step_seconds for method, _ in rows):
-        columns = (*columns, Column("ms/step", "processor time of the method a step, in milliseconds"))
+        columns = (*columns, Column("ms/step", "processor time of the method for a step, in milliseconds"))
         rows = [(method, (*entries, _time(results, table, method))) for method, entries in rows]
         reference = (*reference, Entry("–"))
     return Board(columns, _best_first(rows, columns), reference)
@@ -169,13 +169,25 @@ def _counts_columns(run: Run) -> list[tuple[Column, dict[str, Entry]]]:
     """On how many tables and scores a method is best, and how many comparisons it wins and loses."""
     judged = [v for v in run.statistics.verdicts if v.best]
     won, lost = _against(run.statistics.comparisons)
-    pairs = "pairs of methods, over tables and scores, where it is shown to be"
+    pairs = "number of comparisons, over tables and scores, in which it is shown to be"
     methods, n = run.results.methods, len(judged)
     may = {m: sum(m == v.best or m in v.tied for v in judged) for m in methods}
     alone = {m: sum(m == v.best and v.alone for v in judged) for m in methods}
     columns = (
-        ("may be best", "tables and scores where not shown to be worse than the best", False, may, f"/{n}"),
-        ("alone best", "tables and scores where shown to be better than all others", False, alone, f"/{n}"),
+        (
+            "may be best",
+            "tables and scores on which it is not shown to be worse than the best",
+            False,
+            may,
+            f"/{n}",
+        ),
+        (
+            "alone best",
+            "tables and scores on which it is shown to be better than all others",
+            False,
+            alone,
+            f"/{n}",
+        ),
         ("pairs won", f"{pairs} better", False, won, ""),
         ("pairs lost", f"{pairs} worse", True, lost, ""),
     )

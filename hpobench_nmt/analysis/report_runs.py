@@ -31,7 +31,7 @@ class Run:
         """The objectives, for a heading."""
         objectives = {tuple(str(o) for o in i.objectives) for i in self.results.instances.values()}
         one = len(objectives) == 1
-        goal = " and ".join(next(iter(objectives))) if one else "objectives of each table's own"
+        goal = " and ".join(next(iter(objectives))) if one else "each table's own objectives"
         rules = self.results.suite.constraints
         return f"{goal}, subject to {' and '.join(rules)}" if rules else goal
 
@@ -39,7 +39,7 @@ class Run:
 def read_run(name: str, results: Results) -> Run:
     """The run that results are of."""
     if results.manifest is None:
-        raise InputError("a report is made of the results of a run.")
+        raise InputError("a report needs the results of a run.")
     return Run(name, results, run_statistics(results), results.manifest)
 
 
@@ -57,7 +57,7 @@ def load_runs(sources: Sequence[Results | Path], methods: Sequence[NamedMethod] 
     run_methods = dict.fromkeys(name for results in loaded for name in results.methods)
     for method in methods:
         if method.name not in run_methods:
-            raise unknown("method", method.name, run_methods, "The results hold none of that name.")
+            raise unknown("method", method.name, run_methods, "The results do not have this name.")
     suites = [results.suite.name for results in loaded]
     labels = [printable(each.resolve().name) if isinstance(each, Path) else "" for each in sources]
     runs = []
@@ -74,7 +74,7 @@ def check_same_tables(runs: Iterable[Run]) -> None:
     for run in runs:
         for name, instance in run.results.instances.items():
             if known.setdefault(name, instance.installed.sha256) != instance.installed.sha256:
-                raise InputError(f"table {name!r} differs between the folders: make a report of each.")
+                raise InputError(f"table {name!r} differs between the folders: make a report of each folder.")
 
 
 def all_methods(runs: Iterable[Run]) -> list[str]:

@@ -57,7 +57,7 @@ def time_in(unit: str) -> str:
 
 
 _NOTHING_FEASIBLE = (
-    "Until a trial has found a feasible row, its regret is that of the worst feasible one, as in fb."
+    "Until a trial has found a feasible row, its regret is that of the worst feasible row, as in fb."
 )
 
 
@@ -141,7 +141,7 @@ def _curves(
         begun = ~np.isnan(curve.mean)
         if not begun[times[: len(begun)] >= _first_values(trials, results.suite.n_initial)].all():
             at = f"begins at {times[begun.argmax()]:,.4g}" if begun.any() else "never begins"
-            notes.append(f"{method}: its mean {at}, because before that some trial has found no value.")
+            notes.append(f"{method}: its mean {at}, because some trials had not found a value before.")
         if len(curve.lookups) < max(np.searchsorted(times, length_of(trial), "right") for trial in trials):
             end = curve.lookups[-1] if len(curve.lookups) else 0
             notes.append(
@@ -177,9 +177,12 @@ def surrogate_curves(
 
     instance = instance_of(results, table)
     if not instance.problem.counts_lookups:
-        raise InputError("surrogates are not replayed for trials on a clock.")
+        raise InputError("error curves of surrogates are not available for trials on a clock.")
     if results.suite.noise:
-        raise InputError("the surrogates saw one training of each row, and results hold the rows' means.")
+        raise InputError(
+            "error curves of surrogates are not available with noise: the surrogates saw one training of "
+            "each row, but results have the rows' means."
+        )
     if lookups < 1:
         raise InputError(f"the number of look-ups must be at least 1, not {lookups}.")
     spaced = np.rint(np.geomspace(1, lookups, _STEPS)).astype(np.int64)
@@ -206,9 +209,10 @@ def surrogate_curves(
         )
     errors = {method: error for (method, _), error in zip(tasks, found, strict=True)}
     if errors:
-        notes.append(f"{EXACT}: every unseen row is predicted with the mean of the values seen.")
+        notes.append(f"{EXACT}: the prediction for every unseen row is the mean of the values seen.")
         notes.append(
-            "Means are over the trials that had not ended; curves stop where fewer than half were left."
+            "Means are over the trials that had not ended yet. Curves stop where fewer than half of the "
+            "trials were left."
         )
     curves = []
     for j, objective in enumerate(instance.objectives):

@@ -92,7 +92,9 @@ def moving_front(
     if trial is None:
         trial = typical_trial(trials, table_scale(instance.scored), max(lookups))
     if not 0 <= trial < len(trials):
-        raise InputError(f"trial {trial} of {method} on {table}: there are trials 0 to {len(trials) - 1}.")
+        raise InputError(
+            f"trial {trial} of {method} on {table} does not exist: there are trials 0 to {len(trials) - 1}."
+        )
     chosen = trials[trial]
     steps = sorted({min(n, len(chosen.rows)) for n in lookups})
     fronts = [chosen.candidates[:n][pareto_front(chosen.losses[:n])] for n in steps]
@@ -159,7 +161,7 @@ def attainment(
             raw = _raw(instance, _staircase(corners, worst), pair)
             frames.append(pd.DataFrame({"method": method, "x": raw[:, 0], "y": raw[:, 1]}))
         else:
-            notes.append(f"{method}: attains nothing yet in {level:.0%} of the trials.")
+            notes.append(f"{method}: no point of the front has been attained in {level:.0%} of the trials.")
     frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=["method", "x", "y"])
     labels, maximised = axes_of(instance, pair)
     points = raw_points(instance, pair)
@@ -171,7 +173,7 @@ def typical_trial(trials: Sequence[Trajectory], scale: FrontScale, lookups: int)
     shares = hypervolume_shares(trials, scale, np.arange(1.0, lookups + 1))
     sound = np.array([not t.failure and len(t.rows) > 0 for t in trials])
     if not sound.any():
-        raise InputError("every trial failed, so there is none to show.")
+        raise InputError("every trial failed, so there is no trial to show.")
     mean = np.where(sound, np.nan_to_num(shares).mean(axis=1), np.inf)
     return int(np.argsort(mean, kind="stable")[(sound.sum() - 1) // 2])
 

@@ -31,10 +31,11 @@ def trial_notes(results: Results) -> list[str]:
         if command_of(entry.spec) is not None
     ]
     if len({m for _, m in results.trials}) == 1:
-        notes.append("Only one method was run, so there is nothing to compare it with but random search.")
+        notes.append("Only one method was run, so it can only be compared with random search.")
     if len(counts) > 1:
         notes.append(
-            f"Methods have {min(counts)} to {max(counts)} trials: only trials that both have are compared."
+            f"Methods have {min(counts)} to {max(counts)} trials. Two methods are compared by the trials "
+            f"that both have."
         )
     for (table, method), number in results.without_feasible_row().items():
         n_trials = len(results.trials[table, method])
@@ -62,9 +63,9 @@ def run_notes(results: Results) -> list[str]:
         failed = sum(bool(t.failure) for t in trials)
         if failed:
             notes.append(
-                f"{method} on {table}: {failed} of {counted(len(trials), 'trial')} failed. They count in no "
-                "mean. In comparisons and runtime distributions, what they had not reached counts as never "
-                "reached."
+                f"{method} on {table}: {failed} of {counted(len(trials), 'trial')} failed. Means do not "
+                f"include them. In comparisons and runtime distributions, targets that they had not reached "
+                f"count as never reached."
             )
     return notes
 
@@ -72,8 +73,8 @@ def run_notes(results: Results) -> list[str]:
 def _copies(results: Results) -> list[str]:
     """Methods that draw nothing at random: their trials are one."""
     return [
-        f"All trials of {method} are the same run (on {listed(tables)}). They count as one, without an "
-        "interval, and no test is made of them."
+        f"All trials of {method} are the same run (on {listed(tables)}). They count as one trial, without "
+        f"an interval or a test."
         for method, tables in _where(results, lambda table, method: same_run(results, table, method)).items()
     ]
 
@@ -90,9 +91,9 @@ def _whole_tables(results: Results) -> list[str]:
     for method, tables in found.items():
         together.setdefault(listed(tables), []).append(method)
     return [
-        f"{listed(methods)} on {tables}: the first bracket is larger than the table, so that all rows begin "
-        "before one is resumed. There Hyperband equals successive halving, and trials differ in the order of "
-        "the rows at the most, so that a deviation of 0 does not mean precision."
+        f"{listed(methods)} on {tables}: the first bracket is larger than the table, so all rows start "
+        f"before one is resumed. There Hyperband equals successive halving, and trials differ at most in "
+        f"the order of the rows. So a standard deviation of 0 does not mean precision."
         for tables, methods in together.items()
     ]
 

@@ -58,17 +58,19 @@ def worker_times(results: Results, table: str, method: str, trial: int | None = 
         raise unknown("method", method, methods_on(results, table), f"(table {table!r})")
     if instance.problem.counts_lookups:
         raise InputError(
-            f"table {table!r}: the trials have no clock, so that no worker has anything to show."
+            f"table {table!r}: the trials do not have a clock, so there is nothing to show for workers."
         )
     trials = results.trials[table, method]
     if trial is None:
         sound = [number for number, each in enumerate(trials) if not each.failure and len(each.rows)]
         if not sound:
-            raise InputError(f"{method}: each trial has failed, or ended before a training had finished.")
+            raise InputError(f"{method}: every trial failed, or ended before a training had finished.")
         order = sorted(sound, key=lambda number: length_of(trials[number]))
         trial = order[(len(order) - 1) // 2]
     if not 0 <= trial < len(trials):
-        raise InputError(f"trial {trial} of {method} on {table}: there are trials 0 to {len(trials) - 1}.")
+        raise InputError(
+            f"trial {trial} of {method} on {table} does not exist: there are trials 0 to {len(trials) - 1}."
+        )
     chosen = trials[trial]
     time, objective = chosen.timeline, instance.objectives[0]
     scored = scored_trial(instance, chosen).losses[:, 0]
@@ -93,8 +95,8 @@ def workers_finding(found: WorkerTimes) -> str:
     end = short(found.end, commas=True)
     return (
         f"A typical trial of {found.method} (number {found.trial}): {counted(len(frame), 'training')} of "
-        f"{counted(frame['row'].nunique(), 'row')}{more}; {whole} busy for {busy:.0%} of {end} "
-        f"{found.unit} with trainings that had finished by then."
+        f"{counted(frame['row'].nunique(), 'row')}{more}; {whole} busy for {busy:.0%} of {end} {found.unit} "
+        f"with trainings that finished by then."
     )
 
 

@@ -79,8 +79,8 @@ def target_runtimes(results: Results) -> TargetRuntimes:
         best = int((loss == np.nanmin(loss)).sum())
         if single and best > 1 and results.suite.ties == "first":
             notes.append(
-                f"{table}: any of the {best} rows that tie for the best meets the hardest target here; the "
-                "scores of this suite count the first one only."
+                f"{table}: any of the {best} rows that share the best value meets the hardest target here, "
+                f"but the scores of this suite count only the first of them."
             )
         targets[table] = settled
     n_initial = results.suite.n_initial
@@ -133,7 +133,7 @@ def runtime_distribution(
         left_out = ", ".join(t for t in wanted if t not in chosen)
         notes.append(f"Left out, because not all methods were run there: {left_out}.")
     if not chosen:
-        raise InputError("there is no table that all methods were run on and that has a settled target.")
+        raise InputError("no table has a settled target and results of all methods.")
     sizes = {t: found.size(t) if per_row else 1.0 for t in chosen}
     timed = any(not found.instances[t].problem.counts_lookups for t in chosen)
     largest = max(found.size(t) for t in chosen)

@@ -253,7 +253,9 @@ def _front(
     for rule in constraints:
         complete &= rule.violations(frame[rule.metric].to_numpy(np.float64)) <= 0
     if not complete.any():
-        raise InputError(f"{where}: no row with all objectives keeps {' and '.join(map(str, constraints))}.")
+        raise InputError(
+            f"{where}: no row that has all objectives keeps {' and '.join(map(str, constraints))}."
+        )
     losses[~complete] = np.nan
     places = pareto_front(losses)
     places = places[np.argsort(losses[places, 0], kind="stable")]
@@ -294,7 +296,9 @@ def _front_of_columns(
     goals = [_objective(spec, path, "data frame" if given else "CSV file") for spec in objectives]
     if len(goals) < 2:
         names = printable(", ".join(map(str, frame.columns[:_MOST_NAMES])))
-        raise InputError(f"{path}: a front needs two or more objectives, such as 'loss:min', of {names}.")
+        raise InputError(
+            f"{path}: a front needs two or more objectives, such as 'loss:min'. Columns: {names}."
+        )
     for name in dict.fromkeys([*(goal.metric for goal in goals), *(rule.metric for rule in rules)]):
         frame[name] = measured(_numbers(frame, name, path))
     metrics = [goal.metric for goal in goals]
@@ -308,7 +312,7 @@ def _objective(spec: str | Objective, path: Path, kind: str) -> Objective:
     for known in get_args(Direction):
         if column and direction == known:
             return Objective(column, known)
-    raise InputError(f"objective {spec!r}: a {kind} does not say which way is better; add ':min' or ':max'.")
+    raise InputError(f"objective {spec!r}: a {kind} does not record the direction; add ':min' or ':max'.")
 
 
 def _numbers(frame: pd.DataFrame, name: str, path: Path) -> Floats:

@@ -90,7 +90,7 @@ def _rank_sentence(score: str, methods: Sequence[str], test: RankTest) -> str:
         for b in order[i + 1 :]
         if test.mean_ranks[b] - test.mean_ranks[a] > test.critical_difference
     ]
-    shown = f"shown: {listed(pairs)}" if pairs else "but no single pair is shown to"
+    shown = f"shown: {listed(pairs)}" if pairs else "but for no single pair is a difference shown"
     return (
         f"{tables}: mean ranks differ (Friedman's test, {p}); by Nemenyi's critical difference of "
         f"{test.critical_difference:.2f} ranks, {shown}."
@@ -100,8 +100,8 @@ def _rank_sentence(score: str, methods: Sequence[str], test: RankTest) -> str:
 def _too_few(scores: Sequence[str], test: RankTest) -> str:
     return (
         f"{listed(scores)}: {test.n_tables} tables are too few to show that one of {len(test.mean_ranks)} "
-        f"methods ranks better than another. Mean ranks would have to lie {test.critical_difference:.2f} "
-        "apart (Nemenyi's test)."
+        f"methods ranks better than another. Mean ranks would have to differ by "
+        f"{test.critical_difference:.2f} (Nemenyi's test)."
     )
 
 
@@ -129,4 +129,4 @@ def _capped(cells: pd.DataFrame) -> str:
             found.append(f"{method} {count / trials:.0%}")
     if not found:
         return ""
-    return f" Not reached, and counted as the whole budget: {listed(found)} of the trials."
+    return f" Trials that did not reach the target, and count as the whole budget: {listed(found)}."

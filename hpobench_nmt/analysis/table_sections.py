@@ -146,8 +146,8 @@ def _correlations(tables: Sequence[Table], metric: str | None) -> list[Section]:
         problem = ""
         if len(group) == 1:
             problem = (
-                f"{group[0].name} has no configuration in common with the others: no other table has "
-                f"the hyperparameters {', '.join(space)}."
+                f"{group[0].name} shares no configuration with the others: no other table has the "
+                f"hyperparameters {', '.join(space)}."
             )
         else:
             try:
@@ -236,7 +236,7 @@ def _front(table: Table, objectives: tuple[str, str] | None) -> Section:
     chosen = [table.objective(spec) for spec in specs]
     names = [o.metric for o in chosen]
     if len(set(names)) < 2:
-        raise InputError(f"table {table.name!r} has no two objectives to trade off; name two metrics.")
+        raise InputError(f"table {table.name!r} does not have two objectives for a front; name two metrics.")
     front = table_front(table, specs)
     rows = with_row_numbers(front.frame)
     trained = ~np.isnan(table.values).all(axis=1)  # neither failed nor left out by a constraint
@@ -265,7 +265,7 @@ def _sensitivity(table: Table, whole: Table, metric: str, tolerance: float | Non
         {
             "values tried of each": grids["values"],
             "trainings": grids["trials"].round(2 if (grids["trials"] < 1).any() else 0),
-            "chance to come that close (%)": grids["success"].mul(100).round(1),
+            "probability to come that close (%)": grids["success"].mul(100).round(1),
         }
     )
     return Section(
@@ -285,7 +285,7 @@ def _noise(table: Table, metric: str, replicates: Replicates, rules: str) -> Sec
     frame = replicates.to_frame()
     if not len(frame):
         raise InputError(
-            f"no configuration that keeps {rules} was trained again: there is no spread to measure."
+            f"no configuration that keeps {rules} was trained again, so a spread cannot be measured."
         )
     found = seed_noise(table.response(metric), frame, replicates.averaged)
     unit = table.metric(found.metric).unit

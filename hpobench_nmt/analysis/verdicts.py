@@ -35,13 +35,13 @@ _Means = dict[tuple[str, str, str], tuple[float, ...]]
 
 METHOD_NOTE = (
     "Intervals: BCa bootstrap over trials, 95% each. A method is called better than another on a table and "
-    "score only where a permutation test of their mean difference over trials with the same start is "
-    "significant at 5% after Holm's correction over all pairs there, and the difference's interval excludes "
-    "0. Not shown to differ is not the same as equal."
+    "score only if two things hold: a permutation test of their mean difference, over trials with the same "
+    "start, is significant at 5% after Holm's correction over all pairs of the table and score, and the "
+    "interval of the difference excludes 0. Not shown to differ is not the same as equal."
 )
 ENDLESS_NOTE = (
-    "Where a trial ended or failed without an answer, there is no mean over all trials. Methods are then "
-    "compared by a signed-rank test, in which no answer counts as the worst, and the interval of the "
+    "If a trial ended or failed without a value, there is no mean over all trials. Methods are then "
+    "compared by a signed-rank test, in which a missing value counts as the worst, and the interval of the "
     "probability to win must exclude a half."
 )
 FAMILIES_NOTE = (
@@ -293,8 +293,8 @@ def _verdict(
     if ahead:
         verb = "is" if len(ahead) == 1 else "are"
         sentence += (
-            f" of those with an answer in every trial, but is not called best: {listed(ahead)}, without one "
-            f"in some, {verb} shown to be ahead of it in trials with the same start."
+            f" of the methods with a value in every trial, but is not called best: {listed(ahead)}, without "
+            f"a value in some trials, {verb} shown to be ahead of it in trials with the same start."
         )
         return Verdict(table, score, "", (), (), (), sentence)
     sentence += "."
@@ -318,7 +318,7 @@ def _no_best(methods: Sequence[str], found: Sequence[Comparison]) -> str:
         if pair.better:
             ahead, behind = (pair.a, pair.b) if pair.better == "a" else (pair.b, pair.a)
             beaten.setdefault(methods[ahead], []).append(methods[behind])
-    text = "no method has an answer in every trial, so none has the best mean."
+    text = "no method has a value in every trial, so there is no best mean."
     for winner, losers in beaten.items():
         text += f" {winner} is ahead of {listed(losers)} in trials with the same start."
     return text

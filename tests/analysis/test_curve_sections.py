@@ -82,7 +82,7 @@ def test_many_trainings_may_have_diverged_from_their_first_checkpoint_on(curved)
     assert section.notes[0].startswith("33 rows have a learning curve. Once 23 have a value (at update 1)")
     flat = dataclasses.replace(curved.curves, values=np.ones_like(values))
     (note,) = curve_section(dataclasses.replace(curved, curves=flat)).notes
-    assert note == "33 rows have a learning curve, in which they are all alike."
+    assert note == "33 rows have a learning curve, and all curves are alike."
 
 
 def test_a_metric_that_the_curves_lack_is_refused(curved, toy):

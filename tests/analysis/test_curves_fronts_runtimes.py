@@ -60,7 +60,7 @@ def test_a_regret_that_never_begins_is_told_and_drawn(toy):
     assert found.frame[found.frame["method"] == "RS"]["mean"].isna().all()
     assert any(note.startswith("RS: its mean never begins, because") for note in found.notes)
     text = curves_finding(found, 5)
-    assert "Without a mean, because some trials have found no value by then: RS" in text
+    assert "Without a mean, because some trials have not found a value yet: RS" in text
     assert text.startswith("Mean simple regret in bleu (BLEU) after 5 look-ups: no method has one.")
     assert hb.plot_regret(results).axes
 

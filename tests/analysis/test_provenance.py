@@ -72,7 +72,7 @@ def test_the_tables_that_methods_learned_from_are_named(toy):
     assert "sources" not in dict(facts(run_of(results)))
     suite = changed(results.suite, sources=("sotu-ngram", "nmthpo"))
     said = dict(facts(run_of(dataclasses.replace(results, suite=suite))))
-    assert said["sources"] == "methods may learn from sotu-ngram, nmthpo, but for the table itself"
+    assert said["sources"] == "methods may learn from sotu-ngram, nmthpo, except the table itself"
 
 
 def test_a_suite_of_ones_own_may_have_the_name_of_one_of_the_package(toy):

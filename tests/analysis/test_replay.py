@@ -50,7 +50,7 @@ def test_one_trial_and_what_there_is_none_of(results):
     found = replay(results, "toy", ["RS"], trial=3)
     assert found.trials["RS"].trial == 3
     assert np.array_equal(found.trials["RS"].rows, results.trials["toy", "RS"][3].rows)
-    with pytest.raises(InputError, match="trial 5 of RS on toy: there are trials 0 to 4"):
+    with pytest.raises(InputError, match="trial 5 of RS on toy does not exist: there are trials 0 to 4"):
         replay(results, "toy", ["RS"], trial=5)
     with pytest.raises(InputError, match=r"unknown method 'NSGA'. Did you mean 'NSGA2'"):
         replay(results, "toy", ["NSGA"])

@@ -136,8 +136,8 @@ def test_what_is_left_out_by_a_constraint_is_said_so(curved, again):
     elsewhere = curved.with_replicates(again(curved, np.flatnonzero(~kept)[:2]))
     noise = only(analyze_tables([elsewhere], constraints=rules), "noise")
     assert noise.problem == (
-        "no configuration that keeps bleu>=15 and memory<=1500 was trained again: there is no spread to "
-        "measure."
+        "no configuration that keeps bleu>=15 and memory<=1500 was trained again, so a spread cannot be "
+        "measured."
     )
 
 
@@ -161,14 +161,14 @@ def test_what_is_said_is_what_was_computed(two, again):
     )
     found = sensitivity(toy.response(), tolerance=0.7)
     n = int(found.by_steps["within"].sum())
-    within = f"{n} of 36 configurations ({n / 36:.1%}), the best included, are within 0.7 BLEU of the best."
+    within = f"{n} of 36 configurations ({n / 36:.1%}), including the best, are within 0.7 BLEU of the best."
     assert only(sections, "sensitivity", "toy").notes[0].startswith(within)
     noise = seed_noise(toy.response(), frame)
     spread, believe, rows, leads, order = only(sections, "noise").notes
     assert f"{noise.pooled.sd:.3g} BLEU" in spread
     assert "15 degrees of freedom" in spread
     assert f"{noise.pooled.smallest_difference:.3g} BLEU" in believe
-    assert f"{noise.rows_within} rows, the best included, cannot be told from the best" in rows
+    assert f"{noise.rows_within} rows, including the best, cannot be distinguished from the best" in rows
     bleu = np.sort(toy.column("bleu"))[::-1]
     assert leads.startswith(
         f"The best row leads the 2nd by {bleu[0] - bleu[1]:.3g} BLEU, the 5th by {bleu[0] - bleu[4]:.3g}, "
@@ -194,8 +194,8 @@ def test_of_many_configurations_that_were_trained_again_some_are_looked_at(again
     )
     notes = only(analyze_tables([wide.with_replicates(again(wide, range(60), times=1))]), "noise").notes
     assert notes[0].startswith(
-        "60 configurations were trained again with other seeds; what follows is about 31 of them, from the "
-        "best to the median one. Standard deviation within"
+        "60 configurations were trained again with other seeds; the following is about 31 of them, from the "
+        "best to the median. Standard deviation within"
     )
 
 
@@ -219,7 +219,7 @@ def test_why_importance_is_estimated(toy):
 def test_a_relation_that_may_be_none_is_called_so(toy):
     shuffled = np.random.default_rng(0).permutation(toy.values)
     sections = analyze_tables([toy, replace(toy, name="shuffled", values=shuffled)])
-    assert "may be no relation at all" in only(sections, "correlation").notes[1]
+    assert "may not be a relation at all" in only(sections, "correlation").notes[1]
     unrelated = replace(toy, values=np.random.default_rng(1).normal(size=toy.values.shape))
     assert only(analyze_tables([unrelated]), "front").notes[-1].endswith("no clear relation.")
     turned = replace(toy, name="turned", values=-toy.values)
@@ -264,7 +264,7 @@ def test_tables_without_a_common_configuration(toy):
     assert [s.title for s in sections] == [f"Rank correlation: {table.name}" for table in (toy, elsewhere)]
     problems = [s.problem for s in sections]
     assert len(problems) == 2
-    assert all("has no configuration in common" in p for p in problems)
+    assert all("shares no configuration with the others" in p for p in problems)
     shifted = tuple(
         replace(h, values=tuple(v + 0.5 for v in h.values)) if h.name == "layers" else h
         for h in toy.hyperparameters
@@ -313,7 +313,7 @@ def test_what_one_table_does_not_allow_is_left_out_and_said(toy):
     assert only(sections, "importance", "constant").problem.endswith("no variance can be explained.")
     assert only(sections, "sensitivity", "constant").problem.endswith("nothing is sensitive.")
     assert len(only(sections, "front", "constant").shown) == 36
-    assert "has no two objectives" in only(sections, "front", "single").problem
+    assert "does not have two objectives" in only(sections, "front", "single").problem
     assert "at least 2 rows" in only(sections, "importance", "tiny").problem
     assert "is missing in every row" in only(sections, "sensitivity", "untold").problem
     assert "no row has both bleu and seconds" in only(sections, "front", "untold").problem
@@ -349,7 +349,7 @@ def test_options_that_make_sense_for_no_table(toy):
         analyze_tables([])
     with pytest.raises(InputError, match="same table twice"):
         analyze_tables([toy, toy])
-    assert "no two objectives" in only(analyze_tables([toy], objectives=("bleu", "bleu")), "front").problem
+    assert "does not have two objectives" in only(analyze_tables([toy], objectives=("bleu", "bleu")), "front").problem
 
 
 def test_other_metrics(toy):

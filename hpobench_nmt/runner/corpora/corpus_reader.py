@@ -36,9 +36,13 @@ class CorpusReader(Generic[S]):
     check: Callable[[S], None] = lambda options: None
 
 
-Vocabulary = Annotated[int, About("the most frequent of train, <unk> and <eos> counted; 0: all", low=0)]
+Vocabulary = Annotated[
+    int, About("number of most frequent tokens of train, including <unk> and <eos>; 0: all", low=0)
+]
 Words = Annotated[Unit, About("what a token is")]
-Tokenise = Annotated[bool, About("split words from punctuation, Chinese and Japanese into characters")]
+Tokenise = Annotated[
+    bool, About("split punctuation from words, and split Chinese and Japanese into characters")
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +54,7 @@ class TextOptions(Settings):
     """
 
     vocabulary: Vocabulary = 0
-    min_count: Annotated[int, About("rarer ones of train are <unk>", low=1)] = 1
-    train_tokens: Annotated[int, About("use this many tokens, the last ones, of train; 0: all", low=0)] = 0
-    dev_tokens: Annotated[int, About("use this many tokens, the first ones, of dev; 0: all", low=0)] = 0
-    test_tokens: Annotated[int, About("use this many tokens, the first ones, of test; 0: all", low=0)] = 0
+    min_count: Annotated[int, About("tokens of train that are rarer become <unk>", low=1)] = 1
+    train_tokens: Annotated[int, About("number of tokens of train to use, from its end; 0: all", low=0)] = 0
+    dev_tokens: Annotated[int, About("number of tokens of dev to use, from its start; 0: all", low=0)] = 0
+    test_tokens: Annotated[int, About("number of tokens of test to use, from its start; 0: all", low=0)] = 0

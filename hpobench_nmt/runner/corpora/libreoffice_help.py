@@ -40,16 +40,16 @@ _DEBIAN = {"en": "en-US", "zh": "zh-CN", "zh-tw": "zh-TW", "pt-br": "pt-BR"}
 class HelpOptions(Settings):
     """Options of LibreOffice's help."""
 
-    source: Annotated[Language, About("the language to translate from")]
-    target: Annotated[Language, About("the language to translate to")]
+    source: Annotated[Language, About("language to translate from")]
+    target: Annotated[Language, About("language to translate to")]
     train: Annotated[int, About("pairs to train on", low=1)] = 24_000
     dev: Annotated[int, About("pairs to tune on", low=1)] = 1_000
     test: Annotated[int, About("pairs to test on", low=1)] = 1_000
-    min_words: Annotated[int, About("a pair's shorter side has as many tokens or more", low=1)] = 1
-    max_words: Annotated[int, About("a pair's longer side has as many tokens or fewer", low=1)] = 60
-    catalogs: Annotated[bool, About("take the interface's texts too, not only help pages")] = True
+    min_words: Annotated[int, About("minimum number of tokens in the shorter side of a pair", low=1)] = 1
+    max_words: Annotated[int, About("maximum number of tokens in the longer side of a pair", low=1)] = 60
+    catalogs: Annotated[bool, About("use the texts of the interface as well as help pages")] = True
     seed: Annotated[int, About("of the random split", low=0)] = 1
-    folder: Annotated[str, About("where the packages are unpacked; none: download them")] = ""
+    folder: Annotated[str, About("folder of the unpacked packages; none: download them")] = ""
 
 
 def _depends(options: HelpOptions, base: Path, cache: Path) -> list[str]:

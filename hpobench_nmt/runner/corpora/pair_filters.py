@@ -20,11 +20,11 @@ from hpobench_nmt.runner.settings import About, Settings, settings_of, texts_of
 Filter = Literal["empty", "length", "ratio", "script", "copy", "duplicate", "held_out"]
 
 _ABOUT_FILTERS = (
-    "leave out pairs of train, by what is wrong with them. empty: a side without tokens; length: a side "
-    "shorter than min_words or longer than max_words; ratio: one side longer than max_ratio times the other "
-    "and 3 tokens; script: a side without a letter of its language's script; copy: both sides the same; "
-    "duplicate: a pair that was there before; held_out: a source or target that dev or test has, upper and "
-    "lower case alike. A pair counts for the first of these that holds"
+    "filters that drop pairs from train. empty: a side has no tokens; length: a side is shorter than "
+    "min_words or longer than max_words; ratio: one side is longer than max_ratio times the other and 3 "
+    "tokens; script: a side has no letter of its language's script; copy: both sides are the same; "
+    "duplicate: the pair has occurred before; held_out: the source or target is in dev or test, ignoring "
+    "case. A pair counts for the first of these that holds"
 )
 
 
@@ -36,7 +36,10 @@ class PairOptions(Settings):
     target: Annotated[str, About("the language to translate to, such as en")]
     tokenise: Tokenise = False
     max_words: Annotated[
-        int, About("a line with more tokens is an error, unless a filter drops it", low=1)
+        int,
+        About(
+            "maximum number of tokens in a line; a longer line is an error, unless a filter drops it", low=1
+        ),
     ] = 250
     min_words: Annotated[int, About("for the filter length", low=1, added=True)] = 1
     max_ratio: Annotated[float, About("for the filter ratio", low=1, added=True)] = 3.0

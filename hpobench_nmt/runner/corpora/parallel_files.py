@@ -32,12 +32,12 @@ _SIDES = ("source", "target")
 
 _File = Annotated[str | tuple[str, ...], About("a UTF-8 text file, one text per line, or a list of files")]
 _BothSides = Annotated[
-    str | tuple[str, ...], About("a file, or a list of files, or a folder of files that have the part's name")
+    str | tuple[str, ...], About("a file, a list of files, or a folder of files with the part's name")
 ]
 _Column = Annotated[
     str,
     About(
-        "the column or key of its text, such as translation.de; of TSV a number, or a heading. Left out: the "
+        "column or key of its text, such as translation.de; in TSV, a number or a heading. Default: the "
         "language, or the first two columns of TSV"
     ),
 ]

@@ -25,7 +25,7 @@ from hpobench_nmt.runner.disk.user_paths import user_path
 from hpobench_nmt.runner.settings import About, texts_of
 
 Format = Literal["text", "tsv", "jsonl", "parquet"]
-Unpack = Annotated[bool, About("unpack files that are gz, xz or zst archives", added=True)]
+Unpack = Annotated[bool, About("unpack gz, xz and zst archives", added=True)]
 
 UNPACK = dict.fromkeys(PACKED, "Set unpack = true in [corpus]")
 """What to do about archives, for `Reading.advice`."""

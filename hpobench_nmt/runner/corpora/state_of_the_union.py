@@ -30,7 +30,7 @@ class _Unit(Settings):
 class SotuOptions(TextOptions, _Unit):
     """Options of the State of the Union addresses."""
 
-    vocabulary: Annotated[int, About("as in corpus_reader.py, but 10,000 unless set", low=0)] = 10_000
+    vocabulary: Annotated[int, About("size of the vocabulary; 10,000 by default", low=0)] = 10_000
     since: Annotated[int, About("only addresses of this year and later")] = 0
     until: Annotated[int, About("only addresses of this year and earlier")] = 9999
 

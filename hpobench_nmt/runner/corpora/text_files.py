@@ -41,8 +41,8 @@ _WORD = re.compile(r"\S+")
 _MOST_DEV_WORDS = 100_000
 _OWN_ENDS = (END, "</s>")
 _ABOUT_FORMAT = (
-    "what the files are. Each line of a record's text is a line of the corpus. A folder stands for its files "
-    "of this format that have the part's name"
+    "format of the files. Each line of a record's text is a line of the corpus. A folder means all its "
+    "files of this format with the part's name"
 )
 
 T = TypeVar("T", bound=TextOptions)
@@ -50,7 +50,7 @@ T = TypeVar("T", bound=TextOptions)
 
 @dataclass(frozen=True, kw_only=True)
 class _Files(Settings):
-    train: Annotated[str | tuple[str, ...], About("a UTF-8 text file, or a list of files, to be train")]
+    train: Annotated[str | tuple[str, ...], About("a UTF-8 text file, or a list of files, for train")]
     dev: Annotated[str | tuple[str, ...], About("likewise, to be dev")]
     test: Annotated[str | tuple[str, ...], About("likewise, to be test")]
     unit: Words = "word"
@@ -59,7 +59,7 @@ class _Files(Settings):
     column: Annotated[
         str,
         About(
-            "the column or key of a text, such as text or document.text; of TSV a number, or a heading",
+            "column or key of a text, such as text or document.text; in TSV, a number or a heading",
             added=True,
         ),
     ] = "text"

@@ -26,23 +26,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class _AwdLstm(Settings):
-    cell: Annotated[Literal["lstm", "qrnn"], About("of the recurrent layers, see lm/qrnn.py")] = "lstm"
+    cell: Annotated[Literal["lstm", "qrnn"], About("kind of the recurrent layers, see lm/qrnn.py")] = "lstm"
     layers: Annotated[int, About("recurrent layers", low=1, high=20)] = 3
-    embedding_size: Annotated[int, About("of words, and of the last layer (tied)", low=1, high=100_000)] = 400
-    hidden_size: Annotated[int, About("of every layer but the last", low=1, high=100_000)] = 1150
+    embedding_size: Annotated[
+        int, About("size of word embeddings, and of the last layer (tied)", low=1, high=100_000)
+    ] = 400
+    hidden_size: Annotated[int, About("size of every layer except the last", low=1, high=100_000)] = 1150
     dropout_input: Annotated[float, dropout("embedded words, one mask per sequence")] = 0.4
-    dropout_hidden: Annotated[float, dropout("what goes from layer to layer, one mask per sequence")] = 0.25
+    dropout_hidden: Annotated[float, dropout("connections between layers, one mask per sequence")] = 0.25
     dropout_output: Annotated[float, dropout("the last layer's output, one mask per sequence")] = 0.4
     dropout_embedding: Annotated[float, dropout("whole words")] = 0.1
     weight_drop: Annotated[
-        float, dropout("single hidden-to-hidden weights (QRNN: all weights), one mask per sequence")
+        float,
+        dropout("single hidden-to-hidden weights (QRNN: all weights), one mask per sequence"),
     ] = 0.5
-    zoneout: Annotated[float, dropout("updates of the memory of a QRNN, one mask per time step")] = 0.0
+    zoneout: Annotated[float, dropout("updates of a QRNN's memory (zoneout), one mask per time step")] = 0.0
     alpha: Annotated[float, About("activation regularisation (AR)", low=0.0, high=1e3)] = 2.0
     beta: Annotated[float, About("temporal activation regularisation (TAR)", low=0.0, high=1e3)] = 1.0
-    learning_rate: Annotated[float, About("of a sequence of bptt steps", low=0.0, high=1e4, scale="log")] = (
-        30.0
-    )
+    learning_rate: Annotated[
+        float, About("learning rate for a sequence of bptt steps", low=0.0, high=1e4, scale="log")
+    ] = 30.0
     weight_decay: Annotated[float, About("L2 penalty", low=0.0, high=1.0, scale="log")] = 1.2e-6
     batch_size: Streams = 20
     bptt: Annotated[
@@ -52,18 +55,19 @@ class _AwdLstm(Settings):
     averaging_window: Annotated[
         int,
         About(
-            "averaging starts when dev is worse than the best of all but the last n checks",
+            "averaging starts when the dev loss is worse than the best of all checks except the last n",
             low=0, high=1000, unit="checks",
         ),
     ] = 5  # fmt: skip
     patience: Annotated[
-        int, About("without improvement, once averaging", low=1, high=1000, unit="checks")
+        int, About("checks without improvement after averaging has started", low=1, high=1000, unit="checks")
     ] = 5
     min_improvement: Annotated[
-        float, About("of the dev loss, for patience", low=0.0, high=10.0, unit="nats")
+        float,
+        About("smallest drop of the dev loss that counts, for patience", low=0.0, high=10.0, unit="nats"),
     ] = 0.0
     fine_tune: Annotated[
-        bool, About("after convergence, train again from the averaged weights, averaging from the start")
+        bool, About("after convergence, train again from the averaged weights, with averaging from the start")
     ] = False
     max_epochs: MaxEpochs = 500
     checks_per_epoch: Annotated[
@@ -72,7 +76,7 @@ class _AwdLstm(Settings):
     check_updates: Annotated[
         int,
         About(
-            "between dev evaluations, in place of checks_per_epoch; 0: that decides",
+            "updates between dev evaluations, instead of checks_per_epoch; 0: checks_per_epoch decides",
             low=0, high=10**9, unit="updates",
         ),
     ] = 0  # fmt: skip
@@ -144,7 +148,7 @@ def course(settings: ModelSettings, unit: Unit, parameters: Any) -> tuple[NTASGD
 def check(settings: ModelSettings) -> None:
     """Refuse what no corpus can make sense of."""
     if settings.zoneout and settings.cell != "qrnn":
-        raise InputError("zoneout is of the QRNN: set cell to 'qrnn', or zoneout to 0.")
+        raise InputError("zoneout is only for the QRNN: set cell to 'qrnn', or zoneout to 0.")
 
 
 ARCHITECTURE = Architecture(build, parameters, course)

@@ -52,7 +52,7 @@ class _Dynamic(DynamicSettings, TimingSettings):
     dynamic_rule: Annotated[Rule, About("dynamic evaluation: update rule")] = "rms-rms-prior"
     # Not on a grid: a replicate of one seed would be the row of the next.
     model_seed: Annotated[
-        int, About("the model's seed; replicates have the next", low=0, high=2**31, on_grid=False)
+        int, About("seed of the model; replicates have the following seeds", low=0, high=2**31, on_grid=False)
     ] = 1
 
 
@@ -64,15 +64,20 @@ class DynamicEvaluationSettings(ModelSettings, _Dynamic):
 METRICS = (
     *(
         Metric(name, "min", unit, description=f"{part} {what}, {how}")
-        for suffix, how in (("", "with dynamic evaluation"), ("_static", "of the model as it was trained"))
+        for suffix, how in (
+            ("", "with dynamic evaluation"),
+            ("_static", "static, of the model as it was trained"),
+        )
         for part in ("dev", "test")
         for name, unit, what in (
-            (f"{part}_ppl{suffix}", "", "perplexity a token"),
+            (f"{part}_ppl{suffix}", "", "perplexity per token"),
             (f"{part}_bpc{suffix}", "bits/character", "cross-entropy"),
         )
     ),
     Metric("dev_time", "min", "s", description=f"the pass over dev: {CLOCK}"),
-    Metric("dev_updates", "min", "updates", description="updates in the pass over dev: a cost without noise"),
+    Metric(
+        "dev_updates", "min", "updates", description="updates in the pass over dev, a cost that does not vary"
+    ),
     *TRAINING_METRICS,  # of the model: the same in all rows of one seed
     *COUNT_METRICS,
 )

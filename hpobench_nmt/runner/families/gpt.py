@@ -24,40 +24,55 @@ _TRAIN_FLOPS, _BODY = "train_flops", "num_param_body"
 
 @dataclass(frozen=True, kw_only=True)
 class _Gpt(Settings):
-    depth: Annotated[int, About("blocks", low=1, high=200)] = 4
-    width: Annotated[int, About("of the vectors, a multiple of heads; 0: from size", low=0, high=100_000)] = (
-        128
-    )
+    depth: Annotated[int, About("number of blocks", low=1, high=200)] = 4
+    width: Annotated[
+        int, About("size of the vectors, a multiple of heads; 0: computed from size", low=0, high=100_000)
+    ] = 128
     size: Annotated[
         int,
         About(
-            "parameters without embeddings, which choose the width; 0: width is set",
+            "number of parameters without embeddings, which determines the width; 0: width is set instead",
             low=0, high=10**11, scale="log",
         ),
     ] = 0  # fmt: skip
-    heads: Annotated[int, About("of attention", low=1, high=1000)] = 4
-    mlp_ratio: Annotated[float, About("hidden width of a block's MLP over width", low=0.1, high=100.0)] = 4.0
+    heads: Annotated[int, About("number of attention heads", low=1, high=1000)] = 4
+    mlp_ratio: Annotated[
+        float, About("hidden width of a block's MLP, divided by width", low=0.1, high=100.0)
+    ] = 4.0
     norm: Annotated[Norm, About("normalisation")] = "rmsnorm"
-    positions: Annotated[Positions, About("how a token knows its place")] = "rotary"
-    activation: Annotated[Activation, About("of a block's MLP; swiglu has a third matrix")] = "gelu"
-    biases: Annotated[bool, About("whether linear maps and LayerNorm add one")] = False
-    tied: Annotated[bool, About("whether input and output embedding are one matrix")] = True
-    dropout: Annotated[float, dropout("embedded tokens and of what each block adds")] = 0.1
+    positions: Annotated[Positions, About("encoding of positions")] = "rotary"
+    activation: Annotated[Activation, About("activation of a block's MLP; swiglu has a third matrix")] = (
+        "gelu"
+    )
+    biases: Annotated[bool, About("whether linear maps and LayerNorm have biases")] = False
+    tied: Annotated[bool, About("whether input and output embedding share a matrix")] = True
+    dropout: Annotated[float, dropout("embedded tokens and of the output of each block")] = 0.1
     context: Annotated[
-        int, About("tokens of a window, even", low=2, high=1_000_000, scale="log", unit="tokens")
+        int, About("tokens in a window, an even number", low=2, high=1_000_000, scale="log", unit="tokens")
     ] = 128
-    batch_size: Annotated[int, About("windows", low=1, high=100_000, scale="log", unit="windows")] = 32
+    batch_size: Annotated[
+        int, About("windows in a batch", low=1, high=100_000, scale="log", unit="windows")
+    ] = 32
     tokens: Annotated[
-        int, About("to train on, which end the training", low=1, high=10**13, scale="log", unit="tokens")
+        int,
+        About("tokens to train on; then the training ends", low=1, high=10**13, scale="log", unit="tokens"),
     ] = 10_000_000
-    learning_rate: Annotated[float, About("of AdamW, its highest", low=0.0, high=10.0, scale="log")] = 0.001
-    warm_up: Annotated[float, About("share of the updates in which the rate rises", low=0.0, high=1.0)] = 0.05
+    learning_rate: Annotated[
+        float, About("highest learning rate of AdamW", low=0.0, high=10.0, scale="log")
+    ] = 0.001
+    warm_up: Annotated[
+        float, About("share of the updates in which the learning rate rises", low=0.0, high=1.0)
+    ] = 0.05
     decay: Annotated[
         Literal["cosine", "wsd", "constant"],
-        About("of the rate after it; wsd: constant, then linear at the end"),
+        About("schedule of the learning rate after warm-up; wsd: constant, then linear at the end"),
     ] = "cosine"
-    decay_share: Annotated[float, About("of the updates, for wsd", low=0.0, high=1.0)] = 0.2
-    final_share: Annotated[float, About("of the rate, at the end", low=0.0, high=1.0)] = 0.0
+    decay_share: Annotated[
+        float, About("share of the updates in which the rate falls, for wsd", low=0.0, high=1.0)
+    ] = 0.2
+    final_share: Annotated[
+        float, About("share of the learning rate that remains at the end", low=0.0, high=1.0)
+    ] = 0.0
     weight_decay: Annotated[float, About("decoupled, of matrices", low=0.0, high=100.0, scale="log")] = 0.1
     beta1: Annotated[float, About("of AdamW", low=0.0, high=0.9999)] = 0.9
     beta2: Annotated[float, About("of AdamW", low=0.0, high=0.999999)] = 0.95
@@ -159,16 +174,16 @@ def course(settings: GptSettings, unit: Unit, parameters: Any) -> tuple[Schedule
 def _check(settings: GptSettings) -> None:
     """Refuse what no corpus can make sense of."""
     if bool(settings.width) == bool(settings.size):
-        raise InputError("set width, or size and width = 0: one of them chooses the other.")
+        raise InputError("set width, or set size and width = 0: each determines the other.")
     if settings.width % settings.heads:
         raise InputError(f"width {settings.width} is not a multiple of {settings.heads} heads.")
     if settings.width % _step(settings):
         raise InputError(
             f"width {settings.width}: with rotary positions it must be a multiple of {_step(settings)}, "
-            "twice the number of heads."
+            f"which is twice the number of heads."
         )
     if settings.context % 2:
-        raise InputError(f"context {settings.context} must be even: dev is read by halves of it.")
+        raise InputError(f"context {settings.context} must be even, because dev is read in half windows.")
     if not settings.updates:
         raise InputError(
             f"tokens {settings.tokens:,} are too few for one update, which reads "
@@ -176,7 +191,9 @@ def _check(settings: GptSettings) -> None:
             "context)."
         )
     if settings.dynamic_rule == "sparse":
-        raise InputError("dynamic_rule 'sparse' adapts recurrent states, which a gpt has not. Take another.")
+        raise InputError(
+            "dynamic_rule 'sparse' adapts recurrent states, which a gpt does not have. Use another rule."
+        )
     shape_of(settings, 2)
 
 

@@ -46,18 +46,20 @@ def _by_unit(what: str, name: str) -> str:
 @dataclass(frozen=True, kw_only=True)
 class _Melis(Settings):
     cell: Annotated[Literal["lstm", "rhn", "nas"], About("the recurrent cell")] = "lstm"
-    depth: Annotated[int, About("layers; of an RHN: processing steps per token", low=1, high=100)] = 1
+    depth: Annotated[
+        int, About("number of layers; in an RHN, processing steps per token", low=1, high=100)
+    ] = 1
     budget: Annotated[
         int,
         About(
-            "from which the hidden size is derived, met within 0.5%",
+            "number of parameters, from which the hidden size is computed (within 0.5%)",
             low=1000, high=10**10, scale="log", unit="parameters",
         ),
     ] = 10_000_000  # fmt: skip
     input_embedding_ratio: Annotated[
         float,
         About(
-            "embedding size over hidden size; at 1 there is no down-projection",
+            "embedding size, divided by hidden size; with 1 there is no down-projection",
             low=0.01,
             high=4.0,
             scale="log",
@@ -65,19 +67,21 @@ class _Melis(Settings):
     ] = 1.0
     down_projection: Annotated[
         Literal["auto", "yes", "no"],
-        About("of the output to the embedding size; auto: where embeddings are shared"),
+        About("projection of the output to the embedding size; auto: only if embeddings are shared"),
     ] = "auto"
     embeddings: Annotated[
         Literal["auto", "shared", "separate"],
-        About("input and output embedding; auto: shared for words, separate for characters"),
+        About(
+            "whether input and output embedding are shared; auto: shared for words, separate for characters"
+        ),
     ] = "auto"
     gates: Annotated[
         Literal["capped", "tied", "untied"],
-        About("input gate of the LSTM: at most 1 - f, equal to it, or its own"),
+        About("input gate of the LSTM: at most 1 - f, equal to 1 - f, or independent"),
     ] = "capped"
     dropout_input: Annotated[float, dropout("embedded words, one mask per time step")] = 0.5
     dropout_layer: Annotated[
-        float, dropout("what goes from layer to layer, one mask per time step; not of an RHN")
+        float, dropout("connections between layers, one mask per time step; not in an RHN")
     ] = 0.0
     dropout_state: Annotated[float, dropout("the recurrent state, one mask per sequence")] = 0.25
     dropout_output: Annotated[
@@ -115,7 +119,7 @@ class MelisSettings(EvaluationSettings, PlateauTrainingSettings, _Melis):
     check_updates: Annotated[
         int,
         About(
-            _by_unit("between evaluations of dev (checks)", "check_updates"),
+            _by_unit("updates between evaluations of dev (checks)", "check_updates"),
             low=0, high=10**9, unit="updates",
         ),
     ] = 0  # fmt: skip
@@ -205,9 +209,9 @@ def _check(settings: MelisSettings) -> None:
             "size, so it can only be 1. Set down_projection to 'auto', or embeddings to 'separate'."
         )
     if cell != "lstm" and settings.gates != "capped":
-        raise InputError(f"gates {settings.gates!r} are of the LSTM cell; cell {cell!r} has its own.")
+        raise InputError(f"gates {settings.gates!r} are for the LSTM cell; cell {cell!r} has its own gates.")
     if cell == "rhn" and settings.dropout_layer:
-        raise InputError("dropout_layer: an RHN has no dropout between layers; set it to 0.")
+        raise InputError("dropout_layer: an RHN does not have dropout between layers; set it to 0.")
 
 
 FAMILY = language_model_family(

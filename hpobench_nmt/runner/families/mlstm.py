@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class _Mlstm(Settings):
     embedding_size: Annotated[int, About("of symbols", low=1, high=100_000)] = 400
-    hidden_size: Annotated[int, About("units of the recurrent layer", low=1, high=100_000)] = 2800
+    hidden_size: Annotated[int, About("number of units in the recurrent layer", low=1, high=100_000)] = 2800
     weight_norm: Annotated[bool, About("whether the recurrent layer's weights are normalised")] = True
     dropout_embedding: Annotated[float, dropout("embedded symbols, one mask per sequence")] = 0.5
     dropout_hidden: Annotated[
-        float, dropout("hidden units, one mask per sequence, for the recurrence and the output")
+        float, dropout("hidden units, one mask per sequence, in the recurrence and the output")
     ] = 0.2
 
 

@@ -38,13 +38,16 @@ def check(settings: SockeyeSettings) -> None:
     """Refuse sizes that no transformer can have, in the words of the settings."""
     if settings.num_embed % settings.num_heads:
         raise InputError(
-            f"num_embed {settings.num_embed} can't be divided among num_heads {settings.num_heads}: "
-            "take a multiple."
+            f"num_embed {settings.num_embed} must be a multiple of num_heads {settings.num_heads}."
         )
     if settings.stop_on == "bleu" and not settings.checkpoint_sentences:
-        raise InputError("stop_on 'bleu' needs checkpoint_sentences: -1 for all of dev, or a number of them.")
+        raise InputError(
+            "stop_on 'bleu' needs checkpoint_sentences: -1 for all of dev, or a number of sentences."
+        )
     if settings.num_embed % 2:
-        raise InputError(f"num_embed {settings.num_embed} must be even: positions are sines and cosines.")
+        raise InputError(
+            f"num_embed {settings.num_embed} must be even, because positions are sines and cosines."
+        )
     check_tokenizer(settings.bleu_tokenizer)
 
 
@@ -140,7 +143,9 @@ def _load(job: Job[SockeyeSettings]) -> ParallelCorpus:
 
     corpus = corpus_of(job)
     if not isinstance(corpus, ParallelCorpus):
-        raise InputError(f"corpus {corpus.name!r} has one language: family 'sockeye' needs a parallel one.")
+        raise InputError(
+            f"corpus {corpus.name!r} has one language: family 'sockeye' needs a parallel corpus."
+        )
     return corpus
 
 

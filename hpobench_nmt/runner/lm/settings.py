@@ -33,7 +33,7 @@ class TimingSettings(Settings):
 
     exclusive_timing: Annotated[
         Literal["gpu", "machine", "never"],
-        About("what one process at a time measures a time on, see lm/clock.py", on_grid=False),
+        About("where only one process at a time measures times, see lm/clock.py", on_grid=False),
     ] = "gpu"
 
 
@@ -42,27 +42,32 @@ class TrainingSettings(Settings):
     """Of the training of every language model."""
 
     precision: Annotated[
-        Precision, About("of matrix products in training, see lm/precision.py; evaluation always has 32 bits")
+        Precision,
+        About("precision of matrix products in training, see lm/precision.py; evaluation always has 32 bits"),
     ] = "fp32"
     accumulate: Annotated[
         int,
         About(
-            "of batch_size streams, read one after the other, whose mean gradient makes an update: the "
-            "memory of one batch, the effective batch of all",
+            "number of batches of batch_size streams, read one after the other, whose mean gradient makes "
+            "an update; it needs the memory of one batch",
             low=1, high=10_000, unit="batches",
         ),
     ] = 1  # fmt: skip
 
 
 Streams = Annotated[int, About("parallel streams", low=1, high=100_000, scale="log", unit="streams")]
-LearningRate = Annotated[float, About("of Adam, to begin with", low=0.0, high=10.0, scale="log")]
-Clip = Annotated[float, About("norm of the gradient; 0: not clipped", low=0.0, high=1e6, scale="log")]
+LearningRate = Annotated[float, About("initial learning rate of Adam", low=0.0, high=10.0, scale="log")]
+Clip = Annotated[float, About("largest norm of the gradient; 0: not clipped", low=0.0, high=1e6, scale="log")]
 Patience = Annotated[
     int,
-    About("without the best dev so far, before the learning rate drops", low=1, high=10_000, unit="checks"),
+    About(
+        "checks without a better dev loss before the learning rate drops", low=1, high=10_000, unit="checks"
+    ),
 ]
-Drop = Annotated[float, About("what the learning rate is then multiplied by", low=0.0, high=1.0)]
-MaxEpochs = Annotated[int, About("the end, converged or not", low=1, high=100_000, unit="epochs")]
+Drop = Annotated[float, About("factor by which the learning rate is then multiplied", low=0.0, high=1.0)]
+MaxEpochs = Annotated[
+    int, About("maximum number of epochs, converged or not", low=1, high=100_000, unit="epochs")
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,10 +82,14 @@ class PlateauSettings(Settings):
     clip: Clip = 1.0
     batch_size: Streams = 100
     bptt: Annotated[int, About("length of a sequence", low=1, high=100_000, scale="log", unit="steps")] = 200
-    check_updates: Annotated[int, About("between dev evaluations", low=1, high=10**9, unit="updates")] = 400
+    check_updates: Annotated[
+        int, About("updates between dev evaluations", low=1, high=10**9, unit="updates")
+    ] = 400
     patience: Patience = 5
     drop: Drop = 0.25
-    drops: Annotated[int, About("of the learning rate; the next would end the training", low=0, high=100)] = 2
+    drops: Annotated[
+        int, About("number of drops of the learning rate; one more ends the training", low=0, high=100)
+    ] = 2
     max_epochs: MaxEpochs = 100
 
 
@@ -91,7 +100,7 @@ class PlateauTrainingSettings(TrainingSettings, PlateauSettings):
     compile: Annotated[
         bool,
         About(
-            "whether torch.compile makes few kernels of a time step in training, for GPUs; see "
+            "whether torch.compile makes a few kernels of each time step in training, for GPUs; see "
             "lm/scanned_cells.py"
         ),
     ] = False
@@ -102,12 +111,12 @@ class _CacheSettings(Settings):
     cache_window: Annotated[int, About("neural cache; 0: none", low=0, high=100_000, unit="tokens")] = 2000
     cache_theta: Annotated[float, About("neural cache: flatness", low=0.0, high=1e3, scale="log")] = 0.5
     cache_lambda: Annotated[
-        float, About("neural cache: its share of the probability", low=0.0, high=0.99)
+        float, About("share of the neural cache in the probability", low=0.0, high=0.99)
     ] = 0.1
 
 
 DynamicUnits = Annotated[
-    int, About("hidden units of each layer that rule sparse adapts", low=1, high=100_000)
+    int, About("number of hidden units in each layer that the rule sparse adapts", low=1, high=100_000)
 ]
 
 
@@ -130,28 +139,29 @@ class DynamicSettings(Settings):
     dynamic_segment: Annotated[
         int,
         About(
-            "dynamic evaluation: n; 0: 5 for words, 20 for characters, as in the paper",
+            "dynamic evaluation: the segment length n; 0: 5 for words, 20 for characters, as in the paper",
             low=0, high=10_000, unit="tokens",
         ),
     ] = 0  # fmt: skip
     dynamic_batch: Annotated[
-        int, About("parallel streams of a batch of MS_g", low=1, high=10_000, scale="log")
+        int, About("number of parallel streams in a batch for MS_g", low=1, high=10_000, scale="log")
     ] = 20
     dynamic_units: DynamicUnits = 100
     dynamic_statistics: Annotated[
-        int, About("training tokens that MS_g is measured on; 0: all", low=0, unit="tokens")
+        int, About("number of training tokens on which MS_g is measured; 0: all", low=0, unit="tokens")
     ] = 200_000
     dynamic_decay_scale: Annotated[
         DecayScale,
         About(
-            "dynamic evaluation: lambda is in units of the mean RMS gradient of all parameters (elements, "
-            "as in the paper) or of the mean of the tensors' means (tensors, as in its code)"
+            "dynamic evaluation: the unit of lambda, which is the mean RMS gradient of all parameters "
+            "(elements, as in the paper) or the mean of the tensors' means (tensors, as in its code)"
         ),
     ] = "elements"
     dynamic_horizon: Annotated[
         int,
         About(
-            "dynamic evaluation: tokens after which eta has fallen linearly to 0; 0: it is constant",
+            "dynamic evaluation: number of tokens after which eta has fallen linearly to 0; 0: eta is "
+            "constant",
             low=0, high=10**10, unit="tokens",
         ),
     ] = 0  # fmt: skip
@@ -164,23 +174,23 @@ class EvaluationSettings(DynamicSettings, _CacheSettings, TimingSettings):
     tuning_tokens: Annotated[
         int,
         About(
-            "first dev tokens on which cache_theta, cache_lambda, dynamic_learning_rate and dynamic_decay "
-            "are tuned, starting from their values; 0: they are used as they are",
+            "number of first dev tokens on which cache_theta, cache_lambda, dynamic_learning_rate and "
+            "dynamic_decay are tuned, starting from their values; 0: not tuned",
             low=0, unit="tokens",
         ),
     ] = 5000  # fmt: skip
     mc_masks: Annotated[
         int,
         About(
-            "dropout masks over which probabilities are averaged at evaluation, each a reading of dev and "
-            "test; 0: no such evaluation",
+            "number of dropout masks over which probabilities are averaged in a separate evaluation of dev "
+            "and test; 0: no such evaluation",
             low=0, high=10**6,
         ),
     ] = 0  # fmt: skip
     mc_steps: Annotated[
         int,
         About(
-            "of a sequence: how long masks of whole sequences hold in that evaluation",
+            "length of a sequence in that evaluation, for masks that hold for a whole sequence",
             low=1, high=10**6, unit="steps",
         ),
     ] = 35  # fmt: skip
@@ -196,14 +206,20 @@ _EVALUATIONS = (
 )
 
 COUNT_METRICS = (
-    Metric("num_param", "min", "parameters", description="parameters; a tied one counts once"),
-    Metric("memory", "min", "MB", description="most memory that the process held (resident)"),
-    Metric("gpu_memory", "min", "MB", description="most memory that tensors held on the CUDA device"),
+    Metric(
+        "num_param", "min", "parameters", description="number of parameters; a tied parameter counts once"
+    ),
+    Metric("memory", "min", "MB", description="peak resident memory of the process"),
+    Metric("gpu_memory", "min", "MB", description="peak memory of tensors on the CUDA device"),
 )
 
 PHASE_METRICS = (
-    Metric("train_gpu_memory", "min", "MB", description="gpu_memory of training, with its dev evaluations"),
-    Metric("eval_gpu_memory", "min", "MB", description="gpu_memory of all that is measured after it"),
+    Metric(
+        "train_gpu_memory", "min", "MB", description="gpu_memory of training, including its dev evaluations"
+    ),
+    Metric(
+        "eval_gpu_memory", "min", "MB", description="gpu_memory of everything that is measured after training"
+    ),
 )
 
 TRAINING_METRICS = (
@@ -215,8 +231,8 @@ METRICS = (
     *(
         Metric(f"{part}_{name}{suffix}", "min", unit, description=f"{part} {what}, {how}")
         for name, unit, what in (
-            ("ppl", "", "perplexity a token"),
-            ("ppl_word", "", "perplexity a word, where tokens are subwords"),
+            ("ppl", "", "perplexity per token"),
+            ("ppl_word", "", "perplexity per word, if tokens are subwords"),
             ("bpc", "bits/character", "cross-entropy"),
         )
         for suffix, how in _EVALUATIONS

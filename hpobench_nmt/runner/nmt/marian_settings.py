@@ -19,37 +19,42 @@ class MarianSettings(TimingSettings, TranslationSettings):
     """Of one configuration."""
 
     vocabularies: Annotated[
-        Literal["separate", "joint"], About("one of each side, or one that is learnt on both sides")
+        Literal["separate", "joint"], About("one for each side, or one that is learned on both sides")
     ] = "separate"
     tied: Annotated[
-        Tied, About("embeddings that are one matrix: target and output, or source as well (joint only)")
+        Tied, About("embeddings that share a matrix: target and output, or also source (joint only)")
     ] = "target"
     norm: Annotated[
         Literal["pre", "post"],
-        About("normalisation before each sublayer (transformers' M2M100) or after its sum (its Marian)"),
+        About(
+            "normalisation before each sublayer (as in M2M100 of transformers) or after its sum (as in its "
+            "Marian)"
+        ),
     ] = "pre"
     precision: Annotated[
-        Precision, About("of matrix products in training, see lm/precision.py; decoding always has 32 bits")
+        Precision,
+        About("precision of matrix products in training, see lm/precision.py; decoding always has 32 bits"),
     ] = "fp32"
     beta1: Annotated[float, About("of Adam", low=0.0, high=0.9999)] = 0.9
     beta2: Annotated[float, About("of Adam", low=0.0, high=0.999999)] = 0.999
     epsilon: Annotated[float, About("of Adam", low=0.0, high=1.0, scale="log")] = 1e-8
     weight_decay: Annotated[float, About("decoupled, of matrices", low=0.0, high=100.0, scale="log")] = 0.0
-    clip: Annotated[float, About("norm of the gradient; 0: not clipped", low=0.0, high=1e6, scale="log")] = (
-        0.0
-    )
+    clip: Annotated[
+        float, About("largest norm of the gradient; 0: not clipped", low=0.0, high=1e6, scale="log")
+    ] = 0.0
     ema: Annotated[
         float,
         About(
-            "of the weights that are evaluated: decay of a moving average; 0: none", low=0.0, high=0.999999
+            "decay of a moving average of the weights, which is evaluated; 0: none", low=0.0, high=0.999999
         ),
     ] = 0.0
     average: Annotated[
         int,
-        About("the last checkpoints whose mean is evaluated", low=1, high=1000, unit="checkpoints"),
+        About("number of last checkpoints whose mean is evaluated", low=1, high=1000, unit="checkpoints"),
     ] = 1
     length_penalty: Annotated[
-        float, About("exponent of a translation's length, which divides its score", low=0.0, high=10.0)
+        float,
+        About("exponent of the length of a translation, by which its score is divided", low=0.0, high=10.0),
     ] = 1.0
 
 
@@ -57,21 +62,26 @@ def check(settings: MarianSettings) -> None:
     """Refuse settings that no model can have, in their own words."""
     if settings.num_embed % settings.num_heads:
         raise InputError(
-            f"num_embed {settings.num_embed} can't be divided among num_heads {settings.num_heads}: "
-            "take a multiple."
+            f"num_embed {settings.num_embed} must be a multiple of num_heads {settings.num_heads}."
         )
     if settings.num_embed % 2:
-        raise InputError(f"num_embed {settings.num_embed} must be even: positions are sines and cosines.")
+        raise InputError(
+            f"num_embed {settings.num_embed} must be even, because positions are sines and cosines."
+        )
     if settings.stop_on == "bleu" and not settings.checkpoint_sentences:
-        raise InputError("stop_on 'bleu' needs checkpoint_sentences: -1 for all of dev, or a number of them.")
+        raise InputError(
+            "stop_on 'bleu' needs checkpoint_sentences: -1 for all of dev, or a number of sentences."
+        )
     if settings.tied == "all" and settings.vocabularies == "separate":
-        raise InputError('tied = "all" needs vocabularies = "joint": two vocabularies have no common matrix.')
+        raise InputError(
+            'tied = "all" needs vocabularies = "joint", because two vocabularies cannot share a matrix.'
+        )
     if settings.ema and settings.average > 1:
-        raise InputError("ema and average > 1 are two averages of the same weights: choose one.")
+        raise InputError("ema and average > 1 both average the same weights: set only one of them.")
     if settings.warmup > settings.max_updates:
         raise InputError(
-            f"warmup {settings.warmup:,} is longer than the training (max_updates {settings.max_updates:,}): "
-            "the rate would never be learning_rate."
+            f"warmup {settings.warmup:,} is longer than the training (max_updates "
+            f"{settings.max_updates:,}), so the rate would never reach learning_rate."
         )
     check_tokenizer(settings.bleu_tokenizer)
 

@@ -18,16 +18,16 @@ METRICS = (
         "dev_gpu_time",
         "min",
         "s",
-        description="decoding dev by the clock, on the device of training (the name is that of the published "
-        "tables), while other trainings stand still; other work on the machine makes it longer, so that on a "
-        "CPU dev_cpu_time is the better objective",
+        description="wall-clock time of decoding dev, on the device of training (the name is that of the "
+        "published tables), while other trainings pause; other work on the machine makes it longer, so "
+        "on a CPU dev_cpu_time is the better objective",
     ),
-    Metric("dev_cpu_time", "min", "s", description="processor time of that decoding: the CPU's own clock"),
+    Metric("dev_cpu_time", "min", "s", description="processor time of decoding dev"),
     Metric(
         "dev_ppl",
         "min",
-        description="best dev perplexity of a checkpoint, with training's label smoothing; per subword, so "
-        "that it can't be compared across bpe_symbols",
+        description="best dev perplexity of a checkpoint, with the label smoothing of training; it is per "
+        "subword, so it cannot be compared across bpe_symbols",
     ),
     Metric("test_bleu", "max", "BLEU", None, 0.5, "sacrebleu of the best checkpoint's translations of test"),
     Metric("dev_chrf", "max", "chrF", None, 0.5, "chrF2 of the same translations of dev"),
@@ -37,8 +37,8 @@ METRICS = (
         "train_time",
         "min",
         "s",
-        description="training, checkpoints included, pauses not: processor time on a CPU, by the clock on a "
-        "CUDA device and in ledgers of versions before 0.2",
+        description="time of training, including checkpoints but not pauses: processor time on a CPU, "
+        "wall-clock time on a CUDA device and in ledgers of versions before 0.2",
     ),
     Metric("gpu_memory", "min", "MB", description="peak memory of tensors on the GPU in training"),
     Metric("memory", "min", "MB", description="peak resident memory of training"),

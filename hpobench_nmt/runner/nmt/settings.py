@@ -20,93 +20,115 @@ class TranslationSettings(Settings):
     counts merges, here the vocabulary, unless bpe_count says otherwise.
     """
 
-    bpe_symbols: Annotated[int, About("subwords of each side, characters included", low=10, high=200_000)]
-    num_layers: Annotated[int, About("layers of the encoder, and of the decoder", low=1, high=100)]
+    bpe_symbols: Annotated[
+        int, About("number of subwords of each side, including characters", low=10, high=200_000)
+    ]
+    num_layers: Annotated[int, About("number of layers of the encoder, and of the decoder", low=1, high=100)]
     num_embed: Annotated[int, About("model size", low=4, high=16_384, scale="log")]
     num_hidden: Annotated[int, About("feed-forward size", low=1, high=65_536, scale="log")]
     num_heads: Annotated[int, About("attention heads", low=1, high=256, scale="log")]
     learning_rate: Annotated[float, About("Adam's initial step", low=1e-7, high=1.0, scale="log")]
     bpe_count: Annotated[
         Literal["vocabulary", "merges"],
-        About("what bpe_symbols counts: all subwords, or merges alone as in the published tables"),
+        About("what bpe_symbols counts: all subwords, or only merges, as in the published tables"),
     ] = "vocabulary"
     bpe_sentences: Annotated[
         int,
         About(
-            "training pairs that subwords are learnt on, evenly spaced; 0: all. Characters only in others "
-            "are unknown",
+            "number of training pairs, evenly spaced, from which subwords are learned; 0: all. Characters "
+            "that occur only in other pairs are unknown",
             low=0,
             high=10**9,
             on_grid=False,
         ),
     ] = 0
     max_length: Annotated[int, About("longest training sentence", low=1, high=10_000, unit="subwords")] = 95
-    batch_size: Annotated[int, About("target words of a batch", low=1, high=10**6, unit="subwords")] = 4096
-    dropout: Annotated[float, About("between layers", low=0.0, high=_MOST_DROPPED)] = 0.1
-    attention_dropout: Annotated[float, About("of attention weights", low=0.0, high=_MOST_DROPPED)] = 0.1
+    batch_size: Annotated[
+        int, About("number of target words in a batch", low=1, high=10**6, unit="subwords")
+    ] = 4096
+    dropout: Annotated[float, About("dropout between layers", low=0.0, high=_MOST_DROPPED)] = 0.1
+    attention_dropout: Annotated[
+        float, About("dropout of attention weights", low=0.0, high=_MOST_DROPPED)
+    ] = 0.1
     feed_forward_dropout: Annotated[
-        float, About("inside feed-forward layers", low=0.0, high=_MOST_DROPPED)
+        float, About("dropout inside feed-forward layers", low=0.0, high=_MOST_DROPPED)
     ] = 0.1
-    embed_dropout: Annotated[float, About("of embeddings", low=0.0, high=_MOST_DROPPED)] = 0.0
+    embed_dropout: Annotated[float, About("dropout of embeddings", low=0.0, high=_MOST_DROPPED)] = 0.0
     label_smoothing: Annotated[
-        float, About("probability spread over all words", low=0.0, high=_MOST_DROPPED)
+        float, About("probability that is spread over all words", low=0.0, high=_MOST_DROPPED)
     ] = 0.1
-    warmup: Annotated[int, About("rise of the learning rate", low=0, high=1_000_000, unit="updates")] = 0
-    reduce_factor: Annotated[float, About("of the learning rate; 1 never lowers it", low=0.01, high=1.0)] = (
-        0.7
-    )
-    reduce_after: Annotated[int, About("without improvement", low=1, high=1000, unit="checkpoints")] = 3
+    warmup: Annotated[
+        int, About("updates in which the learning rate rises", low=0, high=1_000_000, unit="updates")
+    ] = 0
+    reduce_factor: Annotated[
+        float, About("factor of the learning rate; 1 never lowers it", low=0.01, high=1.0)
+    ] = 0.7
+    reduce_after: Annotated[
+        int,
+        About(
+            "checkpoints without improvement before the rate is lowered", low=1, high=1000, unit="checkpoints"
+        ),
+    ] = 3
     checkpoint_interval: Annotated[int, About("updates between checkpoints", low=1, high=1_000_000)] = 1000
-    max_not_improved: Annotated[int, About("then training ends", low=1, high=1000, unit="checkpoints")] = 8
+    max_not_improved: Annotated[
+        int,
+        About("checkpoints without improvement before training ends", low=1, high=1000, unit="checkpoints"),
+    ] = 8
     stop_on: Annotated[
         Literal["perplexity", "bleu"],
         About(
-            "of dev: decides on the best checkpoint, the learning rate and the end of training; bleu is "
-            "that of the subwords of checkpoint_sentences",
+            "score on dev that decides on the best checkpoint, the learning rate and the end of training; "
+            "bleu is computed on the subwords of checkpoint_sentences",
             on_grid=False,
         ),
     ] = "perplexity"
     bleu_tokenizer: Annotated[
         Tokenizer,
-        About("sacrebleu's: zh and ja-mecab for Chinese and Japanese, char for any script", on_grid=False),
+        About(
+            "sacrebleu's tokenizer: zh for Chinese, ja-mecab for Japanese, char for any script", on_grid=False
+        ),
     ] = "13a"
-    min_improvement: Annotated[float, About("of stop_on over max_not_improved", low=0.0, high=1e6)] = 0.0
-    max_updates: Annotated[int, About("updates after which training ends anyway", low=1, high=10**8)] = 10**6
+    min_improvement: Annotated[
+        float, About("smallest improvement of stop_on over max_not_improved", low=0.0, high=1e6)
+    ] = 0.0
+    max_updates: Annotated[int, About("maximum number of updates", low=1, high=10**8)] = 10**6
     checkpoint_sentences: Annotated[
         int,
         About(
-            "dev sentences decoded at each checkpoint, the curve's dev_bleu; -1: all, 0: none; of a sample "
-            "it is called dev_bleu_sample",
+            "number of dev sentences decoded at each checkpoint, for the curve's dev_bleu; -1: all, 0: "
+            "none. For a sample, the metric is called dev_bleu_sample",
             low=-1,
             high=1_000_000,
         ),
     ] = -1
     update_interval: Annotated[
-        int, About("batches of an update, with their mean gradient", low=1, high=1000)
+        int, About("number of batches in an update, which uses their mean gradient", low=1, high=1000)
     ] = 1
     learning_rate_scheduler: Annotated[
         Literal["plateau-reduce", "inv-sqrt-decay", "linear-decay", "none"],
         About(
-            "lowered where dev perplexity stops improving, over "
-            "the root of the update, to 0 at max_updates, or not at all"
+            "learning rate lowered when dev perplexity stops improving, divided by the root of the update, "
+            "linear to 0 at max_updates, or constant"
         ),
     ] = "plateau-reduce"
     workers: Annotated[
         int,
         About(
-            "processes of one training, each with a batch of an update; on CUDA devices each has a GPU, "
-            "from the training's own on; times and memory are those of the first",
+            "number of processes of one training, each with one batch of an update. On CUDA, each has a "
+            "GPU, starting with the training's own GPU. Times and memory are measured in the first process",
             low=1,
             high=64,
             on_grid=False,
         ),
     ] = 1
-    beam_size: Annotated[int, About("of decoding dev and test", low=1, high=100)] = 5
-    decode_batch_size: Annotated[int, About("decoded at once", low=1, high=10_000, unit="sentences")] = 16
+    beam_size: Annotated[int, About("beam size for decoding dev and test", low=1, high=100)] = 5
+    decode_batch_size: Annotated[
+        int, About("sentences that are decoded at once", low=1, high=10_000, unit="sentences")
+    ] = 16
     decode_times: Annotated[
         int,
         About(
-            "how often dev is decoded; its times are the least, which other work disturbs least",
+            "how often dev is decoded; its time is the smallest, which other work disturbs least",
             low=1,
             high=100,
             on_grid=False,
@@ -118,8 +140,10 @@ class TranslationSettings(Settings):
 class SockeyeSettings(TimingSettings, TranslationSettings):
     """Of one configuration of Sockeye's."""
 
-    amp: Annotated[bool, About("mixed precision in training; on a CUDA device only")] = False
-    tf32: Annotated[bool, About("short products of 32-bit numbers, on GPUs that have them")] = True
+    amp: Annotated[bool, About("mixed precision in training, only on a CUDA device")] = False
+    tf32: Annotated[bool, About("products of 32-bit numbers in lower precision, on GPUs that support it")] = (
+        True
+    )
     decode_dtype: Annotated[
-        Literal["float32", "float16", "bfloat16"], About("numbers of the model that decodes dev and test")
+        Literal["float32", "float16", "bfloat16"], About("number type of the model that decodes dev and test")
     ] = "float32"
