@@ -159,8 +159,8 @@ def _by_configuration(
             configs[response.configs[:, j] == value, j] = stand_in
     if len(np.unique(configs, axis=0)) < len(configs):
         raise InputError(
-            f"table {response.table!r}: configurations coincide when values are taken as equal "
-            f"({', '.join(name for name in names if name in equivalent)}): it holds both values."
+            f"table {response.table!r}: configurations coincide if values are treated as equal "
+            f"({', '.join(name for name in names if name in equivalent)}), because it has both values."
         )
     columns = {}
     for h, codes in zip(response.hyperparameters, configs.T, strict=True):

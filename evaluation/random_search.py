@@ -241,7 +241,7 @@ def random_search_hypervolume(losses: Floats, scale: FrontScale, lookups: int) -
     """
     n_rows = len(losses)
     if losses.shape[1] != 2:
-        raise InputError(f"the exact curve is known for two objectives, not for {losses.shape[1]}.")
+        raise InputError(f"the exact curve is known only for two objectives, not for {losses.shape[1]}.")
     if n_rows > MAX_ROWS:
         raise InputError(f"the exact curve is computed up to {MAX_ROWS:,} rows; the table has {n_rows:,}.")
     area = _area_by_count(scale.scaled(losses[~np.isnan(losses).any(axis=1)]))

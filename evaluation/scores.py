@@ -219,8 +219,8 @@ def _over_models(goal: Goal, trainings: Trainings, counts: bool) -> Goal:
     needed = min(goal.needed, int(targets.sum()))
     if counts and targets.sum() > MOST_TARGETS:
         raise InputError(
-            f"the front has {targets.sum():,} checkpoints, more than {MOST_TARGETS}, which are too many to "
-            "be counted: name fbh, the share of the hypervolume, as the only score."
+            f"the front has {targets.sum():,} checkpoints, more than {MOST_TARGETS}, which is too many to "
+            f"count: use fbh, the share of the hypervolume, as the only score."
         )
     return replace(goal, targets=targets, needed=needed, resources=trainings.resources, rows=trainings.owners)
 

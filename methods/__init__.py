@@ -95,7 +95,7 @@ BUILT_IN = (
                 "regularised evolution over neighbouring rows",
             ),
             ("LS", "neighbourhood:LocalSearch", _ONE, "local search over neighbouring rows, with restarts"),
-            ("TPE", "bohb:TPE", _ONE, "densities of good and of bad rows, those of BOHB"),
+            ("TPE", "bohb:TPE", _ONE, "choice by densities of good and of bad rows, as in BOHB"),
             ("BO_EI_M", "gaussian_process:BO_M", _ONE, "Gaussian process, Matern-5/2, EI"),
             ("BO_EI_R", "gaussian_process:BO_R", _ONE, "Gaussian process, RBF, EI"),
             ("GB_EI_M", "graph_based:GB_M", _ONE, "graph, Matern-5/2 weights, EI"),
@@ -114,7 +114,7 @@ BUILT_IN = (
                 "BO_auto",
                 "auto:AutoBO",
                 (*_ONE, *_SEVERAL),
-                "bank of Gaussian processes by evidence, robust losses, EI or hypervolume",
+                "bank of Gaussian processes weighted by evidence, robust losses, EI or hypervolume",
             ),
             (
                 "TS_M_std",
@@ -126,7 +126,7 @@ BUILT_IN = (
                 "BO_EIpC_M_std",
                 "improvement_per_cost:ImprovementPerCost",
                 _ONE,
-                "BO_EI_M_std, EI per expected cost",
+                "BO_EI_M_std with EI per expected cost",
             ),
             (
                 "CQR",
@@ -134,18 +134,23 @@ BUILT_IN = (
                 _ONE,
                 "conformal quantiles of boosted trees, Thompson sampling",
             ),
-            ("piBO_M_std", "user_priors:PiBO", _ONE, "BO_EI_M_std, EI weighted by the suite's prior"),
-            ("BO_PF_M_std", "rgpe:PortfolioBO", (1, 2), "BO_M_std, begun with a portfolio of other tables"),
-            ("CTS", "copula:CTS", _ONE, "Thompson sampling by a prior from ranks in other tables"),
+            ("piBO_M_std", "user_priors:PiBO", _ONE, "BO_EI_M_std with EI weighted by the suite's prior"),
+            (
+                "BO_PF_M_std",
+                "rgpe:PortfolioBO",
+                (1, 2),
+                "BO_M_std that starts with a portfolio of other tables",
+            ),
+            ("CTS", "copula:CTS", _ONE, "Thompson sampling from a prior of ranks in other tables"),
             (
                 "GCP_M",
                 "copula:GaussianCopula",
                 _ONE,
-                "Gaussian process of ranks, prior mean from other tables",
+                "Gaussian process of ranks with a prior mean from other tables",
             ),
-            ("RGPE_M", "rgpe:RGPE", (1, 2), "ensemble of Gaussian processes of this and other tables"),
+            ("RGPE_M", "rgpe:RGPE", (1, 2), "ensemble of Gaussian processes of this table and other tables"),
             ("ParEGO_M", "parego:ParEGO", _SEVERAL, "Gaussian process, EI of randomly weighted losses"),
-            ("NSGA2", "nsga2:NSGA2Search", _SEVERAL, "pymoo's NSGA-II, snapped to unseen rows"),
+            ("NSGA2", "nsga2:NSGA2Search", _SEVERAL, "pymoo's NSGA-II, moved to the nearest unseen rows"),
         )
     }
     | {
@@ -153,7 +158,7 @@ BUILT_IN = (
             "MOASHA",
             "multi_objective_halving:MOASHA",
             _SEVERAL,
-            "ASHA by non-dominated ranks and an epsilon-net",
+            "ASHA with non-dominated ranks and an epsilon-net",
             partial=True,
         )
     }
@@ -165,13 +170,17 @@ BUILT_IN = (
             ("Hyperband", "successive_halving:Hyperband", "Hyperband: brackets of successive halving"),
             ("ASHA", "successive_halving:ASHA", "asynchronous successive halving by promotion"),
             ("ASHA_stop", "successive_halving:ASHAStopping", "ASHA by stopping"),
-            ("BOHB", "bohb:BOHB", "Hyperband, new rows by densities of good and of bad rows"),
+            ("BOHB", "bohb:BOHB", "Hyperband that chooses new rows by densities of good and of bad rows"),
             (
                 "CQR_ASHA",
                 "quantile_regression:ConformalASHA",
-                "ASHA, new rows by conformal quantiles of trees",
+                "ASHA that chooses new rows by conformal quantiles of trees",
             ),
-            ("PriorBand", "user_priors:PriorBand", "Hyperband, new rows by the suite's prior"),
+            (
+                "PriorBand",
+                "user_priors:PriorBand",
+                "Hyperband that draws some new rows from the suite's prior",
+            ),
             (
                 "BO_levels",
                 "level_gaussian_process:LevelBO",

@@ -50,7 +50,7 @@ class PortfolioBO(AnyTargetsSearch):
 
     def __init__(self, problem: Problem, rng: np.random.Generator, portfolio_rows: int = PORTFOLIO) -> None:
         if problem.n_objectives > 2:
-            raise InputError(f"this method is for 1 or 2 objectives, not {problem.n_objectives}.")
+            raise InputError(f"this method supports 1 or 2 objectives, not {problem.n_objectives}.")
         super().__init__(problem, rng)
         self._start = portfolio(problem, portfolio_rows)
 

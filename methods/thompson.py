@@ -41,8 +41,8 @@ class ThompsonSampling(AnyTargetsSearch):
     def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
         if len(problem.features) > MAX_ROWS:
             raise InputError(
-                f"Thompson sampling is for up to {MAX_ROWS:,} rows, not {len(problem.features):,}: it draws "
-                "from the joint posterior of all."
+                f"Thompson sampling supports up to {MAX_ROWS:,} rows, not {len(problem.features):,}, "
+                f"because it draws from the joint posterior of all rows."
             )
         super().__init__(problem, rng)
         self._root = prior_root(problem)

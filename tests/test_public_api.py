@@ -162,7 +162,7 @@ def test_a_report_is_made_of_results_or_folders(toy_home):
         hb.report(results, format="word")
     with pytest.raises(hb.InputError, match="there are no results to report on"):
         hb.report([])
-    with pytest.raises(hb.InputError, match=r"a report is on results of hb\.run or results folders, not 5"):
+    with pytest.raises(hb.InputError, match=r"a report needs results of hb\.run or results folders, not 5"):
         hb.report(5)
 
 

@@ -259,7 +259,7 @@ def _notes(methods: pd.DataFrame, tables: pd.DataFrame, cells: pd.DataFrame) -> 
     if told:
         notes.append(
             "More than half of the trials of random search and of the method are capped, so the ratio means "
-            "little: {'; '.join(told)}."
+            f"little: {'; '.join(told)}."
         )
     one = list(tables[tables["targets"] == 1]["table"])
     many = list(tables[tables["targets"] > _MOST_TARGETS * tables["rows"]]["table"])

@@ -174,7 +174,7 @@ def archive_bytes(
         taken = set(before.methods(track)) if before else set()
         for run in several:
             if run.manifest is None or not run.suite.pinned or not run.suite.resume:
-                raise InputError(f"track {track}: an archive is made of results of frozen suites.")
+                raise InputError(f"track {track}: an archive can only have results of frozen suites.")
             twice = taken & set(run.methods)
             if twice:
                 raise InputError(f"track {track} has method {min(twice)!r} already: rename one.")
@@ -288,9 +288,9 @@ def archive_of(content: bytes, path: Path) -> Archive:
         check_name("track", track)
         names = [name for manifest in found.manifests[track] for name in manifest.methods]
         if len(set(names)) < len(names):
-            raise InputError(f"{path}: a method stands twice in track {track}.")
+            raise InputError(f"{path}: a method is in track {track} twice.")
     if not {key[::2] for key in found.groups} <= {(t, m) for t in found.manifests for m in found.methods(t)}:
-        raise InputError(f"{path}: it has trials of a method that no manifest in it names.")
+        raise InputError(f"{path}: it has trials of a method that is not in any of its manifests.")
     return found
 
 
@@ -316,9 +316,11 @@ def check_same_suite(archive: Archive, track: str, suite: Suite, seed: int) -> N
         raise InputError(f"{archive.path}: has no track {track!r}, only {known}.")
     for manifest in manifests:
         if suite_hash(manifest.suite) != suite_hash(suite):
-            raise InputError(f"{archive.path}: is of another version of {suite.name} than is installed here.")
+            raise InputError(
+                f"{archive.path}: belongs to another version of {suite.name} than the installed one."
+            )
         if manifest.seed != seed:
             raise InputError(
-                f"{archive.path}: has seed {manifest.seed}, and the run {seed}: only trials of one seed are "
-                "compared."
+                f"{archive.path}: has seed {manifest.seed}, but the run has {seed}: only trials with the "
+                f"same seed can be compared."
             )

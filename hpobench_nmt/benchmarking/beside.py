@@ -56,7 +56,9 @@ def track_of_suite(name: str) -> str:
     """The track of lm-2026 that a suite of this name is; InputError for others."""
     found = [track for track, suite in tracks(NAME).items() if suite == name]
     if not found:
-        raise InputError(f"suite {name!r} is not a track of {NAME}, so no archive can stand beside it.")
+        raise InputError(
+            f"suite {name!r} is not a track of {NAME}, so it cannot be compared with an archive."
+        )
     return found[0]
 
 
@@ -127,7 +129,7 @@ def beside(
     if partial:
         notify(f"Left out, because the archive lacks some of these tables: {some_of(partial)}.")
     if stale:
-        notify(f"Results of other versions than are installed here: {some_of(stale)}.")
+        notify(f"Results of other versions than the installed one: {some_of(stale)}.")
     return _joined(results, known, track, complete, trials, seconds)
 
 

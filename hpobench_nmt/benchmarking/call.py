@@ -106,7 +106,7 @@ def run(
     usual = suite if isinstance(suite, Suite) else load_suite(str(suite))
     if debug:
         if out is not None:
-            raise InputError("a run with debug writes no results: leave out the folder.")
+            raise InputError("a run with debug does not write results: leave out the folder.")
         trials, timeout = 1, None
     named: dict[str, Any] = {"scores": scores, "objectives": objectives, "trials": trials}
     named |= {"score_at": score_at, "tolerance": tolerance}
@@ -144,7 +144,7 @@ def benchmark(
         InputError: an unknown table or method, or settings that contradict each other.
     """
     if "suite" in settings:
-        raise InputError("hb.benchmark has no suite: hb.run(suite, tables=…, methods=…) runs one.")
+        raise InputError("hb.benchmark does not take a suite: use hb.run(suite, tables=…, methods=…).")
     if "budget" in settings:
         warn_deprecated("hb.benchmark(budget=…)", "score_at=…", since="1.1", removed_in="2.0")
         score_at = settings.pop("budget")
@@ -218,7 +218,9 @@ def _run(
     suite = changed(suite, methods=tuple(method.spec for method in named))
     early = [m.name for m in named if m.built_in and BUILT_IN[split_spec(m.spec)[0]].partial]
     if early and not suite.curves:
-        notify(f"Without curves every training runs to its end: {', '.join(early)} cannot stop any.")
+        notify(
+            f"Without curves every training runs to its end: {', '.join(early)} cannot stop trainings early."
+        )
     instances = suite_instances(suite, lambda reason: notify(f"Left out: {reason}"), loaded)
     check_pinned(suite, instances)
     return run_suite(
@@ -245,7 +247,7 @@ def _tables(given: TableOrName | Iterable[TableOrName]) -> tuple[dict[str, Table
     several = [given] if isinstance(given, Table | str | Path) else given
     if not isinstance(several, Iterable):
         shown = repr(several)[:80]
-        raise InputError(f"tables must be a table, a name or a folder, or a list of such, not {shown}.")
+        raise InputError(f"tables must be a table, a name or a folder, or a list of these, not {shown}.")
     several = list(several)
     loaded = {table.name: table for table in several if isinstance(table, Table)}
     return loaded, tuple(each.name if isinstance(each, Table) else _spec(each) for each in several)

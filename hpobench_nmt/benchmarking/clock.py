@@ -78,7 +78,7 @@ def _trainings(suite: Suite, table: Table, objectives: Sequence[Objective]) -> T
     elif table.curves is not None:
         costs = table.curves.costs[table.curves.starts[1:] - 1]
     if not costs.any():
-        raise InputError(f"{where}: every row costs 0, so that no time would pass.")
+        raise InputError(f"{where}: every row costs 0, so time would not pass.")
     return Trainings.whole(losses, costs)
 
 
@@ -94,8 +94,8 @@ def rows_with_curve(table: Table) -> Rows:
     """Row numbers, ascending, of the rows that have a learning curve; InputError if the table has none."""
     if table.curves is None:
         raise InputError(
-            f"table {table.name!r} has no learning curves. Whole trainings can be run on a clock if a metric "
-            "says what they cost: name it with --cost."
+            f"table {table.name!r} has no learning curves. To run whole trainings on a clock, name the "
+            f"metric of their cost with --cost."
         )
     return np.flatnonzero(table.curves.lengths > 0)
 
@@ -165,8 +165,8 @@ def _with_cost(table: Table, first: str) -> Curves | None:
         return curves
     if first.partition(":")[0] == TRAINING_COST:
         raise InputError(
-            f"table {table.name!r}: {TRAINING_COST} cannot be the first objective, by which the best "
-            "checkpoint of a row is chosen. Name a metric of its quality first."
+            f"table {table.name!r}: {TRAINING_COST} cannot be the first objective, because it decides which "
+            f"checkpoint of a row is the best. Name a metric of quality first."
         )
     metrics = (*curves.metrics, Metric(TRAINING_COST, "min", curves.cost_unit))
     values = np.column_stack([curves.values, curves.costs])

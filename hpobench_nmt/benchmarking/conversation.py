@@ -147,8 +147,8 @@ class Conversation:
         if self._heard:
             line = bytes(self._heard).partition(b"\n")[0].decode(errors="replace")
             raise MethodFailure(
-                f"the program wrote {shortened(line)} without being asked: an answer is one line, and all "
-                "else belongs on standard error"
+                f"the program wrote {shortened(line)} without being asked: an answer is one line, and "
+                f"everything else must go to standard error"
             )
 
     def _too_slow(self) -> str:
@@ -156,7 +156,7 @@ class Conversation:
         if self._to_send:
             return f"{problem}: it does not read its standard input"
         if self._heard:
-            return f"{problem}: its line has no end"
+            return f"{problem}: its line does not end"
         return f"{problem}: if it has written one, it must flush its standard output"
 
     def _how_it_ended(self, deadline: float) -> str:

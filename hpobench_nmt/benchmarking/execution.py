@@ -45,7 +45,8 @@ _LONGEST_WAIT = 3600.0
 # Workers of Ray that may end at the same block; Dask has this number, as well.
 _MOST_RETRIES = 3
 _GO_ON = (
-    "Finished work is kept. Is memory or disk short? Run the same command again to resume, with fewer --jobs."
+    "Finished work is kept. Run the same command again to resume. If memory or disk space is short, use "
+    "fewer --jobs."
 )
 
 T = TypeVar("T")

@@ -31,7 +31,7 @@ def fetch(collection: str, source: str | Path | None = None, mirror: str = "") -
         return catalogue.fetch(collection, source, mirror)
     needed = collections_for(collection)
     if mirror:
-        raise InputError(f"a mirror is of one collection; {collection} needs {', '.join(needed)}.")
+        raise InputError(f"a mirror has one collection, but {collection} needs {', '.join(needed)}.")
     there, found = catalogue.installed(), []
     for name in needed:
         if not all(table in there for table in COLLECTIONS[name].tables):

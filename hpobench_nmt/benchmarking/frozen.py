@@ -53,9 +53,8 @@ def check_pinned(suite: Suite, instances: Mapping[str, Instance]) -> None:
         found = pin_of(suite, instance)
         if found != suite.pinned[name]:
             raise InputError(
-                f"table {name!r} is another version than suite {suite.name!r} is frozen with (hash "
-                f"{found[:12]}…, in the suite {suite.pinned[name][:12]}…): fetch it again, or update "
-                "hpobench-nmt."
+                f"table {name!r} has hash {found[:12]}…, but suite {suite.name!r} is frozen with hash "
+                f"{suite.pinned[name][:12]}…: fetch {name!r} again, or update hpobench-nmt."
             )
 
 
@@ -96,7 +95,7 @@ def how_to_get(suite: Suite) -> str:
     """The command that installs a frozen suite's tables."""
     whole = suite.name.rpartition("-")[0]
     name = whole if suite.name in tracks(whole).values() else suite.name
-    return f"'hpobench-nmt tables fetch {name}' gets what can be fetched."
+    return f"'hpobench-nmt tables fetch {name}' installs the tables that can be fetched."
 
 
 def part_note(suite: Suite, tables: Mapping[str, Instance]) -> str:
@@ -107,8 +106,8 @@ def part_note(suite: Suite, tables: Mapping[str, Instance]) -> str:
     there = sum(name in tables for name in test)
     halves = f", {there} of {len(test)} of its test half" if suite.development else ""
     return (
-        f"A part of {suite.name}: {len(tables)} of its {counted(len(suite.pinned), 'table')}{halves}. These "
-        "figures are not those of the whole suite."
+        f"This run has only a part of {suite.name}: {len(tables)} of its "
+        f"{counted(len(suite.pinned), 'table')}{halves}. The figures are not those of the whole suite."
     )
 
 

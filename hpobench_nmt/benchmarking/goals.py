@@ -71,13 +71,13 @@ def _taken_at(suite: Suite, score: str, clock: Clock, where: str) -> float:
         raise InputError(f"{where}: score {score!r} needs score_at, {unit}.")
     if suite.clock == "lookups" and most and at * suite.workers > most:
         raise InputError(
-            f"{where}: {score} is taken after {at * suite.workers} look-ups, but a trial may make only "
-            f"{most}. Set score_at to {most // suite.workers} or less, or lookups to more."
+            f"{where}: {score} is measured after {at * suite.workers} look-ups, but a trial may make only "
+            f"{most}. Set score_at to {most // suite.workers} or less, or set a larger lookups."
         )
     if at > clock.time:
         raise InputError(
-            f"{where}: {score} is taken at {at:g}, but a trial ends at {clock.time:g}. "
-            "Set score_at to that or less, or time to more."
+            f"{where}: {score} is measured at time {at:g}, but a trial ends at {clock.time:g}. Set a "
+            f"smaller score_at, or a larger time."
         )
     return at
 

@@ -270,10 +270,10 @@ def why_infeasible(table: Table, constraints: Sequence[str]) -> str:
         if not (constraint.violations(values) <= 0).any():
             known = values[~np.isnan(values)]
             if not len(known):
-                return f"no row keeps {text}: {constraint.metric} is missing in all of them."
+                return f"no row keeps {text}: {constraint.metric} is missing in all rows."
             nearest = known.min() if constraint.relation == "<=" else known.max()
             return f"no row keeps {text}: the nearest has {constraint.metric} {nearest:g}."
-    return f"no row with all objectives keeps {' and '.join(constraints)}."
+    return f"no row that has all objectives keeps {' and '.join(constraints)}."
 
 
 def with_transfer_tables(suite: Suite, instance: Instance) -> Instance:
@@ -322,7 +322,7 @@ def suite_instances(
             reasons.append(str(error))
             skipped(reasons[-1])
     if not instances:
-        published = f"'hpobench-nmt tables fetch NAME' gets published ones: {', '.join(COLLECTIONS)}."
+        published = f"'hpobench-nmt tables fetch NAME' downloads published tables: {', '.join(COLLECTIONS)}."
         advice = reasons[0] if reasons else published
         raise InputError(f"no installed table can be used. {advice}")
     return instances

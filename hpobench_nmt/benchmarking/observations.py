@@ -43,7 +43,7 @@ from hpobench_nmt.core.trajectory import Timeline, Trials
 MAX_OBSERVATIONS = 2**32
 """The bytes of the largest file that is read."""
 _MOST_TEXT, _MOST_A_ROW = 2**24, 1024  # bytes, decompressed; a row may have a reason of its own
-NO_HASH = "the manifest has no hash of it"
+NO_HASH = "the manifest does not have its hash"
 _Numbers = NDArray[np.integer[Any]]
 
 # Column, attribute of a Timeline, and type.
@@ -247,7 +247,7 @@ def wrong_times(
     follows = np.append(False, (np.diff(trials[order]) == 0) & (np.diff(rows[order]) == 0))
     at = places[order]
     if (np.diff(at)[follows[1:]] <= 0).any():
-        return "a trial in it trained a row no further than before"
+        return "a trial in it requested a row without training it further"
     whole = trainings.costs[at]
     rest = np.where(follows, whole - np.append(0.0, whole[:-1]), whole)
     costs = timing.costs[order]

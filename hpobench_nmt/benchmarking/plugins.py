@@ -160,8 +160,8 @@ def refuse_sequential(method: NamedMethod, workers: int) -> None:
     """Refuse several workers for a method that is known to take one only."""
     if method.sequential and workers > 1:
         raise InputError(
-            f"method {method.name!r}: its class has no suggest, so that it cannot have several trainings "
-            f"running: give it 1 worker, not {workers}."
+            f"method {method.name!r}: its class has no suggest, so it cannot run several trainings at a "
+            f"time: use 1 worker, not {workers}."
         )
 
 
@@ -280,7 +280,7 @@ def stand_in(n_objectives: int) -> Problem:
 
 def _refuse_built_in_name(name: str, spec: str) -> None:
     if name.casefold() in {known.casefold() for known in KNOWN}:
-        raise InputError(f"method {spec!r} has the name of one that comes with the package: rename it.")
+        raise InputError(f"method {spec!r} has the name of a method of this package: rename it.")
 
 
 def _check_factory(factory: Any, spec: str) -> None:
@@ -315,7 +315,7 @@ def _place(spec: str) -> tuple[str, str]:
             "method",
             spec,
             [*KNOWN, *points],
-            "'hpobench-nmt methods' lists them; your own is given as FILE.py:CLASS or MODULE:CLASS.",
+            "'hpobench-nmt methods' lists them. Give a method of your own as FILE.py:CLASS or MODULE:CLASS.",
             usual=_USUAL.get(re.sub("[^a-z]", "", spec.lower()), ""),
         )
     location, _, attribute = points[spec].partition(":")
@@ -347,7 +347,7 @@ def _load(spec: str) -> MethodFactory:
         of_file = location.endswith(".py") or not f"{location}.".startswith(f"{error.name}.")
         missing = f"it imports {error.name!r}, which is not installed."
         if not of_file:
-            missing = f"there is no module {error.name!r}. A class in a file is given as FILE.py:CLASS."
+            missing = f"module {error.name!r} does not exist. Give a class in a file as FILE.py:CLASS."
         raise InputError(f"method {spec!r}: {missing}") from error
     except SystemExit as error:
         code = "" if error.code in (None, 0) else f": {printable(repr(error.code))[:80]}"

@@ -68,7 +68,7 @@ class Program:
             raise InputError(f"{where}: methods that are programs need Linux or macOS.")
         words = words_of(self.command)
         if shutil.which(words[0]) is None:
-            raise InputError(f"{where}: there is no program {words[0]!r} on this machine.")
+            raise InputError(f"{where}: the program {words[0]!r} is not on this machine.")
         if self.names not in ("shown", "hidden"):
             raise InputError(f"{where}: names must be 'shown' or 'hidden', not {shortened(self.names)}.")
         if not 0 < self.seconds <= 86_400:
@@ -227,7 +227,7 @@ class ProgramMethod:
         if row is None:
             return None
         if type(row) is not int:
-            raise MethodFailure(f"{shown}, whose row is not a whole number")
+            raise MethodFailure(f"{shown}, in which row is not a whole number")
         n_rows = len(self._problem.configs)
         if not 0 <= row < n_rows:
             raise MethodFailure(f"{shown}, but rows go from 0 to {n_rows - 1}")
@@ -302,7 +302,10 @@ class _Transcript:
 
     def _differs(self) -> None:
         self._old = self._old[: self._place]
-        note = "This trial differs from here on from that of a stopped run: its other answers are dropped."
+        note = (
+            "From here on, this trial differs from that of the stopped run, whose remaining answers are "
+            "dropped."
+        )
         warn(f"{self._path}: {note}")
         self.add({"note": note})
 

@@ -95,7 +95,9 @@ class Results:
             RunError: the folder cannot be written.
         """
         if self.manifest is None:
-            raise InputError("only results of a run can be saved: a folder records how they were made.")
+            raise InputError(
+                "only results of a run can be saved, because a folder records how they were made."
+            )
         files = ResultsFolder(Path(folder))
         with files.writing():
             self._save(files, self.manifest)

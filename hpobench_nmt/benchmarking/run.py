@@ -73,7 +73,7 @@ def run_suite(
                 files.mark(name, entry)
                 notify(
                     f"method {name!r} reads {entry.not_covered} in its trials, but not when it is loaded or "
-                    "made. The results are kept, but the next run will make them again."
+                    f"constructed. The results are kept, but the next run will repeat these trials."
                 )
 
         together: dict[tuple[str, str], list[Block]] = {(t, m.name): [] for t in instances for m in methods}

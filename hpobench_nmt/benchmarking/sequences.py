@@ -24,12 +24,12 @@ def export_sequences(results: Results, out: Path) -> list[Path]:
     """
     if results.suite.timed:
         raise InputError(
-            f"suite {results.suite.name!r} has a clock or several workers, which the scripts do not know."
+            f"suite {results.suite.name!r} has a clock or several workers, which the scripts do not support."
         )
     if results.suite.constraints:
         raise InputError(
-            f"suite {results.suite.name!r} has constraints, which the scripts do not know: they would look "
-            "for rows that trials were not run to find."
+            f"suite {results.suite.name!r} has constraints, which the scripts do not support: they would "
+            f"look for rows that the trials did not have to find."
         )
     contents: dict[Path, str] = {}
     for (table, method), trials in results.trials.items():
@@ -45,7 +45,7 @@ def export_sequences(results: Results, out: Path) -> list[Path]:
         for number, trial in enumerate(trials):
             where = f"{table}, {method}, trial {number}"
             if trial.failure:
-                raise InputError(f"{where}: failed ({trial.failure}), so it has no sequence to export.")
+                raise InputError(f"{where}: failed ({trial.failure}), so there is no sequence to export.")
             for goal in instance.goals:
                 if np.isnan(answer(goal, trial, results.suite.n_initial)):
                     raise InputError(

@@ -63,14 +63,14 @@ def write_skeleton(path: Path) -> str:
     """
     name = "".join(part[:1].upper() + part[1:] for part in path.stem.split("_"))
     if path.suffix != ".py" or not path.stem.isidentifier() or not name.isidentifier():
-        raise InputError(f"{path}: a method's file needs a name such as my_method.py.")
+        raise InputError(f"{path}: the file of a method needs a name such as my_method.py.")
     if not path.parent.is_dir():
         raise InputError(f"{path.parent}: {no_folder(path.parent)}.")
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(_TEMPLATE.format(file=path, name=name))
     except FileExistsError:
-        raise InputError(f"{path} exists, and is left as it is. Give another name.") from None
+        raise InputError(f"{path} exists and was not changed. Give another name.") from None
     except OSError as error:
         raise not_written(path, error) from error
     return f"{path}:{name}"

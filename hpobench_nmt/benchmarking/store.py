@@ -105,7 +105,9 @@ def unfinished(results: Results) -> list[tuple[str, str]]:
 def _table(folder: Path, name: str, entry: TableEntry) -> Table:
     """The table of a manifest's entry, which must be the one that the run was made with."""
     if entry.source and not _is_table_folder(entry.source):
-        raise InputError(f"{folder}: table {name!r} was loaded from {entry.source!r}, where no table is now.")
+        raise InputError(
+            f"{folder}: table {name!r} was loaded from {entry.source!r}, where there is no table now."
+        )
     table = load_table(Path(entry.source) if entry.source else name)
     if table.name != name:
         raise InputError(f"{folder}: table {name!r} was loaded from a folder with table {table.name!r} now.")

@@ -143,7 +143,7 @@ def verify_archive(
     chosen = list(methods) or usual
     for name in chosen:
         if name not in KNOWN:
-            raise InputError(f"{name!r} is not a method of this package: 'archive add' runs other people's.")
+            raise InputError(f"{name!r} is not a method of this package: 'archive add' is for other methods.")
     known = archived_results(archive, track, tables, chosen)
     least = min(map(len, known.trials.values()))
     if trials > least:
@@ -185,7 +185,8 @@ def add_to_archive(
     if missing:
         raise InputError(
             f"{folder}: lacks {counted(len(missing), 'table')} of {results.suite.name}, such as "
-            f"{missing[0]}. A submission has all: 'hpobench-nmt tables fetch {NAME}' gets them."
+            f"{missing[0]}. A submission needs all tables: install them with 'hpobench-nmt tables fetch "
+            f"{NAME}'."
         )
     whole = load_suite(results.suite.name).trials
     if results.suite.trials != whole or any(m == found.name for _, m in unfinished(results)):
@@ -197,7 +198,8 @@ def add_to_archive(
         if each.equal < each.trials:
             raise InputError(
                 f"{folder}: {each.trials - each.equal} of {each.trials} trials of {each.method} on "
-                f"{each.table} differ from those that were run again. A method must draw from `rng` alone."
+                f"{each.table} differ from those that were run again. All random numbers of a method must "
+                f"come from `rng`."
             )
     return with_results(archive, track, only_methods(results, [found.name]), about)
 
@@ -257,7 +259,7 @@ def join_parts(parts: Sequence[Path], before: Archive | None = None) -> bytes:
             if part.is_dir():
                 folders = track_folders(part)
                 if not folders:
-                    raise InputError(f"{part}: holds no results of a track of {NAME}.")
+                    raise InputError(f"{part}: does not have results of a track of {NAME}.")
                 packed = Path(room) / f"{i}.parquet"
                 write_whole(packed, pack_folders(folders))
                 archives.append(replace(read_archive(packed), path=part))
@@ -305,12 +307,12 @@ def install_archive(source: str | Path = "", sha256: str = "") -> Path:
     where = str(source) or _published()
     if not where:
         raise InputError(
-            f"the archive of {NAME} has no public address yet. It is archive/{NAME}.parquet in a clone "
-            "of the project: name a copy, a file or an address, with --from."
+            f"the archive of {NAME} does not have a public address yet. It is archive/{NAME}.parquet in a "
+            f"clone of the project: give a file or an address with --from."
         )
     if where.startswith(("https://", "http://")):
         if not sha256:
-            raise InputError(f"{where}: what comes from the web needs a hash to be compared with.")
+            raise InputError(f"{where}: a file from the web needs a hash.")
         content = download(where, sha256, Limits(max_bytes=MOST_BYTES))
     else:
         content = read_bytes(Path(where), MOST_BYTES)

@@ -232,18 +232,18 @@ class Suite(Strict, frozen=True):
             key = "sources" if self.sources else "source_of"
             raise InputError(f"{key} {'are' if self.sources else 'is'} for whole trainings: remove curves.")
         if self.noise and self.source_of:
-            raise InputError("noise and source_of do not go together: remove one of them.")
+            raise InputError("noise and source_of cannot be combined: remove one of them.")
         if self.prior == "source" and not self.source_of:
             raise InputError('prior = "source" needs source_of, which names the source of each table.')
         if self.curves and self.cost:
             raise InputError(f"curves have their own cost: remove cost = {self.cost!r}.")
         if self.noise and self.curves:
             raise InputError(
-                "noise draws whole trainings, and there is one learning curve a row: remove noise, "
-                "or remove curves and name with cost what a training costs."
+                "noise draws whole trainings, but each row has only one learning curve: remove noise, or "
+                "remove curves and name the metric of a training's cost with cost."
             )
         if not self.resume and not self.curves:
-            raise InputError("resume = false needs curves = true: others are never paused.")
+            raise InputError("resume = false needs curves = true, because whole trainings are never paused.")
         if self.clock == "lookups":
             self._check_lookups()
 
@@ -315,7 +315,7 @@ def track_of(name: str, track: str) -> str:
     """The name of the suite that is a track of a benchmark; InputError where it has no such track."""
     found = tracks(name)
     if not found:
-        raise InputError(f"suite {name!r} has no tracks: leave out the track.")
+        raise InputError(f"suite {name!r} does not have tracks: leave out the track.")
     if track not in found:
         raise unknown("track", track, found, f"(of {name})")
     return found[track]
@@ -360,8 +360,8 @@ def overridden(suite: Suite, settings: Mapping[str, Any]) -> Suite:
     found = changed(suite, **changes)
     if suite.time and "time" not in settings:
         raise InputError(
-            f"suite {suite.name!r} limits a trial's time on the clock {suite.clock!r}: give a limit on the "
-            f"clock {found.clock!r}, with --time."
+            f"suite {suite.name!r} limits the time of a trial on the clock {suite.clock!r}: give a limit "
+            f"for the clock {found.clock!r} with --time."
         )
     return found
 
@@ -376,7 +376,7 @@ def load_suite(name_or_file: str) -> Suite:
     elif tracks(name_or_file):
         raise InputError(f"{name_or_file} has tracks, choose one: --track {', '.join(tracks(name_or_file))}.")
     else:
-        raise unknown("suite", name_or_file, files, "A suite of your own is given as FILE.toml.")
+        raise unknown("suite", name_or_file, files, "Give a suite of your own as FILE.toml.")
     content = read_toml(path)
     if content.get("tables") == INSTALLED:
         content["tables"] = [INSTALLED]
@@ -390,7 +390,7 @@ def load_suite(name_or_file: str) -> Suite:
         warn_deprecated(f"budget in {path}", "score_at", since="1.1", removed_in="2.0")
         content["score_at"] = content.pop("budget")
     if "name" in content:
-        raise InputError(f"{path}: the suite has the name of its file: remove name.")
+        raise InputError(f"{path}: the name of a suite is the name of its file: remove name.")
     suite = checked({"name": path.stem, **content}, Suite, str(path))
     if suite.published and path.parent != _FOLDER:
         published = str(_own_published(path, suite.published))
@@ -415,7 +415,7 @@ def _method_text(path: Path, method: Any) -> Any:
                 f"{path}: setting {shortened(key)} of a method must be a number, a string, true or false."
             )
     if not isinstance(method.get("name"), str):
-        raise InputError(f"{path}: a method that is a table needs its name, a string.")
+        raise InputError(f"{path}: a method with settings needs its name, a string.")
     return spec_text(method["name"], settings)
 
 
@@ -447,7 +447,9 @@ def published_figures(suite: Suite) -> dict[tuple[str, str, str], tuple[float, f
     path = Path(suite.published)
     if not path.is_absolute():
         if path.name != suite.published:
-            raise InputError(f"suite {suite.name!r}: published must be a file's name or a whole path.")
+            raise InputError(
+                f"suite {suite.name!r}: published must be the name of a file or an absolute path."
+            )
         path = _FOLDER / suite.published
     wrong = f"{path}: is not a table of published figures"
     figures: dict[tuple[str, str, str], tuple[float, float]] = {}

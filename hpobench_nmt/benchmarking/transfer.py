@@ -67,7 +67,7 @@ def transfer_table(other: Table, table: Table, objectives: Sequence[Objective]) 
     where = f"table {other.name!r} as a source for {table.name!r}"
     codes = np.empty((len(other), len(table.space)))
     if table.descriptors or other.descriptors:
-        raise InputError(f"{where}: one of them has features of its rows alone.")
+        raise InputError(f"{where}: one of them has features that are not hyperparameters.")
     for j, h in enumerate(table.space):
         if h.name not in other.space.names:
             raise InputError(f"{where}: it has no hyperparameter {h.name!r}.")

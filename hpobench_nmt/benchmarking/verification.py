@@ -25,13 +25,14 @@ def verify_results(folder: str | Path, results: Results) -> list[str]:
     manifest = read_manifest(Path(folder))
     if not manifest.hashed:
         raise InputError(
-            f"{folder}: has no hashes, because an earlier version wrote it. The same run again adds them."
+            f"{folder}: has no hashes, because an earlier version wrote it. Run the same command again to "
+            f"add them."
         )
     files = counted(len(results.trials), "file")
-    facts = [f"{folder}: the hashes of the manifest and of {files} of observations hold."]
+    facts = [f"{folder}: the hashes of the manifest and of {files} of observations are correct."]
     for name, entry in manifest.tables.items():
         place = find_folder(entry.source or name)
-        facts.append(f"{place}: the hashes of {', '.join(described_files(place))} hold.")
+        facts.append(f"{place}: the hashes of {', '.join(described_files(place))} are correct.")
         for status, fact, advice in ledger_facts(results.instances[name].table, place):
             if status != "ok":
                 raise InputError(f"{place}: {fact}: {advice}")

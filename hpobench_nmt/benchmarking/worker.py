@@ -201,7 +201,7 @@ class _Worker:
                 if factory is None:
                     self._on_call("loading it")
                     factory = _load(task.source)
-                where = "its code outside of its calls"
+                where = "its code outside of ask and tell"
                 done = trial_of(data, task.method, factory, task.seed, trial, self._on_call, task.transcripts)
             except BaseException as error:
                 if not task.untrusted or is_no_room(error):

@@ -127,7 +127,7 @@ def adaptation(
         if texts:
             write_whole(out / "samples.txt", "\n".join(texts).encode())
     last = frames["timescales"].iloc[-1]
-    losses = f"static {last['static']:.4f}, dynamic {last['dynamic']:.4f} nats a token"
+    losses = f"static {last['static']:.4f}, dynamic {last['dynamic']:.4f} nats per token"
     say(f"At the end of {parts} sequences: {losses}.")
     if "related" in frames:
         _print_related(frames["related"])

@@ -60,7 +60,7 @@ def archive_fetch(source: str, sha256: str) -> None:
     path = install_archive(source, sha256 or (known if from_web else ""))
     say(f"Installed {path}.")
     if hashlib.sha256(read_bytes(path)).hexdigest() != known:
-        say("It is another one than the digest of this version is of.")
+        say("It is not the archive from which this version's digest was made.")
 
 
 @archive.command("make")

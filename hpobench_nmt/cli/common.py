@@ -74,7 +74,7 @@ def show_leaderboard(results: Results, console: Console, explain: bool) -> None:
 
     print_leaderboard(results, console, explain)
     if not explain:
-        console.print("--explain tells how figures, intervals and tests were made.", style="dim")
+        console.print("--explain explains how figures, intervals and tests are made.", style="dim")
 
 
 def first_time(what: str) -> bool:
@@ -167,6 +167,6 @@ def require_family(family: Family[Any]) -> None:
 def check_plot(path: Path) -> None:
     """Refuse a plot that cannot be written, before anything is computed."""
     if path.suffix.lower() not in (".png", ".pdf", ".svg"):
-        raise InputError(f"{path}: a plot's name must end in .png, .pdf or .svg.")
+        raise InputError(f"{path}: the name of a plot must end in .png, .pdf or .svg.")
     if not path.parent.is_dir():
         raise InputError(f"{path.parent}: {no_folder(path.parent)}.")

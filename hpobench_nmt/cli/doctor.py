@@ -60,9 +60,7 @@ def doctor() -> None:
     for problem in wrong if len(wrong) > 1 else []:
         say(f"Wrong: {problem}", err=True)
     if wrong:
-        raise RunError(
-            f"{len(wrong)} things are wrong with this installation." if len(wrong) > 1 else wrong[0]
-        )
+        raise RunError(f"This installation has {len(wrong)} faults." if len(wrong) > 1 else wrong[0])
     say("All is well.")
 
 
@@ -168,11 +166,11 @@ def _self_check() -> list[str]:
         if rows != expected:
             wrong.append(
                 f"{method} looked up rows {rows}, not {expected}: this machine or one of its libraries "
-                "computes something else, so that results will not be the same as elsewhere."
+                f"computes other values, so results will differ from those elsewhere."
             )
     if not wrong:
         seconds = time.perf_counter() - started
-        say(f"The tables can be read, and three methods look up the rows that they should ({seconds:.1f} s).")
+        say(f"The tables can be read, and three methods look up the expected rows ({seconds:.1f} s).")
     return wrong
 
 

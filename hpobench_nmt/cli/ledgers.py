@@ -64,7 +64,7 @@ def merge(ledgers: tuple[Path, ...], out: Path, **given: Any) -> None:
         say(f"Conflict: {conflict}", err=True)
     if merged.conflicts:
         count = len(merged.conflicts)
-        raise InputError(f"{count} conflict{'s' if count > 1 else ''}: {out} is as it was.")
+        raise InputError(f"{count} conflict{'s' if count > 1 else ''}: {out} was not changed.")
     say(f"{out}: {counted(merged.records, 'training')}, {merged.new:,} of them new.")
     say(f"Make the table: hpobench-nmt tables build {out}")
 

@@ -148,7 +148,9 @@ def _run(arguments: Sequence[str] | None) -> int:
         try:
             os.fsencode(word)
         except UnicodeEncodeError:
-            return _complain(f"{word!a}: is not valid Unicode text, so no file or table has that name.", 2)
+            return _complain(
+                f"{word!a}: is not valid Unicode text, so it cannot be the name of a file or table.", 2
+            )
     try:
         code = cli.main(args=arguments, prog_name="hpobench-nmt", standalone_mode=False)
     except InputError as error:

@@ -90,7 +90,7 @@ def one_device(text: str) -> str:
     from hpobench_nmt.runner.devices import find_devices
 
     if "," in text:
-        raise InputError(f"--device {text}: a model is used on one device. Name one.")
+        raise InputError(f"--device {text}: a model runs on one device. Give only one.")
     return find_devices(text)[0]
 
 

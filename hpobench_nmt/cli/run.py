@@ -152,7 +152,7 @@ def run(
         own = changed(chosen, trials=given["trials"]) if given["trials"] else chosen
         known = archive_or_digest(beside, own, given["seed"] or 0)
     if debug and out:
-        raise InputError("--debug writes no results: leave out --out.")
+        raise InputError("--debug does not write results: leave out --out.")
     results_folder = None if debug else out or Path("results") / chosen.name
     # A debugger's prompt and a progress bar would write over each other.
     at_first = "" if has_compiled() else f"{chosen.name}: compiling, once"
@@ -190,7 +190,10 @@ def _with_archive(results: Results, known: Archive | Digest, console: Console) -
 
     if not isinstance(known, Digest):
         return beside(results, known, lambda message: say(message, err=True))
-    say("The archive is not installed: its methods are in the figure alone, from a digest of it.", err=True)
+    say(
+        "The archive is not installed: its methods appear only in the figure, which comes from the digest.",
+        err=True,
+    )
     print_fewer(results, known.beside(results), console, explain=False)
     say("Your methods alone:")
     return results

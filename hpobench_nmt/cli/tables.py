@@ -223,7 +223,7 @@ def tables_fetch(name: str, source: Path | None, mirror: str) -> None:
 
     fetched = fetch(name, source, mirror)
     if not fetched:
-        say("All tables that can be fetched are installed.")
+        say("All collections are installed.")
         return
     say(f"Installed {', '.join(fetched)} in {fetched_folder()}.")
     for collection in map(COLLECTIONS.__getitem__, collections_for(name)):
@@ -295,7 +295,9 @@ def tables_add(source: Path, datasheet: Path | None, ignore_other: bool) -> None
     for table, folder in added:
         tell_added(table, folder, before, there)
     if len(added) > 1:
-        say(f"They are the group {added[0][0].claims['collection']!r}, which can be given for all of them.")
+        say(
+            f"They are the group {added[0][0].claims['collection']!r}; you can give its name for all of them."
+        )
 
 
 @tables.command("remove")
@@ -310,7 +312,7 @@ def tables_remove(name: str) -> None:
     for folder in folders:
         say(f"Removed {folder}.")
         if folder.name in installed():
-            say(f"The table of the same name in {installed()[folder.name]} is used from now on.")
+            say(f"The table of the same name in {installed()[folder.name]} is now used.")
 
 
 tables.add_command(tables_import)

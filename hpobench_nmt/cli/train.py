@@ -51,7 +51,7 @@ def _shard_of(ctx: click.Context, parameter: click.Parameter, value: str | None)
         return 1, 1
     found = re.fullmatch(r"([1-9][0-9]{0,6})/([1-9][0-9]{0,6})", value)
     if not found or int(found[1]) > int(found[2]):
-        raise InputError(f"--shard {value!r}: takes I/N, I from 1 to N, such as 3/8.")
+        raise InputError(f"--shard {value!r}: must be I/N with I from 1 to N, such as 3/8.")
     return int(found[1]), int(found[2])
 
 
@@ -133,7 +133,7 @@ def train(
     spec = load_spec(spec_path)
     if spec.ranges:
         raise InputError(
-            f"{spec_path}: [grid] has ranges, which only 'tune' can use. To train all, list values."
+            f"{spec_path}: [grid] has ranges, which only 'tune' can use. To train a grid, list values."
         )
     rows = select(spec, only)
     part = f"shard-{shard[0]}-of-{shard[1]}" if shard[1] > 1 else ""
@@ -160,7 +160,7 @@ def train(
 
     with stoppable(run.workspace, time_limit):
         ended = train_rows(run, rows, shard, limit, watch, lambda message: say(message, err=True))
-    say(f"{run.workspace.ledger}: {len(ended.done)} trained, {ended.failed} failed, {ended.left} to do.")
+    say(f"{run.workspace.ledger}: {len(ended.done)} trained, {ended.failed} failed, {ended.left} left.")
     if ended.mixed:
         say(ended.mixed)
     if ended.paused:
@@ -168,7 +168,7 @@ def train(
     if run.workspace.keep:
         _print_kept(run.workspace, ended.done)
     if not ended.left and not ended.done:
-        say("No training has succeeded, so there is no table to make. The ledger has the reasons.")
+        say("No training has succeeded, so there is no table to build. The ledger has the reasons.")
     elif not ended.left and part:
         say(f"When all {shard[1]} shards are there: hpobench-nmt ledger merge SHARD... --out {spec.name}")
     elif not ended.left:
@@ -234,7 +234,9 @@ def _print_kept(workspace: Workspace, done: Sequence[Record]) -> None:
     kept, best = best_kept(workspace, done)
     without = len(done) - kept
     have = "has" if without == 1 else "have"
-    others = f" {without} of the trainings {have} none: models were not kept then." if without else ""
+    others = (
+        f" {without} of the trainings {have} no model, because models were not kept then." if without else ""
+    )
     say(f"{workspace.folder / MODELS}: models of {counted(kept, 'training')}.{others}")
     if best:
         name = workspace.spec.objectives[0]
@@ -323,7 +325,7 @@ def _print_plan(
     if ledger.records:
         mean = sum(record.seconds for record in ledger.records) / len(ledger.records)
         hours = mean * min(len(todo), limit or len(todo)) / (jobs or 1) / 3600
-        say(f"{mean:.0f} s a training so far: about {hours:.1f} h with {jobs or 1} at a time.")
+        say(f"A training has taken {mean:.0f} s so far: about {hours:.1f} h with {jobs or 1} at a time.")
     for row, replicate in todo[:3]:
         say(f"  {describe(spec.configuration(row))}" + (f" (again, {replicate})" if replicate else ""))
     try:

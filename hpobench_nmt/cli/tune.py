@@ -42,7 +42,9 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
         return None
     found = re.fullmatch(r"\s*([1-9][0-9]{0,11})\s*,\s*([1-9][0-9]{0,11})\s*", value)
     if not found or int(found[1]) >= int(found[2]):
-        raise InputError(f"--updates {value!r}: takes FIRST,WHOLE, the smaller one first, such as 500,20000.")
+        raise InputError(
+            f"--updates {value!r}: must be FIRST,WHOLE, the smaller number first, such as 500,20000."
+        )
     return int(found[1]), int(found[2])
 
 
@@ -77,7 +79,7 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     "--updates",
     callback=_updates,
     metavar="FIRST,WHOLE",
-    help="Trainings can be stopped from FIRST updates on; a whole one takes about WHOLE.",
+    help="Trainings can be stopped after FIRST updates or later; a whole training takes about WHOLE.",
 )
 @click.option(
     "--hours",
@@ -138,11 +140,13 @@ def tune(
     factory = named.load()
     if not hasattr(factory, "ask") and hasattr(factory, "suggest") and updates is None:
         raise InputError(
-            f"{named.name} stops trainings on the way: say with --updates FIRST,WHOLE after how many updates "
-            "for the first time, and how many a whole training takes, such as --updates 500,20000."
+            f"{named.name} stops trainings early: give the updates of the first stop and of a whole "
+            f"training as --updates FIRST,WHOLE, such as --updates 500,20000."
         )
     if "," in device and workers == 1:
-        raise InputError(f"--device {device}: name one device, or train several at a time with --workers.")
+        raise InputError(
+            f"--device {device}: give one device, or train several configurations at a time with --workers."
+        )
     devices = first_devices(find_devices(device), gpus_a_training(spec))
     workspace, ledger = open_workspace(spec, folder, cache_folder())
     if device == "auto":

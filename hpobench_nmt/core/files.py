@@ -52,8 +52,8 @@ def check_name(kind: str, name: str) -> str:
     """Return name if it can be a file name everywhere; tables and methods name their files."""
     if not is_name(name):
         raise InputError(
-            f"{kind} name {shortened(str(name))} cannot be used: take letters, digits, '_', '.', '+' and '-' "
-            "(100 at most), no dot at the end, and no name that Windows reserves."
+            f"{kind} name {shortened(str(name))} cannot be used: use letters, digits, '_', '.', '+' and '-' "
+            f"(at most 100), without a dot at the end, and not a name that Windows reserves."
         )
     return name
 
@@ -76,7 +76,9 @@ def check_label(kind: str, text: str) -> str:
     if text != text.strip():
         raise InputError(f"{kind} {shortened(text)} begins or ends with a space: remove it.")
     if len(text) > _LONGEST_LABEL:
-        raise InputError(f"{kind} {shortened(text)} has {len(text):,} characters, {_LONGEST_LABEL} at most.")
+        raise InputError(
+            f"{kind} {shortened(text)} has {len(text):,} characters; at most {_LONGEST_LABEL} are allowed."
+        )
     return text
 
 
@@ -234,9 +236,9 @@ def why_no_locks(folder: Path) -> str:
     except OSError as error:
         if error.errno in NO_LOCKS:
             return (
-                f"{folder}: its file system has no locks ({error.strerror}), so that processes would write "
-                "into one another's files. Take a folder on another one, such as a local disk, or mount it "
-                "with locks (NFS: with lockd or local_lock=flock; Lustre: -o flock)."
+                f"{folder}: its file system does not support locks ({error.strerror}), so processes could "
+                f"write into the same files at once. Use a folder on another file system, such as a local "
+                f"disk, or mount it with locks (NFS: with lockd or local_lock=flock; Lustre: -o flock)."
             )
     return ""
 
@@ -312,7 +314,9 @@ def read_bytes(path: Path, limit: int = MAX_SETTINGS_BYTES, follow_link: bool = 
     """
     try:
         if not follow_link and path.is_symlink():
-            raise InputError(f"{path}: is a symbolic link, which is not followed. Put the file itself there.")
+            raise InputError(
+                f"{path}: is a symbolic link, which is not followed. Replace it by the file itself."
+            )
         # A pipe without a writer would wait for good.
         flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         flags |= 0 if follow_link else getattr(os, "O_NOFOLLOW", 0)
@@ -329,7 +333,7 @@ def read_bytes(path: Path, limit: int = MAX_SETTINGS_BYTES, follow_link: bool = 
     except ValueError as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{str(path)!r}: cannot be a file's name.") from None
+        raise InputError(f"{str(path)!r}: cannot be the name of a file.") from None
     if too_large:
         raise InputError(f"{path}: larger than {limit:,} bytes.")
     return content
@@ -376,7 +380,7 @@ def _distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     if len(held) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for place, key in enumerate(keys) if key in keys[:place])
-        raise ValueError(f"the key {shortened(twice)} is there twice")
+        raise ValueError(f"the key {shortened(twice)} occurs twice")
     return held
 
 

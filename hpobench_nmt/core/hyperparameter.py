@@ -94,7 +94,9 @@ class Hyperparameter:
             self._check_labels(where)
         if self.default is not None:
             if not self.active_if:
-                raise InputError(f"{where}: a default is for one that may be inactive; say when: active_if.")
+                raise InputError(
+                    f"{where}: a default is only for a hyperparameter that may be inactive: add active_if."
+                )
             self.code(self.default)
 
     def _check_numbers(self, where: str) -> None:
@@ -122,13 +124,15 @@ class Hyperparameter:
         if self.scale == "log" and numbers[0] < 1 / LARGEST_VALUE:
             raise InputError(f"{where}: a log scale needs values of {1 / LARGEST_VALUE:g} or more.")
         if self.continuous and len(numbers) != 2:
-            raise InputError(f"{where}: a range has two ends, not {shown}.")
+            raise InputError(f"{where}: a range needs two ends, not {shown}.")
         if self.integer and any(v != math.floor(v) for v in numbers):
             raise InputError(f"{where} takes whole numbers only, not {shown}.")
 
     def _check_labels(self, where: str) -> None:
         if self.scale != "linear" or self.integer is not None or self.continuous:
-            raise InputError(f"{where}: scales and ranges are of numbers, and its kind is {self.kind!r}.")
+            raise InputError(
+                f"{where}: scales and ranges are only for numbers, but its kind is {self.kind!r}."
+            )
         object.__setattr__(self, "values", tuple(map(_plain, self.values)))
         texts = []
         for value in self.values:
@@ -143,9 +147,9 @@ class Hyperparameter:
                 raise InputError(f"{where}: an empty text is not a label: an empty cell means inactive.")
         twice = {text for text in texts if texts.count(text) > 1} if len(set(texts)) < len(texts) else ()
         if twice:
-            raise InputError(f"{where}: {min(twice)!r} is among its labels twice.")
+            raise InputError(f"{where}: the label {min(twice)!r} occurs twice.")
         if None in self.values and self.active_if:
-            raise InputError(f"{where}: None would mean that it is inactive. Take the text 'none' instead.")
+            raise InputError(f"{where}: None would mean that it is inactive. Use the text 'none' instead.")
 
     @property
     def is_numeric(self) -> bool:

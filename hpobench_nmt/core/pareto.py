@@ -47,12 +47,12 @@ def pareto_front(losses: ArrayLike, *more: object) -> NDArray[np.int64]:
         more = (losses,)
     if more:
         raise InputError(
-            "pareto_front takes one array of losses. Of a table, a data frame or a CSV file, call "
+            "pareto_front takes one array of losses. For a table, a data frame or a CSV file, call "
             "hb.pareto(source, objectives)."
         )
     losses = np.asarray(losses)
     if losses.ndim != 2:
-        raise InputError(f"losses must have shape (rows, losses of a row), not {losses.shape}.")
+        raise InputError(f"losses must have shape (rows, losses per row), not {losses.shape}.")
     complete = np.flatnonzero(~np.isnan(losses).any(axis=1))
     points = losses[complete]
     if len(points) == 0:

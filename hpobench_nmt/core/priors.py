@@ -33,7 +33,7 @@ def guess_prior(space: Space, codes: Floats, guess: Mapping[str, Value], where: 
     scale.
     """
     if not guess:
-        raise InputError(f"{where}: the prior guesses no value: name at least one hyperparameter.")
+        raise InputError(f"{where}: the prior does not guess a value: name at least one hyperparameter.")
     columns, centre = [], []
     for name, value in guess.items():
         if name not in space.names:
@@ -46,7 +46,7 @@ def guess_prior(space: Space, codes: Floats, guess: Mapping[str, Value], where: 
         with np.errstate(invalid="ignore", divide="ignore"):
             place = axis.features(np.array([code]))[0]
         if not np.isfinite(place).all():
-            raise InputError(f"{where}: prior: {name} = {value} has no place on the {axis.scale} scale.")
+            raise InputError(f"{where}: prior: {name} = {value} is not possible on the {axis.scale} scale.")
         columns.append(axis.features(codes[:, space.names.index(name)]))
         centre.append(place)
     return around(np.hstack(columns), np.concatenate(centre))

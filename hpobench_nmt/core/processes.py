@@ -201,8 +201,8 @@ def events(processes: Iterable[P], seconds: float | None = None) -> Iterator[tup
             report = process._leash.recv(_CODE.size, socket.MSG_WAITALL)
             if len(report) < _CODE.size:
                 raise RunError(
-                    "the process that starts workers has ended. Finished work is kept. Is memory short? "
-                    "Run the same command again to resume, with fewer --jobs."
+                    "the process that starts workers has ended. Finished work is kept. Run the same command "
+                    "again to resume. If memory is short, use fewer --jobs."
                 )
             process.close()
             yield process, Ended(*_CODE.unpack(report))

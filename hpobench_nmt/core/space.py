@@ -65,7 +65,7 @@ class Space(Sequence[Hyperparameter]):
                     self[parent].code(value)
         if len(self.parents_first) < len(names):
             left = next(h.name for h in self if h not in self.parents_first)
-            raise InputError(f"active_if of {left!r}: whether it is active depends on itself.")
+            raise InputError(f"active_if of {left!r}: the condition depends on itself.")
 
     @cached_property
     def parents_first(self) -> tuple[Hyperparameter, ...]:
@@ -171,8 +171,8 @@ class Space(Sequence[Hyperparameter]):
         row, j = places[0].tolist()
         h = self.hyperparameters[j]
         if active[row, j]:
-            return row, f"{h.name} has no value, and it is active if {h.condition}."
-        return row, f"{h.name} has a value, and it is only active if {h.condition}: leave it out."
+            return row, f"{h.name} has no value, but it is active if {h.condition}."
+        return row, f"{h.name} has a value, but it is only active if {h.condition}: leave it out."
 
     def decode(self, codes: Floats) -> dict[str, Value]:
         """The configuration with these codes, shape (H,)."""

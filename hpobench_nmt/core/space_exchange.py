@@ -172,7 +172,9 @@ def from_optuna(distributions: Mapping[str, BaseDistribution]) -> tuple[Hyperpar
                 else:
                     count = round((given.high - given.low) / given.step) + 1
                     if count > _MOST_STEPS:
-                        raise InputError(f"{name}: {count:,} steps are too many, {_MOST_STEPS:,} at most.")
+                        raise InputError(
+                            f"{name}: {count:,} steps are too many; at most {_MOST_STEPS:,} are allowed."
+                        )
                     grid = [given.low + i * given.step for i in range(count)]
                     axes.append(Hyperparameter(name, tuple(grid), integer=whole))
             case _:

@@ -62,7 +62,7 @@ class Trainings:
         for name in ("resources", "costs"):
             self._check_increasing(name)
         if not self.costs.any():
-            raise InputError("trainings: the cost is 0 everywhere, so that no time would pass.")
+            raise InputError("trainings: the cost is 0 everywhere, so time would not pass.")
 
     def _check_increasing(self, name: str) -> None:
         values = getattr(self, name)

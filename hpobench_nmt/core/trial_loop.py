@@ -292,8 +292,8 @@ class _Method:
             self._tell = guarded("tell_constrained", teller, made, self._tell, violations)
         if self.only_new and workers > 1:
             raise MethodFailure(
-                f"what was made, a {type(made).__name__}, has no suggest, so that it cannot have several "
-                f"trainings running: give it 1 worker, not {workers}"
+                f"what was made, a {type(made).__name__}, has no suggest, so it cannot run several "
+                f"trainings at a time: use 1 worker, not {workers}"
             )
 
     def next(self, reached: Mapping[int, float]) -> tuple[int, float] | None:

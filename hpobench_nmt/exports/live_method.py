@@ -92,7 +92,9 @@ class LiveMethod:
         self._make()
         self.draws_anew = hasattr(self.made, "renew") and not is_small(list(self.problem.space))
         if not callable(self._tell):
-            raise InputError(f"method {method.name} has no tell, and a function is evaluated whole.")
+            raise InputError(
+                f"method {method.name} has no tell, but evaluations of a function cannot be stopped early."
+            )
 
     def answer(self) -> int:
         """The number of the configuration that it asks for, a new number where it was drawn.
@@ -113,8 +115,8 @@ class LiveMethod:
             answer = guarded(name, self._told_of_pending().ask)
         if answer is None and running and suggests:
             raise RunError(
-                f"method {self._method.name} waits for the losses of what is pending, "
-                f"{counted(len(running), 'configuration')}: tell some of them."
+                f"method {self._method.name} waits for losses of pending configurations "
+                f"({counted(len(running), 'configuration')}): tell some of them."
             )
         answer = answer[0] if isinstance(answer, tuple) and answer else answer
         row = row_number(name, answer, len(self.problem.configs))

@@ -168,7 +168,9 @@ def minimize(
         earlier = Optimizer.resumed(begun, path, method, budget)
         for key in State.__struct_fields__:
             if key != "events" and getattr(earlier.state, key) != getattr(optimizer.state, key):
-                raise InputError(f"{path}: the state of another call, with another {key}. Give another file.")
+                raise InputError(
+                    f"{path}: this is the state of another call, with another {key}. Give another file."
+                )
         optimizer = earlier
     if not least_gain >= 0:
         raise InputError(f"least_gain must be 0 or more, not {least_gain}.")

@@ -145,7 +145,7 @@ class Optimizer:
             check_whole("n", n, 1)
             return self._batch(n)
         if self.exhausted:
-            raise InputError(f"all {self.n_candidates:,} candidates have been asked for or told.")
+            raise InputError(f"all {self.n_candidates:,} candidates are pending or evaluated.")
         row = self._next_row()
         self._known.pending.append(row)
         config = self._candidates.config(row)
@@ -277,7 +277,7 @@ class Optimizer:
 
     def _refuse_without(self, function: str, what: str) -> None:
         if self._known.n_losses > 1 or not hasattr(self._live.made, function):
-            raise InputError(f"{what} is that of BO_auto with one loss.")
+            raise InputError(f"{what} needs BO_auto and one loss.")
 
     @property
     def state(self) -> State:
@@ -338,8 +338,8 @@ class Optimizer:
         """The same from what was read of the file; errors name it."""
         if method is None and split_spec(state.method)[0] not in KNOWN:
             raise InputError(
-                f"{where}: the method '{printable(state.method)[:100]}' is not one of the package's. If you "
-                "trust it, name it again: Optimizer.load(path, method=...)."
+                f"{where}: the method '{printable(state.method)[:100]}' is not a method of this package. If "
+                f"you trust it, name it again: Optimizer.load(path, method=...)."
             )
         try:
             made = cls(
@@ -375,7 +375,7 @@ class Optimizer:
             return
         row = self._candidates.row(event.config)
         if row in self._known.losses or row in self._known.pending:
-            raise InputError(f"{event.config} is asked for twice.")
+            raise InputError(f"{event.config} is pending twice.")
         if not (self._live.draws_anew and self._known.losses):  # else the same is drawn at any time
             self._next_row()  # the method's generator moves on
         self._known.pending.append(row)

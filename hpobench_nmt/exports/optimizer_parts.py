@@ -34,7 +34,10 @@ def named_method(method: str | MethodFactory | None, objectives: int) -> NamedMe
         right = of_objectives(named.objectives)
         raise InputError(f"method {named.name} is for {right}, not {objectives}.")
     if named.built_in and BUILT_IN[split_spec(named.spec)[0]].partial:
-        raise InputError(f"method {named.name} trains part of the way, and a function is evaluated whole.")
+        raise InputError(
+            f"method {named.name} stops trainings early, but evaluations of a function cannot "
+            f"be stopped early."
+        )
     return named
 
 

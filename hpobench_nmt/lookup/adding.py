@@ -59,7 +59,9 @@ def _split(source: Path, sheet: Datasheet, sheet_path: Path, ignore_other: bool)
         in_file = rows if places is None else places[rows]
         table = table_of_columns(part, sheet, source, sheet_path, rows=in_file)
         if len(table) == 1:
-            raise InputError(f"{sheet_path}: split_by makes a table of one row, {name!r}; split by less.")
+            raise InputError(
+                f"{sheet_path}: split_by makes a table with only one row, {name!r}; split by fewer columns."
+            )
         tables.append(replace(table, name=check_name("table", name)))
     _refuse_equal(tables, sheet_path)
     members = {
@@ -80,7 +82,9 @@ def _parts(
             raise InputError(f"{sheet_path}: row {row} has no value in a column of split_by.")
         parts.setdefault(values, []).append(row)
     if len(parts) > _MOST_TABLES:
-        raise InputError(f"{sheet_path}: split_by makes {len(parts):,} tables, {_MOST_TABLES:,} at most.")
+        raise InputError(
+            f"{sheet_path}: split_by makes {len(parts):,} tables; at most {_MOST_TABLES:,} are allowed."
+        )
     found: dict[str, Rows] = {}
     for values, rows in parts.items():
         shown = (

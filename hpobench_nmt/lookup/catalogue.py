@@ -220,8 +220,9 @@ def find_folder(name_or_folder: str | Path) -> Path:
 def _no_table(csv: str) -> InputError:
     """The error for a CSV file in the place of a table."""
     return InputError(
-        f"{csv} is a CSV file, not a table. hb.import_table(file, metrics=…) or 'hpobench-nmt tables import' "
-        "makes one of it; hb.pareto(file, objectives), or 'hpobench-nmt pareto', gives its front."
+        f"{csv} is a CSV file, not a table. hb.import_table(file, metrics=…) or 'hpobench-nmt tables "
+        f"import' makes a table from it; hb.pareto(file, objectives) or 'hpobench-nmt pareto' computes its "
+        f"front."
     )
 
 
@@ -245,7 +246,7 @@ def remove_table(name: str) -> Path:
     if name not in tables:
         if name in installed():
             raise InputError(
-                f"table {name!r} was neither added nor fetched: {installed()[name]} is left as it is."
+                f"table {name!r} was neither added nor fetched: {installed()[name]} was not changed."
             )
         if name in groups():
             raise InputError(f"{name!r} is a group: name one of {', '.join(groups()[name])}.")

@@ -69,7 +69,7 @@ def _collection_facts(tables: Sequence[Table]) -> Iterator[Fact]:
     if expected and len(tables) < max(expected):
         there = "is" if len(tables) == 1 else "are"
         fact = f"of its {max(expected)} tables, {len(tables)} {there} installed"
-        yield "note", fact, "what the source states about all of them cannot be checked."
+        yield "note", fact, "statements of the source about all of them cannot be checked."
         return
     if len(claims) != 1:
         return
@@ -80,8 +80,8 @@ def _collection_facts(tables: Sequence[Table]) -> Iterator[Fact]:
         yield (
             "warning",
             f"{'the one table holds' if len(tables) == 1 else f'the {len(tables)} tables hold'} "
-            f"{counted(held, 'row')}, the source speaks of {claimed:,} systems",
-            f"{abs(claimed - held):,} systems are not to be had: compare only with figures from these rows.",
+            f"{counted(held, 'row')}, but the source states {claimed:,} systems",
+            f"{abs(claimed - held):,} systems are missing: compare only with figures from these rows.",
         )
     missing: Counter[str] = Counter()
     for table in tables:
@@ -156,16 +156,16 @@ def _facts(table: Table) -> Iterator[Fact]:
         covered = covered_share(table.hyperparameters, table.configs)
         yield (
             "note",
-            f"{listed(inactive)} {'is' if len(inactive) == 1 else 'are'} inactive in some rows; rows stand "
-            f"for {_share_of_grid(covered)} of the grid",
-            "models see the default there. A row stands for all values of what is inactive in it.",
+            f"{listed(inactive)} {'is' if len(inactive) == 1 else 'are'} inactive in some rows; the rows "
+            f"cover {_share_of_grid(covered)} of the grid",
+            "surrogates use the default there. A row covers all values of its inactive hyperparameters.",
         )
     elif n_rows < grid:
         yield (
             "note",
             f"{n_rows:,} of the {_count(grid)} configurations of the grid {'has' if n_rows == 1 else 'have'} "
             f"a row ({_share_of_grid(n_rows / grid)})",
-            "a method can only choose among these; those that failed to train are not among them.",
+            "a method can only choose among these, so it avoids configurations that failed to train.",
         )
     else:
         all_have = (
@@ -188,13 +188,13 @@ def _facts(table: Table) -> Iterator[Fact]:
             yield (
                 "warning",
                 f"no {metric.name} in {missing} of {counted(n_rows, 'row')}{sentinel}",
-                "as an objective it leaves them out: they are never best and never on a front."
+                "if it is an objective, these rows are never best and never on a front."
                 + (f" Along curves, the best checkpoint counts in {kept} of them." if kept else ""),
             )
         if len(known) > 1 and (known == known[0]).all():
             which = "every row that has it" if missing else "every row"
             fact = f"{metric.name} is {known[0]:g} in {which}"
-            yield "warning", fact, "there is nothing to optimise in it."
+            yield "warning", fact, "it cannot be optimised."
     for name in table.objectives:
         yield from _ties(table, name)
         yield from _outliers(table, name)
@@ -205,12 +205,12 @@ def _facts(table: Table) -> Iterator[Fact]:
             "note",
             f"{counted(len(front), 'row')} {'is' if len(front) == 1 else 'are'} on the Pareto front of "
             f"{names}",
-            "this many make up fta and fbp.",
+            "fta and fbp count this many rows.",
         )
     others = [key for key in table.claims if key not in Claims.__struct_fields__]
     if others:
         fact = f"nothing verifies the claim{'s' * (len(others) > 1)} {printable(listed(others))}"
-        yield "note", fact, f"what can be verified is {', '.join(Claims.__struct_fields__)}."
+        yield "note", fact, f"these claims can be verified: {', '.join(Claims.__struct_fields__)}."
     yield from _counts(table)
     yield from _trained(table)
     yield from _published_front(table)
@@ -235,8 +235,8 @@ def _ties(table: Table, name: str) -> Iterator[Fact]:
         yield (
             "warning",
             f"{len(best)} rows share the best {name}, {value:g}: rows {listed(best)}",
-            "whether any of them or only the first meets the target changes ftb: random search needs "
-            f"{(len(table) + 1) / (len(best) + 1):.1f} look-ups on average for any, "
+            "ftb depends on whether any of them or only the first meets the target: random search needs "
+            f"{(len(table) + 1) / (len(best) + 1):.1f} look-ups on average for any, and "
             f"{(len(table) + 1) / 2:.1f} for the first.",
         )
         return
@@ -263,7 +263,8 @@ def _outliers(table: Table, name: str) -> Iterator[Fact]:
             f"{len(far)} of {counted(len(table), 'row')} {'is' if len(far) == 1 else 'are'} far worse in "
             f"{name} than the rest, {nearest:g} or worse, and {'has' if len(far) == 1 else 'have'} "
             f"{share:.0%} of its variance ({rows_text(np.sort(far))})",
-            "analyses of importance and noise describe such rows: look whether they learned anything.",
+            "analyses of importance and noise mostly describe these rows: check whether their models "
+            "learned anything.",
         )
 
 
@@ -287,7 +288,7 @@ def _published_front(table: Table) -> Iterator[Fact]:
         yield (
             "warning",
             f"the published Pareto front of {names} differs from a recomputation: rows "
-            f"{listed(sorted(claimed ^ computed))} are on one only",
+            f"{listed(sorted(claimed ^ computed))} are on only one of them",
             "scores of fronts cannot be compared with published ones.",
         )
 
@@ -309,7 +310,7 @@ def _counts(table: Table) -> Iterator[Fact]:
             yield (
                 "warning",
                 f"{counted(count, key[:-1])}, and the source speaks of {claimed:,}",
-                "the table is not what its datasheet says: get it again.",
+                "the table does not match its datasheet: get it again.",
             )
 
 
@@ -322,7 +323,7 @@ def _trained(table: Table) -> Iterator[Fact]:
     ended = len(table) + failed
     if table.claims.get("complete") and ended == wanted:
         fact = f"all {wanted:,} configurations of its {plan} were trained; {failed:,} failed and have no row"
-        yield "ok", fact, "what is not in the table cannot be trained."
+        yield "ok", fact, "methods cannot choose configurations that are not in the table."
     elif table.claims.get("complete"):
         yield (
             "warning",
@@ -347,7 +348,7 @@ def ledger_facts(table: Table, folder: Path) -> Iterator[Fact]:
     if hashlib.sha256(read_bytes(path, MAX_BYTES, follow_link=False)).hexdigest() == claimed:
         yield "ok", "built from the ledger beside it", "every row can be traced to its training."
     else:
-        fact = "the ledger beside it is not the one that it was built from"
+        fact = "the ledger beside it is not the ledger from which it was built"
         yield "warning", fact, f"build it again: hpobench-nmt tables build {path}"
 
 
@@ -368,8 +369,8 @@ def _twins(table: Table) -> Iterator[Fact]:
         f"{len(rows):,} of {len(table):,} rows fall into {counted(len(groups), 'group')} that agree{one} "
         f"exactly in {', '.join(agreeing)} and differ{one} only in {', '.join(differing)} "
         f"(rows {listed(groups[0])}, for one)",
-        f"they are probably one training each, entered several times: {', '.join(differing)} has no effect "
-        "there, the table holds fewer independent rows than it seems, and ties are likely.",
+        f"each group is probably one training that was entered several times: {', '.join(differing)} has no "
+        f"effect there, the table has fewer independent rows than it seems, and ties are likely.",
     )
 
 

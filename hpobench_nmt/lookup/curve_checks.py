@@ -49,7 +49,7 @@ def curve_facts(table: Table, curves: Curves) -> Iterator[Fact]:
         f"{counted(len(curves.costs), 'checkpoint')} (resource: {curves.resource}): {lengths[held].min():,} "
         f"to {lengths[held].max():,} a row, {np.median(lengths[held]):g} in the median; all trainings cost "
         f"{short(curves.costs[curves.starts[1:][held] - 1].sum(), commas=True)}{unit}",
-        "random search on the cost clock needs about half of that, on average, until it has the best row.",
+        "on the cost clock, random search needs about half of that on average to find the best row.",
     )
     some = curves.of_rows(held)
     yield from _lengths(table, some, held)
@@ -84,10 +84,14 @@ def _lengths(table: Table, some: Curves, held: Rows) -> Iterator[Fact]:
             "warning",
             f"the curves of {counted(len(wrong), 'row')} do not end at "
             f"{'its' if len(wrong) == 1 else 'their'} {name} ({rows_text(wrong)})",
-            "they are cut, or hold checkpoints of another training.",
+            "they were cut short, or have checkpoints of another training.",
         )
     else:
-        yield "ok", f"every curve ends at its row's {name}", "the curves are of these trainings, and whole."
+        yield (
+            "ok",
+            f"every curve ends at its row's {name}",
+            "the curves belong to these trainings and are complete.",
+        )
 
 
 def _own(table: Table, name: str, own: str, found: Floats, held: Rows) -> Iterator[Fact]:
@@ -102,11 +106,11 @@ def _own(table: Table, name: str, own: str, found: Floats, held: Rows) -> Iterat
     wrong = held[known & ~(np.abs(values - found) <= slack)]
     if len(wrong):
         fact = f"{name} of {counted(len(wrong), 'row')} is not the {own} of its curve ({rows_text(wrong)})"
-        yield "warning", fact, "the curves there are of other trainings, or the datasheet is wrong."
+        yield "warning", fact, "these curves come from other trainings, or the datasheet is wrong."
     elif known.any():
         which = "every row" if known.all() else "every row that has it"
         fact = f"{name} of {which} is the {own} of its curve"
-        yield "ok", fact, "a training to the end gives what the table says."
+        yield "ok", fact, "a training to its end gives the table's value."
 
 
 def _elsewhere(
@@ -119,13 +123,13 @@ def _elsewhere(
     others = held[known & (own != best)]
     if not on_curve[known].all():
         fact = f"{name} of a row is neither the best nor the last of its curve"
-        yield "note", fact, "it was measured in another way: compare rows by one or the other."
+        yield "note", fact, "it was measured in another way: compare rows by only one of the two."
     elif len(others):
         yield (
             "note",
             f"{name} of every row is on its curve, but not the best of it in {len(others)} of {len(held)} "
             f"({rows_text(others)})",
-            "the checkpoints were chosen by something else, so rows and curves may differ in their order.",
+            "the checkpoints were chosen by another metric, so rows and curves may differ in their order.",
         )
     elif known.any():
         yield from _own(table, name, "best", best, held)
@@ -139,20 +143,20 @@ def _shapes(name: str, losses: Floats, best: Rows, starts: Rows, held: Rows) -> 
             "warning",
             f"{name} is never better than at the first checkpoint in {len(rising)} of "
             f"{counted(len(held), 'curve')} ({rows_text(rising)})",
-            "stopping after the first checkpoint loses nothing there, so that early stopping looks easy.",
+            "stopping after the first checkpoint loses nothing there, so early stopping looks easy.",
         )
     cut = held[several & (best == starts[1:] - 1)]
     if len(cut):
         fact = f"{name} is best at the end in {len(cut)} of {counted(len(held), 'curve')} ({rows_text(cut)})"
-        yield "note", fact, "they may be cut: longer trainings might have been better."
+        yield "note", fact, "the trainings may have been too short: longer trainings might have been better."
     back = held[_gone_back(losses, starts)]
     if len(back):
         yield (
             "warning",
-            f"{name} goes back to its best in one step in {len(back)} of {counted(len(held), 'curve')} "
+            f"{name} returns to its best value in one step in {len(back)} of {counted(len(held), 'curve')} "
             f"({rows_text(back)})",
-            "the trainings went back to their best checkpoint, as Sockeye's do when they lower the learning "
-            "rate, or the curves are two trainings in one: one checkpoint says little about the next.",
+            "the trainings returned to their best checkpoint, as Sockeye's do when they lower the learning "
+            "rate, or each curve consists of two trainings: a checkpoint predicts little about the next one.",
         )
 
 

@@ -211,10 +211,12 @@ def read_datasheet(path: Path, follow_link: bool = False) -> Datasheet:
             raise InputError(f"{path}: needs a section [{key}.NAME].")
     both = [name for name in sheet.hyperparameters if name in sheet.metrics]
     if both:
-        raise InputError(f"{path}: {both[0]!r} is a hyperparameter and a metric; a column is one of them.")
+        raise InputError(
+            f"{path}: {both[0]!r} is both a hyperparameter and a metric; a column can be only one of them."
+        )
     for name in (*sheet.columns, *sheet.ignore):
         if (*sheet.columns, *sheet.ignore).count(name) > 1:
-            raise InputError(f"{path}: {name!r} is described twice; a column is one thing.")
+            raise InputError(f"{path}: {name!r} is described twice; a column can have only one role.")
     for name, entry in sheet.features.items():
         if entry.active_if or entry.default is not None:
             raise InputError(
@@ -252,8 +254,8 @@ def _claimed_hash(content: dict[str, Any]) -> Any:
 def _check_sections(content: dict[str, Any], claimed: Any, path: Path) -> None:
     if claimed != _sections_sha256(content):
         raise InputError(
-            f"{path}: was changed: claims.{_HASH} is another one. Get the table again, or, if it was changed "
-            "on purpose, remove that line."
+            f"{path}: was changed, because claims.{_HASH} does not match. Get the table again, or, if it "
+            f"was changed on purpose, remove that line."
         )
 
 

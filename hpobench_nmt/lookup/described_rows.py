@@ -100,7 +100,7 @@ def _taken(columns: Mapping[str, Column], sheet: Datasheet, sheet_path: Path) ->
             raise unknown("value", absent[0], set(cells), f"({sheet_path}, [only], column {name!r})")
         taken &= np.isin(cells, wanted)
     if not taken.any():
-        raise InputError(f"{sheet_path}: [only] takes no row.")
+        raise InputError(f"{sheet_path}: [only] leaves no row.")
     return taken
 
 
@@ -219,7 +219,7 @@ def _refuse_mixed(name: str, cells: NDArray[Any], path: Path) -> None:
 def _check_seed_column(seed: str, sheet: Datasheet, sheet_path: Path) -> None:
     if sheet.curves is not None:
         raise InputError(
-            f"{sheet_path}: a table with [curves] cannot have several trainings a configuration."
+            f"{sheet_path}: a table with [curves] cannot have several trainings of a configuration."
         )
     for name in (*sheet.hyperparameters, *sheet.metrics):
         if name in (seed, "replicate", "seed"):

@@ -89,7 +89,7 @@ def download(url: str, sha256: str | None, limits: Limits = DEFAULT_LIMITS) -> b
                 reason = f"the server redirects more than {_MOST_REDIRECTS} times"
                 break
             except requests.exceptions.InvalidSchema:  # such as file:
-                reason = "the server redirects to something that is not on the web"
+                reason = "the server redirects to an address that is not on the web"
                 break
             except _Refused as error:
                 reason = str(error)
@@ -97,7 +97,7 @@ def download(url: str, sha256: str | None, limits: Limits = DEFAULT_LIMITS) -> b
             except requests.RequestException as error:
                 reason = f"{type(error).__name__}: {error}"
     raise RunError(
-        f"{url}: {reason}. Nothing was installed. Try again later, or take the files from a folder: --from."
+        f"{url}: {reason}. Nothing was installed. Try again later, or use a folder with the files: --from."
     )
 
 

@@ -228,8 +228,8 @@ def datasheet_of_file(source: Path, datasheet: Path | None) -> tuple[Datasheet, 
     path = datasheet or source.with_suffix(".toml")
     if not os.path.isfile(path):  # noqa: PTH113
         raise InputError(
-            f"{path}: no such file. A CSV file needs a datasheet that names its columns; "
-            "'hpobench-nmt tables add --help' shows the least that it must say."
+            f"{path}: no such file. A CSV file needs a datasheet that names its columns; 'hpobench-nmt "
+            f"tables add --help' shows what it must have."
         )
     # The file and this one are named by the user, so that links to them are what is meant.
     return read_datasheet(path, follow_link=True), path
@@ -299,8 +299,8 @@ def _rows(path: Path, entry: _Section, section: str) -> bytes:
     digest = hashlib.sha256(content).hexdigest()
     if digest != entry.sha256:
         raise InputError(
-            f"{path}: SHA-256 is {digest[:12]}…, but the datasheet says {entry.sha256[:12]}…: "
-            "the file was changed or cut short. Get the table again."
+            f"{path}: SHA-256 is {digest[:12]}…, but {entry.sha256[:12]}… in the datasheet: the file was "
+            f"changed or cut short. Get the table again."
         )
     return content
 

@@ -61,8 +61,8 @@ def _licence(table: Table) -> str:
     told = table.provenance.get("licence", "").strip()
     if not told or told.lower().startswith("none"):
         raise InputError(
-            f"table {table.name!r} has no licence, so it cannot be passed on: ask its authors, and write the "
-            "licence into the datasheet's [provenance]."
+            f"table {table.name!r} has no licence, so it must not be shared: ask its authors, and write the "
+            f"licence into [provenance] of the datasheet."
         )
     first = re.split(r"[,;\s]", told.lower(), maxsplit=1)[0]
     return _LICENCES.get(first, "other")
@@ -107,7 +107,7 @@ def _readme(table: Table, licence: str, files: list[str]) -> str:
         f"{counted(len(table), 'configuration')} of {counted(len(table.hyperparameters), 'hyperparameter')}"
     )
     lines += [
-        f"{sizes}, each trained once: methods of hyperparameter optimization are compared by looking rows up."
+        f"{sizes}, each trained once. Methods of hyperparameter optimization are compared by looking up rows."
     ]
     lines += ["", "| column | what it is |", "|---|---|"]
     lines += [f"| {_plain(h.name)} | hyperparameter{_unit(h.unit)} |" for h in table.hyperparameters]

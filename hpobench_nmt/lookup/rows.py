@@ -303,9 +303,9 @@ def number_column(
             numbers[row] = np.nan if text in _MISSING or text == word else number_of(text)
         except ValueError:
             raise InputError(
-                f"{path}, line {first + row + 2}: {shortened(name)} is {text[:40]!r}, not a number. "
-                "Where there is no value, leave the cell empty or write None, null, <NA>, N/A or -; of a "
-                "metric, `missing` may name another word."
+                f"{path}, line {first + row + 2}: {shortened(name)} is {text[:40]!r}, not a number. For a "
+                f"missing value, leave the cell empty or write None, null, <NA>, N/A or -; for a metric, "
+                f"`missing` may name another word."
             ) from None
     return numbers
 

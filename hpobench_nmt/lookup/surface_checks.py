@@ -45,7 +45,7 @@ def surface_facts(table: Table, objective: str) -> Iterator[Fact]:
             "warning",
             f"{objective} is nearly additive: the hyperparameters one by one explain {explained:.0%} of its "
             "variance",
-            "any local method wins on such a surface, so it tells methods apart badly.",
+            "any local method wins on such a surface, so it is poor at distinguishing methods.",
         )
     shares = total_effects(table.configs[known], losses[known])
     pairs = zip(table.hyperparameters, shares, strict=True)
@@ -54,7 +54,7 @@ def surface_facts(table: Table, objective: str) -> Iterator[Fact]:
         yield (
             "warning",
             f"{listed(idle)} explain{'s' * (len(idle) == 1)} less than 1% of the variance of {objective}",
-            "the space is smaller than it seems: rows that differ only there are nearly one row.",
+            "the space is smaller than it seems: rows that differ only there are nearly the same.",
         )
 
 
@@ -86,7 +86,8 @@ def _near_values(table: Table) -> Iterator[Fact]:
             yield (
                 "warning",
                 f"{h.name} has values that differ by less than 1%: {listed(near)}",
-                "they are probably one value, rounded in two ways: make them one before the table is added.",
+                "they are probably one value that was rounded in two ways: merge them before you add the "
+                "table.",
             )
 
 
@@ -111,7 +112,8 @@ def _edges(table: Table, objective: str) -> Iterator[Fact]:
         yield (
             "warning",
             f"the best {objective} ({rows}) is at {' and '.join(at)}",
-            "better configurations may lie beyond the grid, and methods that prefer its edges do well.",
+            "better configurations may lie beyond the grid, and methods that prefer the edges of the grid "
+            "do well.",
         )
 
 
@@ -136,7 +138,7 @@ def _centre(table: Table, objective: str) -> Iterator[Fact]:
             "warning",
             f"only {nearer} of the other {rows - 1} rows are as near to the middle of the grid as the best "
             f"{objective}",
-            "methods that begin with central rows find it early, whatever they have seen.",
+            "methods that start with central rows find it early, whatever they have observed.",
         )
 
 

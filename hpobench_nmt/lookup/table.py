@@ -131,8 +131,8 @@ class Table:
             if metric.missing is not None and (self.values[:, j] == metric.missing).any():
                 row = int(np.flatnonzero(self.values[:, j] == metric.missing)[0])
                 raise InputError(
-                    f"{where}, row {row}: {metric.name} is {metric.missing:g}, which in its files would mean "
-                    "that it is missing: give NaN there, or another number as the metric's `missing`."
+                    f"{where}, row {row}: {metric.name} is {metric.missing:g}, which means a missing value "
+                    f"in its files: use NaN there, or another number as the metric's `missing`."
                 )
 
     def _check_curves(self, where: str) -> None:
@@ -331,8 +331,8 @@ class Table:
         known = [metric.name for metric in curves.metrics]
         if goals[0].metric not in known:
             raise InputError(
-                f"table {self.name!r}: its learning curves lack {goals[0].metric!r}, by which the best "
-                f"checkpoint would be chosen. They hold {', '.join(known)}: name one of these first."
+                f"table {self.name!r}: its learning curves lack {goals[0].metric!r}, which would decide on "
+                f"the best checkpoint. They have {', '.join(known)}: name one of these first."
             )
         none = np.flatnonzero(curves.lengths == 0)
         if len(none):

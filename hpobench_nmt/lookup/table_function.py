@@ -50,7 +50,8 @@ def row_finder(
             return None, reason
         if table.descriptors:
             raise InputError(
-                f"table {table.name!r} has features of its rows alone, so which row is nearest is not known."
+                f"table {table.name!r} has features that are not hyperparameters, so the nearest row cannot "
+                f"be computed."
             )
         here = table.space.features(table.space.encode(config)[None])
         gaps = ((table.features[complete] - here) ** 2).sum(axis=1)

@@ -61,18 +61,18 @@ def report(
     several = list(results) if isinstance(results, Iterable) and not isinstance(results, str) else [results]
     for each in several:
         if not isinstance(each, Results | str | Path):
-            raise InputError(f"a report is on results of hb.run or results folders, not {repr(each)[:80]}.")
+            raise InputError(f"a report needs results of hb.run or results folders, not {repr(each)[:80]}.")
     if not several:
         raise InputError("there are no results to report on.")
     own = resolve_methods(methods)
     with_archive, several = ARCHIVE in several, [each for each in several if each != ARCHIVE]
     if not several:
-        raise InputError("an archive alone makes no report: name results of a track of lm-2026 with it.")
+        raise InputError("an archive alone cannot make a report: also give results of a track of lm-2026.")
     sources = [each if isinstance(each, Results) else Path(each) for each in several]
     first = sources[0] if isinstance(sources[0], Path) else Path()
     path = first / FORMATS[format] if out is None else Path(out)
     if own and format == "latex":
-        raise InputError("methods are for the figures: --format html, pdf or png.")
+        raise InputError("methods are only for figures: --format html, pdf or png.")
     if with_archive:
         sources = [beside(e if isinstance(e, Results) else load_results(e, methods)) for e in sources]
     jobs = processors() if jobs is None else jobs

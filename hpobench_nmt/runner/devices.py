@@ -24,9 +24,7 @@ def find_devices(text: str) -> list[str]:
     if text.strip() == "cpu":
         return ["cpu"]
     if "cpu" in (part.strip() for part in text.split(",")):
-        raise InputError(
-            f"--device {text}: name cpu alone. How many trainings it does at a time, --jobs says."
-        )
+        raise InputError(f"--device {text}: give only cpu. --jobs sets the number of trainings at a time.")
     import torch
 
     found = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
@@ -59,8 +57,8 @@ def first_devices(devices: Sequence[str], workers: int) -> list[str]:
             found.append(device)
     if not found:
         raise InputError(
-            f"workers = {workers} needs as many CUDA devices from {devices[0]} on, and there are {count} in "
-            "all. Take fewer workers, or --device cuda:0."
+            f"workers = {workers} needs as many CUDA devices from {devices[0]} on, but there are only "
+            f"{count}. Use fewer workers, or --device cuda:0."
         )
     return found
 
@@ -68,7 +66,7 @@ def first_devices(devices: Sequence[str], workers: int) -> list[str]:
 def cluster_device(text: str, backend: str) -> str:
     """The kind of device that a cluster's trainings use, "cpu" or "cuda": the cluster assigns the devices."""
     if text not in ("auto", "cpu", "cuda"):
-        raise InputError(f"--device {text}: with --backend {backend} it is 'cpu' or 'cuda'.")
+        raise InputError(f"--device {text}: with --backend {backend} it must be 'cpu' or 'cuda'.")
     return "cpu" if text == "auto" else text
 
 

@@ -134,7 +134,7 @@ def test_what_the_workers_do(halved, toy):
     ):
         with pytest.raises(InputError, match=message):
             worker_times(halved, "toy", **what)
-    with pytest.raises(InputError, match="have no clock"):
+    with pytest.raises(InputError, match="do not have a clock"):
         worker_times(hb.benchmark(toy, ["RS"], trials=1), "toy", "RS")
     failed = [dataclasses.replace(t, failure="x") for t in halved.trials["toy", "RS"]]
     with pytest.raises(InputError, match="every trial failed, or ended before a training had"):

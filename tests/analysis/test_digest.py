@@ -52,7 +52,7 @@ def test_its_figures_are_those_of_the_archive(archive, digest, track):
 def test_it_stands_in_for_an_archive_that_is_not_installed(digest, run_here, home):
     command = ("run", "lm-2026", "--track", "plain", "-t", ",".join(TABLES), "-m", "RS", "--trials", "2")
     done = run_here(*command, "--beside", "archive", "--out", home / "out", "-j", 1)
-    assert "its methods are in the figure alone" in done.stderr
+    assert "its methods appear only in the figure" in done.stderr
     ranked, mine = done.stdout.split("Your methods alone:")
     assert "BO_EI_M_std" in ranked
     assert "BO_EI_M_std" not in mine

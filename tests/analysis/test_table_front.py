@@ -109,8 +109,10 @@ def test_a_front_of_checkpoints_is_drawn_where_it_lies(curved):
             "needs two or more objectives. Table 'toy' has bleu, ",
         ),
         (lambda toy: hb.pareto(toy.to_frame()), "data frame: a front needs two or more objectives, such as"),
-        (lambda toy: hb.pareto(toy.to_frame(), ["bleu", "seconds"]), "a data frame does not record the "
-            "direction"),
+        (
+            lambda toy: hb.pareto(toy.to_frame(), ["bleu", "seconds"]),
+            "a data frame does not record the direction",
+        ),
         (lambda toy: hb.pareto(toy.to_frame(), ["blue:max", "seconds:min"]), "Did you mean 'bleu'?"),
         (lambda toy: hb.load_table("mine.csv"), r"mine\.csv is a CSV file, not a table\. hb\.import_table"),
         (lambda toy: toy.pareto(["bleu", "seconds", "memory"]).plot(ax=object()), "cannot be drawn on ax"),

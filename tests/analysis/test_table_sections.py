@@ -349,7 +349,10 @@ def test_options_that_make_sense_for_no_table(toy):
         analyze_tables([])
     with pytest.raises(InputError, match="same table twice"):
         analyze_tables([toy, toy])
-    assert "does not have two objectives" in only(analyze_tables([toy], objectives=("bleu", "bleu")), "front").problem
+    assert (
+        "does not have two objectives"
+        in only(analyze_tables([toy], objectives=("bleu", "bleu")), "front").problem
+    )
 
 
 def test_other_metrics(toy):

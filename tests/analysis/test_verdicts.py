@@ -164,7 +164,10 @@ def test_no_method_is_best_that_one_without_a_mean_is_ahead_of(toy):
     verdict = statistics.verdicts[0]
     assert (verdict.best, verdict.tied, verdict.worse, verdict.alone) == ("", (), (), False)
     assert "RS has the best mean (21" in verdict.sentence
-    assert "not called best: BO_EI_M_std, without a value in some trials, is shown to be ahead of it" in verdict.sentence
+    assert (
+        "not called best: BO_EI_M_std, without a value in some trials, is shown to be ahead of it"
+        in verdict.sentence
+    )
     assert not statistics.scores[statistics.scores.score == "ftb"][["best", "tied"]].any(axis=None)
 
 
@@ -278,7 +281,10 @@ def test_a_method_with_a_mean_is_the_best_even_if_one_without_is_not_shown_to_be
 def test_methods_with_different_numbers_of_trials(results):
     fewer = {key: trials[: 12 if key[1] == "RS" else 30] for key, trials in results.trials.items()}
     statistics = run_statistics(with_trials(results, fewer))
-    assert "Methods have 12 to 30 trials. Two methods are compared by the trials that both have." in statistics.notes
+    assert (
+        "Methods have 12 to 30 trials. Two methods are compared by the trials that both have."
+        in statistics.notes
+    )
     pairs = statistics.comparisons
     assert set(pairs[pairs.a == "RS"]["trials"]) == {12}
     assert set(pairs[pairs.a != "RS"]["trials"]) == {30}
@@ -301,9 +307,7 @@ def test_a_run_that_is_not_finished(results):
 def test_one_method_has_nothing_to_be_compared_with(toy):
     statistics = run_statistics(hb.benchmark(toy, ["RS"], trials=12))
     assert statistics.verdicts[0].sentence == "ftb on toy: only RS was run."
-    assert statistics.notes == (
-        "Only one method was run, so it can only be compared with random search.",
-    )
+    assert statistics.notes == ("Only one method was run, so it can only be compared with random search.",)
     assert len(statistics.comparisons) == 0
     assert list(statistics.comparisons.columns[:4]) == ["table", "score", "a", "b"]
     assert "three or more methods, not 1" in statistics.ranks[0].sentence
@@ -364,9 +368,7 @@ def test_runtimes_that_are_not_reached_count_the_budget_in_ranks(toy):
     assert outcome.methods == ("RS", "Broken", "BO_EI_M_std", "Fails")
     assert outcome.tables == tuple(f"t{i}" for i in range(8))
     failed = sum(bool(trial.failure) for trial in found.trials["t3", "Fails"])
-    told = (
-        f"count as the whole budget: Broken 100%, Fails {failed / 40:.0%}."
-    )
+    told = f"count as the whole budget: Broken 100%, Fails {failed / 40:.0%}."
     assert failed and told in outcome.sentence
     cells = statistics.scores.set_index(["table", "method"])
     assert (cells.loc[(slice(None), "Broken"), "restricted"] == 36).all()

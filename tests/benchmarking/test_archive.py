@@ -122,7 +122,7 @@ def test_what_cannot_stand_beside(archive, tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(MINE.replace("Mine", "Other"))
     with pytest.raises(InputError, match="suite 'quick' is not a track of lm-2026"):
         hb.beside(hb.run("quick", tables="sotu-ngram", methods=["RS"], trials=1), archive)
-    with pytest.raises(InputError, match="has seed 0, and the run 1: only trials of one seed"):
+    with pytest.raises(InputError, match="has seed 0, but the run has 1: only trials with the same seed"):
         hb.beside(hb.run(**PLAIN, methods=["RS"], seed=1), archive)
     with pytest.raises(InputError, match="has 3 trials of a method, the run has 4: run with --trials 3"):
         hb.beside(hb.run(**{**PLAIN, "trials": 4}, methods=["RS"]), archive)
@@ -160,7 +160,7 @@ def test_a_method_of_another_version_is_named(runs, archive, tmp_path):
 
     notes = []
     hb.beside(hb.run(**PLAIN, methods=["RS"]), changed(archive, tmp_path / "a.parquet", edit), notes.append)
-    assert notes == ["Results of other versions than are installed here: BO_EI_M_std."]
+    assert notes == ["Results of other versions than the installed one: BO_EI_M_std."]
 
 
 def row_of_another_table(lines, about):
@@ -252,8 +252,8 @@ def other_suite(lines, about):
         (newer, "has format 2, newer than this version reads: update hpobench-nmt"),
         (key, r"unknown key 'runs\[0\].program'"),
         (trial_missing, "is a damaged archive"),
-        (unnamed, "trials of a method that no manifest in it names"),
-        (two_runs, "a method stands twice in track plain"),
+        (unnamed, "trials of a method that is not in any of its manifests"),
+        (two_runs, "a method is in track plain twice"),
         (tampered, "was changed: it has not the SHA-256 that it ends with"),
         (hostile, "card: what must be a line of 1 to 500 characters"),
     ],
@@ -390,7 +390,11 @@ def submission(archive, tmp_path, monkeypatch):
 def test_a_submission_of_a_part_is_refused(archive, submission):
     hb.run(**PLAIN, methods=[f"{submission / 'mine.py'}:Mine"], out=submission / "out")
     how = (archive, submission / "out", f"{submission / 'mine.py'}:Mine", submission / "card.toml")
-    with pytest.raises(InputError, match=r"lacks 28 tables of lm-2026-plain, such as .*A submission has all"):
+    with pytest.raises(
+        InputError,
+        match=r"lacks 28 tables of lm-2026-plain, such as .*A submission needs "
+        r"all",
+    ):
         add_to_archive(*how, notify=str)
     (submission / "card.toml").write_text(CARD.replace("licence", "license"))
     with pytest.raises(InputError, match=r"unknown key 'license'. Did you mean 'licence'"):
@@ -422,5 +426,5 @@ def test_installing_an_archive(archive, home):
     assert hb.beside(mine).methods == ("RS", "BO_EI_M_std")
     tables = hb.report([mine, "archive"], home / "tables", format="latex")
     assert "BO\\_EI\\_M\\_std" in tables[0].read_text()
-    with pytest.raises(InputError, match="an archive alone makes no report"):
+    with pytest.raises(InputError, match="an archive alone cannot make a report"):
         hb.report("archive")

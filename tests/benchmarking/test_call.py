@@ -32,7 +32,7 @@ def test_the_whole_benchmark_in_one_call(toy):
         ({"lookup": 9}, r"unknown setting 'lookup'\. Did you mean 'lookups'\? \(of hb\.benchmark\)"),
         ({"seeds": "abc"}, r"unknown setting 'seeds'\. Did you mean 'seed'\?"),
         ({"methods": 5}, "methods must be a list of one or more names or classes"),
-        ({"tables": 5}, "tables must be a table, a name or a folder, or a list of such, not 5"),
+        ({"tables": 5}, "tables must be a table, a name or a folder, or a list of these, not 5"),
         ({"seed": "1"}, "seed must be a whole number of 0 or more, not '1'"),
         ({"methods": "RS"}, r"methods must be a list, such as \['RS'\], not a text"),
         ({"methods": []}, "methods must be a list of one or more names or classes"),

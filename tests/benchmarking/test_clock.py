@@ -204,7 +204,7 @@ def test_a_table_without_curves_or_with_costs_that_are_none_is_refused(toy, curv
     with pytest.raises(InputError, match="table 'toy' has no learning curves"):
         make_instance(SUITE, toy)
     free = dataclasses.replace(toy, values=np.where(np.arange(3) == 1, 0.0, toy.values))
-    with pytest.raises(InputError, match="every row costs 0, so that no time would pass"):
+    with pytest.raises(InputError, match="every row costs 0, so time would not pass"):
         make_instance(Suite("s", ("ftb",), clock="cost", cost="seconds"), free)
     values = toy.values.copy()
     values[5, 1] = np.nan
@@ -298,7 +298,7 @@ def test_trainings_out_of_order_or_done_twice_are_refused(curved, tmp_path):
     path = tmp_path / "f.parquet"
     for order, message in (
         ([*range(31), 32, 31], "not in the order of finishing"),
-        ([*range(32), 31], "no further than before"),
+        ([*range(32), 31], "requested a row without training it further"),
     ):
         arrays = dataclasses.asdict(trials.timing)
         timing = Timeline(**{name: array[order] for name, array in arrays.items()})
@@ -432,7 +432,7 @@ def test_a_sequential_method_with_several_workers_is_refused_and_one_that_crashe
     for method, name in ((one, "One"), ("pymoo.NSGA2", "pymoo.NSGA2")):
         more = {"scores": ("fto",), "objectives": ("bleu", "seconds")} if name != "One" else {}
         with pytest.raises(
-            hb.InputError, match=f"method '{name}': its class has no suggest, .* give it 1 worker, not 2"
+            hb.InputError, match=f"method '{name}': its class has no suggest, .* use 1 worker, not 2"
         ):
             hb.benchmark(curved, ["RS", method], **rules | more)
     found = hb.benchmark(curved, [made, crash], **rules)

@@ -90,7 +90,7 @@ def test_exact_values_of_random_search_are_those_of_all_orders(small, scores):
         (("second<=60",), "unknown metric 'second'. Did you mean 'seconds'?"),
         (("seconds<60",), "write METRIC<=NUMBER"),
         (("seconds<=5",), "no row keeps seconds<=5: the nearest has seconds 10"),
-        (("bleu>=28", "seconds<=30"), "no row with all objectives keeps bleu>=28 and seconds<=30"),
+        (("bleu>=28", "seconds<=30"), "no row that has all objectives keeps bleu>=28 and seconds<=30"),
         (("seconds<=60", "seconds<=50"), "two bounds of one kind on the same metric"),
     ],
 )
@@ -190,7 +190,7 @@ def test_the_front_of_rows_that_keep_a_bound(toy_home, toy, tmp_path):
         assert sorted(front.rows) == expected.tolist()
         assert (len(front.points), front.kept.sum()) == (36, len(kept))
         for wrong, message in (
-            ("memory<=1", "no row with all objectives keeps memory<=1"),
+            ("memory<=1", "no row that has all objectives keeps memory<=1"),
             ("memry<=1", "memory"),
         ):
             with pytest.raises(InputError, match=message):

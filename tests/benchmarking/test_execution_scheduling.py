@@ -399,7 +399,7 @@ def test_an_unexpected_error_is_one_line(toy):
     one_row = Trainings.whole(toy.losses(["bleu"])[:1])
     broken = dataclasses.replace(block, data=dataclasses.replace(block.data, trainings=one_row))
     with pytest.raises(
-        RunError, match=r"the run stopped \(ValueError: .*\)\. Finished work is kept\. Is memory"
+        RunError, match=r"the run stopped \(ValueError: .*\)\. Finished work is kept\. Run the same command"
     ):
         list(run_blocks([broken], 1, "local"))
 

@@ -176,7 +176,9 @@ def test_results_of_trials_that_open_something_new_are_not_reused(run, tmp_path,
     data = write(tmp_path / "mine" / name, "0" if "data" in asked else "place = 0")
     said, first = run(f"{path}:M")
     assert len(said) == 1
-    assert said[0].startswith(f"method 'M' reads {name} in its trials, but not when it is loaded or made.")
+    assert said[0].startswith(
+        f"method 'M' reads {name} in its trials, but not when it is loaded or constructed."
+    )
     entry = read_manifest(tmp_path / "r").methods["M"]
     assert entry.not_covered == name
     assert load_results(tmp_path / "r", resolve_methods([f"{path}:M"])).methods == ("M",)

@@ -74,7 +74,7 @@ def test_a_file_of_observations_from_elsewhere_is_refused(results):
     manifest = json.loads((results / "manifest.json").read_text())
     del manifest["observations"]["toy"]["RS"], manifest["sha256"]
     (results / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(InputError, match="the manifest has no hash of it"):
+    with pytest.raises(InputError, match="the manifest does not have its hash"):
         hb.load_results(results)
 
 
@@ -85,15 +85,15 @@ def test_a_file_that_a_manifest_without_hashes_does_not_name_is_refused_before_a
     manifest["methods"] = {"other": manifest["methods"]["RS"]}
     path.write_text(json.dumps(manifest | {"format": 1}))
     before = path.read_bytes()
-    with pytest.raises(InputError, match=r"RS\.parquet: the manifest has no hash of it\. Delete it"):
+    with pytest.raises(InputError, match=r"RS\.parquet: the manifest does not have its hash\. Delete it"):
         run(results)
     assert path.read_bytes() == before
 
 
 def test_score_verify_says_what_it_compared(results, run_here):
     done = run_here("score", results, "--verify")
-    assert f"{results}: the hashes of the manifest and of 1 file of observations hold." in done.stderr
-    assert "the hashes of table.csv hold" in done.stderr
+    assert f"{results}: the hashes of the manifest and of 1 file of observations are correct." in done.stderr
+    assert "the hashes of table.csv are correct" in done.stderr
     manifest = json.loads((results / "manifest.json").read_text())
     del manifest["observations"], manifest["sha256"]
     (results / "manifest.json").write_text(json.dumps(manifest | {"format": 1}))

@@ -197,7 +197,8 @@ def test_no_table_that_can_be_used(bare):
     with pytest.raises(InputError) as error:
         suite_instances(MULTI)
     assert str(error.value) == (
-        "no installed table can be used. 'hpobench-nmt tables fetch NAME' gets published ones: nmthpo, "
+        "no installed table can be used. 'hpobench-nmt tables fetch NAME' downloads published tables: "
+        "nmthpo, "
         "nmtlc, steplaw, algoperf, taskset, gemstones, nas-bench-nlp."
     )
     put(small(objectives=("bleu",)), bare / "tables", "few")

@@ -191,7 +191,7 @@ def test_in_a_run_a_folder_and_a_report(toy_home, run_here, tmp_path):
 @pytest.mark.parametrize(
     ("methods", "message"),
     [
-        ("[{length_scale = 1}]", "a method that is a table needs its name"),
+        ("[{length_scale = 1}]", "a method with settings needs its name"),
         ('[{name = "RS", x = [1]}]', "setting 'x' of a method must be a number, a string, true or false"),
         ('[{name = "RS", "x y" = 1}]', "setting 'x y' of a method must be"),
     ],

@@ -223,7 +223,7 @@ def test_what_cannot_be_done_is_refused_in_one_line(toy, toy_home, noisy):
             hb.benchmark(tables, ["RS"], trials=2, **{"noise": "replicates", **settings})
 
     refused("noise must be '' or 'replicates', not 'some'", noise="some")
-    refused("one learning curve a row: remove noise, or remove curves", curves=True, clock="cost")
+    refused("each row has only one learning curve: remove noise, or remove curves", curves=True, clock="cost")
     refused("several trainings of every row, and 36 of its 36 rows have only one", tables="toy-missing")
     # A table in memory has the replicates that it is given, not those of an installed one of its name.
     refused("and 36 of its 36 rows have only one", tables=toy)

@@ -193,7 +193,7 @@ def test_only_the_trials_that_end_their_process_fail(plugin, run_command):
         ("{}/other.py:number", "is of type int, not a class or function"),
         ("{}/other.py:Mute", "has no ask and no tell"),
         ("{}/other.py:Deaf", "has suggest, but neither observe nor tell"),
-        ("no.such.module:X", "there is no module 'no'"),
+        ("no.such.module:X", "module 'no' does not exist"),
         ("json:JSONDecoder", "has no ask and no tell"),
     ],
 )
@@ -217,7 +217,7 @@ def test_two_methods_of_one_name_are_refused(plugin):
         def tell(self, index, losses):
             pass
 
-    with pytest.raises(InputError, match="has the name of one that comes with the package"):
+    with pytest.raises(InputError, match="has the name of a method of this package"):
         resolve_methods(["RS", RS])
 
 
@@ -380,8 +380,8 @@ def test_an_edited_module_is_a_new_version(importable):
         ("refuses.py:X", "^not today$"),
         ("divides.py:X", "method 'divides.py:X': importing it raised ZeroDivisionError: division by zero"),
         ("half.py:Half", r"method 'half\.py:Half' has no tell: a method needs ask and tell\."),
-        ("half.py:RS", r"method 'half\.py:RS' has the name of one that comes with the package: rename it\."),
-        ("half.py:rs", r"method 'half\.py:rs' has the name of one that comes with the package: rename it\."),
+        ("half.py:RS", r"method 'half\.py:RS' has the name of a method of this package: rename it\."),
+        ("half.py:rs", r"method 'half\.py:rs' has the name of a method of this package: rename it\."),
         ("half.py:größe", "method name 'größe' cannot be used"),
         (3, "method 'int' is of type int, not a class or function"),
     ],

@@ -85,15 +85,15 @@ def test_a_program_is_told_of_a_prior(spec):
     ("answer", "reason"),
     [
         ("time.sleep(60)", "no answer within 1 s"),
-        ('print("{", end="")\n        sys.stdout.flush(); time.sleep(60)', "its line has no end"),
+        ('print("{", end="")\n        sys.stdout.flush(); time.sleep(60)', "its line does not end"),
         ('sys.exit("out of money")', "exit code 1: out of money"),
         ("os.kill(os.getpid(), 9)", "signal 9"),
         ("os.close(1); time.sleep(60)", "closed its standard output"),
         ('print("Let me think.")', "answered 'Let me think.', which is not JSON"),
         ('print("[" * 5000)', "which is not JSON"),
         ("print(17)", "which has no row"),
-        ("print('{\"row\": 1.5}')", "whose row is not a whole number"),
-        ("print('{\"row\": true}')", "whose row is not a whole number"),
+        ("print('{\"row\": 1.5}')", "in which row is not a whole number"),
+        ("print('{\"row\": true}')", "in which row is not a whole number"),
         ("print('{\"row\": 8}')", "rows go from 0 to 7"),
         ("print('{\"row\": 0}')", "returned row 0, whose training has ended"),
         ('print(\'{"row": 1, "resource": "all"}\')', "which is not a resource"),
@@ -227,7 +227,7 @@ def test_a_transcript_of_another_trial_is_dropped_with_a_warning(spec, tmp_path)
     at = next(i for i, line in enumerate(changed) if '"row": 3' in line.get("to", ""))
     changed[at]["to"] = changed[at]["to"].replace("4.0", "5.0")
     lines.write_text("".join(json.dumps(line) + "\n" for line in changed))
-    with pytest.warns(UserWarning, match="differs from here on"):
+    with pytest.warns(UserWarning, match="From here on, this trial differs"):
         again = trial(command, lines)
     assert again.rows.tolist() == list(range(8))
     assert sum("note" in line for line in without_times(lines.read_text())) == 1
@@ -297,7 +297,7 @@ def test_names_of_programs(spec):
     [
         ("cmd:", "needs a command"),
         ("cmd:'python", "no closing quotation"),
-        ("cmd:no-such-program-anywhere x", "there is no program 'no-such-program-anywhere'"),
+        ("cmd:no-such-program-anywhere x", "the program 'no-such-program-anywhere' is not on this machine"),
         ('cmd(names="secret"):sh x', "names must be 'shown' or 'hidden'"),
         ("cmd(seconds=0):sh x", "seconds must be above 0"),
         ("cmd(second=1):sh x", "Did you mean|seconds"),

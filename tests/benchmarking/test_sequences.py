@@ -41,7 +41,11 @@ def test_sequences_are_completed_with_the_other_rows(tmp_path):
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (results((3, 1, 4), (3, 1, 4), failure="no"), r"t, B, trial 1: failed \(no\), so it has no sequence"),
+        (
+            results((3, 1, 4), (3, 1, 4), failure="no"),
+            r"t, B, trial 1: failed \(no\), so there is no "
+            r"sequence",
+        ),
         (results((3, 1, 4), (3, 1, 0)), "t, B, trial 1: stopped before ftb was settled"),
         (results((3, 1, 4), (3, 1)), "t, B, trial 1: stopped before ftb was settled"),
         (results((3, 1, 4), (0, 1, 2, 3)), "t, B, trial 1: stopped before ftb was settled"),

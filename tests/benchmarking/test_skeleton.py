@@ -29,7 +29,7 @@ def test_its_lines_are_commands_that_work(toy_home, run_here):
     done = run_here("run", "--debug", "--methods", "RS,mine.py:Mine", "--tables", "toy")
     assert ("1 trial" in done.stdout, done.stderr, names()) == (True, "", ["mine.py"])
     done = run_here("methods", "new", "mine.py", check=2)
-    assert "mine.py exists, and is left as it is" in done.stderr
+    assert "mine.py exists and was not changed" in done.stderr
     assert Path("mine.py").read_text() == text
 
 
@@ -71,7 +71,7 @@ def test_what_a_method_raises_is_raised_with_debug(toy_home, run_here):
         run_here("run", "--debug", "--methods", "wrong.py:Wrong", "--tables", "toy")
     done = run_here("run", "--debug", "--tables", "toy", "--out", "r", check=2)
     assert "--debug writes no results" in done.stderr
-    with pytest.raises(hb.InputError, match="a run with debug writes no results"):
+    with pytest.raises(hb.InputError, match="a run with debug does not write results"):
         hb.run(tables="toy", methods=[Wrong], debug=True, out="r")
     assert names() == ["wrong.py"]
 

@@ -435,14 +435,14 @@ def test_a_table_that_is_another_one_now(whole, home, two):
     with pytest.raises(InputError, match="table 'other' was loaded from a folder with table 'third' now"):
         load_results(path)
     (home / "elsewhere").rename(home / "moved")
-    with pytest.raises(InputError, match=r"was loaded from '.*/elsewhere', where no table is now"):
+    with pytest.raises(InputError, match=r"was loaded from '.*/elsewhere', where there is no table now"):
         load_results(path)
     content = json.loads((path / "manifest.json").read_text())
     del content["sha256"]
     for source in ("moved", "x" * 5000, "\0"):
         content["tables"]["other"]["source"] = source
         (path / "manifest.json").write_text(json.dumps(content))
-        with pytest.raises(InputError, match="where no table is now"):
+        with pytest.raises(InputError, match="where there is no table now"):
             load_results(path)
     assert Path("moved").exists() is False
 

@@ -69,7 +69,7 @@ def test_a_suite_of_ones_own(tmp_path):
     [
         (("trials = 3", "trails = 3"), "unknown key 'trails'. Did you mean 'trials'?"),
         (("trials = 3", "trials = 0"), "trials must be a whole number from 1 to 100000, not 0"),
-        (("trials = 3", 'name = "mine"'), "the suite has the name of its file: remove name"),
+        (("trials = 3", 'name = "mine"'), "the name of a suite is the name of its file: remove name"),
         (("trials = 3", "trials = true"), "trials must be a whole number"),
         (
             ("trials = 3", "trials = 1000000000000"),
@@ -257,7 +257,9 @@ def test_a_time_limit_is_not_taken_over_to_another_clock():
     limited = changed(load_suite("quick"), time={"default": 50}, score_at={"default": 20})
     assert overridden(limited, {"workers": 2}).time == {"default": 50}
     assert overridden(limited, {"clock": "cost", "time": {"default": 9.5}}).time == {"default": 9.5}
-    wanted = r"limits a trial's time on the clock 'lookups': give a limit on the clock 'cost', with --time"
+    wanted = (
+        r"limits the time of a trial on the clock 'lookups': give a limit for the clock 'cost' with --time"
+    )
     with pytest.raises(InputError, match=wanted):
         overridden(limited, {"clock": "cost"})
 
@@ -292,7 +294,9 @@ def test_published_figures_of_ones_own(tmp_path, monkeypatch):
     assert published_figures(changed(suite, published="")) == {}
     monkeypatch.chdir(tmp_path)
     assert published_figures(load_suite("mine.toml")) == expected
-    with pytest.raises(InputError, match="suite 's': published must be a file's name or a whole path"):
+    with pytest.raises(
+        InputError, match="suite 's': published must be the name of a file or an absolute path"
+    ):
         published_figures(Suite("s", ("ftb",), published="sub/figures.csv"))
 
 

@@ -62,7 +62,8 @@ def test_wrong_input_is_refused_before_the_run(archive, run_here, home):
     out = home / "out"
     done = run_here("run", "--beside", archive, "--out", out, check=2)
     assert (
-        done.stderr == "Error: suite 'quick' is not a track of lm-2026, so no archive can stand beside it.\n"
+        done.stderr == "Error: suite 'quick' is not a track of lm-2026, so it cannot be compared with an "
+        "archive.\n"
     )
     (home / "b.parquet").write_bytes(b"nothing")
     done = run_here(
@@ -113,7 +114,7 @@ def test_make_keeps_an_archive_and_parts_are_joined(run_here, home):
     run_here("archive", "join", home / "same", one / "lm-2026.parquet", other)
     assert read_archive(home / "same" / "lm-2026.parquet").lines.equals(old.lines)
     done = run_here("archive", "join", home / "none", home, check=2)
-    assert "holds no results of a track of lm-2026." in done.stderr
+    assert "does not have results of a track of lm-2026." in done.stderr
 
 
 @pytest.fixture
@@ -131,14 +132,14 @@ def address(archive):
 def test_fetching_from_an_address_compares_the_hash(archive, address, run_here, home):
     fetch = ("archive", "fetch")
     done = run_here(*fetch, check=2)
-    assert "has no public address yet" in done.stderr
+    assert "does not have a public address yet" in done.stderr
     done = run_here(*fetch, "--from", f"{address}/a.parquet", check=1)  # not the one of the digest
     assert "a.parquet" in done.stderr
     assert "SHA-256" in done.stderr
     assert not fetched_archive().exists()
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
     done = run_here(*fetch, "--from", f"{address}/a.parquet", "--sha256", digest)
-    assert "It is another one than the digest of this version is of." in done.stdout
+    assert "It is not the archive from which this version's digest was made." in done.stdout
     assert fetched_archive().read_bytes() == archive.read_bytes()
     done = run_here(*fetch, "--from", archive, "--sha256", "0" * 64, check=2)
     assert f"has SHA-256 {digest}, not 000" in done.stderr

@@ -220,7 +220,7 @@ def test_a_table_that_hides_another_is_told_and_can_be_removed(home, call, toy):
     assert "36 rows" in call("tables", "show", "sotu-ngram")[1]
     assert completed(["hpobench-nmt", "tables", "remove", "so"]) == ["sotu-ngram"]
     code, out, _ = call("tables", "remove", "sotu-ngram")
-    assert (code, "is used from now on" in out) == (0, True)
+    assert (code, "is now used" in out) == (0, True)
     assert list((home / "tables").iterdir()) == []
     assert "960 rows" in call("tables", "show", "sotu-ngram")[1]
     shipped = load_folder(find_folder("sotu-ngram"))
@@ -297,7 +297,10 @@ def test_the_front_of_a_tables_own_objectives_is_printed_in_short(toy_home, call
 def test_a_word_that_is_no_text_is_refused_in_a_line(call, words):
     code, out, err = call(*words)
     assert (code, out) == (2, "")
-    assert err == f"Error: {words[-1]!a}: is not valid Unicode text, so no file or table has that name.\n"
+    assert (
+        err
+        == f"Error: {words[-1]!a}: is not valid Unicode text, so it cannot be the name of a file or table.\n"
+    )
 
 
 def test_every_option_says_what_it_takes():

@@ -165,7 +165,7 @@ WEIGHTS = {
     ),
     "wrong shapes": (
         lambda model: torch_file({n: w.flatten() for n, w in weights_of(model).items()}),
-        "its tensors are not those of a model of these settings",
+        "its tensors do not fit a model with these settings",
     ),
     "more numbers": (
         lambda model: torch_file(weights_of(model) | {"more": torch.zeros(10)}),
@@ -261,7 +261,7 @@ TRANSLATION = {
         "its tensors share their content",
     ),
     "too few numbers": ("weights.pt", lambda n: torch_file({"a": torch.zeros(n - 1)}), "holds"),
-    "other names": ("weights.pt", lambda n: torch_file({"a": torch.zeros(n)}), "its tensors are not those"),
+    "other names": ("weights.pt", lambda n: torch_file({"a": torch.zeros(n)}), "its tensors do not fit"),
     "subwords of nothing": ("source.model", lambda n: b"", "is not a sentencepiece model"),
     "subwords that climb": ("target.model", lambda n: tarred("../pwned"), "is not a sentencepiece model"),
 }

@@ -75,7 +75,7 @@ def test_a_table_of_another_source_is_not_replaced_unasked(work, run_here):
     run_here("tables", "import", "trials.csv", "--metric", "value:max", "--as", "nmt")
     before = load_table("nmt").sha256
     done = run_here("tables", "import", "study.db", check=2)
-    assert "a table of this name is there, of another source. Give another name: --as NAME." in done.stderr
+    assert "there is a table of this name from another source. Give another name: --as NAME." in done.stderr
     assert load_table("nmt").sha256 == before
     assert "Replaced nmt" in run_here("tables", "import", "study.db", "--as", "nmt").stdout
 
@@ -93,8 +93,7 @@ def test_a_draft_is_edited_and_added(work, run_here):
     run_here("tables", "import", "trials.csv", "--metric", "value:min", "--as", "other")
     assert load_table("trials").sha256 == load_table("other").sha256
     assert (
-        "draft: is there already"
-        in run_here("tables", "import", "study.db", "--out", "draft", check=2).stderr
+        "draft: exists already" in run_here("tables", "import", "study.db", "--out", "draft", check=2).stderr
     )
 
 

@@ -48,14 +48,14 @@ def test_a_pipe_or_a_folder_is_no_file(tmp_path):
 
 
 def test_the_key_that_is_there_twice_is_named():
-    with pytest.raises(InputError, match=r"^line 3: not valid JSON: the key 'b' is there twice\.$"):
+    with pytest.raises(InputError, match=r"^line 3: not valid JSON: the key 'b' occurs twice\.$"):
         parse_json(b'{"a": 1, "b": 2, "b": 3, "c": 4}', "line 3")
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
     with pytest.raises(InputError, match=rf"^{tmp_path}/none: cannot be read: No such file or directory\.$"):
         read_bytes(tmp_path / "none")
-    with pytest.raises(InputError, match=r"a\\x00b': cannot be a file's name\.$"):
+    with pytest.raises(InputError, match=r"a\\x00b': cannot be the name of a file\.$"):
         read_bytes(tmp_path / "a\0b")
     (tmp_path / "f").write_bytes(b"x")
     (tmp_path / "link").symlink_to("f")

@@ -89,7 +89,7 @@ def test_no_complete_row_no_front(n_objectives):
 
 def test_losses_may_be_a_list_and_must_be_a_table():
     assert pareto_front([[1, 2], [2, 1], [2, 2]]).tolist() == [0, 1]
-    with pytest.raises(InputError, match=r"losses must have shape \(rows, losses of a row\), not \(2,\)"):
+    with pytest.raises(InputError, match=r"losses must have shape \(rows, losses per row\), not \(2,\)"):
         pareto_front([1.0, 2.0])
 
 

@@ -225,9 +225,9 @@ def test_true_is_not_one():
         ({"rate": [0.1]}, "rate is [0.1], which is none of"),
         ({"rate": None}, "hyperparameter 'rate' is always active: give it a value."),
         ({"raet": 1}, "unknown hyperparameter 'raet'. Did you mean 'rate'?"),
-        ({"decay": None, "extra": None}, "decay has no value, and it is active if rule is rms or adam."),
-        ({"extra": None}, "extra has no value, and it is active if decay is 0.5 or 0.9."),
-        ({"rule": "sgd"}, "decay has a value, and it is only active if rule is rms or adam: leave it out."),
+        ({"decay": None, "extra": None}, "decay has no value, but it is active if rule is rms or adam."),
+        ({"extra": None}, "extra has no value, but it is active if decay is 0.5 or 0.9."),
+        ({"rule": "sgd"}, "decay has a value, but it is only active if rule is rms or adam: leave it out."),
     ],
 )
 def test_a_wrong_configuration_is_explained(change, message):
@@ -261,18 +261,18 @@ def test_a_logarithm_and_its_inverse_lead_back_to_the_grid():
     [
         ({"values": ("a", "b")}, "['a', 'b'] are not all numbers; labels need kind = 'categorical'."),
         ({"values": (1, True)}, "[1, True] are not all numbers"),
-        ({"values": ("a", "a"), "kind": "categorical"}, "'a' is among its labels twice."),
-        ({"values": ("1", 1), "kind": "ordinal"}, "'1' is among its labels twice."),
+        ({"values": ("a", "a"), "kind": "categorical"}, "the label 'a' occurs twice."),
+        ({"values": ("1", 1), "kind": "ordinal"}, "the label '1' occurs twice."),
         ({"values": ("a", ""), "kind": "ordinal"}, "an empty text is not a label"),
         (
             {"values": ("a", {1}), "kind": "ordinal"},
             "a label must be a text, a boolean, a number, None or a tuple of these, not {1}.",
         ),
         ({"values": ("a", ({},)), "kind": "ordinal"}, "or a tuple of these, not ({},)."),
-        ({"values": ("None", None), "kind": "ordinal"}, "'None' is among its labels twice."),
+        ({"values": ("None", None), "kind": "ordinal"}, "the label 'None' occurs twice."),
         (
             {"values": ("a", None), "kind": "categorical", "active_if": (("y", (1,)),)},
-            "None would mean that it is inactive. Take the text 'none' instead.",
+            "None would mean that it is inactive. Use the text 'none' instead.",
         ),
         (
             {"values": ("a", math.nan), "kind": "ordinal"},
@@ -288,9 +288,9 @@ def test_a_logarithm_and_its_inverse_lead_back_to_the_grid():
             {"values": ("a", "b"), "kind": "nominal"},
             "kind must be 'numeric', 'ordinal' or 'categorical', not 'nominal'.",
         ),
-        ({"values": ("a", "b"), "kind": "ordinal", "scale": "log"}, "scales and ranges are of numbers"),
+        ({"values": ("a", "b"), "kind": "ordinal", "scale": "log"}, "scales and ranges are only for numbers"),
         ({"values": (1, 2.5), "integer": True}, "takes whole numbers only, not [1.0, 2.5]."),
-        ({"values": (1, 2, 3), "continuous": True}, "a range has two ends, not [1.0, 2.0, 3.0]."),
+        ({"values": (1, 2, 3), "continuous": True}, "a range needs two ends, not [1.0, 2.0, 3.0]."),
         ({"values": (1, 2), "default": 1}, "say when: active_if."),
         ({"values": (1, 2), "active_if": {"rule": ("adam",)}}, "active_if must be pairs such as "),
         ({"values": (1, 2), "active_if": (("rule", "adam"),)}, "active_if must be pairs such as "),
@@ -317,7 +317,7 @@ def test_a_wrong_hyperparameter_is_explained(given, message):
         ((RULE, Hyperparameter("x", (1, 2), active_if=(("rule", ("add",)),))), "unknown value of rule 'add'"),
         (
             (Hyperparameter("x", (1, 2), active_if=(("x", (1,)),)),),
-            "of 'x': whether it is active depends on itself",
+            "of 'x': the condition depends on itself",
         ),
         (
             (
@@ -325,7 +325,7 @@ def test_a_wrong_hyperparameter_is_explained(given, message):
                 Hyperparameter("x", (1, 2), active_if=(("y", (1,)),)),
                 Hyperparameter("y", (1, 2), active_if=(("x", (1,)),)),
             ),
-            "of 'x': whether it is active depends on itself",
+            "of 'x': the condition depends on itself",
         ),
     ],
 )
@@ -478,7 +478,7 @@ def test_the_first_wrong_configuration_of_several_is_named():
     codes = MIXED.encode_all([PLAIN, FULL, FULL])
     codes[1, MIXED.names.index("decay")] = np.nan
     codes[2, MIXED.names.index("extra")] = np.nan
-    assert MIXED.wrongly_active(codes) == (1, "decay has no value, and it is active if rule is rms or adam.")
+    assert MIXED.wrongly_active(codes) == (1, "decay has no value, but it is active if rule is rms or adam.")
 
 
 def test_hyperparameters_by_name_by_position_and_themselves():

@@ -220,8 +220,8 @@ def test_no_ask_no_tell_and_a_sequential_method_on_several_workers():
     assert run(Sequential).failure == ""
     failure = run(Sequential, workers=2).failure
     assert failure == (
-        "what was made, a Sequential, has no suggest, so that it cannot have several trainings running: "
-        "give it 1 worker, not 2"
+        "what was made, a Sequential, has no suggest, so it cannot run several trainings at a time: "
+        "use 1 worker, not 2"
     )
     assert run(lambda p, r: object()).failure == "what was made, a object, has no ask"
     only_suggests = type("Half", (), {"__init__": lambda self, p, r: None, "suggest": lambda self, r: 0})

@@ -254,7 +254,7 @@ def test_toml_that_cannot_be_read_is_one_line(tmp_path, content, message):
         (b"{", "not valid JSON: Expecting property name"),
         (b'{"a": NaN}', "not valid JSON: NaN is not a number of JSON."),
         (b'{"a": -Infinity}', "not valid JSON: -Infinity is not a number of JSON."),
-        (b'{"a": {"b": 1, "b": 1}}', "not valid JSON: the key 'b' is there twice."),
+        (b'{"a": {"b": 1, "b": 1}}', "not valid JSON: the key 'b' occurs twice."),
         (b"[" * 100_000, "not valid JSON: nested too deeply."),
         (b"9" * 5000, "not valid JSON: Exceeds the limit (4300 digits)"),
         (b'"\xff"', "not UTF-8 text (invalid start byte at byte 1)."),
@@ -302,7 +302,7 @@ def test_only_ordinary_files_of_bounded_size_are_read(tmp_path):
         (pipe, {}, "is not a file"),
         (tmp_path, {}, "Is a directory|is not a file"),
         (tmp_path / "none", {}, "cannot be read: No such file"),
-        (tmp_path / "a\0b", {}, "cannot be a file's name"),
+        (tmp_path / "a\0b", {}, "cannot be the name of a file"),
     ):
         with pytest.raises(InputError, match=message):
             read_bytes(file, **options)

@@ -158,7 +158,7 @@ def test_wrong_levels_and_objectives():
         table_scale(np.ones((3, 1)))
     with pytest.raises(InputError, match="all objectives"):
         table_scale(np.full((2, 3), np.nan))
-    with pytest.raises(InputError, match="known for two objectives, not for 3"):
+    with pytest.raises(InputError, match="known only for two objectives, not for 3"):
         random_search_hypervolume(np.ones((3, 3)), table_scale(np.ones((3, 3))), 1)
     with pytest.raises(InputError, match="both objectives"):
         table_scale(np.array([[np.nan, 1.0]]))

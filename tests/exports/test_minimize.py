@@ -127,7 +127,7 @@ def test_minimize_goes_on_after_an_error_and_only_with_the_same_call(tmp_path):
     for other in ({"seed": 1}, {"n_initial": 4}, {"candidates": 999}):
         (key,) = other
         with pytest.raises(
-            InputError, match=rf"state\.json: the state of another call, with another {key}\."
+            InputError, match=rf"state\.json: this is the state of another call, with another {key}\."
         ):
             hb.minimize(value, SPACE, "RS", state=path, **({"budget": 12} | other))
 

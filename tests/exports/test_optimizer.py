@@ -45,7 +45,7 @@ def test_every_candidate_is_asked_for_once_and_then_no_more():
     optimizer = Optimizer(SPACE, "BO_EI_M_std")
     seen = [optimizer.ask() for _ in range(48)]  # all pending at once
     assert len({tuple(c.items()) for c in seen}) == 48 == optimizer.n_candidates
-    with pytest.raises(InputError, match="all 48 candidates have been asked for or told"):
+    with pytest.raises(InputError, match="all 48 candidates are pending or evaluated"):
         optimizer.ask()
 
 
@@ -185,7 +185,7 @@ class Mute:
         (lambda o: [o.tell(c, 1.0) for c in [o.ask()] * 2], "are known already"),
         (lambda o: Optimizer(SPACE, "BO_EI_Mstd"), "unknown method 'BO_EI_Mstd'. Did you mean 'BO_EI_M_std'"),
         (lambda o: Optimizer(SPACE, "BO_EI_M", objectives=2), "BO_EI_M is for 1 objective, not 2"),
-        (lambda o: Optimizer(SPACE, "ASHA"), "method ASHA trains part of the way"),
+        (lambda o: Optimizer(SPACE, "ASHA"), "method ASHA stops trainings early, but evaluations of a function"),
         (lambda o: Optimizer(SPACE, "BO_M", objectives=11), "method BO_M is for 2 to 10 objectives, not 11"),
         (
             lambda o: Optimizer(SPACE, candidates=0),
@@ -202,7 +202,7 @@ class Mute:
         (lambda o: Optimizer(SPACE, seed=-1), "seed must be a whole number of 0 or more, not -1"),
         (lambda o: Optimizer(SPACE, seed=None), "seed must be a whole number of 0 or more, not None"),
         (lambda o: Optimizer(SPACE, n_initial=-1), "n_initial must be a whole number of 0 or more, not -1"),
-        (lambda o: Optimizer(SPACE, Mute), "method Mute has no tell, and a function is evaluated"),
+        (lambda o: Optimizer(SPACE, Mute), "method Mute has no tell, but evaluations of a function"),
     ],
 )
 def test_what_is_wrong_is_told(call, message):
@@ -319,7 +319,7 @@ def test_a_method_of_ones_own_is_named_again(tmp_path):
     optimizer.save(tmp_path / "state.json")
     again = Optimizer.load(tmp_path / "state.json", spec)
     assert again.ask() == optimizer.ask()
-    with pytest.raises(InputError, match="is not one of the package's"):
+    with pytest.raises(InputError, match="is not a method of this package"):
         Optimizer.load(tmp_path / "state.json")
     with pytest.raises(InputError, match=r"state\.json: is of the method '.*:Last'"):
         Optimizer.load(tmp_path / "state.json", "RS")
@@ -333,7 +333,7 @@ def test_a_file_from_elsewhere_is_checked(tmp_path):
     good = json.loads(path.read_text())
     for change, message in [
         ({"format": 9, "new": 1}, "format 9 is not supported"),
-        ({"method": "os:system"}, "the method 'os:system' is not one of the package's. If you trust it"),
+        ({"method": "os:system"}, "the method 'os:system' is not a method of this package. If you trust it"),
         ({"method": "nowhere/x.py:A\x1b"}, r"the method 'nowhere/x.py:A.x1b' is not"),
         ({"events": [{"config": {"layers": 3}}]}, "state.json"),
         ({"events": good["events"] * 2}, "asked for twice|are known already"),

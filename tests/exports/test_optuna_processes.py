@@ -99,7 +99,7 @@ def test_a_trial_beyond_the_last_configuration_fails_and_says_so():
     first, second = studies(2)
     trials = [study.ask() for _ in range(12) for study in (first, second)]
     assert len({tuple(suggest(trial, GRID).items()) for trial in trials}) == 24
-    with pytest.raises(InputError, match="all 24 candidates have been asked for or told"):
+    with pytest.raises(InputError, match="all 24 candidates are pending or evaluated"):
         suggest(first.ask(), GRID)  # Optuna asks the sampler in one or the other
     assert first.trials[-1].state == optuna.trial.TrialState.FAIL
 

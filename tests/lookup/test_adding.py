@@ -54,7 +54,7 @@ def test_one_file_makes_a_group_of_tables(add):
         (
             ROWS + "b,3e9,x7,0.1,5,1\n",
             SPLIT + SHEET,
-            "split_by makes a table of one row, 'grid-b-tokens3000000000'",
+            "split_by makes a table with only one row, 'grid-b-tokens3000000000'",
         ),
         (
             ROWS.replace("3,3\n", "3,5\n").replace("4,2\n", "4,4\n"),
@@ -160,7 +160,7 @@ def test_only_rows_with_a_value_of_a_column_are_taken(add):
         (OPTUNA, OF_OPTUNA.replace("COMPLETE", "COMPLETED"), "Did you mean 'COMPLETE'"),
         (OPTUNA, OF_OPTUNA.replace("state =", "status ="), "status"),
         (OPTUNA.replace("0.71", "x"), OF_OPTUNA, "line 6"),
-        (OPTUNA, OF_OPTUNA.replace("{", "{params_lr = [0.04], params_depth = [7], "), "takes no row"),
+        (OPTUNA, OF_OPTUNA.replace("{", "{params_lr = [0.04], params_depth = [7], "), "leaves no row"),
     ],
 )
 def test_what_only_cannot_take_is_one_line(add, rows, sheet, message):

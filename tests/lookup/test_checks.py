@@ -98,7 +98,7 @@ def test_a_ledger_that_has_gone_on_is_found(toy, tmp_path):
 
     assert found() == [("ok", "built from the ledger beside it")]
     (tmp_path / "ledger.jsonl").write_text("one\ntwo\n")
-    assert found() == [("warning", "the ledger beside it is not the one that it was built from")]
+    assert found() == [("warning", "the ledger beside it is not the ledger from which it was built")]
     (tmp_path / "ledger.jsonl").unlink()
     assert found() == []
 
@@ -151,7 +151,7 @@ def test_a_collection_is_counted(toy):
     more = dataclasses.replace(two, claims=claim | {"collection_rows": 80})
     fewer = dataclasses.replace(one, claims=claim | {"collection_rows": 80})
     (found,) = check_collection("both", [more, fewer])
-    assert found.fact == "the 2 tables hold 72 rows, the source speaks of 80 systems"
+    assert found.fact == "the 2 tables hold 72 rows, but the source states 80 systems"
 
 
 def naive_twins(table):
@@ -203,13 +203,13 @@ COMPLETE = ("ok", "all 36 configurations of the grid have a row", "the space is 
 ADDITIVE = (
     "warning",
     "bleu is nearly additive: the hyperparameters one by one explain 99% of its variance",
-    "any local method wins on such a surface, so it tells methods apart badly.",
+    "any local method wins on such a surface, so it is poor at distinguishing methods.",
 )
 IN_ORDER = ("ok", "hash, types and ranges are in order", "nothing to watch for.")
 FRONT = (
     "note",
     "8 rows are on the Pareto front of bleu:max and seconds:min",
-    "this many make up fta and fbp.",
+    "fta and fbp count this many rows.",
 )
 
 
@@ -228,40 +228,41 @@ def test_every_finding_on_a_table_with_many_faults(toy):
     claims = {"front": [1, 2], "front_objectives": ["bleu", "memory"]}
     assert told(with_values(toy, values, claims=claims)) == [
         COMPLETE,
-        ("warning", "seconds is 7 in every row", "there is nothing to optimise in it."),
+        ("warning", "seconds is 7 in every row", "it cannot be optimised."),
         (
             "warning",
             "no memory in 3 of 36 rows (written as 0)",
-            "as an objective it leaves them out: they are never best and never on a front.",
+            "if it is an objective, these rows are never best and never on a front.",
         ),
         (
             "warning",
             "12 rows share the best bleu, 30: rows 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, …",
-            "whether any of them or only the first meets the target changes ftb: random search needs 2.8 "
-            "look-ups on average for any, 18.5 for the first.",
+            "ftb depends on whether any of them or only the first meets the target: random search needs 2.8 "
+            "look-ups on average for any, and 18.5 for the first.",
         ),
         (
             "warning",
             "36 rows share the best seconds, 7: rows 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …",
-            "whether any of them or only the first meets the target changes ftb: random search needs 1.0 "
-            "look-ups on average for any, 18.5 for the first.",
+            "ftb depends on whether any of them or only the first meets the target: random search needs 1.0 "
+            "look-ups on average for any, and 18.5 for the first.",
         ),
         (
             "note",
             "12 rows are on the Pareto front of bleu:max and seconds:min",
-            "this many make up fta and fbp.",
+            "fta and fbp count this many rows.",
         ),
         (
             "warning",
             "the published Pareto front of bleu and memory differs from a recomputation: rows 1, 2, 9, 10, "
-            "11 are on one only",
+            "11 are on only one of them",
             "scores of fronts cannot be compared with published ones.",
         ),
         (
             "warning",
             "12 of 36 rows fall into 3 groups that agree exactly in bleu, seconds, memory and differ only in "
             "layers, learning_rate (rows 5, 12, 13, 14, for one)",
-            "they are probably one training each, entered several times: layers, learning_rate has no effect "
+            "each group is probably one training that was entered several times: layers, learning_rate has "
+            "no effect "
             "there, the table holds fewer independent rows than it seems, and ties are likely.",
         ),
     ]
@@ -319,7 +320,7 @@ def test_a_grid_with_holes_says_what_is_absent(toy):
         (
             "note",
             "36 of the 144 configurations of the grid have a row (25%)",
-            "a method can only choose among these; those that failed to train are not among them.",
+            "a method can only choose among these, so it avoids configurations that failed to train.",
         ),
         (
             "note",
@@ -360,7 +361,7 @@ def test_what_was_trained_says_what_to_do(toy):
         (
             "ok",
             "all 1,040 configurations of its spec were trained; 1,004 failed and have no row",
-            "what is not in the table cannot be trained.",
+            "methods cannot choose configurations that are not in the table.",
         ),
         (
             "warning",
@@ -391,7 +392,7 @@ def test_a_ledger_says_what_follows(toy, tmp_path):
     path.write_text("two\n")
     assert (
         "warning",
-        "the ledger beside it is not the one that it was built from",
+        "the ledger beside it is not the ledger from which it was built",
         f"build it again: hpobench-nmt tables build {path}",
     ) in told(built, tmp_path)
 
@@ -412,8 +413,8 @@ def test_every_finding_on_a_collection(toy):
         (
             "both",
             "warning",
-            "the 2 tables hold 72 rows, the source speaks of 1,072 systems",
-            "1,000 systems are not to be had: compare only with figures from these rows.",
+            "the 2 tables hold 72 rows, but the source states 1,072 systems",
+            "1,000 systems are missing: compare only with figures from these rows.",
         ),
         missing,
     ]
@@ -422,7 +423,7 @@ def test_every_finding_on_a_collection(toy):
             "both",
             "note",
             "of its 2 tables, 1 is installed",
-            "what the source states about all of them cannot be checked.",
+            "statements of the source about all of them cannot be checked.",
         )
     ]
     three = [dataclasses.replace(t, claims=claim | {"collection_tables": 3}) for t in (one, two)]

@@ -155,7 +155,7 @@ def test_curves_that_go_back_in_one_step(curve, counts):
     assert bool(lines) == counts
     if counts:
         assert lines == [
-            ("warning", "ppl goes back to its best in one step in 1 of 2 curves (row 0)"),
+            ("warning", "ppl returns to its best value in one step in 1 of 2 curves (row 0)"),
         ]
 
 

@@ -170,8 +170,8 @@ def test_a_redirect_to_another_host_is_followed(server, other_server):
     ("place", "reason", "requests"),
     [
         ("/f", "redirects more than 5 times", 6),
-        ("file:///etc/passwd", "redirects to something that is not on the web", 1),
-        ("ftp://127.0.0.1/f", "redirects to something that is not on the web", 1),
+        ("file:///etc/passwd", "redirects to an address that is not on the web", 1),
+        ("ftp://127.0.0.1/f", "redirects to an address that is not on the web", 1),
     ],
 )
 def test_a_redirect_that_leads_nowhere_is_an_error_at_once(server, place, reason, requests):

@@ -263,7 +263,7 @@ def test_add_names_what_is_wrong_with_a_csv(own, tmp_path, csv, message):
         (("[metrics.ppl]", "[metrics.pp]"), "unknown column 'pp'. Did you mean 'ppl'?"),
         (
             ("[metrics.ppl]", '[metrics.lr]\ndirection = "min"\n[metrics.ppl]'),
-            "'lr' is a hyperparameter and a metric",
+            "'lr' is both a hyperparameter and a metric",
         ),
         (('scale = "log"', "values = [0.001, 0.01]"), "row 2: lr is 0.1, which is not among its values"),
         (('scale = "log"', 'values = ["a"]'), "mine.csv, line 2: unknown value of lr '0.001'. Known: a."),
@@ -346,7 +346,9 @@ def test_the_hash_of_each_file_is_compared(folder, section, name):
 
     good = (folder / name).read_text()
     (folder / name).write_text(good.replace("256", "512", 1))
-    with pytest.raises(InputError, match=rf"{name}: SHA-256 is [0-9a-f]{{12}}…, but the datasheet says"):
+    with pytest.raises(
+        InputError, match=rf"{name}: SHA-256 is [0-9a-f]{{12}}…, but [0-9a-f]{{12}}… in the datasheet"
+    ):
         read()
     (folder / name).unlink()
     with pytest.raises(InputError, match=rf"{folder}: has no {name}\."):

@@ -54,7 +54,7 @@ def test_a_table_without_a_licence_is_refused(toy, tmp_path, licence):
     save_folder(
         dataclasses.replace(toy, provenance={"licence": licence} if licence else {}), tmp_path / "toy"
     )
-    with pytest.raises(InputError, match="'toy' has no licence, so it cannot be passed on"):
+    with pytest.raises(InputError, match="'toy' has no licence, so it must not be shared"):
         write_data_set(tmp_path / "toy", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -183,12 +183,12 @@ def test_numbers_of_a_parquet_file_may_be_labels(tmp_path):
         (
             ("", ""),
             ("tied]", "tied]\nactive_if = {rule = ['sgd']}"),
-            "own.csv, line 3: tied has a value, and it is only active if rule is sgd: leave it out.",
+            "own.csv, line 3: tied has a value, but it is only active if rule is sgd: leave it out.",
         ),
         (
             ("0.1,sgd,True", "0.1,sgd,"),
             ("tied]", "tied]\nactive_if = {rule = ['sgd', 'adam']}"),
-            "own.csv, line 2: tied has no value, and it is active if rule is",
+            "own.csv, line 2: tied has no value, but it is active if rule is",
         ),
         (
             ("", ""),
@@ -228,12 +228,12 @@ def test_empty_cells_of_inactive_hyperparameters(tmp_path):
 
 def test_it_is_checked(table):
     facts = {finding.fact for finding in check_table(table)}
-    assert "decay is inactive in some rows; rows stand for 100% of the grid" in facts
+    assert "decay is inactive in some rows; the rows cover 100% of the grid" in facts
     part = table.configs[:, 1] != 1
     short = Table("labels", AXES, table.metrics, table.configs[part], table.values[part], table.objectives)
     found = {finding.fact for finding in check_table(short)}
     assert 'no row has rule of a "b", c' in found
-    assert "decay is inactive in some rows; rows stand for 67% of the grid" in found
+    assert "decay is inactive in some rows; the rows cover 67% of the grid" in found
 
 
 def test_twins_that_differ_in_a_label_are_found(table):

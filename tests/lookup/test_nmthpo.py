@@ -43,7 +43,7 @@ def test_check_finds_the_known_facts():
     tables = [load_table(name) for name in nmthpo.TABLES]
     total, missing_in_all = check_collection("nmthpo", tables)
     assert missing_in_all.fact == "35 rows in all have no gpu_memory"
-    assert total.fact == "the 6 tables hold 1,983 rows, the source speaks of 2,245 systems"
+    assert total.fact == "the 6 tables hold 1,983 rows, but the source states 2,245 systems"
     missing = {name: [f for f in facts(name) if f.startswith("no gpu_memory in ")] for name in nmthpo.TABLES}
     assert {name: int(f[0].split()[3]) for name, f in missing.items() if f} == {
         "zh-en": 1,

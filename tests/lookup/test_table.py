@@ -370,9 +370,7 @@ def test_the_hash_survives_the_disk(axis, tmp_path):
 def test_a_value_that_stands_for_missing_is_refused():
     """A file could not tell it from a value that is missing."""
     axes, metric = (Hyperparameter("size", (1, 2)),), Metric("loss", "min", missing=-1.0)
-    message = (
-        "row 1: loss is -1, which in its files would mean that it is missing: give NaN there, or another"
-    )
+    message = "row 1: loss is -1, which means a missing value in its files: use NaN there, or another"
     with pytest.raises(InputError, match=message):
         Table("t", axes, (metric,), [[1.0], [2.0]], [[0.0], [-1.0]])
 

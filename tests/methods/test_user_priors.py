@@ -43,8 +43,8 @@ def test_a_guess_weights_rows_by_their_distance():
     for wrong, message in (
         ({"rat": 1}, r"unknown hyperparameter 'rat'.*rate"),
         ({"cell": "gro"}, "here: prior: .*gru"),
-        ({"rate": 0.0}, "here: prior: rate = 0.0 has no place on the log scale"),
-        ({}, "here: the prior guesses no value"),
+        ({"rate": 0.0}, "here: prior: rate = 0.0 is not possible on the log scale"),
+        ({}, "here: the prior does not guess a value"),
     ):
         with pytest.raises(InputError, match=message):
             guess_prior(SPACE, CODES, wrong, "here")

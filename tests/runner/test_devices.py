@@ -30,8 +30,8 @@ def test_devices_by_name(text, gpus, found, monkeypatch):
         ("cuda:1", 0, "finds no CUDA device here"),
         ("cuda:2", 2, "unknown device 'cuda:2'. Did you mean 'cuda:"),
         ("gpu", 2, "unknown device 'gpu'"),
-        ("cpu,cpu", 0, "name cpu alone"),
-        ("cuda:0,cpu", 1, "name cpu alone"),
+        ("cpu,cpu", 0, "give only cpu"),
+        ("cuda:0,cpu", 1, "give only cpu"),
     ],
 )
 def test_what_is_no_device_here(text, gpus, message, monkeypatch):
@@ -61,6 +61,6 @@ def test_trainings_on_several_gpus_share_none(named, gpus, workers, found, monke
 def test_too_few_gpus_for_one_training(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(
-        InputError, match="workers = 2 needs as many CUDA devices from cuda:1 on, and there are 2"
+        InputError, match="workers = 2 needs as many CUDA devices from cuda:1 on, but there are only 2"
     ):
         first_devices(["cuda:1"], 2)

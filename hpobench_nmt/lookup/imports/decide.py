@@ -267,7 +267,7 @@ def _directions(
             raise _which_way(sweep, some[0])
         raise Ambiguous(
             sweep.path,
-            "which column is the objective, and which way is it better?",
+            "which column is the objective, and is it minimised or maximised?",
             {
                 f"{sweep.name(c)}:{way}": ("metrics", f"{sweep.name(c)}:{way}")
                 for c in some
@@ -279,7 +279,7 @@ def _directions(
             f"{sweep.path}: no column is a metric. Name one: --metric COLUMN:min or --metric COLUMN:max."
         )
     for column in unknown:
-        left[column] = f"which way is better is not known: --metric {sweep.name(column)}:min or :max takes it"
+        left[column] = f"its direction is not known: use --metric {sweep.name(column)}:min or :max"
     return found
 
 

@@ -138,7 +138,7 @@ def _name_of(sweep: Sweep) -> str:
     name = re.sub(r"[^A-Za-z0-9_.+-]+", "-", sweep.title).strip("-.")[:100]
     if not is_name(name):
         raise InputError(
-            f"{sweep.path}: {shortened(sweep.title)} makes no name of a table. Give one: --as NAME."
+            f"{sweep.path}: {shortened(sweep.title)} cannot be the name of a table. Give a name: --as NAME."
         )
     return name
 
@@ -156,8 +156,8 @@ def known_as(table: Table, folder: Path, named: bool) -> str:
     }
     if not named and table.name in found and found[table.name] != wanted:
         raise InputError(
-            f"{folder / table.name}: a table of this name is there, of another source. Give another name: "
-            "--as NAME."
+            f"{folder / table.name}: there is a table of this name from another source. Give another name: "
+            f"--as NAME."
         )
     twins = [name for name, known in found.items() if known == wanted and (name == table.name or not named)]
     return next((name for name in twins if _holds(folder / name, table)), "")
@@ -194,7 +194,7 @@ def write_draft(imported: Imported, folder: Path) -> None:
     Raises InputError where the folder is there and holds anything.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder}: is there already. Name a new folder.")
+        raise InputError(f"{folder}: exists already. Name a new folder.")
     files = table_files(imported.table)
     sheet = tomllib.loads(files[DATASHEET].decode())
     for section in ("rows", "replicates", "curves"):

@@ -24,7 +24,8 @@ _OTHERS = (
     (b"PK\x03\x04", "an Excel workbook or another ZIP archive. Save its table as CSV, or unpack it first"),
     (b"PAR1", "a Parquet file. Save its table as CSV: pandas.read_parquet(…).to_csv(…)"),
     (b"\x1f\x8b", "compressed by gzip. Decompress it first: gunzip FILE"),
-    (b"\x80", "a pickle, which is never unpickled. Save it as CSV: study.trials_dataframe().to_csv(…), say"),
+    (b"\x80", "a pickle, which is never unpickled. Save it as CSV, for example with "
+        "study.trials_dataframe().to_csv(…)"),
     (b"\xd0\xcf\x11\xe0", "an old Excel workbook. Save its table as CSV"),
 )  # fmt: skip
 _HEAD = 2**16
@@ -45,7 +46,9 @@ def read_sweep(source: Path, choices: Choices, progress: Progress = lambda share
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{source}: holds what its program does not write ({one_line(error)}).") from error
+        raise InputError(
+            f"{source}: has content that its program does not write ({one_line(error)})."
+        ) from error
 
 
 def fingerprint(source: Path, choices: Choices) -> str:
@@ -67,7 +70,7 @@ def _is_read(name: str) -> bool:
 def _of_file(path: Path, choices: Choices, progress: Progress) -> Sweep:
     head = _head(path)
     if choices.curves and path.suffix.lower() in (".db", ".sqlite", ".sqlite3", ".jsonl", ".json", ".log"):
-        raise InputError(f"{path}: --curves is for the CSV of W&B's runs, and this is none.")
+        raise InputError(f"{path}: --curves is only for a CSV file of W&B's runs.")
     if head.startswith(optuna_storage.MAGIC):
         return _of_database(path, choices)
     for magic, told in _OTHERS:
@@ -115,7 +118,8 @@ def _of_database(path: Path, choices: Choices) -> Sweep:
             return mlflow_runs.read_database(path, database, choices.study)
     shown = ", ".join(sorted(tables)[:_MOST_FILES]) or "none"
     raise InputError(
-        f"{path}: a database of neither Optuna nor MLflow (its tables: {shown}). Export what you need as CSV."
+        f"{path}: the database belongs to neither Optuna nor MLflow (its tables: {shown}). Export the data "
+        f"that you need as CSV."
     )
 
 
@@ -140,7 +144,9 @@ def _of_folder(folder: Path, choices: Choices, progress: Progress) -> Sweep:
         return _of_file(files[0], choices, progress)
     shown = ", ".join(path.name for path in files[:_MOST_FILES])
     told = (
-        f"holds several files ({shown}); name the one to import" if files else "holds no sweep that is known"
+        f"holds several files ({shown}); name the one to import"
+        if files
+        else "does not have a known kind of sweep"
     )
     raise InputError(f"{folder}: {told}.")
 

@@ -71,12 +71,12 @@ def plot_attainment(
 def pairs_asked(subject: Subject, pair: Pair | None) -> list[Pair]:
     """The pair of objectives asked for, or all. Raises InputError for no such pair, or results on a clock."""
     if not subject.counts_lookups:
-        raise InputError("fronts are of look-ups, and these results are on a clock.")
+        raise InputError("these fronts are for look-ups, but the results are on a clock.")
     m = len(subject.instance.objectives)
     if pair is None or m == 1:  # of one objective the analysis says what it needs
         return pairs_of_objectives(max(m, 2))
     if len(pair) != 2 or pair[0] == pair[1] or not all(0 <= j < m for j in pair):
-        raise InputError(f"pair must be two different places from 0 to {m - 1}, not {pair!r}.")
+        raise InputError(f"pair must be two different numbers of objectives from 0 to {m - 1}, not {pair!r}.")
     return [pair]
 
 
@@ -114,14 +114,14 @@ def _attained(
         n_rows = len(found.points)
         grey = f"rows{how_many_drawn(n_rows)}" if how_many_drawn(n_rows) else f"all {n_rows} rows"
         stem, names = pair_names(subject, places)
-        alone = ", in these two objectives alone" if names else ""
+        alone = ", in only these two objectives" if names else ""
         half = "half" if level == 0.5 else f"{level:.0%}"
         yield FigureSpec(
             stem=stem,
             title=f"Fronts attained: {names}" if names else "",
             finding=(
                 f"Points that {half} of each method's trials attain after "
-                f"{counted(found.lookups, 'look-up')}{alone}: the nearer a staircase is to the best corner, "
+                f"{counted(found.lookups, 'look-up')}{alone}. The nearer a staircase is to the best corner, "
                 f"the better. Grey: {grey} of the table."
             ),
             draw=partial(plot_attainment, found, subject.styles),
@@ -190,7 +190,7 @@ def _front(
                 f"{counted(len(found.front), 'row')} of the table's front.{seen}"
             ),
             draw=partial(plot_front_moves, found),
-            head=("look-ups", "rows on its front", "of these on the table's front"),
+            head=("look-ups", "rows on its front", "of these, number on the table's front"),
             rows=rows,
             points=HoverPoints(found.labels, drawn_rows(len(found.points), found.front)),
             files_only=True,  # the page replays trials

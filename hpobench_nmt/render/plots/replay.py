@@ -103,7 +103,13 @@ def _replay(
                 f"{counted(len(found.front), 'row')} of the table's front.{seen}"
             ),
             draw=partial(plot_replay, found, shown),
-            head=("method", "trial", "look-ups", "rows on its front", "of these on the table's front"),
+            head=(
+                "method",
+                "trial",
+                "look-ups",
+                "rows on its front",
+                "of these, number on the table's front",
+            ),
             rows=rows,
             points=HoverPoints(found.labels, drawn_rows(len(found.points), found.front)),
             replay=ShownReplay(found, shown),

@@ -92,7 +92,7 @@ def _figure(subject: Subject, found: RuntimeDistribution, at: float, rounds: Seq
     if found.per_row:
         timed = found.unit.startswith("time")
         label = "after {} of the time of all rows" if timed else "after {} look-ups per row of the table"
-    bounds = "From a cross on, a line is dotted: trials had ended there, and the share is a lower bound."
+    bounds = "After a cross, a line is dotted, because some trials had ended and the share is a lower bound."
     return FigureSpec(
         title="Runtime distribution over all tables" if found.per_row else "",
         finding=distribution_finding(found, at),

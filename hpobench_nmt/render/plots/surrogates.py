@@ -16,7 +16,7 @@ def _surrogates(subject: Subject, log: bool | None = None) -> Iterator[FigureSpe
     wanted = [int(subject.at), subject.results.suite.n_initial, *MILESTONES]
     for number, curves in enumerate(surrogate_curves(subject.results, subject.table, also=wanted), start=1):
         metric = curves.quantity.removeprefix("squared error in ")
-        found = curves_figure(subject, curves, log, "No surrogate has a curve to show.")
+        found = curves_figure(subject, curves, log, "There is no surrogate whose curve could be shown.")
         title = f"Error of the surrogates in {metric}"
         yield replace(found, stem=f"-{number}", title=title, aside=not found.problem)
 

@@ -64,7 +64,9 @@ def plot_rank_correlation(found: RankCorrelation) -> Figure:
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     where = (
-        f"the {found.n_common[0, -1]} common to all" if found.common == "all" else "those common to each pair"
+        f"the {found.n_common[0, -1]} that all tables have"
+        if found.common == "all"
+        else "those that each pair of tables has"
     )
     axes.set_title(f"Rank correlation of configurations\n({where})", fontsize=11)
     figure.colorbar(image, ax=axes, label="Spearman's coefficient", shrink=0.85)
@@ -132,7 +134,7 @@ def plot_seed_noise(found: SeedNoise, unit: str = "") -> Figure:
     axes.tick_params(axis="x", labelsize=9 if len(rows) <= _MOST_BEST else 7)
     axes.set_xlabel("configuration, best in the table first")
     axes.set_ylabel(with_unit(found.metric, unit))
-    apart = ", without what shared seeds do to all alike" if found.shared_seeds else ""
+    apart = ", without the common effect of shared seeds" if found.shared_seeds else ""
     axes.set_title(
         f"{found.table}: pooled sd {short(found.pooled.sd)}{apart}.\nShaded boxes are as high as "
         f"the smallest difference worth believing, {short(found.pooled.smallest_difference)}",
@@ -268,7 +270,7 @@ def plot_early_ranks(found: EarlyRanks, unit: str = "") -> Figure:
     plain_log_ticks(ranks.yaxis)
     ranks.invert_yaxis()
     ranks.set_ylabel("rank among all rows")
-    ranks.set_title("Rows that are the best in the end", fontsize=10)
+    ranks.set_title("Rows that are best in the end", fontsize=10)
     ranks.legend(frameon=False, fontsize=8, loc="lower right")
     agreement.plot(x, frame["order"], color=COLOURS[0], label="Spearman, all rows")
     agreement.plot(x, frame["order_going"], color=COLOURS[2], linestyle="--", label="those that continue")
@@ -276,7 +278,7 @@ def plot_early_ranks(found: EarlyRanks, unit: str = "") -> Figure:
     agreement.axhline(0, color="#8A9095", linewidth=0.8)
     agreement.set_ylim(min(-0.05, float(frame[["order", "order_going"]].min().min()) - 0.05), 1.03)
     agreement.set_ylabel("agreement with the end")
-    agreement.set_title("How much is known by then", fontsize=10)
+    agreement.set_title("How well the order is known by then", fontsize=10)
     agreement.legend(frameon=False, fontsize=8, loc="lower right")
     for axes in (values, ranks, agreement):
         axes.set_xscale("log")

@@ -60,7 +60,7 @@ def _volume(subject: Subject) -> Iterator[FigureSpec]:
     results = subject.results
     at = {table: float(replace(subject, table=table).at) for table in results.instances}
     if any(len(instance.objectives) < 2 for instance in results.instances.values()):
-        raise InputError("the hypervolume needs two or more objectives.")
+        raise InputError("a hypervolume needs two or more objectives.")
     found = found_volume(results, at)
     rows = [
         (line["method"], f"{line['share']:.1%}", f"{line['low']:.1%}–{line['high']:.1%}")

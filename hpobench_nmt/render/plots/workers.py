@@ -92,7 +92,7 @@ def plot_workers(found: WorkerTimes) -> Figure:
 def _workers(subject: Subject, method: str = "") -> Iterator[FigureSpec]:
     """What the workers do in one trial on a clock; option `method`."""
     if subject.counts_lookups:
-        raise InputError("the figure 'workers' is of runs on a clock.")
+        raise InputError("the figure 'workers' is only for runs on a clock.")
     method = method or shown_method(subject.results, subject.table, subject.statistics)
     found = worker_times(subject.results, subject.table, method)
     yield FigureSpec(

@@ -218,7 +218,7 @@ def _reading_notes(results: Results, statistics: Statistics) -> list[str]:
     """What the marks mean, the ranks over tables, and notes on the trials."""
     lines = []
     if len(results.methods) > 1:
-        lines += ["*: best mean. ≈: not shown to be worse than it."]
+        lines += ["*: best mean. ≈: not shown to be worse than the best."]
     if len(results.instances) > 1 and len(results.methods) > 2:
         lines += [outcome.sentence for outcome in statistics.ranks]
     return [*lines, *trial_notes(results)]
@@ -230,7 +230,7 @@ def _explanations(results: Results, statistics: Statistics) -> list[str]:
     if len(results.methods) > 1:
         endless = statistics.scores[["unanswered", "failed"]].to_numpy().any()
         lines += [METHOD_NOTE, ENDLESS_NOTE] if endless else [METHOD_NOTE]
-        lines += ["Methods stand in the order of their mean rank in the scores of the table."]
+        lines += ["Methods are in the order of their mean rank in the scores of the table."]
     if results.step_seconds:
-        lines += ["ms/step: processor time of the method a step, without the first trial."]
+        lines += ["ms/step: processor time of the method for a step, without the first trial."]
     return lines

@@ -125,7 +125,7 @@ def read_prepared(path: Path) -> Corpus:
             train, dev, test = ((_lines(path, f"{p}_0"), _lines(path, f"{p}_1")) for p in PARTS)
             return ParallelCorpus(**about, train=train, dev=dev, test=test)
     except (zipfile.BadZipFile, EOFError, KeyError, ValueError) as error:
-        raise InputError(f"{path} is damaged ({error}). Remove it; it is prepared again.") from error
+        raise InputError(f"{path} is damaged ({error}). Remove it; it will be prepared again.") from error
 
 
 def _bytes(text: str) -> NDArray[np.uint8]:

@@ -114,8 +114,8 @@ def corpus_of(job: Job[Any]) -> Any:
     corpus = load_corpus(job.corpus, job.base, job.cache)
     if job.corpus_sha256 not in ("", corpus.provenance["sha256"]):
         raise InputError(
-            f"corpus {corpus.name!r} has changed since this run began, and a ledger is of one corpus. "
-            "Put its files back, or train into another folder."
+            f"corpus {corpus.name!r} has changed since this run began, but a ledger belongs to one corpus. "
+            f"Restore its files, or train into another folder."
         )
     return corpus
 
@@ -124,7 +124,7 @@ def _options(section: Mapping[str, Any]) -> tuple[CorpusReader[Any], Settings]:
     """The section's reader, and its options with defaults filled in."""
     name = section.get("name")
     if not isinstance(name, str):
-        raise InputError(f"[corpus] must say which corpus: name = one of {', '.join(sorted(READERS))}.")
+        raise InputError(f"[corpus] must name the corpus: name = one of {', '.join(sorted(READERS))}.")
     if name not in READERS:
         raise unknown("corpus", name, READERS, "([corpus] name)")
     reader = READERS[name]

@@ -112,7 +112,7 @@ def _misaligned(sides: list[list[str]], names: Sequence[str], files: Files) -> I
     paths = [", ".join(map(str, files[name])) for name in names]
     return InputError(
         f"{paths[0]} has {len(source):,} lines but {paths[1]} has {len(target):,}: the two sides of a pair "
-        f"must be on lines of the same number. By their lengths they go apart at line {line:,}."
+        f"must be on lines with the same number. By their lengths, the files stop matching at line {line:,}."
     )
 
 

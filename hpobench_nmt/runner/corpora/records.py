@@ -108,7 +108,7 @@ def _in_folder(folder: Path, option: str, part: str, kind: Format) -> list[Path]
     if not found:
         names = " or ".join(_PART_NAMES[part])
         raise InputError(
-            f"[corpus] {option}: {folder} has {len(files)} {kind} files, none with {names} in its name. "
+            f"[corpus] {option}: {folder} has {len(files)} {kind} files, but none with {names} in its name. "
             f"Name the files: {option} = [...]."
         )
     return found
@@ -294,7 +294,7 @@ def _refuse_no_texts(schema: Any, column: str, path: Path) -> None:
         raise InputError(f"{path}: has no column {column!r}. Its columns: {names}.")
     of = found.value_type if pa.types.is_dictionary(found) else found
     if not (pa.types.is_string(of) or pa.types.is_large_string(of) or pa.types.is_string_view(of)):
-        raise InputError(f"{path}: column {column!r} is of {found}, not of texts.")
+        raise InputError(f"{path}: column {column!r} has the type {found}, not text.")
 
 
 def _column(batch: Any, column: str) -> Any:

@@ -85,8 +85,8 @@ def split(
     if wanted > len(ordered):
         raise InputError(
             f"corpus {name!r}: only {counted(len(ordered), 'pair')} {'-'.join(languages)} "
-            f"{'is' if len(ordered) == 1 else 'are'} left after cleaning, "
-            f"not {wanted:,}: set train = {max(len(ordered) - held_out, 0)} at most, or a smaller min_words."
+            f"{'is' if len(ordered) == 1 else 'are'} left after cleaning, not {wanted:,}: set train to at "
+            f"most {max(len(ordered) - held_out, 0)}, or set a smaller min_words."
         )
     order = np.random.default_rng(seed).permutation(len(ordered))
     drawn = [ordered[i] for i in order[:wanted]]

@@ -91,7 +91,7 @@ def _reason(error: WrongSize, size: int) -> str:
     if error.most is not None:
         most = error.most - MARKS + beside
         return f"vocabulary {size + beside} is too large: train has no more than {most} subwords."
-    return f"no subwords could be learnt on train ({error})."
+    return f"no subwords could be learned on train ({error})."
 
 
 class Segmentation:

@@ -162,8 +162,8 @@ def _check_lengths(name: str, parts: Mapping[str, Codes]) -> None:
     for part, codes in parts.items():
         if len(codes) < 2:
             raise InputError(
-                f"corpus {name!r}: {part} holds {len(codes)} of the 2 tokens that it needs at least: "
-                "its source is too short, or the corpus's options leave too much of it out."
+                f"corpus {name!r}: {part} has {len(codes)} tokens but needs at least 2: its source is too "
+                f"short, or the options of the corpus leave out too much of it."
             )
 
 

@@ -87,11 +87,13 @@ def kept_file(folder: Path, model: KeptModel, name: str) -> Path:
     try:
         found = path.lstat()
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}. The kept model is not whole.") from None
+        raise InputError(f"{path}: cannot be read: {error.strerror}. The kept model is incomplete.") from None
     if not stat.S_ISREG(found.st_mode):
         raise InputError(f"{path}: is not an ordinary file (links are not followed).")
     if sha256(path) != model.files.get(name):
-        raise InputError(f"{path}: its SHA-256 is not that in {ABOUT}: the file is damaged, or another one.")
+        raise InputError(
+            f"{path}: its SHA-256 differs from the one in {ABOUT}: the file is damaged or was replaced."
+        )
     return path
 
 

@@ -18,8 +18,8 @@ _AT = _DIGITS + len(_END)
 _ENDING = len(_MARK) + _AT
 _LINE = re.compile(re.escape(_MARK) + rb"[0-9a-f]{%d}" % _DIGITS + re.escape(_END))
 _ADVICE = (
-    "Take the ledger from a copy. If it was edited on purpose, begin a new chain: "
-    "hpobench-nmt ledger merge FOLDER --edited --out NEW."
+    "Restore the ledger from a copy. If it was edited on purpose, start a new chain: hpobench-nmt ledger "
+    "merge FOLDER --edited --out NEW."
 )
 
 

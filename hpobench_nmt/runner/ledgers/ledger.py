@@ -202,7 +202,7 @@ def parse_record(text: bytes, where: str) -> Record:
         return checked(parse_json(text, where), Record, where)
     except InputError as error:
         raise InputError(
-            f"{error} If the line cannot be restored, remove it: that training is then done again."
+            f"{error} If the line cannot be restored, remove it: that training will then be repeated."
         ) from None
 
 
@@ -218,7 +218,7 @@ def refuse_rows_off_the_grid(path: Path, ledger: Ledger, axes: Mapping[str, Coll
         if record.config.keys() != axes.keys():
             names = printable(", ".join(record.config)[:200]) or "no hyperparameters"
             raise InputError(
-                f"{path}: has a record of {names}; the grid is of {', '.join(axes)}. Remove its line."
+                f"{path}: has a record of {names}, but the grid has {', '.join(axes)}. Remove its line."
             )
         for name, value in record.config.items():
             if value not in axes[name]:
@@ -248,8 +248,8 @@ def open_ledger(
     then, now = (str(c.get("sha256"))[:12] for c in (found.corpus, corpus))
     if then != now:
         raise InputError(
-            f"{path}: the corpus has changed since its first row (SHA-256 {then}… then, {now}… now). "
-            "Take another folder with --out."
+            f"{path}: the corpus has changed since its first row (SHA-256 {then}… then, {now}… now). Use "
+            f"another folder with --out."
         )
     return found
 
@@ -285,13 +285,13 @@ def refuse_other_spec(
                 )
             if to_train and key not in now:
                 raise InputError(
-                    f"{path}: was started with {key} = {then[key]!r}, which this version does not have. "
-                    "A table can be built of it, but no more trained: take another folder."
+                    f"{path}: was started with {key} = {then[key]!r}, which this version does not have. You "
+                    f"can build a table from it, but not train more: use another folder."
                 )
         elif then.get(key) != now.get(key):
             raise InputError(
                 f"{path}: belongs to another spec: {key} is {then.get(key)!r} there, {now.get(key)!r} here. "
-                "A ledger is of one spec: take another folder."
+                f"A ledger belongs to one spec: use another folder."
             )
 
 

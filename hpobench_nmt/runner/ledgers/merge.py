@@ -166,8 +166,8 @@ def _conflicts(spec: Spec, sources: Sequence[_Source], mix_devices: bool) -> lis
     if len(devices) > 1 and not mix_devices:
         where = "; ".join(f"{device or 'unknown'} in {path}" for device, path in devices.items())
         found.append(
-            f"rows were trained on different devices, so that their times cannot be compared: {where}. "
-            "To mix them all the same, say --mix-devices."
+            f"rows were trained on different devices, so their times cannot be compared: {where}. To mix "
+            f"them anyway, use --mix-devices."
         )
     return found
 
@@ -191,8 +191,9 @@ def _union(sources: Sequence[_Source]) -> tuple[list[bytes], list[str]]:
             if other_line != line:
                 again = f" (again, {record.replicate})" if record.replicate else ""
                 conflicts.append(
-                    f"{source.path}, line {number}, and {where}: two lines for {describe(record.config)}"
-                    f"{again}: {_difference(other, record)}. To take the first, say --keep first."
+                    f"{source.path}, line {number}, and {where}: two lines for "
+                    f"{describe(record.config)}{again}: {_difference(other, record)}. To keep the first, "
+                    f"use --keep first."
                 )
     return lines, conflicts
 
@@ -208,7 +209,7 @@ def _difference(first: Record, second: Record) -> str:
         if first.metrics.get(name) != second.metrics.get(name)
     ]
     if not values:
-        return "their metrics are the same, but not when or how they were measured"
+        return "their metrics are the same, but the time or way of measuring differs"
     more = f", and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
     return "; ".join(values[:_SHOWN]) + more
 

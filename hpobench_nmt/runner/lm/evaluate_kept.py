@@ -47,7 +47,7 @@ def numbered(vocabulary: Sequence[str], tokens: Sequence[str], where: str) -> tu
     Raises InputError for fewer than two tokens, or one that is out of a vocabulary without <unk>.
     """
     if len(tokens) < 2:
-        raise InputError(f"{where}: holds {len(tokens)} of the 2 tokens that it needs at least.")
+        raise InputError(f"{where}: has {len(tokens)} tokens but needs at least 2.")
     number = {token: i for i, token in enumerate(vocabulary)}
     found = np.array([number.get(token, -1) for token in tokens], dtype=np.int64)
     outside = found < 0

@@ -98,6 +98,6 @@ def shape_of_size(of_width: Callable[[int], GPTShape], step: int, size: int) -> 
         raise InputError(
             f"size {size:,}: a model of depth {found.depth} and {found.heads} heads has "
             f"{near[0].body:,} or {near[1].body:,} parameters without embeddings. Set size to one of these, "
-            "or take fewer heads."
+            f"or use fewer heads."
         )
     return found

@@ -121,7 +121,7 @@ def read_language_model(
     parameters = dict(model.named_parameters())
     shapes = [{n: (t.dtype, t.shape) for n, t in each.items()} for each in (weights, parameters)]
     if shapes[0] != shapes[1]:
-        raise InputError(f"{path}: its tensors are not those of a model of these settings.")
+        raise InputError(f"{path}: its tensors do not fit a model with these settings.")
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(weights[name])
@@ -132,7 +132,7 @@ def read_language_model(
         mapped = read_archive(path, load_tensor_list)
         kinds = [(torch.float32, shape) for shape in _shapes_of_statistics(model, settings)]
         if [(tensor.dtype, tuple(tensor.shape)) for tensor in mapped] != kinds:
-            raise InputError(f"{path}: its tensors are not of this model.")
+            raise InputError(f"{path}: its tensors do not fit this model.")
         statistics = [tensor.to(where, copy=True) for tensor in mapped]
     return KeptLanguageModel(about, settings, model, corpus, statistics)
 

@@ -46,7 +46,7 @@ def rounded_products(precision: str, device: torch.device) -> Iterator[None]:
         yield
         return
     if device.type == "cpu":
-        raise InputError('precision = "tf32" is not possible on a CPU. Take "fp32", or a CUDA device.')
+        raise InputError('precision = "tf32" is not possible on a CPU. Use "fp32", or a CUDA device.')
     torch.set_float32_matmul_precision("high")
     torch.backends.cudnn.allow_tf32 = True
     try:

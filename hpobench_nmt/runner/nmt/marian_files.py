@@ -79,7 +79,7 @@ def translate(kept: KeptMarian, lines: Sequence[str], device: str) -> Translated
     own = {name: p for name, p in model.named_parameters() if p.requires_grad}
     shapes = [{n: (t.dtype, t.shape) for n, t in each.items()} for each in (own, kept.weights)]
     if shapes[0] != shapes[1]:
-        raise InputError(f"{WEIGHTS}: its tensors are not those of a model of these settings.")
+        raise InputError(f"{WEIGHTS}: its tensors do not fit a model with these settings.")
     with torch.no_grad():
         for name, parameter in own.items():
             parameter.copy_(kept.weights[name])

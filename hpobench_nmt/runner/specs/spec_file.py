@@ -139,8 +139,8 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
     rows, turns = again.configurations + again.best, again.trainings + again.same_seed
     if file.replicates and not (rows and turns):
         raise InputError(
-            f"{path}: [replicates] asks for no trainings. It takes configurations or best, which say how "
-            "many rows, and trainings or same_seed, which say how often."
+            f"{path}: [replicates] does not ask for trainings. It needs configurations or best (how many "
+            f"rows), and trainings or same_seed (how often)."
         )
     if min(rows, size) * turns > _MAX_REPLICATES:
         raise InputError(f"{path}: [replicates] asks for more than {_MAX_REPLICATES:,} trainings.")
@@ -165,7 +165,7 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
         neighbours=file.neighbours,
     )
     if file.neighbours and not file.points:
-        raise InputError(f"{path}: neighbours are of the points of a grid, and the whole grid is trained.")
+        raise InputError(f"{path}: neighbours are only for points of a grid, but the whole grid is trained.")
     if file.candidates or _ranges(file):
         return _with_candidates(spec, file)
     for configuration, _, wrong in check_all(spec.grid, spec.settings, family.check):
@@ -181,12 +181,14 @@ def _with_candidates(spec: Spec, file: _SpecFile) -> Spec:
     """The spec with configurations drawn from its ranges; those that the family refuses are left out."""
     ranges = _ranges(file)
     if not ranges:
-        raise InputError(f"{spec.path}: candidates are drawn from ranges, and [grid] has lists only.")
+        raise InputError(f"{spec.path}: candidates are drawn from ranges, but [grid] has only lists.")
     of_grids = {"[replicates]": file.replicates, "points": file.points, "neighbours": file.neighbours}
     for key in (key for key, given in of_grids.items() if given):
-        raise InputError(f"{spec.path}: {key} are of a grid, and [grid] has ranges.")
+        raise InputError(f"{spec.path}: {key} are only for a grid of lists, but [grid] has ranges.")
     if file.candidates > MOST_CANDIDATES:
-        raise InputError(f"{spec.path}: candidates is {file.candidates:,}; at most {MOST_CANDIDATES:,}.")
+        raise InputError(
+            f"{spec.path}: candidates is {file.candidates:,}; at most {MOST_CANDIDATES:,} are allowed."
+        )
     rng = generator(spec.seed, "candidates")
     most = file.candidates or MOST_CANDIDATES
     drawn = whole_or_drawn(spec.axes, file.candidates or _CANDIDATES, rng, most)
@@ -235,7 +237,7 @@ def _axis(setting: Setting, values: list[Any] | _Range, scale: Scale | None, pat
     name, unit, where = setting.name, setting.about.unit, f"{path}, [grid]"
     of_numbers = setting.kind in (int, float)
     if not of_numbers and (scale or isinstance(values, _Range)):
-        raise InputError(f"{where}: {name} has labels: it takes a list of them, and no scale.")
+        raise InputError(f"{where}: {name} has labels: it needs a list of labels, without a scale.")
     if isinstance(values, _Range):
         if values.low >= values.high:
             raise InputError(f"{where} {name}: from must be smaller than to.")
@@ -261,8 +263,8 @@ def _refuse_zero_on_log_scale(
     least = min(values)
     if scale == "log" and least <= 0:
         raise InputError(
-            f"{where}: {name} has the value {least:g}, which no log scale has. Take values above 0, or "
-            f"write {instead}."
+            f"{where}: {name} has the value {least:g}, which is not possible on a log scale. Use values "
+            f"above 0, or write {instead}."
         )
 
 

@@ -193,7 +193,7 @@ def _train_remotely(
     found = find_devices(device)  # an error of one line where the machine has none
     if len(found) > 1:
         raise InputError(
-            f"--device {device}: a worker sees {len(found)} CUDA devices, and all would take the first. "
-            "Start each with one of its own: CUDA_VISIBLE_DEVICES=0 dask worker …"
+            f"--device {device}: a worker sees {len(found)} CUDA devices, and all workers would use the "
+            f"first. Start each worker with its own device: CUDA_VISIBLE_DEVICES=0 dask worker …"
         )
     return training, train_and_record(workspace, *training, device, Processes(), *turn)

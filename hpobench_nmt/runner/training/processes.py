@@ -71,7 +71,7 @@ def saves_when_stopped(seconds: float | None = None) -> Iterator[None]:
         some = f", but for {counted(unsaved, 'training')}" if unsaved else ""
         why = "the time limit is reached" if late else "stopped by SIGTERM"
         if not asked:  # Sockeye's, those on other machines, and those that have just begun
-            raise StopAsked(f"{why}; trainings resume from what they saved last", late)
+            raise StopAsked(f"{why}; trainings resume from their last saved state", late)
         raise StopAsked(f"{why}; the state of every training is saved{some}", late)
 
     before = signal.signal(signal.SIGTERM, stop)

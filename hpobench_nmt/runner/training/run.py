@@ -94,7 +94,7 @@ def open_run(
     else:
         devices = [cluster_device(device, backend)]
         if not jobs:
-            raise InputError(f"--backend {backend}: say with --jobs how many trainings it does at a time.")
+            raise InputError(f"--backend {backend}: give the number of trainings at a time with --jobs.")
     workspace, ledger = open_workspace(spec, folder, cache, keep, until)
     if device == "auto":
         refuse_other_device(workspace.ledger, ledger, devices)
@@ -190,6 +190,6 @@ def refuse_other_device(path: Path, ledger: Ledger, devices: Sequence[str]) -> N
     for record in ledger.records:
         if record.device and not record.device.startswith(now):
             raise InputError(
-                f"{path}: has rows trained on {record.device!r}, and --device auto finds {now!r}. "
-                f"To mix them in one table all the same, say --device {now}."
+                f"{path}: has rows trained on {record.device!r}, but --device auto finds {now!r}. To mix "
+                f"them in one table anyway, use --device {now}."
             )

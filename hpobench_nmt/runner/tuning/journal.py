@@ -65,8 +65,8 @@ class Journal:
             acquired = lock.acquire()
         except Timeout:
             raise InputError(
-                f"{self.path}: another run with the same settings is at work. Wait for its end, or take "
-                "another --seed."
+                f"{self.path}: another run with the same settings is running. Wait until it ends, or use "
+                f"another --seed."
             ) from None
         with acquired:
             yield
@@ -86,8 +86,8 @@ class Journal:
         lines = content[:whole].splitlines()
         if lines and parse_json(lines[0], f"{self.path}, line 1") != json.loads(self._head()):
             raise InputError(
-                f"{self.path}, line 1: is not what this version begins the journal of these settings with. "
-                "Move the file away to start again; trainings that the ledger has are not repeated."
+                f"{self.path}, line 1: this version starts the journal of these settings with another line. "
+                f"Move the file away to start again; trainings in the ledger are not repeated."
             )
         found = []
         for number, line in enumerate(lines[1:], start=2):

@@ -56,7 +56,7 @@ def refuse_unmeasured(metrics: Sequence[Metric], ended: Sequence[Record]) -> Non
     for metric in metrics:
         if len(done) >= _ENOUGH and not any(metric.name in record.metrics for record in done):
             raise InputError(
-                f"none of {len(done)} trainings measured {metric.name}. Name a metric that was measured with "
+                f"none of {len(done)} trainings measured {metric.name}. Name a measured metric with "
                 f"--objectives: {', '.join(done[-1].metrics)}."
             )
 
@@ -222,8 +222,8 @@ class LiveTrainer:
         if not asked or line.checkpoint != len(points) or widths != {(m, len(self._constraints))}:
             path = self._journal.path if self._journal else ""
             raise InputError(
-                f"{path}: does not fit what the method asks for now. Remove it; trainings that "
-                "the ledger holds are not done again."
+                f"{path}: does not match the method's current choices. Remove it; trainings in the ledger "
+                f"are not repeated."
             )
         self._now = line.finish
         event = Event(line.finish, line.number, line.worker, line.row, line.checkpoint, line.start,
@@ -271,8 +271,8 @@ class LiveTrainer:
                 measured = [each.name for each in self._workspace.spec.metrics]
                 known = ", ".join(name for name in curve[-1] if name in measured) or "none is"
                 raise InputError(
-                    f"{metric.name} is not measured at checkpoints, so that trainings cannot be stopped by "
-                    f"it. Name one that is with --objectives: {known}."
+                    f"{metric.name} is not measured at checkpoints, so trainings cannot be stopped by it. "
+                    f"Name a metric that is, with --objectives: {known}."
                 )
         return [
             Point(

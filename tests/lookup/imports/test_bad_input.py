@@ -69,7 +69,7 @@ def test_folders_that_are_no_sweep(tmp_path, imported, toy):
     with pytest.raises(InputError, match=r"a table folder already\. Install it with"):
         imported(tmp_path / "toy")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="holds no sweep that is known"):
+    with pytest.raises(InputError, match="does not have a known kind of sweep"):
         imported(tmp_path / "empty")
     for name in ("a.csv", "b.csv"):
         (tmp_path / "empty" / name).write_text(lines(3))
@@ -83,7 +83,7 @@ def test_folders_that_are_no_sweep(tmp_path, imported, toy):
 
 
 def test_what_a_user_names_must_be_there(sweeps, imported):
-    with pytest.raises(InputError, match=r"--curves is for the CSV of W&B's runs"):
+    with pytest.raises(InputError, match=r"--curves is only for a CSV file of W&B's runs"):
         imported(sweeps / "study.db", curves=(sweeps / "wandb" / "chart.csv",))
     for choices in (
         {"metrics": ("rmsee",)},

@@ -105,7 +105,7 @@ def test_a_data_set_folder_of_hugging_face(tmp_path: Path) -> None:
     assert corpus.train[1] == ("a house", 'two "houses"', "three")
     assert corpus.dev == (("vier",), ("four",))
     (data / "validation-00000-of-00001.parquet").unlink()
-    with pytest.raises(InputError, match=r"dev: .*wmt has 4 parquet files, none with dev or valid"):
+    with pytest.raises(InputError, match=r"dev: .*wmt has 4 parquet files, but none with dev or valid"):
         pairs(tmp_path, "parquet", **folder)
 
 
@@ -199,7 +199,7 @@ def test_parquet_columns_are_checked(tmp_path: Path) -> None:
         write(tmp_path / f"{part}.parquet", PAIRS[part], "parquet")
     with pytest.raises(InputError, match=r"dev\.parquet: has no column 'translation\.fr'\. Its columns: id "):
         pairs(tmp_path, "parquet", source_column="translation.fr")
-    with pytest.raises(InputError, match=r"dev\.parquet: column 'id' is of int64, not of texts"):
+    with pytest.raises(InputError, match=r"dev\.parquet: column 'id' has the type int64, not text"):
         pairs(tmp_path, "parquet", source_column="id")
 
 

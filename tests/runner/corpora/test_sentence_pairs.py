@@ -73,5 +73,7 @@ def test_dev_and_test_do_not_depend_on_the_size_of_train() -> None:
 
 
 def test_too_few_pairs() -> None:
-    with pytest.raises(InputError, match="only 10 pairs s-t are left after cleaning, not 11: set train = 5"):
+    with pytest.raises(
+        InputError, match="only 10 pairs s-t are left after cleaning, not 11: set train to at most 5"
+    ):
         split("c", ("s", "t"), [(f"s{i}", f"t{i}") for i in range(10)], SIZES, 1, {})

@@ -113,7 +113,7 @@ def test_provenance_says_what_the_corpus_is(cache: Path) -> None:
 @pytest.mark.parametrize(
     ("section", "message"),
     [
-        ({}, "must say which corpus"),
+        ({}, "must name the corpus"),
         ({"name": "sota"}, "Did you mean 'sotu'"),
         ({"name": "sotu", "vocabluary": 5}, "Did you mean 'vocabulary'"),
         ({"name": "sotu", "unit": "words"}, "Did you mean 'word'"),
@@ -128,7 +128,7 @@ def test_wrong_sections_are_refused(section: dict[str, object], message: str) ->
 
 
 def test_years_without_an_address_of_some_part(cache: Path) -> None:
-    with pytest.raises(InputError, match="test holds 0 of the 2 tokens"):
+    with pytest.raises(InputError, match="test has 0 tokens but needs at least 2"):
         addresses(cache, since=1790, until=1790)
 
 

@@ -167,7 +167,7 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
         load(tmp_path, name="text", **{**FILES, "test": "."})
     for text, size in (("", 0), ("\n", 1)):  # of the second, nothing is left to predict
         write(tmp_path, test=text)
-        with pytest.raises(InputError, match=f"test holds {size} of the 2 tokens"):
+        with pytest.raises(InputError, match=f"test has {size} tokens but needs at least 2"):
             load(tmp_path, name="text", **FILES)
     with pytest.raises(InputError, match="dev is missing"):
         corpus_kind({"name": "text", "train": "train.txt"})

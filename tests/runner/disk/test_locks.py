@@ -90,7 +90,9 @@ def test_a_file_system_without_locks_is_refused_with_advice(tmp_path, monkeypatc
     why_no_locks.cache_clear()
     for module in (files, locks):
         monkeypatch.setattr(module.fcntl, "flock", flock)
-    advice = r"has no locks \(.* or mount it with locks \(NFS: .*local_lock=flock; Lustre: -o flock\)\.$"
+    advice = (
+        r"does not support locks \(.* or mount it with locks \(NFS: .*local_lock=flock; Lustre: -o flock\)\.$"
+    )
     for lock in (lambda path: exclusive(path).__enter__(), is_held):
         with pytest.raises(RunError, match=advice) as error:
             lock(tmp_path / "a.lock")

@@ -266,7 +266,7 @@ def test_more_workers_than_gpus(job):
     pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt[train]'")
     this = replace(job(workers=64), device="cuda:1")
     with pytest.raises(
-        InputError, match="workers = 64 needs as many CUDA devices from cuda:1 on, and there are"
+        InputError, match="workers = 64 needs as many CUDA devices from cuda:1 on, but there are"
     ):
         sockeye.FAMILY.train(this)
 

@@ -99,7 +99,9 @@ def test_a_damaged_line_in_the_middle_is_named(path):
     append(path, record(1))
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(lines[0] + b"{{{\n" + lines[1])
-    with pytest.raises(InputError, match=r"line 2: not valid JSON.* remove it: that training is then done"):
+    with pytest.raises(
+        InputError, match=r"line 2: not valid JSON.* remove it: that training will then be repeated"
+    ):
         read_ledger(path)
     path.write_bytes(lines[0] + b'{"config": {"a": 1}}\n')
     with pytest.raises(InputError, match=r"line 2: replicate is missing"):
@@ -152,7 +154,7 @@ def test_rows_off_the_grid_are_named(path):
     refuse_rows_off_the_grid(path, read_ledger(path), {"a": (1.0, 7.0)})
     with pytest.raises(InputError, match="a record with a = 7, which is not on the grid"):
         refuse_rows_off_the_grid(path, read_ledger(path), {"a": (1.0, 2.0)})
-    with pytest.raises(InputError, match="a record of a; the grid is of a, b"):
+    with pytest.raises(InputError, match="a record of a, but the grid has a, b"):
         refuse_rows_off_the_grid(path, read_ledger(path), {"a": (1.0, 7.0), "b": (1.0,)})
 
 

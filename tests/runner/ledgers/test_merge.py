@@ -114,7 +114,7 @@ def test_every_conflict_is_named_and_nothing_written(shard, tmp_path):
         r"corpus/ledger.jsonl: has another corpus (SHA-256 cdcdcdcdcdcd…)",
         "spec/ledger.jsonl: belongs to another spec: max_epochs is 2 there, 1 here",
         "grid/ledger.jsonl: has a record with learning_rate = 7",
-        f"different devices, so that their times cannot be compared: {CPU} in",
+        f"different devices, so their times cannot be compared: {CPU} in",
         "cuda: B in",
         f"twice/ledger.jsonl, line 2, and {first / LEDGER}, line 2: two lines for hidden_size=4",
         "dev_ppl 10 there, 10.5 here",
@@ -123,7 +123,7 @@ def test_every_conflict_is_named_and_nothing_written(shard, tmp_path):
         assert message in found
     # Row 2 is in three ledgers besides: the corpus's, the other spec's and the GPU's, with the same value.
     assert found.count("two lines for") == 2 + 1
-    assert "their metrics are the same, but not when or how" in found
+    assert "their metrics are the same, but the time or way" in found
     assert all("\n" not in conflict for conflict in merged.conflicts)
     assert not merge([first, shard("gpu2", [2], device=GPU)], tmp_path / "d", mix_devices=True).conflicts
 
@@ -131,7 +131,7 @@ def test_every_conflict_is_named_and_nothing_written(shard, tmp_path):
 def test_the_first_of_two_lines_counts_where_that_is_asked_for(shard, tmp_path, run_here):
     first, second = shard("a", [0, 1]), shard("b", [1, 2], value=0.5)
     done = run_here("ledger", "merge", first, second, "--out", tmp_path / "c", check=2)
-    assert "To take the first, say --keep first." in done.stderr
+    assert "To keep the first, use --keep first." in done.stderr
     done = run_here("ledger", "merge", first, second, "--keep", "first", "--out", tmp_path / "c")
     assert "1 training had two different lines: the first one counts." in done.stderr
     values = [r.metrics["dev_ppl"] for r in read_ledger(tmp_path / "c" / LEDGER).records]

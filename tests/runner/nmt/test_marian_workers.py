@@ -114,6 +114,6 @@ def test_where_one_is_killed_all_end(job, tmp_path, victim):
 def test_more_workers_than_gpus(job):
     this = replace(job("many", workers=64), device="cuda:1")
     with pytest.raises(
-        InputError, match="workers = 64 needs as many CUDA devices from cuda:1 on, and there are"
+        InputError, match="workers = 64 needs as many CUDA devices from cuda:1 on, but there are"
     ):
         FAMILY.train(this)

@@ -193,8 +193,8 @@ def test_only_selects_rows(load):
         ('objectives = ["dev_ppl"]', 'metrics = ["ppl"]', "unknown metric 'ppl'"),
         ('name = "text"', 'name = "txet"', "Did you mean 'text'"),
         ('dev = "dev.txt"', 'dve = "dev.txt"', "Did you mean 'dev'"),
-        ("configurations = 4", "configurations = 0", "asks for no trainings"),
-        ("configurations = 4", "", "asks for no trainings"),
+        ("configurations = 4", "configurations = 0", "does not ask for trainings"),
+        ("configurations = 4", "", "does not ask for trainings"),
         (
             "[fixed]",
             '[scale]\nlayers = "cubic"\n[fixed]',
@@ -215,7 +215,7 @@ def test_only_selects_rows(load):
         ("seed = 3", f"seed = 1{'0' * 400}", "seed must be a whole number"),
         ("trainings = 2", f"trainings = 1{'0' * 400}", "trainings must be a whole number"),
         ("embedding_size = 8", "embedding_size = 2020-01-01", "embedding_size must be a whole number"),
-        ('[corpus]\nname = "text"', "[corpus]\nname = 3", "must say which corpus"),
+        ('[corpus]\nname = "text"', "[corpus]\nname = 3", "must name the corpus"),
         ("trainings = 2", f"trainings = {10**15}", "more than 100,000 trainings"),
         # Names that paths are made of.
         ('name = "tiny"', 'name = "../../x"', "cannot be used"),
@@ -375,7 +375,7 @@ def test_labels_on_the_grid_are_chosen_by_their_text(load):
         ("dynamic_rule = []", "dynamic_rule has no values"),
         (
             "dynamic_rule = {from = 1, to = 2}",
-            "dynamic_rule has labels: it takes a list of them, and no scale",
+            "dynamic_rule has labels: it needs a list of labels, without a scale",
         ),
         ("fine_tune = [1]", "fine_tune must be true or false, not 1"),
         ("layers = [true]", "layers must be a whole number, not True"),

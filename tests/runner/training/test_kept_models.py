@@ -180,7 +180,7 @@ def test_words_out_of_the_vocabulary_are_counted():
     words = ("<unk>", "<eos>", "a")
     tokens, outside = numbered(words, ["a", "b", "<unk>", "<eos>", "c"], "text")
     assert tokens.tolist() == [2, 0, 0, 1, 0] and outside == 3
-    with pytest.raises(InputError, match="1 of the 2 tokens"):
+    with pytest.raises(InputError, match="has 1 tokens but needs at least 2"):
         numbered(words, ["a"], "text")
     with pytest.raises(InputError, match=r"2 characters .* such as 'x'.*remove or replace"):
         numbered(("a", "b"), ["a", "x", "b", "x"], "text")
@@ -283,7 +283,7 @@ def test_tensors_that_are_not_the_models_are_refused(copy, tmp_path, monkeypatch
             load_language_model(copy, "cpu")
 
     statistics = torch.load(copy / "statistics.pt", weights_only=True)
-    refused(statistics[::-1], "its tensors are not of this model", "statistics.pt")
+    refused(statistics[::-1], "its tensors do not fit this model", "statistics.pt")
     refused({name: w.double() for name, w in weights.items()}, "not those of a model of these settings")
     refused({name: torch.zeros(1).expand(w.shape) for name, w in weights.items()}, "in one piece")
     bias = {"output_bias": weights["output_bias"][:, None]}
@@ -478,7 +478,10 @@ def test_a_ledger_goes_on_with_and_without_keeping_models(place, tmp_path, monke
     # The spec may ask for it, too.
     code, output = run("train", "kept.toml", *train)
     assert code == 0
-    assert "models of 1 training. 2 of the trainings have none: models were not kept then." in output.out
+    assert (
+        "models of 1 training. 2 of the trainings have no model, because models were not kept then."
+        in output.out
+    )
     *_, record = read_ledger(Path("tiny/ledger.jsonl")).records
     (folder,) = Path("tiny/models").iterdir()
     assert f"The best dev_ppl, {record.metrics['dev_ppl']:.6g}" in output.out and str(folder) in output.out
@@ -495,7 +498,7 @@ def test_a_ledger_goes_on_with_and_without_keeping_models(place, tmp_path, monke
     assert "o.txt: 4 words, 1 (25.00%) out of the vocabulary of 14" in output.out
     Path("o.txt").write_text("")
     for arguments, message in (
-        (("evaluate", str(folder), "--text", "o.txt"), "o.txt: holds 0 of the 2 tokens"),
+        (("evaluate", str(folder), "--text", "o.txt"), "o.txt: has 0 tokens but needs at least 2"),
         (("evaluate", str(folder), "--text", "dev.txt", "--dynamic", "sdg"), "Did you mean 'sgd'?"),
         (("evaluate", "tiny", "--text", "o.txt"), "tiny: is not a kept model: it has no model.json"),
         (("translate", str(folder), "--text", "dev.txt"), "is a language model: use `hpobench-nmt evaluate`"),

@@ -170,7 +170,7 @@ def test_nothing_outlives_a_run_however_it_ends(place, start, wait_for, tmp_path
     # The run itself, the server that its trainings are forked from, its helper, and two trainings.
     wait_for(lambda: len(list(tmp_path.glob("tiny/work/*/log"))) == 2 or main_process.poll() is not None)
     assert main_process.poll() is None
-    assert "0 trained, 0 failed, 4 to do." in (seen := _status(tmp_path))
+    assert "0 trained, 0 failed, 4 left." in (seen := _status(tmp_path))
     assert seen.count("  running  hidden_size=") == 2
     wait_for(lambda: _status(tmp_path).count("dev perplexity") == 2 or main_process.poll() is not None)
     assert len(_processes_with(mark.encode())) >= 4
@@ -597,7 +597,7 @@ def test_what_another_run_is_at_is_left_to_it(place, tmp_path):
         ),
         (
             ("tune", "tiny.toml", "--device", "cuda:0,cuda:1"),
-            "name one device, or train several at a time with --workers",
+            "give one device, or train several configurations at a time with --workers",
         ),
         (("tables", "build", "none.jsonl"), "cannot be read"),
     ],
@@ -645,7 +645,7 @@ def test_a_corpus_that_changes_during_a_run_ends_it(place, tmp_path):
 def test_the_status_of_a_shard_is_of_its_own_trainings(place, tmp_path):
     part = ("train", "tiny.toml", "--shard", "1/4", "--out", tmp_path / "part", "--device", "cpu", "--quiet")
     assert run(place, *part).returncode == 0
-    assert " 0 to do." in run(place, *part, "--status").stdout
+    assert " 0 left." in run(place, *part, "--status").stdout
 
 
 def test_tuning_by_what_is_not_measured_is_refused(place, tmp_path):

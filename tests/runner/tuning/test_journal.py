@@ -51,7 +51,7 @@ def test_lines_are_read_in_their_order_and_a_torn_one_is_removed(tmp_path):
 @pytest.mark.parametrize(
     ("number", "line", "message"),
     [
-        (0, '{"tuning": 2}', "line 1: is not what this version begins the journal of these settings with"),
+        (0, '{"tuning": 2}', "line 1: this version starts the journal of these settings with another line"),
         (0, "{", "line 1: not valid JSON"),
         (1, '{"number": 0}', "line 2: number must be a whole number of 1 or more, not 0"),
         (2, "[", "line 3: not valid JSON"),

@@ -168,7 +168,7 @@ def test_a_journal_that_does_not_fit_is_refused(at):
     path = journal_in(at / "fits")
     text = path.read_text()
     for change, message in (
-        (text.replace('"number":1', '"number":2'), "does not fit what the method asks for now"),
+        (text.replace('"number":1', '"number":2'), "does not match the method's current choices"),
         (text.replace('"checkpoint":1', '"checkpoint":0'), "line 2: checkpoint must be"),
         (text.replace('"done":true', '"done":true,"x":1'), "unknown key 'x'"),
     ):
@@ -183,7 +183,7 @@ def test_a_tuning_run_is_not_done_twice_at_once(at):
     tuned(at, "once", lookups=1, workers=1, n_initial=1, seconds=1e6)
     with (
         Journal(journal_in(at / "once"), {}).held(),
-        pytest.raises(InputError, match="another run with the same settings is at work"),
+        pytest.raises(InputError, match="another run with the same settings is running"),
     ):
         tuned(at, "once", lookups=1, workers=1, n_initial=1, seconds=1e6)
     assert tuned(at, "once", lookups=1, workers=1, n_initial=1, seconds=1e6).failure == ""
@@ -214,10 +214,10 @@ def test_a_journal_is_not_written_through_a_link(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--method", "ASHA"), "ASHA stops trainings on the way: say with --updates"),
+        (("--method", "ASHA"), "ASHA stops trainings early: give the updates of the first stop"),
         (("--updates", "60,20"), "the smaller one first"),
         (("--updates", "a"), "takes FIRST,WHOLE"),
-        (("--device", "cuda:0,cuda:1"), "name one device"),
+        (("--device", "cuda:0,cuda:1"), "give one device"),
     ],
 )
 def test_wrong_options_are_one_line(at, run_here, arguments, message):
