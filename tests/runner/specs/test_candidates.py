@@ -76,7 +76,11 @@ def test_more_candidates_begin_with_the_same_and_none_is_there_twice():
         ("from = 4, to = 8", "from = 4, to = 1e9", "hidden_size is"),
         ("from = 4, to = 8", "from = 4.5, to = 8", "hidden_size must be a whole number"),
         ("candidates = 50", "candidates = 100001", "at most 100,000"),
-        ("[fixed]", "[replicates]\nconfigurations = 1\ntrainings = 1\n[fixed]", "replicates. are of a grid"),
+        (
+            "[fixed]",
+            "[replicates]\nconfigurations = 1\ntrainings = 1\n[fixed]",
+            "replicates. are only for a grid",
+        ),
     ],
 )
 def test_a_wrong_range_is_told_in_one_line(tmp_path, old, new, message):

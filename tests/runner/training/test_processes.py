@@ -211,9 +211,8 @@ def test_a_training_that_does_not_answer_is_told_of(tmp_path, monkeypatch):
 
 
 def test_where_no_training_can_be_asked_none_is_said_to_have_saved():
-    with pytest.raises(
-        StopAsked, match=r"^stopped by SIGTERM; trainings resume from their last saved state$"
-    ):  # noqa: SIM117
+    told = r"^stopped by SIGTERM; trainings resume from their last saved state$"
+    with pytest.raises(StopAsked, match=told):  # noqa: SIM117
         with saves_when_stopped():
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(5)
