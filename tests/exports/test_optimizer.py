@@ -185,7 +185,10 @@ class Mute:
         (lambda o: [o.tell(c, 1.0) for c in [o.ask()] * 2], "are known already"),
         (lambda o: Optimizer(SPACE, "BO_EI_Mstd"), "unknown method 'BO_EI_Mstd'. Did you mean 'BO_EI_M_std'"),
         (lambda o: Optimizer(SPACE, "BO_EI_M", objectives=2), "BO_EI_M is for 1 objective, not 2"),
-        (lambda o: Optimizer(SPACE, "ASHA"), "method ASHA stops trainings early, but evaluations of a function"),
+        (
+            lambda o: Optimizer(SPACE, "ASHA"),
+            "method ASHA stops trainings early, but evaluations of a function",
+        ),
         (lambda o: Optimizer(SPACE, "BO_M", objectives=11), "method BO_M is for 2 to 10 objectives, not 11"),
         (
             lambda o: Optimizer(SPACE, candidates=0),

@@ -31,7 +31,9 @@ class Telling(Watching):
 def test_a_method_that_suggests_may_wait_for_what_is_pending():
     optimizer = Optimizer({"x": [float(i) for i in range(9)]}, Telling, n_initial=0)
     assert [optimizer.ask()["x"] for _ in range(2)] == [8.0, 7.0]
-    with pytest.raises(RunError, match=r"Telling waits for losses of pending configurations \(2 configuration"):
+    with pytest.raises(
+        RunError, match=r"Telling waits for losses of pending configurations \(2 configuration"
+    ):
         optimizer.ask()
     optimizer.tell({"x": 8.0}, 1.0)
     optimizer.tell({"x": 7.0}, 1.0)
