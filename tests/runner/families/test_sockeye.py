@@ -306,7 +306,7 @@ def test_more_subwords_than_the_text_has(job):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"num_embed": 30, "num_heads": 4}, "num_embed 30 can't be divided among num_heads 4"),
+        ({"num_embed": 30, "num_heads": 4}, "num_embed 30 must be a multiple of num_heads 4"),
         ({"num_embed": 9, "num_heads": 3}, "num_embed 9 must be even"),
         ({"stop_on": "bleu", "checkpoint_sentences": 0}, "stop_on 'bleu' needs checkpoint_sentences"),
     ],

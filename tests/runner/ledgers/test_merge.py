@@ -193,7 +193,7 @@ def test_a_wrong_shard_is_refused(text, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["train", "none.toml", "--shard", text])
     assert ended.value.code == 2
-    assert f"--shard {text!r}: takes I/N" in capsys.readouterr().err
+    assert f"--shard {text!r}: must be I/N" in capsys.readouterr().err
 
 
 def test_shards_trained_one_by_one_make_the_table_of_a_single_run(place, run_here, monkeypatch):
