@@ -219,11 +219,11 @@ def test_bleu_of_a_sample_at_checkpoints_has_a_name_of_its_own(job):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"num_embed": 30, "num_heads": 4}, "num_embed 30 can't be divided among num_heads 4"),
+        ({"num_embed": 30, "num_heads": 4}, "num_embed 30 must be a multiple of num_heads 4"),
         ({"num_embed": 9, "num_heads": 3}, "num_embed 9 must be even"),
         ({"stop_on": "bleu", "checkpoint_sentences": 0}, "stop_on 'bleu' needs checkpoint_sentences"),
         ({"tied": "all"}, 'tied = "all" needs vocabularies = "joint"'),
-        ({"ema": 0.9, "average": 2}, "ema and average > 1 are two averages"),
+        ({"ema": 0.9, "average": 2}, "ema and average > 1 both average"),
         ({"warmup": 500}, "warmup 500 is longer than the training"),
     ],
 )

@@ -216,7 +216,7 @@ def test_a_journal_is_not_written_through_a_link(tmp_path):
     [
         (("--method", "ASHA"), "ASHA stops trainings early: give the updates of the first stop"),
         (("--updates", "60,20"), "the smaller one first"),
-        (("--updates", "a"), "takes FIRST,WHOLE"),
+        (("--updates", "a"), "must be FIRST,WHOLE"),
         (("--device", "cuda:0,cuda:1"), "give one device"),
     ],
 )
