@@ -22,7 +22,7 @@ REFERENCE = 1.1
 
 
 def table_scale(losses: Floats) -> FrontScale:
-    """The scale of a table's losses, shape (N, m), NaN where missing."""
+    """The scale of a table's losses, shape (N, m), NaN if missing."""
     if losses.shape[1] < 2:
         raise InputError("the hypervolume is for two and more objectives.")
     front = losses[pareto_front(losses)]
@@ -131,6 +131,6 @@ def corners(xs: Floats, heights: Floats) -> Floats:
 
 
 def check_level(level: float) -> None:
-    """Raise InputError where a share of trials is not above 0 and at most 1."""
+    """Raise InputError if a share of trials is not above 0 and at most 1."""
     if not 0.0 < level <= 1.0:
         raise InputError(f"the level must be above 0, up to 1, not {level!r}.")

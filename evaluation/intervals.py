@@ -108,7 +108,7 @@ def wilson_interval(
 
 
 def check_confidence(confidence: float) -> None:
-    """Raise InputError where a confidence is not a probability."""
+    """Raise InputError if a confidence is not a probability."""
     if not 0.0 < confidence < 1.0:
         raise InputError(f"the confidence must lie between 0 and 1, not {confidence!r}.")
 

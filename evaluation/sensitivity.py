@@ -53,7 +53,7 @@ class Sensitivity:
         by_steps: one line per number of steps: rows (that have the metric), within (those that count), share,
             median_gap.
         near, far: share of the rows that count among those 1 or 2 grid steps from a best row, and among those
-            farther off; NaN where there are none.
+            farther off; NaN if there are none.
         n_near, n_far: how many rows these are.
         reach: by hyperparameter: best (its value in the first best row), lowest and highest value that still
             count when it alone is changed, share (of its values, those in between). Of categories, which have

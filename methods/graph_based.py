@@ -76,7 +76,7 @@ class GraphSearch:
         if self.steps < 0:
             raise InputError(f"steps must be 0 or more, not {self.steps}.")
         if self.steps and self.neighbours:
-            raise InputError("a graph is of nearest neighbours or of grid steps: give neighbours or steps.")
+            raise InputError("a graph has either nearest neighbours or grid steps: set neighbours or steps.")
         changed = [f"length{self.length_scale:g}"] if self.length_scale != 1.0 else []
         changed += [f"neighbours{self.neighbours}"] if self.neighbours else []
         changed += [f"steps{self.steps}"] if self.steps else []

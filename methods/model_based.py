@@ -103,7 +103,7 @@ class ModelBased(PosteriorSearch):
         """Condition on the losses of a row; the front is of those that are feasible."""
         losses = np.ascontiguousarray(losses, dtype=np.float64)
         if losses.shape != self._best.shape:  # compiled code would write beyond its arrays
-            raise ValueError(f"told losses of shape {losses.shape}, not {self._best.shape}.")
+            raise ValueError(f"received losses of shape {losses.shape}, not {self._best.shape}.")
         if self.count == len(self._losses):
             self._losses = np.concatenate([self._losses, np.empty_like(self._losses)])
         on_the_front = _note(

@@ -39,7 +39,7 @@ class NeighbourSearch(SampledSearch, ABC):
         """Learn a row whose loss is in `losses` now."""
 
     def choose(self, free: Bools, level: int) -> int | None:
-        """A neighbour of the origin; None where none is free."""
+        """A neighbour of the origin; None if none is free."""
         origin = self.origin()
         if origin is None:
             return None

@@ -58,7 +58,7 @@ def arena_tracks(archive: Archive) -> list[Track]:
 
 
 def track_board(track: Track) -> Board:
-    """The methods of a track, the best first; InputError where no table gives a figure."""
+    """The methods of a track, the best first; InputError if no table gives a figure."""
     found = track.found
     if found.reason:
         raise InputError(f"track {track.name}: {found.reason}")

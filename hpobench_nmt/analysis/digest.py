@@ -75,7 +75,7 @@ class Digest:
     def beside(self, results: Results) -> FewerTrainings:
         """The figures of one's own methods and of those of the digest that ran on the same tables.
 
-        Raises InputError where the results are of no track, of another version of it, of another seed, or of
+        Raises InputError if the results are of no track, of another version of it, of another seed, or of
         more trials.
         """
         self.check(results.suite, results.seed)
@@ -91,7 +91,7 @@ class Digest:
 def archive_or_digest(place: str | Path, suite: Suite, seed: int) -> Archive | Digest:
     """The archive to put beside results of a suite; the digest where the archive of lm-2026 is not installed.
 
-    Raises InputError where the suite is not one of its tracks, such results cannot stand beside it, or the
+    Raises InputError if the suite is not one of its tracks, its results cannot be compared with it, or the
     archive cannot be read.
     """
     track_of_suite(suite.name)

@@ -37,10 +37,10 @@ class Cell:
     Attributes:
         table, method, score: which.
         summary: ours.
-        low, high: 95% interval of the mean, NaN where there is none.
+        low, high: 95% interval of the mean, NaN if there is none.
         best: no other method's mean is better.
         tied: not the best, but not shown to be worse.
-        published_mean, published_std: figures to compare with, NaN where there are none.
+        published_mean, published_std: figures to compare with, NaN if there are none.
         decimals: with how many they are shown.
     """
 
@@ -121,7 +121,7 @@ def figure(mean: float, std: float, decimals: int) -> str:
 
 
 def interval(cell: Cell) -> str:
-    """The interval of a cell's mean, empty where there is none."""
+    """The interval of a cell's mean, empty if there is none."""
     low, high = (number(bound, cell.decimals) for bound in (cell.low, cell.high))
     return "" if np.isnan(cell.low) else f"{low}–{high}"
 
@@ -271,7 +271,7 @@ def fewer_setting(results: Results, found: FewerTrainings, table: str) -> str:
     aim = "a row of the front" if len(instance.objectives) > 1 else f"within {within} of the best{seeds}"
     return (
         f"times fewer: to {aim} ({counted(int(line['targets']), 'row')}), in "
-        f"{short(line['budget'], commas=True)} {instance.time_unit} at the most; random search takes "
+        f"{short(line['budget'], commas=True)} {instance.time_unit} at most; random search takes "
         f"{sign}{short(line['random_search'], commas=True)}"
     )
 
@@ -321,7 +321,7 @@ def tolerance(instance: Instance) -> str:
 
 
 def subject_to(results: Results, table: str) -> str:
-    """The constraints, and how many rows of a table keep them; "" where there are none."""
+    """The constraints, and how many rows of a table keep them; "" if there are none."""
     instance = results.instances[table]
     if instance.violations is None:
         return ""

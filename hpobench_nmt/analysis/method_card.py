@@ -15,7 +15,7 @@ from hpobench_nmt.methods import KNOWN, BuiltIn
 
 
 def method_card(spec: str) -> list[str]:
-    """The lines that describe a method of the package or of the user; InputError where there is none."""
+    """The lines that describe a method of the package or of the user; InputError if there is none."""
     name, _ = split_spec(spec)
     known = KNOWN.get(name)
     settings: dict[str, Any] | None = None

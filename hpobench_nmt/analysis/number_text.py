@@ -46,7 +46,7 @@ def cell_text(value: Any, digits: int | None = None) -> str:
 
 
 def column_text(values: pd.Series) -> list[str]:
-    """A column with five digits and the same number of decimals in every line; a dash where there is none."""
+    """A column with five digits and the same number of decimals in every line; a dash if there is none."""
     import pandas as pd
 
     if not pd.api.types.is_float_dtype(values):

@@ -34,7 +34,7 @@ from hpobench_nmt.evaluation.scores import SCORES
 
 @dataclass(frozen=True)
 class Bar:
-    """A mean, its interval and random search as percentages of a column's range; None where there is none."""
+    """A mean, its interval and random search as percentages of a column's range; None if there is none."""
 
     mean: float
     low: float | None

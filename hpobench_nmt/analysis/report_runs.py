@@ -47,7 +47,7 @@ def load_runs(sources: Sequence[Results | Path], methods: Sequence[NamedMethod] 
     """The runs of some results or results folders, each of one run, read and with their statistics.
 
     The methods are those of resolve_methods, as for load_results. Each must be of one run at least. Raises
-    InputError where one is not, or a folder is empty, damaged, or made with another version of a method or
+    InputError if one is not, or a folder is empty, damaged, or made with another version of a method or
     table.
     """
     folders = [source.resolve() for source in sources if isinstance(source, Path)]

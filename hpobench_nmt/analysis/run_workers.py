@@ -27,7 +27,7 @@ class WorkerTimes:
         quantity: what `value` is.
         lower_is_better: whether a smaller value is better.
         frame: one line per training in the order of finishing: row, worker, start, finish, resource, value
-            (raw, of the row's best checkpoint so far; NaN where there is none, or the row misses a
+            (raw, of the row's best checkpoint so far; NaN if there is none, or the row misses a
             constraint), best (whether it was the best so far), again (whether the row had been trained
             before).
         notes: what should be known, in words.

@@ -316,7 +316,7 @@ def _objective(spec: str | Objective, path: Path, kind: str) -> Objective:
 
 
 def _numbers(frame: pd.DataFrame, name: str, path: Path) -> Floats:
-    """A column as numbers, whether its cells are texts or numbers; InputError where there is none."""
+    """A column as numbers, whether its cells are texts or numbers; InputError if there is none."""
     column = frame.get(name)
     if column is not None and pd.api.types.is_numeric_dtype(column):
         return np.asarray(column.to_numpy(np.float64, na_value=np.nan))

@@ -90,7 +90,7 @@ def _rank_sentence(score: str, methods: Sequence[str], test: RankTest) -> str:
         for b in order[i + 1 :]
         if test.mean_ranks[b] - test.mean_ranks[a] > test.critical_difference
     ]
-    shown = f"shown: {listed(pairs)}" if pairs else "but for no single pair is a difference shown"
+    shown = f"shown: {listed(pairs)}" if pairs else "a difference is not shown for any single pair"
     return (
         f"{tables}: mean ranks differ (Friedman's test, {p}); by Nemenyi's critical difference of "
         f"{test.critical_difference:.2f} ranks, {shown}."

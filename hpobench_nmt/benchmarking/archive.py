@@ -124,7 +124,7 @@ class Archive:
         return {name: manifest for manifest in self.manifests.get(track, ()) for name in manifest.methods}
 
     def trials(self, track: str, method: str, instance: Instance, most: int | None = None) -> Trials | None:
-        """The first trials of a method on a table, None without any; InputError where they are wrong."""
+        """The first trials of a method on a table, None without any; InputError if they are wrong."""
         table = instance.table.name
         place = self.groups.get((track, table, method))
         if place is None:
@@ -143,12 +143,12 @@ class Archive:
         return next((s[table] for r in runs if table in (s := r.seconds.get(method, {}))), math.nan)
 
     def card(self, track: str, method: str) -> Card | None:
-        """The card of a method, None where there is none."""
+        """The card of a method, None if there is none."""
         return next((r.cards[method] for r in self.runs if r.track == track and method in r.cards), None)
 
 
 def _arrays(column: Any) -> list[Any]:
-    """The entries of a column, lists as arrays; None where there is none."""
+    """The entries of a column, lists as arrays; None if there is none."""
     import pyarrow as pa
 
     if not pa.types.is_list(column.type):
@@ -166,7 +166,7 @@ def archive_bytes(
 ) -> bytes:
     """The content of an archive of some results of each track, after those of another one.
 
-    Raises InputError where a method is twice in a track, or results are not of a frozen suite.
+    Raises InputError if a method is twice in a track, or results are not of a frozen suite.
     """
     lines: dict[str, list[Any]] = {k: [] for k in ("track", "table", "method", "trial", *COLUMNS)}
     runs = list(before.runs) if before else []
@@ -239,7 +239,7 @@ def _written(parts: Sequence[Any], about: _About) -> bytes:
 
 
 def joined_archives(archives: Sequence[Archive]) -> bytes:
-    """The content of one archive of several; InputError where a method is in two of them in a track."""
+    """The content of one archive of several; InputError if a method is in two of them in a track."""
     taken: dict[tuple[str, str], Path] = {}
     for archive in archives:
         for track in archive.manifests:
@@ -254,7 +254,7 @@ def joined_archives(archives: Sequence[Archive]) -> bytes:
 
 
 def read_archive(path: Path) -> Archive:
-    """An archive; InputError where the file is none, is damaged, or of a newer format."""
+    """An archive; InputError if the file is none, is damaged, or of a newer format."""
     return archive_of(read_bytes(path, MOST_BYTES), path)
 
 
@@ -309,7 +309,7 @@ def _damaged(path: Path) -> InputError:
 
 
 def check_same_suite(archive: Archive, track: str, suite: Suite, seed: int) -> None:
-    """Raise InputError where a track of the archive is of another version of the suite, or another seed."""
+    """Raise InputError if a track of the archive is of another version of the suite, or another seed."""
     manifests = archive.manifests.get(track)
     if not manifests:
         known = ", ".join(archive.manifests)

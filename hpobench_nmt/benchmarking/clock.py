@@ -26,7 +26,7 @@ class Clock:
 
     Attributes:
         unit: what it counts, in the plural.
-        trainings: losses of each row, NaN where missing, and what it costs to train it how far. A look-up
+        trainings: losses of each row, NaN if missing, and what it costs to train it how far. A look-up
             is a training of one checkpoint and unit cost.
         lookups: the most rows that a trial may look up.
         time: the most time that a trial may take; infinite where there is no limit.
@@ -103,7 +103,7 @@ def rows_with_curve(table: Table) -> Rows:
 def clocked_rows(suite: Suite, table: Table) -> Table:
     """The rows of a table whose cost a suite's clock knows, with all metrics that the suite can optimise.
 
-    Raises InputError where the table has no curves, or neither it nor its curves have a metric that is named.
+    Raises InputError if the table has no curves, or neither it nor its curves have a metric that is named.
     """
     if _follows_curves(suite):
         rows = rows_with_curve(table)

@@ -67,7 +67,7 @@ class Conversation:
     def ask(self, line: str) -> str:
         """Send a line, after those that were told, and return the answer, one line without its end.
 
-        MethodFailure where there is none, or it is too long, or the program wrote without being asked.
+        MethodFailure if there is none, or it is too long, or the program wrote without being asked.
         """
         self._exchange(0.0, sending=False)
         self._refuse_unasked()

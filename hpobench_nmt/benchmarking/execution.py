@@ -387,7 +387,7 @@ def _numbered(number: int, block: Block) -> tuple[int, list[Trajectory], float]:
 
 @contextmanager
 def cluster(backend: Backend, jobs: int, processes: bool = True) -> Iterator[None]:
-    """Connect to a cluster, or start a local one with `jobs` workers where there is none.
+    """Connect to a cluster, or start a local one with `jobs` workers if there is none.
 
     Dask's local workers are processes, or else threads, for work that starts processes of its own.
     """

@@ -48,7 +48,7 @@ def suite_hash(suite: Suite) -> str:
 
 
 def check_pinned(suite: Suite, instances: Mapping[str, Instance]) -> None:
-    """Raise InputError where a table is not the one that a frozen suite names; others are not checked."""
+    """Raise InputError if a table is not the one that a frozen suite names; others are not checked."""
     for name, instance in instances.items() if suite.pinned else ():
         found = pin_of(suite, instance)
         if found != suite.pinned[name]:
@@ -62,7 +62,7 @@ def chosen_part(suite: Suite, tables: tuple[str, ...], notify: Callable[[str], N
     """The suite on some tables, or on its own if none are given.
 
     Of a frozen suite's own tables, those that are not installed are left out, which a notice names. Raises
-    InputError where none is installed, or one that was given is not the suite's.
+    InputError if none is installed, or one that was given is not the suite's.
     """
     if tables:
         for name in (member for spec in tables for member in members(spec)) if suite.pinned else ():

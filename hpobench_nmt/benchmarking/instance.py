@@ -63,7 +63,7 @@ class Instance:
 
     @property
     def trainings(self) -> Trainings:
-        """What it costs to train each row how far, and the losses, NaN where missing."""
+        """What it costs to train each row how far, and the losses, NaN if missing."""
         return self.clock.trainings
 
     @property
@@ -73,7 +73,7 @@ class Instance:
 
     @property
     def losses(self) -> Floats:
-        """The losses of each row's best checkpoint, minimised, shape (N, m), read-only; NaN where missing."""
+        """The losses of each row's best checkpoint, minimised, shape (N, m), read-only; NaN if missing."""
         return self.trainings.final
 
     @property
@@ -239,7 +239,7 @@ def _problem(suite: Suite, table: Table, clock: Clock, n_objectives: int, prior:
 def table_violations(table: Table, constraints: Sequence[str]) -> Floats | None:
     """By how much each row misses each constraint, shape (N, c); None for no constraints.
 
-    Raises InputError where a constraint cannot be read, or is on a metric that the table lacks.
+    Raises InputError if a constraint cannot be read, or is on a metric that the table lacks.
     """
     if not constraints:
         return None

@@ -95,7 +95,7 @@ class MethodEntry(Strict, frozen=True, kw_only=True):
 
     @property
     def not_covered(self) -> str:
-        """The names of the files that it does not cover; empty where there are none."""
+        """The names of the files that it does not cover; empty if there are none."""
         return self.fingerprint.partition(_BUT_READ)[2]
 
 
@@ -199,7 +199,7 @@ def _versions() -> dict[str, str]:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a results folder; InputError where there is none, of another format, or a wrong one."""
+    """The manifest of a results folder; InputError if there is none, of another format, or a wrong one."""
     path = folder / "manifest.json"
     try:
         there = folder.is_dir()
@@ -253,7 +253,7 @@ def _runs_in(folder: Path) -> str:
 
 
 def check_same_run(folder: Path, old: Manifest, new: Manifest) -> None:
-    """Raise InputError where two runs differ in suite, seed, libraries or tables, and cannot share a folder.
+    """Raise InputError if two runs differ in suite, seed, libraries or tables, and cannot share a folder.
 
     Tables and methods may be added, and published figures moved.
     """

@@ -5,7 +5,7 @@ table, method      dictionary of strings  the same in every row
 trial              int32                  from 0
 step               int32                  from 1 in each trial
 row                int32                  row of the table, from 0
-loss_1, loss_2..   double                 minimised: a metric to maximise is negated; NaN where missing
+loss_1, loss_2..   double                 minimised: a metric to maximise is negated; NaN if missing
 failed             bool                   whether the trial failed
 failure            dictionary of strings  the reason, in every row of a failed trial
 
@@ -202,7 +202,7 @@ def checked_trials(
 
 
 def candidates_of(instance: Instance, rows: Rows) -> NDArray[np.int32]:
-    """The candidates that are these rows of the table as it is installed, -1 where there is none."""
+    """The candidates that are these rows of the table as it is installed, -1 if there is none."""
     numbers = instance.numbers
     if numbers is None:
         return np.asarray(rows, dtype=np.int32)

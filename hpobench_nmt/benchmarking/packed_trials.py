@@ -56,7 +56,7 @@ def packed(trials: Trials, instance: Instance) -> Packed:
 def unpacked(
     columns: Mapping[str, Sequence[Any]], instance: Instance, wrong: Callable[[str], InputError]
 ) -> Trials:
-    """The trials of the columns, each of an array or None a trial; InputError where they cannot be such."""
+    """The trials of the columns, each of an array or None a trial; InputError if they cannot be such."""
     rows = [np.asarray(each, dtype=np.int64) for each in columns["rows"]]
     bounds = np.cumsum([0, *map(len, rows)])
     failures = {i: text for i, text in enumerate(columns["failure"]) if text}

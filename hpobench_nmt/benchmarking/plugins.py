@@ -285,7 +285,7 @@ def _refuse_built_in_name(name: str, spec: str) -> None:
 
 def _check_factory(factory: Any, spec: str) -> None:
     if not callable(factory):
-        raise InputError(f"method {spec!r} is of type {type(factory).__name__}, not a class or function.")
+        raise InputError(f"method {spec!r} has the type {type(factory).__name__}, not a class or function.")
     if inspect.isclass(factory):
         # One with suggest needs no ask, and then no tell if it has observe (core/problem.py).
         lacking = [name for name in ("ask", "tell") if not callable(getattr(factory, name, None))]

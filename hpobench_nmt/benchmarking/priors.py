@@ -27,7 +27,7 @@ def suite_prior(wanted: Made | Guess, table: Table, losses: Floats) -> Floats | 
     For "source" the losses are those of the same configurations in the table's source, NaN in all rows where
     it has none, and then there is no prior.
 
-    Raises InputError where a guess does not fit the table's space.
+    Raises InputError if a guess does not fit the table's space.
     """
     if not wanted:
         return None

@@ -80,7 +80,7 @@ class Program:
 
 
 def words_of(command: str) -> list[str]:
-    """The words of a command; InputError where there are none, or a quote is not closed."""
+    """The words of a command; InputError if there are none, or a quote is not closed."""
     try:
         words = shlex.split(command)
     except ValueError as error:

@@ -123,7 +123,7 @@ class ResultsFolder:
         return any(self.path.iterdir())
 
     def finished(self, blocks: Sequence[Block], instances: Mapping[str, Instance]) -> dict[Key, Trials]:
-        """The trials of the blocks that are done; InputError where a file is damaged or not of this run."""
+        """The trials of the blocks that are done; InputError if a file is damaged or not of this run."""
         done: dict[Key, Trials] = {}
         manifest = read_manifest(self.path)
         for (table, method), group in groupby(blocks, key=lambda block: (block.table, block.method.name)):
@@ -172,7 +172,7 @@ class ResultsFolder:
     def merge(self, blocks: Sequence[Block], done: Mapping[Key, Trials]) -> str:
         """Join all blocks of a table and method into their one file, if all of them are done.
 
-        Returns the hash of the file, empty where there is none yet.
+        Returns the hash of the file, empty if there is none yet.
         """
         if not all(block.key in done for block in blocks):
             return ""
@@ -237,5 +237,5 @@ def _unlink(path: Path) -> None:
 
 
 def _text(path: Path) -> str:
-    """The text of a file of timings, "" where there is none."""
+    """The text of a file of timings, "" if there is none."""
     return read_bytes(path, _MOST_TIMINGS).decode(errors="replace") if path.exists() else ""

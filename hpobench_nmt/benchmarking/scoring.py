@@ -22,7 +22,7 @@ def score_of(instance: Instance, goal: Goal, trial: Trajectory) -> float:
 
 
 def scored_trial(instance: Instance, trial: Trajectory, missed: float = np.nan) -> Trajectory:
-    """The trial with another loss in rows that miss a constraint; the same where there are none."""
+    """The trial with another loss in rows that miss a constraint; the same if there are none."""
     if instance.violations is None:
         return trial
     misses = ~is_feasible(instance.violations)[trial.candidates, None]

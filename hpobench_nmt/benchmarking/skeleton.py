@@ -7,7 +7,7 @@ from pathlib import Path
 from hpobench_nmt.core.errors import InputError, not_written
 from hpobench_nmt.core.files import no_folder
 
-_TEMPLATE = '''"""An HPO method of my own. To check it, compare it with others, and debug it:
+_TEMPLATE = '''"""An HPO method of my own. These commands check it, compare it with others, and debug it:
 
 hpobench-nmt methods --check {file}:{name}
 hpobench-nmt run --methods RS,{file}:{name} --tables sotu-ngram --trials 20
@@ -18,13 +18,13 @@ import numpy as np
 
 
 class {name}:
-    """Half of the rows are random, half are the nearest unseen ones to the best row so far.
+    """Look up a random row, or the unseen row that is nearest to the best row so far.
 
-    problem: every candidate, and the rules; never a metric. `problem.features` is scaled to [0, 1], shape
-        (rows, features); `problem.config(row)` is a row's configuration, `problem.n_objectives` the number
-        of objectives, and `problem.lookups` the most rows that a trial may look up.
-    rng: the trial's NumPy generator. Draw from it alone, and the same seed gives the same rows again.
-    greedy: a setting. --methods "{file}:{name}(greedy=0.9)" changes it.
+    problem: the candidates and the rules, without metrics. `problem.features` is scaled to [0, 1], shape
+        (rows, features). `problem.config(row)` is a row's configuration, `problem.n_objectives` is the
+        number of objectives, and `problem.lookups` is the maximum number of look-ups of a trial.
+    rng: the trial's NumPy generator. If all random numbers come from it, the same seed gives the same rows.
+    greedy: the share of rows near the best, a setting. --methods "{file}:{name}(greedy=0.9)" changes it.
     """
 
     def __init__(self, problem, rng, greedy=0.5):
@@ -33,7 +33,7 @@ class {name}:
         self.best, self.best_loss = None, np.inf
 
     def ask(self):
-        """The next row to look up, one that was not told yet."""
+        """Return the next row to look up, which must be unseen."""
         rows = np.flatnonzero(self.unseen)
         if self.best is None or self.rng.random() >= self.greedy:
             return int(self.rng.choice(rows))
@@ -41,9 +41,9 @@ class {name}:
         return int(rows[distances.argmin()])
 
     def tell(self, row, losses):
-        """What a row has: its losses, minimised, shape (n_objectives,); NaN where its training failed.
+        """Receive the losses of a row, minimised, shape (n_objectives,); NaN if its training failed.
 
-        The first rows are those of the initial design, which `ask` did not choose.
+        The first rows are the rows of the initial design, which `ask` did not choose.
         """
         self.unseen[row] = False
         loss = losses.sum()  # with several objectives, weigh them as you like

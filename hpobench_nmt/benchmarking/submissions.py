@@ -98,7 +98,7 @@ def archived_results(
 ) -> Results:
     """What an archive has of a track as results, on the tables that are installed here.
 
-    Raises InputError where no table is installed, or the archive has no such table or method.
+    Raises InputError if no table is installed, or the archive has no such table or method.
     """
     suite = load_suite(track_of(NAME, track))
     known = archive.methods(track)
@@ -227,7 +227,7 @@ def with_results(archive: Archive, track: str, results: Results, card: Card) -> 
 
 
 def save_archive(content: bytes, path: Path) -> str:
-    """Write an archive, and return its SHA-256. What was there stays where the new one cannot be read."""
+    """Write an archive, and return its SHA-256. If it cannot be read, the old file is kept."""
     found = archive_of(content, path)
     if len(content) > MOST_BYTES:
         raise InputError(f"{path}: the archive would be larger than {MOST_BYTES:,} bytes.")
@@ -251,7 +251,7 @@ def track_folders(folder: Path) -> dict[str, Path]:
 def join_parts(parts: Sequence[Path], before: Archive | None = None) -> bytes:
     """One archive of several parts, each an archive or a folder of `archive make`, after another archive.
 
-    Raises InputError where a part is of another version of the suites, or a method is in two of them.
+    Raises InputError if a part is of another version of the suites, or a method is in two of them.
     """
     archives = [before] if before else []
     with tempfile.TemporaryDirectory() as room:
@@ -271,14 +271,14 @@ def join_parts(parts: Sequence[Path], before: Archive | None = None) -> bytes:
 
 
 def _published() -> str:
-    """The address of the archive in the package's metadata; "" where there is none."""
+    """The address of the archive in the package's metadata; "" if there is none."""
     urls = metadata("hpobench-nmt").get_all("Project-URL") or []
     named = (url.partition(", ") for url in urls)
     return next((address for name, _, address in named if name.casefold() == ARCHIVE), "")
 
 
 def _check_version(archive: Archive) -> None:
-    """Raise InputError where a track of an archive is of another version of the suite than is installed."""
+    """Raise InputError if a track of an archive is of another version of the suite than is installed."""
     for track, manifests in archive.manifests.items():
         check_same_suite(archive, track, load_suite(track_of(NAME, track)), manifests[0].seed)
 

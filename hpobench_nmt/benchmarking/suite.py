@@ -312,7 +312,7 @@ def tracks(name: str) -> dict[str, str]:
 
 
 def track_of(name: str, track: str) -> str:
-    """The name of the suite that is a track of a benchmark; InputError where it has no such track."""
+    """The name of the suite that is a track of a benchmark; InputError if it has no such track."""
     found = tracks(name)
     if not found:
         raise InputError(f"suite {name!r} does not have tracks: leave out the track.")

@@ -21,7 +21,7 @@ def transfer_tables(
 ) -> tuple[Source, ...]:
     """What methods may learn from these tables and collections; the table itself is never among them.
 
-    Raises InputError where one is not installed, lacks an objective or hyperparameter, or has no usable row.
+    Raises InputError if one is not installed, lacks an objective or hyperparameter, or has no usable row.
     """
     sources = []
     for name in dict.fromkeys(member for spec in names for member in members(spec)):
@@ -34,7 +34,7 @@ def transfer_tables(
 def shared_rows(table: Table, source: Table) -> tuple[Rows, Rows]:
     """The rows of a table and those of its source that have the same configurations, in the table's order.
 
-    Raises InputError where they share none, or the source has other hyperparameters. O(N H).
+    Raises InputError if they share none, or the source has other hyperparameters. O(N H).
     """
     where = f"table {source.name!r} as the source of {table.name!r}"
     if set(source.space.names) != set(table.space.names) or table.descriptors or source.descriptors:
@@ -94,7 +94,7 @@ def transfer_table(other: Table, table: Table, objectives: Sequence[Objective]) 
 
 
 def transfer_tables_sha256(sources: Sequence[Source]) -> str:
-    """Hash of all that methods may learn from sources; empty where there are none."""
+    """Hash of all that methods may learn from sources; empty if there are none."""
     if not sources:
         return ""
     found = hashlib.sha256()

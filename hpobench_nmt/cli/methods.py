@@ -38,7 +38,7 @@ def methods(name: str | None, file: Path | None, spec: str | None, n_objectives:
         "new FILE.py" writes a new file with a small method that works, as a start for your own.
     """
     if spec and name:
-        raise InputError(f"--check says which method: leave {name!r} out.")
+        raise InputError(f"--check names the method: leave {name!r} out.")
     if file and name != "new":
         raise InputError(f"one method at a time: leave {str(file)!r} out.")
     if spec:

@@ -160,7 +160,7 @@ def train(
 
     with stoppable(run.workspace, time_limit):
         ended = train_rows(run, rows, shard, limit, watch, lambda message: say(message, err=True))
-    say(f"{run.workspace.ledger}: {len(ended.done)} trained, {ended.failed} failed, {ended.left} left.")
+    say(f"{run.workspace.ledger}: {len(ended.done)} trained, {ended.failed} failed, {ended.left} to do.")
     if ended.mixed:
         say(ended.mixed)
     if ended.paused:

@@ -7,7 +7,7 @@
 A method that knows constraints has `tell_constrained(row, losses, violations)`, called in place of `tell`
 with the losses as they are, so that a violation is never taken for a failed training. A method that has only
 `tell` gets losses that make a violating row unattractive: in each objective the worst of all feasible rows so
-far, or NaN, as for a failed training, where there is none yet. So it looks for feasible rows without knowing
+far, or NaN, as for a failed training, if there is none yet. So it looks for feasible rows without knowing
 how far away they are.
 
 On a clock this holds whenever a training has come as far as was asked. Constraints are on properties such as
@@ -64,7 +64,7 @@ class Constraint:
         )
 
     def violations(self, values: Floats) -> Floats:
-        """By how much values of the metric miss the bound, any shape; NaN where missing."""
+        """By how much values of the metric miss the bound, any shape; NaN if missing."""
         return values - self.bound if self.relation == "<=" else self.bound - values
 
     def missed_by(self, metrics: Mapping[str, float]) -> float:

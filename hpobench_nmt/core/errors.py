@@ -73,7 +73,7 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def check_whole(name: str, given: object, low: int, high: float = math.inf) -> None:
-    """Raise InputError where a value is not a whole number (of Python or NumPy) within these bounds."""
+    """Raise InputError if a value is not a whole number (of Python or NumPy) within these bounds."""
     if isinstance(given, bool) or not isinstance(given, numbers.Integral) or not low <= int(given) <= high:
         bounds = f"of {low} or more" if high == math.inf else f"from {low} to {high:,}"
         raise InputError(f"{name} must be a whole number {bounds}, not {printable(repr(given))[:80]}.")

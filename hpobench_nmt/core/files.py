@@ -83,7 +83,7 @@ def check_label(kind: str, text: str) -> str:
 
 
 def check_column(kind: str, name: str, unit: str) -> None:
-    """Raise InputError where a column's name or unit cannot be shown as it is, or the name is empty."""
+    """Raise InputError if a column's name or unit cannot be shown as it is, or the name is empty."""
     if not isinstance(name, str):
         raise InputError(f"the name of a {kind} must be a text, not {name!r}.")
     if not name:
@@ -310,7 +310,7 @@ def read_bytes(path: Path, limit: int = MAX_SETTINGS_BYTES, follow_link: bool = 
     """The content of an ordinary file of at most `limit` bytes; a pipe or a device is refused.
 
     In a folder from somebody else the file must not be a symbolic link (`follow_link`), which could point at
-    any file of the user. Raises InputError where it cannot be read, or is not such a file.
+    any file of the user. Raises InputError if it cannot be read, or is not such a file.
     """
     try:
         if not follow_link and path.is_symlink():

@@ -14,7 +14,7 @@ class Response:
     """A metric of the named table as a function of the configuration, on N of the points of a grid of H axes.
 
     Codes of the configurations, shape (N, H), are distinct rows: see core/space.py. The values are in raw
-    units, shape (N,), NaN where missing; the objective says which way they are better.
+    units, shape (N,), NaN if missing; the objective says which way they are better.
     """
 
     table: str
@@ -28,7 +28,7 @@ class Response:
 
     @property
     def losses(self) -> Floats:
-        """The values as losses to minimise, shape (N,), NaN where missing."""
+        """The values as losses to minimise, shape (N,), NaN if missing."""
         return self.objective.to_loss(self.values)
 
     @property

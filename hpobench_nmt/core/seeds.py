@@ -17,7 +17,7 @@ from hpobench_nmt.core.errors import check_whole
 
 
 def check_seed(seed: object) -> None:
-    """Raise InputError where a root seed is not a whole number of 0 or more."""
+    """Raise InputError if a root seed is not a whole number of 0 or more."""
     check_whole("seed", seed, 0)
 
 

@@ -83,7 +83,7 @@ def free_name(name: str, taken: Container[str]) -> str:
 def number_of(text: str) -> float:
     """The number that a text is: as Python's float() reads it, but for underscores: 64_64 is none.
 
-    Raises ValueError where it is not a number.
+    Raises ValueError if it is not a number.
     """
     if "_" in text:
         raise ValueError(f"could not convert string to float: {text!r}")

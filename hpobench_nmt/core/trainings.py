@@ -4,7 +4,7 @@ symbol      shape     meaning
 starts      (N + 1,)  where each row's checkpoints begin in the arrays below, and their number P at the end
 resources   (P,)      how far the training is at a checkpoint (updates, epochs), increasing within a row
 costs       (P,)      the cost of the training up to there, on the clock of the trial, increasing within a row
-losses      (P, m)    minimised, NaN where there are none
+losses      (P, m)    minimised, NaN if there are none
 best        (P, m)    losses of the best checkpoint up to there: the one of the smallest first loss, the
                       earliest of several
 

@@ -56,12 +56,12 @@ class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load_toml(path: Path, kind: type[T], follow_link: bool = True) -> T:
-    """The content of a TOML file as a value of this type; InputError where it cannot be read or is wrong."""
+    """The content of a TOML file as a value of this type; InputError if it cannot be read or is wrong."""
     return checked(read_toml(path, follow_link), kind, str(path))
 
 
 def load_json(path: Path, kind: type[T], follow_link: bool = True) -> T:
-    """The content of a JSON file as a value of this type; InputError where it cannot be read or is wrong."""
+    """The content of a JSON file as a value of this type; InputError if it cannot be read or is wrong."""
     return checked(read_json(path, follow_link), kind, str(path))
 
 
@@ -160,7 +160,7 @@ def _at(content: Any, path: _Path) -> Any:
 
 
 def _type_at(kind: Any, content: Any, path: _Path) -> Any:
-    """The description of the type at this path, None where there is none."""
+    """The description of the type at this path, None if there is none."""
     for step in path:
         kind = _member(kind, content)
         if isinstance(kind, inspect.StructType):

@@ -121,7 +121,7 @@ class LiveMethod:
         answer = answer[0] if isinstance(answer, tuple) and answer else answer
         row = row_number(name, answer, len(self.problem.configs))
         if row in self._known.losses or row in running:
-            raise MethodFailure(f"{name} returned row {row}, which was asked for or told before")
+            raise MethodFailure(f"{name} returned row {row}, which is pending or evaluated already")
         return row if row < len(self._candidates) else self._candidates.adopt(self.problem.configs[row])
 
     def catch_up(self, among_new: bool = False) -> None:

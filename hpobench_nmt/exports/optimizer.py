@@ -335,7 +335,7 @@ class Optimizer:
     def resumed(
         cls, state: State, where: Path, method: str | MethodFactory | None, budget: int | None
     ) -> Optimizer:
-        """The same from what was read of the file; errors name it."""
+        """An optimizer from the content of a file; errors name the file."""
         if method is None and split_spec(state.method)[0] not in KNOWN:
             raise InputError(
                 f"{where}: the method '{printable(state.method)[:100]}' is not a method of this package. If "

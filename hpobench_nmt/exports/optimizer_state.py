@@ -43,7 +43,7 @@ class State(Strict, frozen=True):
 
 
 def read_state(path: Path) -> State:
-    """The content of a file; InputError where it is wrong."""
+    """The content of a file; InputError if it is wrong."""
     content = read_json(path)
     if isinstance(content, dict) and content.get("format", _FORMATS[0]) not in _FORMATS:
         raise InputError(

@@ -103,7 +103,7 @@ def family_of(table: Table) -> str:
 def members(name: str) -> list[str]:
     """The tables of a group, or just the name that was given.
 
-    Raises InputError where some are absent, and a datasheet that may be one of theirs cannot be read.
+    Raises InputError if some are absent, and a datasheet that may be one of theirs cannot be read.
     """
     found = groups().get(name)
     if found is None:
@@ -194,7 +194,7 @@ def load_table(name_or_folder: str | Path) -> Table:
 def find_folder(name_or_folder: str | Path) -> Path:
     """The folder of a table by name, or one given as a path, which may be absent.
 
-    Raises InputError where no table has this name (with the nearest).
+    Raises InputError if no table has this name (with the nearest).
     """
     text = str(name_or_folder)
     if isinstance(name_or_folder, Path) or os.sep in text or (os.altsep and os.altsep in text):

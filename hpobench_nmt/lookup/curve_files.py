@@ -129,7 +129,7 @@ def _check_cost(content: bytes, resource: str) -> None:
         return
     if "row" in names and "cost" not in names:
         raise InputError(
-            "has no column cost, which says what a training has cost up to each checkpoint, in seconds or "
+            "has no column cost, the cost of the training up to each checkpoint in seconds or "
             f"any other unit. If it is not known, repeat the column {resource} under this name."
         )
 

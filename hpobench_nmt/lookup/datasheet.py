@@ -243,7 +243,7 @@ def with_sections_hash(sheet: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _claimed_hash(content: dict[str, Any]) -> Any:
-    """Remove the claimed hash of the sections, and return it; None where there is none."""
+    """Remove the claimed hash of the sections, and return it; None if there is none."""
     claims = content.get("claims")
     if not isinstance(claims, dict) or _HASH not in claims:
         return None
@@ -379,7 +379,7 @@ def _values(name: str, kind: Kind, column: NDArray[Any]) -> list[Value]:
 
 
 def check_claims(claims: Mapping[str, Any], table: Table, path: Path) -> None:
-    """Raise InputError where a claim names a row or a metric that the table does not have."""
+    """Raise InputError if a claim names a row or a metric that the table does not have."""
     for row in claims.get("front", []):
         if row >= len(table):
             raise InputError(f"{path}: claims.front names row {row}; the last one is {len(table) - 1}.")

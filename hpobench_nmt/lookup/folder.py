@@ -63,7 +63,7 @@ def load_folder(folder: Path) -> Table:
 
 
 def described_files(folder: Path) -> dict[str, bytes]:
-    """The CSV files that a datasheet describes, by name; InputError where a hash is another than it says."""
+    """The CSV files that a datasheet describes, by name; InputError if a hash is another than it says."""
     return _check_hashes(folder, _datasheet(folder))
 
 
@@ -89,7 +89,7 @@ class Summary(NamedTuple):
 def summary(folder: Path) -> Summary:
     """What a table folder holds. Its files are compared with their hashes, and not parsed.
 
-    Raises InputError where the datasheet is wrong, or a hash is another than it says.
+    Raises InputError if the datasheet is wrong, or a hash is another than it says.
     """
     sheet = _datasheet(folder)
     _check_hashes(folder, sheet)

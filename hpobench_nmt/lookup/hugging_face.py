@@ -34,7 +34,7 @@ _LARGEST = "n>1M"
 def write_data_set(folder: Path, out: Path) -> list[Path]:
     """Write a table's folder as a data set into a new or empty folder, and return the files.
 
-    Raises InputError where the table has no licence that allows it, or `out` holds something.
+    Raises InputError if the table has no licence that allows it, or `out` holds something.
     """
     table = load_folder(folder)
     licence = _licence(table)

@@ -35,7 +35,7 @@ class _Refused(Exception):
 def read_plain_pickle(content: bytes, path: Path) -> Any:
     """The value that a pickle of protocol 2 or later holds. O(content).
 
-    Raises InputError where it is not a pickle, is cut short, or holds anything but plain values.
+    Raises InputError if it is not a pickle, is cut short, or holds anything but plain values.
     """
     try:
         return _value(content)

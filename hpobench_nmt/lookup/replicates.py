@@ -4,7 +4,7 @@ symbol   shape    meaning
 configs  (T, H)   the configuration of each training, as codes
 numbers  (T,)     1, 2, … among the trainings of a configuration; 0 is the table's own, which does not count
 seeds    (T,)     NaN where it is not known
-values   (T, M)   raw metrics, NaN where missing
+values   (T, M)   raw metrics, NaN if missing
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Replicates:
 
     @cached_property
     def rows(self) -> ReplicateRows:
-        """The trainings; InputError where their file cannot be read, or is not the datasheet's."""
+        """The trainings; InputError if their file cannot be read, or is not the datasheet's."""
         found = self.read()
         found = found._replace(values=measured(found.values))
         for array in found:
@@ -98,7 +98,7 @@ class Replicates:
     ) -> Replicates:
         """Replicates from a frame as `to_frame` gives it; `replicate` and `seed` may be left out.
 
-        Raises InputError where a column is missing, or a value is not on the grid.
+        Raises InputError if a column is missing, or a value is not on the grid.
         """
         for name in (*(h.name for h in hyperparameters), *metrics):
             if name not in frame:

@@ -151,7 +151,7 @@ def _is_number(text: str) -> bool:
 
 
 def doubles_of(chunk: Any) -> Floats:
-    """An array of Arrow's doubles, NaN where there is none. Its own to_numpy would import pandas."""
+    """An array of Arrow's doubles, NaN if there is none. Its own to_numpy would import pandas."""
     here = slice(chunk.offset, chunk.offset + len(chunk))
     valid, values = chunk.buffers()
     found = np.frombuffer(values)[here]
@@ -291,7 +291,7 @@ def number_column(
 ) -> Floats:
     """A column of texts, as read_csv gives it, as numbers, NaN where a cell is empty.
 
-    Raises InputError where a cell is not a number, with its line; `first` is the number of the frame's first
+    Raises InputError if a cell is not a number, with its line; `first` is the number of the frame's first
     row. A cell that is `word` is empty.
     """
     if name not in frame.columns:

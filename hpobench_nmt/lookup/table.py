@@ -40,7 +40,7 @@ _MOST_SHOWN = 10
 # So many rows are shown in a notebook.
 _ROWS_SHOWN = 5
 
-NO_VALUE = "hyperparameter {!r} has no value. If it is inactive there, say where it is active: active_if."
+NO_VALUE = "hyperparameter {!r} has no value. If it is inactive there, add active_if."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -209,7 +209,7 @@ class Table:
         return find_row(self._rows, self.space, config, before, after)
 
     def lookup(self, config: Config) -> dict[str, float]:
-        """The metrics of a configuration by name, NaN where missing: the table as a function to optimise.
+        """The metrics of a configuration by name, NaN if missing: the table as a function to optimise.
 
         Raises InputError like `row`, for example if the configuration was not trained or its training failed.
         """
@@ -274,7 +274,7 @@ class Table:
         raise unknown("metric", name, [m.name for m in self.metrics], f"(table {self.name!r})")
 
     def column(self, metric: str) -> Floats:
-        """Raw values of a metric, shape (N,), NaN where missing."""
+        """Raw values of a metric, shape (N,), NaN if missing."""
         self.metric(metric)
         return self.values[:, [m.name for m in self.metrics].index(metric)]
 
@@ -293,7 +293,7 @@ class Table:
         raise InputError(f"objective {spec!r}: the direction after ':' must be 'min' or 'max'.")
 
     def losses(self, objectives: Sequence[str | Objective]) -> Floats:
-        """The objectives as losses to minimise, shape (N, m), NaN where missing."""
+        """The objectives as losses to minimise, shape (N, m), NaN if missing."""
         if isinstance(objectives, str) or not objectives:
             raise InputError(f"objectives must be a list of one or more metrics, not {objectives!r}.")
         goals = map(self.objective, objectives)

@@ -57,7 +57,7 @@ class FigureSpec:
             apart; `render.figures` puts the rest before it.
         title: for people; left out: that of its kind.
         finding: a caption of one or two sentences.
-        draw: makes the figure, on `ax` where its kind has one panel; None where there is none.
+        draw: makes the figure, on `ax` where its kind has one panel; None if there is none.
         head, rows: the table behind it, cells as text.
         series, points: for tooltips; points if those of the first scatter are rows of a table.
         replay: trials that the page can replay on it.

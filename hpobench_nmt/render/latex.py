@@ -91,7 +91,7 @@ def overall_latex(board: Board) -> str:
 
 
 def _marked(cell: Cell) -> tuple[str, str]:
-    """A cell's figure and its interval in brackets, empty where there is none."""
+    """A cell's figure and its interval in brackets, empty if there is none."""
     text = tex(shown(cell))
     if cell.best or cell.tied:
         text = rf"\textbf{{{text}}}" if cell.best else rf"\underline{{{text}}}"

@@ -115,7 +115,7 @@ class Architecture(Generic[S_contra]):
 
     Attributes:
         build: a model with fresh weights on the generator's device, from the settings, the number of tokens
-            in the vocabulary, the unit of tokens, and a torch.Generator. InputError where there is none.
+            in the vocabulary, the unit of tokens, and a torch.Generator. InputError if there is none.
         parameters: the number of its parameters, from the first three, without making it.
         course: the optimiser and the TrainingSchedule (lm/trainer.py), from the settings, the unit, and the
             model's parameters.
@@ -131,7 +131,7 @@ class Translator(Generic[S_contra]):
     """How a family's kept translation models are used.
 
     Attributes:
-        read: a model from its folder, the description there, and its settings. InputError where a file is
+        read: a model from its folder, the description there, and its settings. InputError if a file is
             missing, damaged, or not of such a model.
         translate: translations of lines by such a model on a device.
     """

@@ -265,9 +265,9 @@ def test_files_that_are_refused(archive, tmp_path, edit, message):
 
 def test_an_archive_of_another_suite(archive, tmp_path):
     wrong = changed(archive, tmp_path / "a.parquet", other_suite)
-    with pytest.raises(InputError, match="another version of lm-2026-plain than is installed here"):
+    with pytest.raises(InputError, match="another version of lm-2026-plain than the installed one"):
         hb.beside(hb.run(**PLAIN, methods=["RS"]), wrong)
-    with pytest.raises(InputError, match="another version of lm-2026-plain than is installed here"):
+    with pytest.raises(InputError, match="another version of lm-2026-plain than the installed one"):
         install_archive(wrong.path)
 
 

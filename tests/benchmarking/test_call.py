@@ -149,7 +149,7 @@ def few_rows(table, n):
         (lambda t: few_rows(t, 1), {}, r"has 1 row, fewer"),
         (lambda t: t, {"objectives": ("blue",)}, "unknown metric 'blue'. Did you mean 'bleu'"),
         (lambda t: t, {"scores": ("fbp",), "score_at": {}}, "needs score_at"),
-        (lambda t: t, {"lookups": 4}, "fb is taken after 5 look-ups, but a trial may make only 4"),
+        (lambda t: t, {"lookups": 4}, "fb is measured after 5 look-ups, but a trial may make only 4"),
         (
             lambda t: dataclasses.replace(t, objectives=("bleu",)),
             {"scores": ("fta",)},
@@ -331,14 +331,14 @@ def test_a_wrong_call_says_what_is_wrong(toy_home, suite, given, message):
 
 def test_a_benchmark_has_no_suite(toy):
     with pytest.raises(
-        InputError, match=r"hb\.benchmark has no suite: hb\.run\(suite, tables=…, methods=…\) runs one"
+        InputError, match=r"hb\.benchmark does not take a suite: use hb\.run\(suite, tables=…, methods=…\)"
     ):
         hb.benchmark(toy, ["RS"], suite="quick")
 
 
 def test_what_is_left_out_warns_unless_it_is_caught(toy_home, toy):
     with pytest.warns(
-        UserWarning, match="Without curves every training runs to its end: ASHA cannot stop any"
+        UserWarning, match="Without curves every training runs to its end: ASHA cannot stop trainings early"
     ):
         hb.run(tables=toy, methods=["ASHA"], trials=2)
     said = []

@@ -188,7 +188,7 @@ def test_what_the_clock_counts(curved):
         ({"curves": False, "n_initial": 3, "cost": "bleus"}, "unknown metric 'bleus'. Did you mean 'bleu'?"),
         (
             {"scores": ("fb",), "score_at": {"toy": 9.5}, "time": {"toy": 9}},
-            "taken at 9.5, but a trial ends at 9",
+            "measured at time 9.5, but a trial ends at 9",
         ),
         ({"scores": ("fb",)}, "needs score_at, a time on the clock"),
         ({"constraints": ("seconds<=1",)}, "no row keeps seconds<=1: the nearest has seconds "),

@@ -190,7 +190,7 @@ def test_only_the_trials_that_end_their_process_fail(plugin, run_command):
             "importing it calls sys.exit: 3. Code for scripts alone belongs below: if __name",
         ),
         ("{}/silent.py:X", "importing it calls sys.exit. Code for scripts alone belongs below"),
-        ("{}/other.py:number", "is of type int, not a class or function"),
+        ("{}/other.py:number", "has the type int, not a class or function"),
         ("{}/other.py:Mute", "has no ask and no tell"),
         ("{}/other.py:Deaf", "has suggest, but neither observe nor tell"),
         ("no.such.module:X", "module 'no' does not exist"),
@@ -383,7 +383,7 @@ def test_an_edited_module_is_a_new_version(importable):
         ("half.py:RS", r"method 'half\.py:RS' has the name of a method of this package: rename it\."),
         ("half.py:rs", r"method 'half\.py:rs' has the name of a method of this package: rename it\."),
         ("half.py:größe", "method name 'größe' cannot be used"),
-        (3, "method 'int' is of type int, not a class or function"),
+        (3, "method 'int' has the type int, not a class or function"),
     ],
 )
 def test_what_is_wrong_with_a_method_is_named(importable, tmp_path, monkeypatch, spec, message):

@@ -480,7 +480,7 @@ def test_what_a_method_is(call):
     assert code == 2
     assert "Did you mean 'BO_EI_M'?" in err
     code, _, err = call("methods", "RS", "--check", "BO_EI_M")
-    assert (code, "--check says which method: leave 'RS' out" in err) == (2, True)
+    assert (code, "--check names the method: leave 'RS' out" in err) == (2, True)
 
 
 def test_a_method_whose_library_is_missing_is_shown_with_the_command_that_installs_it(call, monkeypatch):

@@ -131,7 +131,7 @@ def test_a_method_that_only_asks_is_told_that_what_is_pending_is_of_average_loss
         ("x", "str 'x', not a row number"),
         (None, "NoneType None, not a row number"),
         (2.5, "float 2.5, not a row number"),
-        (1, "row 1, which was asked for or told before"),
+        (1, "row 1, which is pending or evaluated already"),
     ],
 )
 def test_an_answer_that_is_no_candidate_that_is_left(answer, reason):

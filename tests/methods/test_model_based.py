@@ -113,7 +113,7 @@ def test_a_row_that_lacks_one_of_two_losses_teaches_nothing():
 def test_losses_of_a_wrong_shape_are_refused(losses):
     problem = Problem(np.linspace(0.0, 1.0, 4)[:, None], 2, 4, 1)
     bo = ModelBased(problem, np.random.default_rng(0), Surrogate(DensePrior(np.eye(4))), None)
-    with pytest.raises(ValueError, match=r"told losses of shape \(.*\), not \(2,\)"):
+    with pytest.raises(ValueError, match=r"received losses of shape \(.*\), not \(2,\)"):
         bo.tell(0, np.array(losses))
 
 

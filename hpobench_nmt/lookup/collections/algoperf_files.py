@@ -90,7 +90,7 @@ class Training:
         algorithm, study, trial: of the submission, which of the seeds, which of the settings.
         settings: values by name, those of SETTINGS that the algorithm has.
         updates, seconds: at each of its evaluations, shape (k,); k may be 0.
-        measured: values by column, shape (k,) each; NaN where there is none.
+        measured: values by column, shape (k,) each; NaN if there is none.
     """
 
     workload: str
@@ -127,7 +127,7 @@ def downloaded_trainings(address: str, limits: Limits | None = None) -> list[Tra
 def trainings_of(members: Iterable[tuple[str, bytes]], where: object) -> list[Training]:
     """The trainings in upstream's files, given as pairs of path and content, in a fixed order.
 
-    Raises InputError where a file is not as it should be.
+    Raises InputError if a file is not as it should be.
     """
     settings: dict[tuple[str, str, int, int], bytes] = {}
     evaluations: dict[tuple[str, str, int, int], bytes] = {}
@@ -233,7 +233,7 @@ def trainings_sha256(trainings: Sequence[Training]) -> str:
 
 
 def check_trainings(trainings: Sequence[Training], where: object) -> None:
-    """Raise InputError where the trainings are not those of the commit."""
+    """Raise InputError if the trainings are not those of the commit."""
     digest = trainings_sha256(trainings)
     if digest != TRAININGS_SHA256:
         raise InputError(

@@ -25,7 +25,7 @@ _PART = 2**20
 
 
 def gunzipped(content: bytes, where: object, limit: int) -> bytes:
-    """What a gzip file holds, at most `limit` bytes; InputError where it is more, or no gzip file."""
+    """What a gzip file holds, at most `limit` bytes; InputError if it is more, or no gzip file."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
             return _limited(file, f"{where}: its content", limit)
@@ -36,7 +36,7 @@ def gunzipped(content: bytes, where: object, limit: int) -> bytes:
 def zip_members(content: bytes, where: object, wanted: str, limit: int) -> Iterator[tuple[str, bytes]]:
     """Names and contents of the files in a ZIP archive whose whole name matches `wanted`, in its order.
 
-    Raises InputError where it is not a ZIP archive, a name is there twice, or the files are larger
+    Raises InputError if it is not a ZIP archive, a name is there twice, or the files are larger
     than `limit` bytes together.
     """
     try:

@@ -89,7 +89,7 @@ def published_file(
 
 
 def found_file(source: Path, names: Sequence[str], within: str = "") -> Path:
-    """The first file of these names in a folder, or in a folder within it; InputError where none is there."""
+    """The first file of these names in a folder, or in a folder within it; InputError if none is there."""
     places = [source / within / name for name in names] if within else []
     for path in [source / name for name in names] + places:
         if path.is_file():
@@ -98,7 +98,7 @@ def found_file(source: Path, names: Sequence[str], within: str = "") -> Path:
 
 
 def check_sha256(content: bytes, sha256: str, where: object) -> None:
-    """Raise InputError where the content is not the published one."""
+    """Raise InputError if the content is not the published one."""
     digest = hashlib.sha256(content).hexdigest()
     if digest != sha256:
         raise InputError(
@@ -107,7 +107,7 @@ def check_sha256(content: bytes, sha256: str, where: object) -> None:
 
 
 def csv_frame(content: bytes, where: object) -> pd.DataFrame:
-    """A CSV file as a frame, every number read to the nearest double; InputError where it is none."""
+    """A CSV file as a frame, every number read to the nearest double; InputError if it is none."""
     import pyarrow as pa
     from pyarrow import csv as arrow
 

@@ -96,7 +96,7 @@ COLLECTION = Collection(
 def true_rates(printed: Floats) -> Floats:
     """Learning rates as the powers of the square root of 2 that they stand for, to four digits.
 
-    Raises InputError where one is not such a power.
+    Raises InputError if one is not such a power.
     """
     halves = np.round(2 * np.log2(printed))
     if (np.abs(2 * np.log2(printed) - halves) > _ROUNDING).any():

@@ -33,7 +33,7 @@ class Axis:
     """A hyperparameter's cells, shape (N,), and what they are.
 
     Attributes:
-        cells: doubles, NaN where there is no value; of labels texts, "" where there is none.
+        cells: doubles, NaN where there is no value; of labels texts, "" if there is none.
         kind, scale, values: as a datasheet has them; values of labels alone.
         integer: as a datasheet has it.
         active_if: where it is active.
@@ -60,7 +60,7 @@ class Left(Exception):
 def axis_of(name: str, column: Column, scale: Scale | None, where: str, line: Any, told: bool) -> Axis:
     """The axis of a column. `told`: the source or the user says that it is a hyperparameter.
 
-    Raises Left where it is none, and InputError where numbers have a text among them that is not a label.
+    Raises Left where it is none, and InputError if numbers have a text among them that is not a label.
     """
     if column.dtype != object:
         if np.isnan(column).all():

@@ -105,7 +105,7 @@ def key_of(value: Any) -> tuple[str, Any]:
 
 
 def as_numbers(column: Column) -> tuple[Floats, int | None]:
-    """A column as doubles, NaN where missing; and the first row that holds no number, if one does."""
+    """A column as doubles, NaN if missing; and the first row that holds no number, if one does."""
     if column.dtype != object:
         return column.astype(np.float64), None
     distinct, places = distinct_of(column)

@@ -58,7 +58,7 @@ def read_csv_columns(content: bytes, path: Path, progress: Progress = lambda sha
     The separator is the comma, semicolon, tab or bar, whichever the first line has most of. If it is not the
     comma, numbers may have a decimal comma. Lines that begin with # are left out if the file begins with one.
 
-    Raises InputError where it is no such table; with the line.
+    Raises InputError if it is no such table; with the line.
     """
     layout = _layout(_utf8(content, path), path)
     return CsvColumns(_columns(layout, path, progress), lambda row: f"line {_line_of(layout, row)}")

@@ -63,7 +63,7 @@ class Plan:
 def decide(sweep: Sweep, choices: Choices) -> Plan:
     """What a table of the sweep will hold. O(cells).
 
-    Raises InputError where it can be none, or a choice names what is not there; Ambiguous where the user must
+    Raises InputError if it can be none, or a choice names what is not there; Ambiguous where the user must
     choose.
     """
     roles = roles_of(sweep, choices)

@@ -144,7 +144,7 @@ def _name_of(sweep: Sweep) -> str:
 
 
 def known_as(table: Table, folder: Path, named: bool) -> str:
-    """The name of the same table of the same source in a folder of tables; "" where there is none.
+    """The name of the same table of the same source in a folder of tables; "" if there is none.
 
     Unless the user has named the new table, it may not replace one of another source: that is an InputError.
     """
@@ -191,7 +191,7 @@ def install_table(table: Table, folder: Path, progress: Progress = lambda share:
 def write_draft(imported: Imported, folder: Path) -> None:
     """Write a table's files, to be edited and added: the datasheet has the reasons and no hashes.
 
-    Raises InputError where the folder is there and holds anything.
+    Raises InputError if the folder is there and holds anything.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder}: exists already. Name a new folder.")

@@ -27,7 +27,7 @@ _LINES_A_STEP = 5000
 def json_lines(content: bytes, path: Path, progress: Progress = lambda share: None) -> tuple[list[Line], str]:
     """The objects of a file of JSON lines with their numbers; and a note where the last line is cut short.
 
-    Raises InputError where another line is not an object; with its number.
+    Raises InputError if another line is not an object; with its number.
     """
     try:
         text = content.decode("utf-8-sig")

@@ -71,7 +71,7 @@ def is_optuna(tables: dict[str, list[str]]) -> bool:
 def read_storage(path: Path, database: sqlite3.Connection, study: str) -> Sweep:
     """The sweep of a study in an SQLite storage. O(cells).
 
-    Raises InputError where it is not a storage; Ambiguous where it has several studies and none is named.
+    Raises InputError if it is not a storage; Ambiguous where it has several studies and none is named.
     """
     tables = table_columns(database)
     ids = dict(database.execute("SELECT study_name, study_id FROM studies ORDER BY study_id").fetchall())

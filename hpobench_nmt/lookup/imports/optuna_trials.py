@@ -111,7 +111,7 @@ def chosen_study(studies: Sequence[str], wanted: str, where: object) -> str:
 
 
 def sweep_of_study(study: Study, kind: str, path: Path, notes: tuple[str, ...] = ()) -> Sweep:
-    """The sweep of a study. InputError where it has no trial."""
+    """The sweep of a study. InputError if it has no trial."""
     trials = sorted(study.trials, key=lambda trial: trial.number)
     if not trials:
         raise InputError(f"{path}: study {study.name!r} has no trials.")

@@ -36,7 +36,7 @@ _MOST_FILES = 8
 def read_sweep(source: Path, choices: Choices, progress: Progress = lambda share: None) -> Sweep:
     """The sweep of a file or folder of another program.
 
-    Raises InputError where it cannot be read, with the line where there is one; Ambiguous where it holds
+    Raises InputError if it cannot be read, with the line where there is one; Ambiguous where it holds
     several studies and none is named.
     """
     if not os.path.exists(source):  # noqa: PTH110  (False, not an error, for what cannot be a path)

@@ -33,7 +33,7 @@ class MetricChoice(NamedTuple):
 
 
 def column_called(sweep: Sweep, name: str) -> str:
-    """The column of this name in the source or in the table; InputError where there is none."""
+    """The column of this name in the source or in the table; InputError if there is none."""
     if name in sweep.columns:
         return name
     for column in sweep.columns:
@@ -59,7 +59,7 @@ def chosen_metrics(sweep: Sweep, choices: Choices) -> dict[str, Direction | None
 def roles_of(sweep: Sweep, choices: Choices) -> dict[str, Given]:
     """What each column is.
 
-    Raises InputError where the user names a column that is not there; Ambiguous where one may be a
+    Raises InputError if the user names a column that is not there; Ambiguous where one may be a
     hyperparameter or a metric.
     """
     found: dict[str, Given] = {}

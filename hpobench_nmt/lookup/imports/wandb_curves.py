@@ -77,7 +77,7 @@ def with_curves(sweep: Sweep, curves: Mapping[tuple[str, str], Curve], resource:
             notes.append(f"{counted(len(lost), 'curve')} {reason} and were left out: {shown}")
     kept = {(row_of[run], metric): curve for (run, metric), curve in curves.items() if run in row_of}
     if not kept:
-        raise InputError(f"{sweep.path}: none of the curves is of one of its runs.")
+        raise InputError(f"{sweep.path}: none of the curves belongs to one of its runs.")
     of_name = {sweep.name(each): each for each in sweep.columns}
     columns = dict(sweep.columns)
     for metric in dict.fromkeys(metric for _, metric in kept):

@@ -56,7 +56,7 @@ def arena_pages(archive: Archive) -> dict[str, str]:
 
 
 def write_arena(archive: Archive, folder: Path) -> Path:
-    """Write the files, and return the path of the first one; RunError where they cannot be written."""
+    """Write the files, and return the path of the first one; RunError if they cannot be written."""
     for name, page in arena_pages(archive).items():
         path = folder / name
         try:

@@ -46,7 +46,7 @@ def plot_adaptation(frame: pd.DataFrame, title: str = "") -> Figure:
             axes.plot(middle, shown[name], **style, **marks, linewidth=1.6 if dash == "-" else 1.2)
     axes.set(
         xlabel="tokens read since the change of text" if changes else "tokens read",
-        ylabel="mean loss (nats a token)",
+        ylabel="mean loss (nats per token)",
         title=title,
     )
     legend(axes)

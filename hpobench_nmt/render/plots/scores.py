@@ -104,7 +104,9 @@ def plot_wins(comparisons: pd.DataFrame, table: str, score: str) -> Figure:
     axes.set_yticks(range(len(names)), names)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
-    axes.set_title(f"{score} on {table}: trials in 100 that the row's method wins\n(*: shown to differ)")
+    axes.set_title(
+        f"{score} on {table}: percentage of trials that the row's method wins\n(*: shown to differ)"
+    )
     axes.title.set_fontsize(10)
     figure.colorbar(image, ax=axes, shrink=0.7, format=lambda value, _: f"{100 * value:.0f}")
     return figure

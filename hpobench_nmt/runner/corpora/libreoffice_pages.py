@@ -40,7 +40,7 @@ def _visible(body: str) -> str:
     """The text of a paragraph: tags stripped, and of what differs between systems or modules one version.
 
     A switch is a span of class switchinline around hidden spans, one per version. The default is taken, or
-    the first where there is none.
+    the first if there is none.
     """
     if "switchinline" not in body:
         return html.unescape(_TAG.sub("", body))

@@ -36,7 +36,7 @@ def lengths(corpus: ParallelCorpus) -> str:
         counts = np.fromiter((line.count(" ") + 1 for line in lines), np.int64, len(lines))
         middle, most = np.percentile(counts, [50, 99], method="inverted_cdf").astype(int)
         sides.append(f"{language} median {middle}, 99% up to {most}, longest {counts.max()}")
-    return f"tokens a line of train: {'; '.join(sides)}"
+    return f"tokens per line of train: {'; '.join(sides)}"
 
 
 def in_vain(options: Any, corpus: Corpus) -> list[str]:

@@ -85,7 +85,7 @@ def _side_files(options: ParallelOptions, base: Path) -> Files:
 
 
 def _side_rows(options: ParallelOptions, files: Files, part: str) -> Rows:
-    """The lines of both sides. Raises InputError where one side has more, or a side is empty."""
+    """The lines of both sides. Raises InputError if one side has more, or a side is empty."""
     advice = UNPACK | dict.fromkeys(("jsonl", "parquet"), 'Set name = "pairs" and format in [corpus]')
     reading = Reading(unpack=options.unpack, advice=advice)
 

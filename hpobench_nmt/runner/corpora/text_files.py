@@ -160,7 +160,7 @@ def _joined(texts: Iterable[Text]) -> str:
 
 
 def _words(texts: Iterable[Text], options: TextOptions) -> list[str]:
-    """The words of every line, and its end. Raises InputError where a line has an end of its own."""
+    """The words of every line, and its end. Raises InputError if a line has an end of its own."""
     split = tokenise if isinstance(options, TextFilesOptions) and options.tokenise else str.split
     words: list[str] = []
     for text in texts:

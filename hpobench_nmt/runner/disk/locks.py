@@ -26,7 +26,7 @@ def exclusive(path: Path) -> Iterator[None]:
 
 
 def file_lock(path: Path, blocking: bool = True) -> FileLock:
-    """The lock of a file in a folder that is there; RunError where the file system has no locks.
+    """The lock of a file in a folder that is there; RunError if the file system has no locks.
 
     Without them, two processes would train the same row or write into one ledger.
     """

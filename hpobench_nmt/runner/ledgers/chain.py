@@ -34,7 +34,7 @@ class Chain:
 
     @property
     def head(self) -> str:
-        """What the next line's hash follows: the last hash, or that of all bytes where there is none."""
+        """What the next line's hash follows: the last hash, or that of all bytes if there is none."""
         return self._head or self._before.hexdigest()
 
     @property
@@ -57,7 +57,7 @@ class Chain:
             return
         if self._checked and found != _next(self.head, body):
             raise InputError(
-                f"{where}: its hash is not the one that follows from the line before it, so that a line was "
+                f"{where}: its hash does not follow from the line before it, so a line was "
                 f"changed, removed or added here. {_ADVICE}"
             )
         self._head = found
@@ -87,7 +87,7 @@ def head_of(content_end: bytes) -> str:
 
 
 def refuse_damaged_end(torn: bytes, where: str) -> None:
-    """Raise InputError where the last line is not one that was cut short, but a whole one and more."""
+    """Raise InputError if the last line is not one that was cut short, but a whole one and more."""
     found = _LINE.search(torn)
     if found and found.end() < len(torn):
         raise InputError(f"{where}: its last line does not end where it should. {_ADVICE}")

@@ -261,7 +261,7 @@ def refuse_other_spec(
     usual: Mapping[str, Any] = _NO_DEFAULTS,
     to_train: bool = True,
 ) -> None:
-    """Raise InputError where a ledger was started for another spec, or when a default was another one.
+    """Raise InputError if a ledger was started for another spec, or when a default was another one.
 
     A new setting's default does what was done before it existed. So a setting that a ledger does not know
     had its default, whether a spec now says that or not. Where nothing is to be trained, none matters.

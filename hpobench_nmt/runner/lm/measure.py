@@ -149,7 +149,7 @@ def refuse_diverged(corpus: TextCorpus, dev: Floats, slack: float = 1.0) -> None
     The test part is not looked at, so that it does not decide which configurations are rows of a table.
     """
     if _diverged(corpus, dev, slack):
-        raise TrainingFailed(f"diverged: the loss on dev is {dev.mean():.4g} nats a token")
+        raise TrainingFailed(f"diverged: the loss on dev is {dev.mean():.4g} nats per token")
 
 
 def refuse_chaotic(
@@ -176,7 +176,8 @@ def refuse_chaotic(
     again = float(dynamic_nll(model, tokens, nudged, rms).mean())
     if not math.isclose(loss, again, abs_tol=_CHAOS):
         raise TrainingFailed(
-            f"chaotic: the loss on dev is {loss:.4g} nats a token, and {again:.4g} with a learning rate that "
+            f"chaotic: the loss on dev is {loss:.4g} nats per token, and {again:.4g} with a learning rate "
+            f"that "
             "is a millionth larger"
         )
 

@@ -106,7 +106,7 @@ class StateFile:
             _tell(f"{path} cannot be read ({type(error).__name__}): the training starts again")
             return None
         if not same:
-            _tell(f"{path} is of another training: this one starts again")
+            _tell(f"{path} belongs to another training: this training starts again")
             return None
         return found["state"]  # type: ignore[no-any-return]
 

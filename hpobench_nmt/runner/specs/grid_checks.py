@@ -30,7 +30,7 @@ def check_all(
     """Check every configuration of a grid, once for each combination of the values that the check reads.
 
     A check of two hyperparameters with 10 values each is called 100 times, however large the grid is. It
-    raises InputError where the settings of a configuration are wrong, and depends on nothing else.
+    raises InputError if the settings of a configuration are wrong, and depends on nothing else.
 
     Yields:
         for each combination that is wrong, in the grid's order: its first configuration, the names of the

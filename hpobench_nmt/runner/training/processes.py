@@ -68,7 +68,7 @@ def saves_when_stopped(seconds: float | None = None) -> Iterator[None]:
     def stop(number: int, frame: object) -> None:
         asked, unsaved = request_saves(tuple(_states), _SAVE_SECONDS)
         late = seconds is not None and time.monotonic() - began >= seconds
-        some = f", but for {counted(unsaved, 'training')}" if unsaved else ""
+        some = f", except {counted(unsaved, 'training')}" if unsaved else ""
         why = "the time limit is reached" if late else "stopped by SIGTERM"
         if not asked:  # Sockeye's, those on other machines, and those that have just begun
             raise StopAsked(f"{why}; trainings resume from their last saved state", late)

@@ -204,7 +204,7 @@ def _attempt(
 
 
 def _refuse_full_disk(job: Job[Any]) -> None:
-    """Raise RunError where there is no room: libraries have errors of their own for it."""
+    """Raise RunError if there is no room: libraries have errors of their own for it."""
     for folder in (job.scratch, job.cache):
         if shutil.disk_usage(folder).free < _LEAST_FREE_BYTES:
             raise RunError(f"{folder}: no room left on the disk. Make room. {GO_ON}")

@@ -145,7 +145,7 @@ def clear_workspace(workspace: Workspace) -> None:
 
 
 def entries(folder: Path) -> tuple[Path, ...]:
-    """What is in a folder; nothing where there is none, for another run may have removed it just now."""
+    """What is in a folder; nothing if there is none, for another run may have removed it just now."""
     try:
         return tuple(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):

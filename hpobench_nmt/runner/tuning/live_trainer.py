@@ -38,7 +38,7 @@ _ENOUGH = 3
 
 
 class Point(NamedTuple):
-    """A checkpoint: how far the training was, what it had cost, its losses, NaN where there are none, and by
+    """A checkpoint: how far the training was, what it had cost, its losses, NaN if there are none, and by
     how much it misses each constraint, NaN where that is not measured."""
 
     resource: float
@@ -67,7 +67,7 @@ class TuningStep:
 
     Attributes:
         event: which row was trained on which worker, from when to when, and whether it has ended.
-        losses: of the row's best checkpoint, NaN where there are none.
+        losses: of the row's best checkpoint, NaN if there are none.
         violations: by how much it misses each constraint, shape (c,), NaN where that was not measured.
         source: "journal" if it finished before a kill, "ledger" if its record was there.
         reason: why the training failed; empty if it did not.

@@ -25,7 +25,7 @@ def test_losses_over_time_are_drawn_in_the_middle_of_their_windows():
         assert drawn[label].tolist() == [[5, 5 + number], [14.5, 4 + number], [24.5, 3 + number]]
     assert axes.get_title() == "A $title$"
     assert axes.get_xlabel() == "tokens read"
-    assert axes.get_ylabel() == "mean loss (nats a token)"
+    assert axes.get_ylabel() == "mean loss (nats per token)"
     styles = {(line.get_color(), line.get_linestyle()) for line in axes.get_lines()}
     assert len(styles) == 4
 

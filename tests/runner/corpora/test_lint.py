@@ -86,5 +86,5 @@ def test_findings_about_pairs(tmp_path: Path) -> None:
         "lines of train with decomposed letters (NFD): 1",
     ]
     assert corpus_report(section, corpus)[1] == (
-        "tokens a line of train: de median 1, 99% up to 2, longest 2; en median 1, 99% up to 2, longest 2"
+        "tokens per line of train: de median 1, 99% up to 2, longest 2; en median 1, 99% up to 2, longest 2"
     )

@@ -222,7 +222,9 @@ def test_a_training_learns():
 
 def test_zoneout_of_an_lstm_is_refused():
     FAMILY.check(settings(zoneout=0.1))
-    with pytest.raises(InputError, match=r"^zoneout is only for the QRNN: set cell to 'qrnn', or zoneout to 0\.$"):
+    with pytest.raises(
+        InputError, match=r"^zoneout is only for the QRNN: set cell to 'qrnn', or zoneout to 0\.$"
+    ):
         FAMILY.check(settings(zoneout=0.1, cell="lstm"))
 
 

@@ -261,7 +261,7 @@ def test_files_that_are_damaged_links_or_compressed_are_refused(copy, tmp_path):
     with pytest.raises(InputError, match="links are not followed"):
         load_language_model(copy, "cpu")
     path.unlink()
-    with pytest.raises(InputError, match="not whole"):
+    with pytest.raises(InputError, match="incomplete"):
         load_language_model(copy, "cpu")
 
 
@@ -284,11 +284,11 @@ def test_tensors_that_are_not_the_models_are_refused(copy, tmp_path, monkeypatch
 
     statistics = torch.load(copy / "statistics.pt", weights_only=True)
     refused(statistics[::-1], "its tensors do not fit this model", "statistics.pt")
-    refused({name: w.double() for name, w in weights.items()}, "not those of a model of these settings")
+    refused({name: w.double() for name, w in weights.items()}, "do not fit a model with these settings")
     refused({name: torch.zeros(1).expand(w.shape) for name, w in weights.items()}, "in one piece")
     bias = {"output_bias": weights["output_bias"][:, None]}
-    refused(weights | bias, "not those of a model of these settings")
-    refused({"x" + name: w for name, w in weights.items()}, "not those of a model of these settings")
+    refused(weights | bias, "do not fit a model with these settings")
+    refused({"x" + name: w for name, w in weights.items()}, "do not fit a model with these settings")
     refused(list(weights.values()), "no tensors by name")
     refused({"a": Evil()}, "cannot be used")
     assert not Path("evil").exists()

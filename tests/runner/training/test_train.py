@@ -170,7 +170,7 @@ def test_nothing_outlives_a_run_however_it_ends(place, start, wait_for, tmp_path
     # The run itself, the server that its trainings are forked from, its helper, and two trainings.
     wait_for(lambda: len(list(tmp_path.glob("tiny/work/*/log"))) == 2 or main_process.poll() is not None)
     assert main_process.poll() is None
-    assert "0 trained, 0 failed, 4 left." in (seen := _status(tmp_path))
+    assert "0 trained, 0 failed, 4 to do." in (seen := _status(tmp_path))
     assert seen.count("  running  hidden_size=") == 2
     wait_for(lambda: _status(tmp_path).count("dev perplexity") == 2 or main_process.poll() is not None)
     assert len(_processes_with(mark.encode())) >= 4
@@ -580,7 +580,10 @@ def test_what_another_run_is_at_is_left_to_it(place, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("train", "tiny.toml", "--backend", "dask", "--device", "cpu"), "say with --jobs"),
+        (
+            ("train", "tiny.toml", "--backend", "dask", "--device", "cpu"),
+            "give the number of trainings at a time with --jobs",
+        ),
         (("train", "tiny.toml", "--backend", "dask", "--jobs", "2", "--device", "cuda:1"), "'cpu' or 'cuda'"),
         (("train", "tiny.toml", "--device", "cuda:99"), "CUDA|unknown device"),
         (("train", "tiny.toml", "--device", "gpu"), "unknown device 'gpu'"),
@@ -645,7 +648,7 @@ def test_a_corpus_that_changes_during_a_run_ends_it(place, tmp_path):
 def test_the_status_of_a_shard_is_of_its_own_trainings(place, tmp_path):
     part = ("train", "tiny.toml", "--shard", "1/4", "--out", tmp_path / "part", "--device", "cpu", "--quiet")
     assert run(place, *part).returncode == 0
-    assert " 0 left." in run(place, *part, "--status").stdout
+    assert " 0 to do." in run(place, *part, "--status").stdout
 
 
 def test_tuning_by_what_is_not_measured_is_refused(place, tmp_path):
@@ -655,7 +658,8 @@ def test_tuning_by_what_is_not_measured_is_refused(place, tmp_path):
     done = run(place, *tune, "--method", "RS", "--lookups", "6")
     assert done.returncode == 2
     assert re.search(
-        r"none of 3 trainings measured dev_bpc\. Name a metric .*--objectives: .*dev_ppl", done.stderr
+        r"none of 3 trainings measured dev_bpc\. Name a measured metric with --objectives: .*dev_ppl",
+        done.stderr,
     )
 
 

@@ -80,7 +80,7 @@ def test_a_journal_is_neither_read_nor_written_through_a_link(tmp_path):
 def test_one_run_of_the_same_settings_at_a_time(tmp_path):
     journal, other = Journal.of(tmp_path, SETTINGS), Journal.of(tmp_path, SETTINGS | {"seed": 1})
     with journal.held():
-        with pytest.raises(InputError, match=r"another run with the same settings .* take another --seed"):
+        with pytest.raises(InputError, match=r"another run with the same settings .* use another --seed"):
             journal.held().__enter__()
         with other.held():
             pass

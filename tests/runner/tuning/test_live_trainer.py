@@ -215,7 +215,7 @@ def test_a_journal_is_not_written_through_a_link(tmp_path):
     ("arguments", "message"),
     [
         (("--method", "ASHA"), "ASHA stops trainings early: give the updates of the first stop"),
-        (("--updates", "60,20"), "the smaller one first"),
+        (("--updates", "60,20"), "the smaller number first"),
         (("--updates", "a"), "must be FIRST,WHOLE"),
         (("--device", "cuda:0,cuda:1"), "give one device"),
     ],
