@@ -73,13 +73,13 @@ def unpacked(
             raise wrong("its times are missing")
         candidates = candidates_of(instance, own)
         if (candidates < 0).any() or (candidates >= len(trainings)).any():
-            raise wrong("it has rows that the table lacks")
+            raise wrong("it has rows that are not in the table")
         levels = _levels(candidates.tolist(), np.asarray(steps).tolist())
         places = trainings.starts[candidates] + levels
         if (np.asarray(steps) < 0).any() or (places >= trainings.starts[candidates + 1]).any():
-            raise wrong("it has checkpoints that the table lacks")
+            raise wrong("it has checkpoints that are not in the table")
         if (np.asarray(workers) < 0).any() or (np.asarray(workers) >= instance.problem.workers).any():
-            raise wrong("it has workers that the suite lacks")
+            raise wrong("it has more workers than the suite")
         begun, costs, ends = _times(instance, candidates, places, workers, starts)
         numbers = np.asarray(workers, dtype=np.int32)
         parts.append(Timeline(trainings.resources[places], costs, begun, ends, numbers))

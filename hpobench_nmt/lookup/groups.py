@@ -96,5 +96,5 @@ def wrong_seed(seeds: Floats, number: Ints) -> tuple[int, str] | None:
         again = np.ones(len(pairs), dtype=bool)
         again[first] = False
         line = int(np.flatnonzero(again)[0])
-        return line, f"seed {seeds[line]:.0f} is there twice for this configuration."
+        return line, f"seed {seeds[line]:.0f} occurs twice for this configuration."
     return None

@@ -46,7 +46,7 @@ def parquet_columns(
                 raise unknown("column", name, found, f"({path})")
         for name in found:
             if found.count(name) > 1:
-                raise InputError(f"{path}: column {shortened(name)} is there twice.")
+                raise InputError(f"{path}: column {shortened(name)} occurs twice.")
             if name not in names and ignored is not None and name not in ignored:
                 raise InputError(f"{path}: {undescribed(name)}")
         if n_rows == 0:

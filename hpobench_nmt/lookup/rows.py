@@ -251,7 +251,7 @@ def _check_cells(content: bytes, path: Path) -> None:
             _check_lone_column(names[0], path)
         for name, times in Counter(names).items():
             if times > 1:
-                raise InputError(f"{path}: column {shortened(name)} is there twice.")
+                raise InputError(f"{path}: column {shortened(name)} occurs twice.")
         for cells in lines:
             if 0 < len(cells) < len(names):
                 raise InputError(f"{path}, line {lines.line_num}: only {len(cells)} of {len(names)} cells.")

@@ -195,8 +195,8 @@ def no_times(lines, about):
     [
         (row_of_another_table, "its look-ups are not those of table 'sotu-gpt-30k'"),
         (twice, "looked up a row twice"),
-        (no_such_checkpoint, "has checkpoints that the table lacks"),
-        (no_such_worker, "has workers that the suite lacks"),
+        (no_such_checkpoint, "has checkpoints that are not in the table"),
+        (no_such_worker, "has more workers than the suite"),
         (no_times, "its times are missing"),
         (earlier, "not in the order of finishing|trains two rows at a time"),
     ],

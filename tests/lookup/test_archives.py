@@ -95,7 +95,7 @@ def test_bombs_and_twins():
         (tar_members, tar([("logs/a.json", b"1")] * 2)),
         (zip_members, zipped([("logs/a.json", b"1"), ("logs/a.json", b"2")])),
     ):
-        with pytest.raises(InputError, match=r"it: 'logs/a\.json' is there twice"):
+        with pytest.raises(InputError, match=r"it: 'logs/a\.json' occurs twice"):
             list(read(content, "it", WANTED, 100))
 
 
@@ -201,5 +201,5 @@ def test_the_command_that_reads_compressed_files_of_a_folder(home, run_here, tmp
     for name in nmthpo.SHA256:
         (copy / f"{name}.gz").write_bytes(gzip.compress(bytes(2**23)))
     done = run_here("tables", "fetch", "nmthpo", "--from", copy, check=2)
-    assert "its content is larger than 4,194,304 bytes" in done.stderr
+    assert "its content is larger than the 4,194,304 bytes" in done.stderr
     assert not list(home.rglob("*.csv"))

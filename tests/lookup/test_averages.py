@@ -84,7 +84,7 @@ def test_an_installed_one_can_be_added_elsewhere(source, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"run": [7, 7, 7, 9, 1]}, r"(line 4|row 2): seed 7 is there twice for this configuration"),
+        ({"run": [7, 7, 7, 9, 1]}, r"(line 4|row 2): seed 7 occurs twice for this configuration"),
         ({"run": [7, 7, 8, 9.5, 1]}, r"(line 5|row 3): the seed is empty, not a whole number"),
         ({"run": [7, 7, 8, np.nan, 1]}, r"(line 5|row 3): the seed is empty, not a whole number"),
         ({"ppl": ["a", "b", "c", "d", "e"]}, "not a number|type .*string, not numbers"),
@@ -205,7 +205,7 @@ def test_a_seed_that_is_no_whole_number_of_53_bits(seed):
 def test_the_first_seed_that_is_there_twice_is_named():
     seeds = np.array([3.0, 5.0, 3.0, 5.0, 3.0])
     assert wrong_seed(seeds, np.array([0, 0, 1, 1, 2])) is None
-    said = "seed 5 is there twice for this configuration."
+    said = "seed 5 occurs twice for this configuration."
     assert wrong_seed(seeds, np.array([0, 1, 2, 1, 0])) == (3, said)
 
 

@@ -65,7 +65,7 @@ def test_a_number_has_no_underscores_anywhere(tmp_path):
 
 def test_a_front_needs_columns_that_are_there_once(tmp_path):
     (tmp_path / "twice.csv").write_text("acc,acc,size\n0.5,0.7,1\n0.6,0.1,2\n")
-    with pytest.raises(InputError, match=r"twice\.csv: column 'acc' is there twice"):
+    with pytest.raises(InputError, match=r"twice\.csv: column 'acc' occurs twice"):
         pareto(str(tmp_path / "twice.csv"), ["acc:max", "size:min"])
 
 

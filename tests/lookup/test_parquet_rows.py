@@ -117,7 +117,7 @@ def test_a_column_that_is_there_twice_is_refused():
     twice = pa.Table.from_arrays([pa.array([1.0])] * 3, names=["a", "b", "a"])
     with pytest.raises(InputError) as error:
         parquet_columns(content_of(twice), ["a", "b"], PATH)
-    assert str(error.value) == "rows.parquet: column 'a' is there twice."
+    assert str(error.value) == "rows.parquet: column 'a' occurs twice."
 
 
 @pytest.mark.parametrize(("most", "fits"), [(12, True), (11, False)])

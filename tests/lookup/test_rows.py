@@ -151,7 +151,7 @@ def test_columns_in_any_order_quotes_and_line_ends():
         ("a,b\n1,2\x1b[0m\n", r"'2\x1b[0m'"),
         ("a\n1\n", "unknown column 'b'. Known: a. (t.csv)"),
         ("a,b,c\n1,2,3\n", "t.csv: column 'c' is not described"),
-        ("a,b,b\n1,2,3\n", "t.csv: column 'b' is there twice."),
+        ("a,b,b\n1,2,3\n", "t.csv: column 'b' occurs twice."),
         ("a,b\n1,2\n3\n4,5\n", "t.csv, line 3: only 1 of 2 cells."),
         ("a,b\n1,2\n3,4\n5", "t.csv, line 4: only 1 of 2 cells."),
         ("a,b\n1,2,3\n", "t.csv: not a CSV table"),

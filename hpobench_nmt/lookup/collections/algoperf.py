@@ -160,11 +160,11 @@ def _table(name: str, task: _Task, trainings: Sequence[Training]) -> Table:
             "citation": "Dahl et al. 2023, arXiv 2306.07179: Benchmarking neural network training "
             "algorithms; Kasimbeg et al., ICLR 2025: Accelerating neural network training: an analysis of "
             "the AlgoPerf competition",
-            "measured": "rows are the first study with an evaluation, the seeds of replicates the numbers of "
-            "the other studies; seconds are those of training, without evaluations",
+            "measured": "each row is the first study with an evaluation, and the seeds of replicates are the "
+            "numbers of the other studies; seconds are times of training, without evaluations",
             "frameworks": "JAX: amos, baseline, caspr_adaptive, generalized_adam, nadamp; the others PyTorch",
-            "changed": "only hyperparameters that differ between settings of an algorithm are here; a curve "
-            "ends where its loss is NaN",
+            "changed": "the table has only hyperparameters that differ between settings of an algorithm; a "
+            "curve ends where its loss is NaN",
         },
         claims={
             "collection": NAME,
@@ -183,10 +183,12 @@ def _table(name: str, task: _Task, trainings: Sequence[Training]) -> Table:
 def _metrics(task: _Task) -> tuple[Metric, ...]:
     unit = "BLEU" if task.metric == "bleu" else ""
     return (
-        Metric(f"validation_{task.metric}", task.direction, unit, description="the best of the evaluations"),
+        Metric(
+            f"validation_{task.metric}", task.direction, unit, description="the best value of all evaluations"
+        ),
         Metric(f"test_{task.metric}", task.direction, unit, description="where validation is best"),
-        Metric(f"validation_{task.loss}", "min", description="the least of the evaluations"),
-        Metric("seconds", "min", "s", description="of training, to the last evaluation"),
+        Metric(f"validation_{task.loss}", "min", description="the smallest value of all evaluations"),
+        Metric("seconds", "min", "s", description="time of training up to the last evaluation"),
     )
 
 

@@ -62,7 +62,9 @@ def tar_members(content: bytes, where: object, wanted: str, limit: int) -> Itera
             names = _Names(where, wanted)
             for entry in archive:
                 if entry.size > limit:
-                    raise InputError(f"{where}: its content is larger than {limit:,} bytes left for it.")
+                    raise InputError(
+                        f"{where}: its content is larger than the {limit:,} bytes that are left for it."
+                    )
                 limit -= entry.size
                 file = archive.extractfile(entry) if entry.isreg() and names.takes(entry.name) else None
                 if file is not None:
@@ -95,7 +97,7 @@ class _Names:
         if not self._wanted.fullmatch(name):
             return False
         if name in self._seen:
-            raise InputError(f"{self._where}: {shortened(name)} is there twice.")
+            raise InputError(f"{self._where}: {shortened(name)} occurs twice.")
         self._seen.add(name)
         return True
 

@@ -48,7 +48,7 @@ _CLAIMED = {TABLES[0]: (22, 3850), TABLES[1]: (42, 2100)}
 
 _METRICS = (
     Metric("loss", "min", description="final_loss of the authors' files, at the end"),
-    Metric("node_seconds", "min", "s", description="seconds of training times the nodes that it ran on"),
+    Metric("node_seconds", "min", "s", description="seconds of training, multiplied by the number of nodes"),
     Metric("parameters", "min", description="number of active parameters"),
 )
 

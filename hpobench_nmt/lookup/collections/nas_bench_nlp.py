@@ -50,9 +50,9 @@ OPERATIONS = (
     "activation_leaky_relu",
 )
 _METRICS = (
-    Metric("val_loss", "min", "nats", description="the least of the 50 epochs, per word"),
+    Metric("val_loss", "min", "nats", description="the smallest value of the 50 epochs, per word"),
     Metric("test_loss", "min", "nats", description="where val_loss is least"),
-    Metric("seconds", "min", "s", description="of training, to the last epoch"),
+    Metric("seconds", "min", "s", description="time of training up to the last epoch"),
     Metric("parameters", "min", description="number of parameters"),
 )
 _CURVE_METRICS = (*_METRICS[:2], Metric("train_loss", "min", "nats"))
@@ -117,7 +117,7 @@ def features_of(nodes: Mapping[str, tuple[str, Sequence[str]]]) -> dict[str, flo
         if name not in nodes:
             return 0
         if name in above:
-            raise InputError("a cell's graph has a circle.")
+            raise InputError("the graph of a cell has a cycle.")
         if name not in depths:
             depths[name] = 1 + max((depth(i, above | {name}) for i in nodes[name][1]), default=0)
         return depths[name]
@@ -173,9 +173,10 @@ def _table(trainings: Sequence[_Training]) -> Table:
             "licence": LICENCE,
             "citation": "Klyuchnikov et al. 2020, arXiv 2006.07116: NAS-Bench-NLP: neural architecture "
             "search benchmark for natural language processing",
-            "measured": "one training or more of each graph; a diverged one is the row only if all are",
-            "changed": "cells are called by the first of the names that the file has for the graph; a curve "
-            "ends where a loss is NaN",
+            "measured": "one or more trainings of each graph; the row is a diverged training only if all of "
+            "them diverged",
+            "changed": "a cell has the first of the names that the file has for its graph; a curve ends "
+            "where a loss is NaN",
             "sha256": SHA256,
         },
         claims={

@@ -103,7 +103,7 @@ def _table(name: str, read: Callable[[str], bytes]) -> Table:
             "licence": "MIT, copyright (c) 2020 Xuan Zhang",
             "citation": "Zhang and Duh, TACL 2020: Reproducible and Efficient Benchmarks for Hyperparameter "
             "Optimization of Neural Machine Translation Systems",
-            "measured": "Sockeye 1 Transformers trained to convergence, one run a configuration, GPU",
+            "measured": "Sockeye 1 Transformers trained to convergence, one run of each configuration, GPU",
             **{f"sha256_{ending}": SHA256[f"{name}.{ending}"] for ending in ("hyps", "evals", "fronts")},
         },
         claims={

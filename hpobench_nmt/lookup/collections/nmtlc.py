@@ -54,7 +54,7 @@ _SPACE = Space(
 )
 _METRICS = (
     Metric("dev_bleu", "max", "BLEU", tolerance=0.5, description="best BLEU on the development set"),
-    Metric("dev_ppl", "min", description="least perplexity on the development set"),
+    Metric("dev_ppl", "min", description="smallest perplexity on the development set"),
     Metric("checkpoints", "min", description="checkpoints until the training stopped by itself"),
 )
 
@@ -141,7 +141,7 @@ def _table(pair: str, tuned: list[_Training]) -> Table:
             "licence": "MIT, copyright (c) 2020 Xuan Zhang",
             "citation": "Zhang and Duh, AMTA 2024: Best Practices of Successive Halving on Neural Machine "
             "Translation and Large Language Models",
-            "measured": "one run a configuration; no times are given",
+            "measured": "one run of each configuration; times are not given",
             "sha256": SHA256,
         },
         claims={"collection": NAME, "collection_tables": len(PAIRS)},

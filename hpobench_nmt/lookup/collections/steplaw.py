@@ -65,7 +65,12 @@ _CLAIMED = {_ALL_DENSE: 1911, _ALL_SPARSE: 708}
 
 _LOSS = Metric("smooth_loss", "min", description="training loss at the end, smoothed")
 _LAST_LOSS = Metric("loss", "min", description="training loss at the last step")
-_SECONDS = Metric("seconds", "min", "s", description="of training: iterations times their mean duration")
+_SECONDS = Metric(
+    "seconds",
+    "min",
+    "s",
+    description="time of training: number of iterations, multiplied by their mean duration",
+)
 _FLOPS = Metric("flops", "min", "FLOP", description="6 N D; N counts the parameters that a token meets")
 # The printed rates are off by 0.5% at most; neighbouring ones differ by 41%.
 _ROUNDING = 0.05
@@ -181,7 +186,8 @@ def _table(
             "source": f"github.com/step-law/steplaw, file {_FOLDER}/{file}, commit {COMMIT}",
             "licence": LICENCE,
             "citation": "Li et al. 2025, arXiv 2503.04715: Predictable Scale: Part I, Step Law",
-            "measured": "one training a configuration; losses of diverged trainings, up to 11, are kept",
+            "measured": "one training of each configuration; losses of diverged trainings, up to 11, are "
+            "kept",
             "changed": "learning rates are the powers of the square root of 2 that the file rounds",
             "sha256": SHA256[file],
         },

@@ -138,8 +138,8 @@ def _table(name: str, file: str, content: bytes) -> Table:
             "citation": "Metz et al. 2020, arXiv 2002.11887: Using a thousand optimization tasks to learn "
             "hyperparameter search strategies; Kadra et al., NeurIPS 2023: Scaling laws for hyperparameter "
             "optimization",
-            "measured": "one curve a configuration, without seconds and seeds; whether a curve is a mean "
-            "over seeds is not stated",
+            "measured": "one curve of each configuration, without seconds and seeds; the source does not "
+            "state whether a curve is a mean over seeds",
             "changed": "beta1 and beta2 are given as 1 - beta1 and 1 - beta2, whose logarithm was drawn; a "
             "curve ends at its first NaN",
             "sha256": SHA256[file],

@@ -61,7 +61,11 @@ def build(
             numbers[own] = 0.0
             order = order[numbers[order] != 0]
             decisions.append(
-                Decision("replicates", "", f"{again}: the rows are the first ones, the others are replicates")
+                Decision(
+                    "replicates",
+                    "",
+                    f"{again}: the rows are the first trainings, and the others are replicates",
+                )
             )
         else:
             shown = means(measured(values), number)
@@ -191,7 +195,7 @@ def _curves(
         {"row", "checkpoint", "cost", *(m.name for m in plan.metrics), *plan.axes},
     )
     curves = Curves(resource, metrics, own, starts, resources, costs, matrix, unit)
-    cost = f"cost in {unit}" if unit else "cost in steps, as times are not known"
+    cost = f"cost in {unit}" if unit else "cost in steps, because times are not known"
     shown = ", ".join(metric.name for metric in metrics)
     text = f"{counted(len(steps), 'checkpoint')} of {shown} by {resource}; {cost}"
     told.append(Decision("curves", "", text + (", steps counted from 1" if shift else "")))

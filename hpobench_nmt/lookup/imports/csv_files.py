@@ -107,12 +107,12 @@ def _layout(content: bytes, path: Path) -> _Layout:
             names, body, first_line = named, content[at:], line
     if len(names) == 1:
         raise InputError(
-            f"{path}, line {line}: one column only, {shortened(names[0])}. A sweep is a table with a line "
-            "that names its columns, separated by commas, semicolons, tabs or |."
+            f"{path}, line {line}: only one column, {shortened(names[0])}. A sweep needs a first line with "
+            f"the names of its columns, separated by commas, semicolons, tabs or |."
         )
     for name, times in Counter(names).items():
         if times > 1:
-            raise InputError(f"{path}: column {shortened(name)} is there twice.")
+            raise InputError(f"{path}: column {shortened(name)} occurs twice.")
     return _Layout(names, separator, body, first_line, comments)
 
 

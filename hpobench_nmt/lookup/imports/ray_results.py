@@ -49,7 +49,7 @@ def read_ray_results(folder: Path) -> Sweep:
         reports = _reports(files, folder / trial, notes) or [{}]
         config = _config(files.get("params.json"), folder / trial) or reports[-1].get("config") or {}
         if not config and not reports[-1]:
-            raise InputError(f"{folder / trial}: neither params.json nor a report tells its configuration.")
+            raise InputError(f"{folder / trial}: neither params.json nor a report has its configuration.")
         for report in reports:
             plain = {key: value for key, value in flattened(report).items() if not key.startswith(_HIDDEN)}
             plain.pop("config", None)
@@ -59,7 +59,7 @@ def read_ray_results(folder: Path) -> Sweep:
             ids.append(number)
             states.append("failed" if "error.txt" in files else "finished" if plain else "unfinished")
     if not records:
-        raise InputError(f"{folder}: no folder of a trial in it.")
+        raise InputError(f"{folder}: it has no folder of a trial.")
     columns = columns_of(records)
     sweep = headed(columns, folder, folder.name, lambda row: f"trial {list(trials)[ids[row]]}")
     column = np.empty(len(states), dtype=object)

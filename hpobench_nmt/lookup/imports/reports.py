@@ -68,7 +68,7 @@ def fold(sweep: Sweep, ids: Ints, steps: Floats, step: str) -> Sweep:
     if early and points is not None:
         notes += (
             f"{early:,} of {counted(len(last), 'training')} ended before {step} {ended.max():g}, which "
-            "others reached. If a scheduler stopped them, their last values are not results",
+            f"other trainings reached. If a scheduler stopped them, their last values are not results",
         )
     return replace(
         sweep,

@@ -39,7 +39,7 @@ def wide_curves(columns: Mapping[str, Column], path: Path) -> dict[tuple[str, st
     names = list(columns)
     steps, wrong = as_numbers(columns[names[0]])
     if wrong is not None or np.isnan(steps).any():
-        raise InputError(f"{path}: {shortened(names[0])}, the first column, does not count steps.")
+        raise InputError(f"{path}: the first column, {shortened(names[0])}, does not count steps.")
     found: dict[tuple[str, str], Curve] = {}
     for name in names[1:]:
         run, between, metric = name.rpartition(_BETWEEN)

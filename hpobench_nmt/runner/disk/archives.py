@@ -61,7 +61,7 @@ def load_named_tensors(path: Path) -> dict[str, Any]:
     """
     tensors = _mapped(path)
     if not isinstance(tensors, dict) or not all(isinstance(name, str) for name in tensors):
-        raise ValueError("it holds no tensors by name")
+        raise ValueError("it does not have tensors by name")
     _check(tensors.values(), path)
     return tensors
 
@@ -70,7 +70,7 @@ def load_tensor_list(path: Path) -> list[Any]:
     """Likewise of a list."""
     tensors = _mapped(path)
     if not isinstance(tensors, list):
-        raise ValueError("it holds no list of tensors")
+        raise ValueError("it does not have a list of tensors")
     _check(tensors, path)
     return tensors
 

@@ -280,4 +280,4 @@ def _metrics(family: Family[Any], names: Sequence[str], path: Path) -> tuple[Met
 def _refuse_twice(kind: str, names: Sequence[str], path: Path) -> None:
     twice = [name for name in names if names.count(name) > 1]
     if twice:
-        raise InputError(f"{path}: {kind} {twice[0]!r} is there twice.")
+        raise InputError(f"{path}: {kind} {twice[0]!r} occurs twice.")

@@ -18,8 +18,8 @@ def lines(n, **others):
     [
         ("a.csv", b"", "a.csv: is empty"),
         ("a.csv", HEAD.encode(), "a.csv: has no rows"),
-        ("a.csv", b"just a text\nand another\n", "a.csv, line 1: one column only, 'just a text'"),
-        ("a.csv", b"lr,lr,loss\n1,2,3\n", "a.csv: column 'lr' is there twice"),
+        ("a.csv", b"just a text\nand another\n", "a.csv, line 1: only one column, 'just a text'"),
+        ("a.csv", b"lr,lr,loss\n1,2,3\n", "a.csv: column 'lr' occurs twice"),
         ("a.csv", lines(5, line_4="0.4").encode(), "a.csv, line 4: 1 cells, where the header has 2"),
         ("a.csv", lines(5, line_4="0.4,1,2").encode(), "a.csv, line 4: 3 cells, where the header has 2"),
         ("a.csv", lines(5, line_4="0.4,1_5").encode(), "a.csv, line 4: 'val_loss' is '1_5', not a number"),

@@ -172,7 +172,7 @@ def test_only_selects_rows(load):
             "weight_decay = [0, 1e-6]",
             r'weight_decay has the value 0, .*or write weight_decay = "linear" in \[scale\]\.$',
         ),
-        ('["dev_ppl"]', '["dev_ppl", "dev_ppl"]', "objective 'dev_ppl' is there twice"),
+        ('["dev_ppl"]', '["dev_ppl", "dev_ppl"]', "objective 'dev_ppl' occurs twice"),
         ("layers = [2, 1]", "layers = 1", "grid.layers must be a list of .*numbers"),
         ("layers = [2, 1]", "layers = []", "layers has no values"),
         ("layers = [2, 1]", 'layers = ["a"]', r"\[grid\]: layers must be a whole number, not 'a'"),

@@ -289,7 +289,7 @@ def test_tensors_that_are_not_the_models_are_refused(copy, tmp_path, monkeypatch
     bias = {"output_bias": weights["output_bias"][:, None]}
     refused(weights | bias, "do not fit a model with these settings")
     refused({"x" + name: w for name, w in weights.items()}, "do not fit a model with these settings")
-    refused(list(weights.values()), "no tensors by name")
+    refused(list(weights.values()), "does not have tensors by name")
     refused({"a": Evil()}, "cannot be used")
     assert not Path("evil").exists()
 
