@@ -173,7 +173,7 @@ def _curves(
     again = np.zeros(len(rows), dtype=bool)
     again[1:] = (rows[1:] == rows[:-1]) & (steps[1:] == steps[:-1])
     if again.any():
-        raise InputError(f"curves: step {steps[again][0]:g} of a training is there twice.")
+        raise InputError(f"curves: step {steps[again][0]:g} of a training occurs twice.")
     starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(trainings)))])
     kept = until_missing(starts, main[:, None])
     starts = np.concatenate([[0], np.cumsum(kept)])[starts]

@@ -53,7 +53,10 @@ def test_rows_that_cannot_be_repeated_are_told(folder):
     append(folder / LEDGER, record(2))
     told = build(folder)[0].provenance
     assert told["not_repeatable"] == "1 (not the same each time: put_)"
-    assert "but for its times and for what not_repeatable names; on another" in told["reproducible"]
+    assert (
+        "except for its times and the metrics of the rows in not_repeatable; on another"
+        in told["reproducible"]
+    )
 
 
 def test_the_noise_of_a_row_is_told(folder):
@@ -66,10 +69,10 @@ def test_the_noise_of_a_row_is_told(folder):
     # The spread of 50 and 52 is the root of 2; Student's quantile for one degree of freedom is 12.7.
     assert told["seed_noise"] == (
         "dev_ppl: standard deviation 1.41 between trainings of a configuration (1 degree of freedom); "
-        "rows less than 25.4 apart cannot be told from one another, and 2 of 2, the best included, are that "
-        "near to the best"
+        "rows less than 25.4 apart cannot be distinguished, and 2 of 2, including the best, are that near to "
+        "the best"
     )
-    assert "but for its times; on another" in told["reproducible"]
+    assert "except for its times; on another" in told["reproducible"]
 
 
 def test_a_metric_without_noise_is_told_so(folder):
