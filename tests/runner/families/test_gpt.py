@@ -164,7 +164,7 @@ def test_a_size_chooses_the_width(depth, size):
     "changes, message",
     [
         ({"width": 33}, "width 33 is not a multiple of 2 heads"),
-        ({"width": 30, "heads": 10}, "a multiple of 20, twice"),
+        ({"width": 30, "heads": 10}, "a multiple of 20, which is twice"),
         ({"context": 31}, "context 31 must be even"),
         ({"tokens": 255}, "too few for one update, which reads 256"),
         ({"size": 1000}, "set width, or set size"),

@@ -152,7 +152,7 @@ def test_lines_that_were_edited_on_purpose_begin_a_new_chain(shard, tmp_path):
     folder = shard("a", [0, 1, 2])
     lines = (folder / LEDGER).read_bytes().splitlines(keepends=True)
     (folder / LEDGER).write_bytes(b"".join([*lines[:2], *lines[3:]]))
-    with pytest.raises(InputError, match=r"line 3: its hash is not the one .* --edited"):
+    with pytest.raises(InputError, match=r"line 3: its hash does not follow .* --edited"):
         merge([folder], tmp_path / "c")
     assert merge([folder], tmp_path / "c", edited=True).records == 2
     assert len(read_ledger(tmp_path / "c" / LEDGER).records) == 2
