@@ -204,7 +204,7 @@ def test_a_training_that_does_not_answer_is_told_of(tmp_path, monkeypatch):
     monkeypatch.setattr("hpobench_nmt.runner.training.processes._states", {tmp_path})
     monkeypatch.setattr("hpobench_nmt.runner.training.processes._SAVE_SECONDS", 0.05)
     (tmp_path / LISTENS).touch()
-    with pytest.raises(StopAsked, match=r"stopped by SIGTERM; .* is saved, but for 1 training$"):  # noqa: SIM117
+    with pytest.raises(StopAsked, match=r"stopped by SIGTERM; .* is saved, except 1 training$"):  # noqa: SIM117
         with saves_when_stopped():
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(30)
