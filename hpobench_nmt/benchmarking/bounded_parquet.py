@@ -1,8 +1,7 @@
-"""Parquet files that came from elsewhere, read only where their content is as large as it should be.
+"""Parquet files from elsewhere, which are read only if their content is not larger than it should be.
 
-A few bytes of a compressed file may stand for any number of rows, and a text that recurs for any number of
-bytes. So the sizes that the file's own metadata has are compared first, and texts are read once for each that
-differs.
+A few bytes of a compressed file may decompress to any number of rows, and a repeated text to any number of
+bytes. So the sizes in the file's metadata are checked first, and each different text is read only once.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def open_bounded(content: bytes, texts: Sequence[str], most_rows: int, most_bytes: int) -> pq.ParquetFile:
-    """A file with its limits checked: rows, and bytes once decompressed. Columns `texts` become dictionaries.
+    """Open a file after checking its rows and decompressed bytes. Columns `texts` become dictionaries.
 
-    Raises ValueError where it is larger, and pyarrow's errors where it is damaged.
+    Raises ValueError if it is larger, and pyarrow's errors if it is damaged.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
