@@ -83,7 +83,9 @@ class Curves:
         if repeated:
             raise InputError(f"curves: the column name {repeated[0]!r} is used more than once.")
         if not self.metrics or len(self.own) != len(self.metrics):
-            raise InputError("curves need one metric or more, and for each what the row's own value is.")
+            raise InputError(
+                "curves need one metric or more, and for each of them how it gives the row's own value."
+            )
         if self.values.ndim != 2 or self.values.shape[1] != len(self.metrics):
             raise InputError(
                 f"curves: values must have shape (checkpoints, {len(self.metrics)}), not {self.values.shape}."

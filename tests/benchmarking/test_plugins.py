@@ -187,9 +187,9 @@ def test_only_the_trials_that_end_their_process_fail(plugin, run_command):
         ("{}/broken.py:X", "importing it raised SyntaxError"),
         (
             "{}/quits.py:X",
-            "importing it calls sys.exit: 3. Code for scripts alone belongs below: if __name",
+            "importing it calls sys.exit: 3. Put code for scripts below: if __name",
         ),
-        ("{}/silent.py:X", "importing it calls sys.exit. Code for scripts alone belongs below"),
+        ("{}/silent.py:X", "importing it calls sys.exit. Put code for scripts below"),
         ("{}/other.py:number", "has the type int, not a class or function"),
         ("{}/other.py:Mute", "has no ask and no tell"),
         ("{}/other.py:Deaf", "has suggest, but neither observe nor tell"),

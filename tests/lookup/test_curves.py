@@ -72,7 +72,7 @@ def test_a_rows_curve():
         ({"starts": [0, 3, 2, 5]}, "starts must go from 0 up to 5"),
         ({"starts": [0, 3, 3, 4]}, "starts must go from 0 up to 5"),
         ({"starts": [1, 3, 3, 5]}, "starts must go from 0 up to 5"),
-        ({"metrics": (PPL,)}, "for each what the row's own value is"),
+        ({"metrics": (PPL,)}, "for each of them how it gives the row's own value"),
         ({"metrics": (PPL, PPL)}, "'ppl' is used more than once"),
         ({"resource": "ppl"}, "'ppl' is used more than once"),
         ({"resource": "cost"}, "'cost' is used more than once"),
