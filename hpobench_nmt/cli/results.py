@@ -108,8 +108,9 @@ def report(
     it needs and can be sent around. The other formats write the figures (pdf, png) or the
     tables of scores (latex, with booktabs) for a paper.
 
-    A report never runs code that a results folder names. The surrogate of a method of your own is only analysed
-    if you name the method with --methods, and if its code is still the one that the results were made with.
+    A report never runs code that a results folder names. The surrogate of a method of your own is only
+    analysed if you name the method with --methods, and if its code is still the one that the results were
+    made with.
     """
     if show and form != "html":
         raise InputError("--open is for --format html.")
