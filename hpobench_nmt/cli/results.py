@@ -104,13 +104,12 @@ def report(
 ) -> None:
     """Report on results in one HTML file.
 
-    DIR is a results folder. Several make one report, such as the paper's two suites. The file holds all that
-    it needs and can be sent around. The other formats write the figures (pdf, png) or the
-    tables of scores (latex, with booktabs) for a paper.
+    DIR is a results folder. Several folders make one report, such as those of the paper's two suites. The
+    HTML file is self-contained. The other formats write the figures (pdf, png) or the tables of scores
+    (latex, with booktabs) for a paper.
 
-    A report never runs code that a results folder names. The surrogate of a method of your own is only
-    analysed if you name the method with --methods, and if its code is still the one that the results were
-    made with.
+    A report never runs code that a results folder names. So the surrogate of your own method is analysed
+    only if you name the method with --methods, and if its code has not changed since the run.
     """
     if show and form != "html":
         raise InputError("--open is for --format html.")
