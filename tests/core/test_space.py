@@ -291,7 +291,7 @@ def test_a_logarithm_and_its_inverse_lead_back_to_the_grid():
         ({"values": ("a", "b"), "kind": "ordinal", "scale": "log"}, "scales and ranges are only for numbers"),
         ({"values": (1, 2.5), "integer": True}, "takes whole numbers only, not [1.0, 2.5]."),
         ({"values": (1, 2, 3), "continuous": True}, "a range needs two ends, not [1.0, 2.0, 3.0]."),
-        ({"values": (1, 2), "default": 1}, "say when: active_if."),
+        ({"values": (1, 2), "default": 1}, "that may be inactive: add active_if."),
         ({"values": (1, 2), "active_if": {"rule": ("adam",)}}, "active_if must be pairs such as "),
         ({"values": (1, 2), "active_if": (("rule", "adam"),)}, "active_if must be pairs such as "),
         ({"values": (1, 2), "active_if": ((3, (1,)),)}, "active_if must be pairs such as "),

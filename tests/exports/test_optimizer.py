@@ -339,7 +339,7 @@ def test_a_file_from_elsewhere_is_checked(tmp_path):
         ({"method": "os:system"}, "the method 'os:system' is not a method of this package. If you trust it"),
         ({"method": "nowhere/x.py:A\x1b"}, r"the method 'nowhere/x.py:A.x1b' is not"),
         ({"events": [{"config": {"layers": 3}}]}, "state.json"),
-        ({"events": good["events"] * 2}, "asked for twice|are known already"),
+        ({"events": good["events"] * 2}, "is pending twice|are known already"),
         ({"space": []}, "at least one hyperparameter"),
         ({"space": [{"name": "x", "values": [2, 1]}]}, "ascending"),
         ({"seed": -1}, "seed must be a whole number of 0 or more"),

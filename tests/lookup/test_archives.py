@@ -84,12 +84,12 @@ def test_bombs_and_twins():
         (tar_members, tar([("logs/a.json", bomb)])),
         (zip_members, zipped([("logs/a.json", bomb)])),
     ):
-        with pytest.raises(InputError, match=r"it: .*larger than 9,999 bytes"):
+        with pytest.raises(InputError, match=r"it: .*larger than (the )?9,999 bytes"):
             list(read(content, "it", WANTED, 9_999))
         assert len(list(read(content, "it", WANTED, 10_000))) == 1
     with pytest.raises(InputError, match="it: its content is larger"):  # what is skipped counts, too
         list(tar_members(tar([("other", bomb), ("logs/a.json", b"1")]), "it", WANTED, 9_999))
-    with pytest.raises(InputError, match=r"it: .*larger than 9,999 bytes"):
+    with pytest.raises(InputError, match=r"it: .*larger than (the )?9,999 bytes"):
         gunzipped(gzip.compress(bomb), "it", 9_999)
     for read, content in (
         (tar_members, tar([("logs/a.json", b"1")] * 2)),
@@ -201,5 +201,5 @@ def test_the_command_that_reads_compressed_files_of_a_folder(home, run_here, tmp
     for name in nmthpo.SHA256:
         (copy / f"{name}.gz").write_bytes(gzip.compress(bytes(2**23)))
     done = run_here("tables", "fetch", "nmthpo", "--from", copy, check=2)
-    assert "its content is larger than the 4,194,304 bytes" in done.stderr
+    assert "its content is larger than 4,194,304 bytes" in done.stderr
     assert not list(home.rglob("*.csv"))

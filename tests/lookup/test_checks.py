@@ -262,8 +262,7 @@ def test_every_finding_on_a_table_with_many_faults(toy):
             "12 of 36 rows fall into 3 groups that agree exactly in bleu, seconds, memory and differ only in "
             "layers, learning_rate (rows 5, 12, 13, 14, for one)",
             "each group is probably one training that was entered several times: layers, learning_rate has "
-            "no effect "
-            "there, the table holds fewer independent rows than it seems, and ties are likely.",
+            "no effect there, the table has fewer independent rows than it seems, and ties are likely.",
         ),
     ]
 

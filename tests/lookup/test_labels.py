@@ -160,7 +160,7 @@ def test_numbers_of_a_parquet_file_may_be_labels(tmp_path):
         (
             ("0.2,sgd", "0.2,"),
             ("", ""),
-            "own.csv, line 4: hyperparameter 'rule' has no value. If it is inactive there, say where",
+            "own.csv, line 4: hyperparameter 'rule' has no value. If it is inactive there, add active_if.",
         ),
         (("0.2,sgd", ",sgd"), ("", ""), "own.csv, line 4: hyperparameter 'rate' has no value."),
         (
