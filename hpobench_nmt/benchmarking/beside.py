@@ -88,8 +88,8 @@ def beside(
         mine = hb.run("lm-2026", track="plain", methods=["RS", "mine.py:Mine"])
         hb.report(hb.beside(mine))
 
-    If both have a method, your results are used. The returned results cannot be saved, because a results
-    folder has only trials that were run there.
+    If both have a method, your results are used. Do not save the returned results: a results folder should
+    have only trials that were run there.
 
     Args:
         results: results on a track of lm-2026, with at most as many trials as the archive.

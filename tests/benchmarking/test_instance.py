@@ -122,7 +122,7 @@ def test_settings_of_the_suite():
         (
             changed(SINGLE, lookups=3),
             small(),
-            "suite 's', table 't': fb is taken after 4 look-ups, but a trial may make only 3",
+            "suite 's', table 't': fb is measured after 4 look-ups, but a trial may make only 3",
         ),
         (
             changed(SINGLE, tolerance={"t": 3.0}),

@@ -236,7 +236,7 @@ def test_a_folder_is_of_these_trainings(noisy, run_here, tmp_path, home):
     )
     run = ("run", tmp_path / "noisy.toml", "--jobs", 1, "--out", tmp_path / "r")
     assert (
-        "; a look-up draws one of the row's trainings, scores are of the row's mean"
+        "; a look-up draws one of the row's trainings, and scores use the row's mean"
         in " ".join(run_here(*run).stdout.split())  # lines may be folded
     )
     results = hb.load_results(tmp_path / "r")

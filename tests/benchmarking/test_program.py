@@ -301,7 +301,7 @@ def test_names_of_programs(spec):
         ('cmd(names="secret"):sh x', "names must be 'shown' or 'hidden'"),
         ("cmd(seconds=0):sh x", "seconds must be above 0"),
         ("cmd(second=1):sh x", "Did you mean|seconds"),
-        ("cmd(seconds=1:sh x", "settings are written|no module"),
+        ("cmd(seconds=1:sh x", "settings are written|does not exist"),
     ],
 )
 def test_wrong_specs(spec_text, reason):

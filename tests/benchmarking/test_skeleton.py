@@ -70,7 +70,7 @@ def test_what_a_method_raises_is_raised_with_debug(toy_home, run_here):
     with pytest.raises(AttributeError, match="nothing"):
         run_here("run", "--debug", "--methods", "wrong.py:Wrong", "--tables", "toy")
     done = run_here("run", "--debug", "--tables", "toy", "--out", "r", check=2)
-    assert "--debug writes no results" in done.stderr
+    assert "--debug does not write results" in done.stderr
     with pytest.raises(hb.InputError, match="a run with debug does not write results"):
         hb.run(tables="toy", methods=[Wrong], debug=True, out="r")
     assert names() == ["wrong.py"]

@@ -158,7 +158,7 @@ def test_a_run_from_start_to_finish(toy_home, call):
     assert code == 0
     assert text in out
     short = call("score", "results/quick")[1].splitlines()
-    assert short[-1].startswith("--explain tells") and set(short[:-1]) < set(text.splitlines())
+    assert short[-1].startswith("--explain explains") and set(short[:-1]) < set(text.splitlines())
     assert call("score", "results/quick", "--format", "csv")[1].startswith("table,method,score,best,trials")
     assert r"\begin{tabular}" in call("score", "results/quick", "--format", "latex")[1]
     assert call("score", "results/quick", "--format", "yaml")[0] == 2
@@ -335,7 +335,7 @@ def test_rows_that_lack_an_objective_are_counted(toy_home, call):
 def test_few_look_ups_need_a_smaller_budget(toy_home, call):
     code, _, err = call("run", "--lookups", "5")
     assert code == 2
-    assert "fb is taken after 20 look-ups, but a trial may make only 5" in err.splitlines()[-1]
+    assert "fb is measured after 20 look-ups, but a trial may make only 5" in err.splitlines()[-1]
     run = ("run", "--tables", "toy", "--methods", "RS", "--trials", "2", "--jobs", "1")
     code, out, _ = call(*run, "--lookups", "5", "--score-at", "5")
     assert code == 0
@@ -503,7 +503,7 @@ def test_methods_that_cannot_stop_trainings_early_are_named(toy_home, call, tmp_
     run = ("run", "--tables", "toy", "--trials", 1, "--jobs", 1, "--quiet", "--out", tmp_path / "r")
     code, _, said = call(*run, "--methods", "RS,ASHA,Hyperband(eta=4)")
     assert code == 0
-    assert "Without curves every training runs to its end: ASHA, Hyperband+eta-4 cannot stop any." in said
+    assert "Without curves every training runs to its end: ASHA, Hyperband+eta-4 cannot stop trainings early." in said
 
 
 def test_all_methods_run(toy_home, call, tmp_path, monkeypatch):

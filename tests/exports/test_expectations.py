@@ -85,7 +85,7 @@ def test_minimize_stops_once_little_is_to_be_gained():
     assert len(at_once.configs) == 4  # after the initial design
     with pytest.raises(InputError, match="least_gain must be 0 or more, not nan"):
         hb.minimize(bowl, GRID, least_gain=math.nan)
-    with pytest.raises(InputError, match="BO_auto with one loss"):
+    with pytest.raises(InputError, match="BO_auto and one loss"):
         hb.minimize(bowl, GRID, "RS", least_gain=0.1)
 
 
@@ -97,7 +97,7 @@ def test_importance_orders_hyperparameters_by_what_they_do():
     assert shares["rate"] > 2 * shares["layers"] and shares["nothing"] < 0.05
     with pytest.raises(InputError, match="no losses yet"):
         Optimizer(space).importance()
-    with pytest.raises(InputError, match="BO_auto with one loss"):
+    with pytest.raises(InputError, match="BO_auto and one loss"):
         Optimizer(space, objectives=2).importance()
 
 

@@ -137,5 +137,5 @@ def test_workers_of_a_run_on_a_clock(toy):
     results = hb.benchmark(toy, ["RS"], trials=3, workers=2, scores=["ftb"])
     assert hb.plot(results, "workers").axes
     two = hb.benchmark(toy, ["RS"], trials=3, workers=2, scores=["fto"])
-    with pytest.raises(InputError, match="these results are on a clock"):
+    with pytest.raises(InputError, match="the results are on a clock"):
         hb.plot(two, "front")

@@ -45,7 +45,7 @@ def test_only_a_line_feed_ends_a_line(base: Path) -> None:
         (b"one\n\nthree\n", r"dev_target\.txt, line 2: empty"),
         (b"one\ntwo\n \t\n", r"dev_target\.txt, line 3: empty"),
         (b"one\n" + b"w " * 251, r"dev_target\.txt, line 2: 251 tokens, but max_words is 250"),
-        (b"one\ntwo\nthree", r"dev_source\.txt has 2 lines but .*dev_target\.txt has 3.* apart at line 3\."),
+        (b"one\ntwo\nthree", r"dev_source\.txt has 2 lines but .*dev_target\.txt has 3.* matching at line 3\."),
         (b"one\n\xff\xfe\n", r"dev_target\.txt, line 2: not UTF-8"),
         (b"", r"dev_target: .*dev_target\.txt is empty"),
     ],
@@ -65,7 +65,7 @@ def test_the_line_from_which_two_sides_go_apart_is_named(base: Path, side: str, 
         if name == side:
             texts.insert(line - 1, "w " * 30)
         (base / f"dev_{name}.txt").write_text("\n".join(texts))
-    with pytest.raises(InputError, match=rf"lines .* apart at line {line}\."):
+    with pytest.raises(InputError, match=rf"lines .* matching at line {line}\."):
         load(base)
 
 

@@ -166,8 +166,8 @@ def test_every_dropout_reaches_the_model():
     ("changes", "message"),
     [
         ({"embeddings": "shared", "down_projection": "no", "input_embedding_ratio": 0.5}, "can only be 1"),
-        ({"cell": "rhn", "gates": "tied"}, "of the LSTM cell"),
-        ({"cell": "rhn", "dropout_layer": 0.2}, "no dropout between layers"),
+        ({"cell": "rhn", "gates": "tied"}, "for the LSTM cell"),
+        ({"cell": "rhn", "dropout_layer": 0.2}, "not have dropout between layers"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(changes, message):
