@@ -352,7 +352,7 @@ def _load(spec: str) -> MethodFactory:
     except SystemExit as error:
         code = "" if error.code in (None, 0) else f": {printable(repr(error.code))[:80]}"
         raise InputError(
-            f"method {spec!r}: importing it calls sys.exit{code}. Put code for scripts below:  "
+            f"method {spec!r}: importing it calls sys.exit{code}. Put code for scripts below: "
             'if __name__ == "__main__".'
         ) from error
     except Exception as error:

@@ -121,7 +121,9 @@ def test_a_datasheet_that_was_changed_is_refused(toy_home):
         lambda sheet: sheet["hyperparameters"]["width"].update(scale="log"),
     ):
         write(edit)
-        with pytest.raises(InputError, match=r"was changed, because claims\.sections_sha256 .* remove that line"):
+        with pytest.raises(
+            InputError, match=r"was changed, because claims\.sections_sha256 .* remove that line"
+        ):
             hb.load_table("toy")
     write(lambda sheet: (sheet["metrics"]["bleu"].update(tolerance=3.5), sheet.pop("claims")))  # on purpose
     assert hb.load_table("toy").metric("bleu").tolerance == 3.5

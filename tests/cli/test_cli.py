@@ -503,7 +503,10 @@ def test_methods_that_cannot_stop_trainings_early_are_named(toy_home, call, tmp_
     run = ("run", "--tables", "toy", "--trials", 1, "--jobs", 1, "--quiet", "--out", tmp_path / "r")
     code, _, said = call(*run, "--methods", "RS,ASHA,Hyperband(eta=4)")
     assert code == 0
-    assert "Without curves every training runs to its end: ASHA, Hyperband+eta-4 cannot stop trainings early." in said
+    assert (
+        "Without curves every training runs to its end: ASHA, Hyperband+eta-4 cannot stop trainings early."
+        in said
+    )
 
 
 def test_all_methods_run(toy_home, call, tmp_path, monkeypatch):

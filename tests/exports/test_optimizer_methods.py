@@ -79,7 +79,9 @@ def test_a_method_that_answers_nonsense_is_named():
     optimizer = Optimizer(SPACE, Stubborn)
     for _ in range(3):
         optimizer.tell(optimizer.ask(), 1.0)
-    with pytest.raises(RunError, match=r"method Stubborn failed: ask returned row \d+, which is pending or evaluated already"):
+    with pytest.raises(
+        RunError, match=r"method Stubborn failed: ask returned row \d+, which is pending or evaluated already"
+    ):
         optimizer.ask()
 
 

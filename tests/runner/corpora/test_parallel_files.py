@@ -45,7 +45,10 @@ def test_only_a_line_feed_ends_a_line(base: Path) -> None:
         (b"one\n\nthree\n", r"dev_target\.txt, line 2: empty"),
         (b"one\ntwo\n \t\n", r"dev_target\.txt, line 3: empty"),
         (b"one\n" + b"w " * 251, r"dev_target\.txt, line 2: 251 tokens, but max_words is 250"),
-        (b"one\ntwo\nthree", r"dev_source\.txt has 2 lines but .*dev_target\.txt has 3.* matching at line 3\."),
+        (
+            b"one\ntwo\nthree",
+            r"dev_source\.txt has 2 lines but .*dev_target\.txt has 3.* matching at line 3\.",
+        ),
         (b"one\n\xff\xfe\n", r"dev_target\.txt, line 2: not UTF-8"),
         (b"", r"dev_target: .*dev_target\.txt is empty"),
     ],
