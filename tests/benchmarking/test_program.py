@@ -240,7 +240,7 @@ def test_a_transcript_that_differs_from_its_first_line_on_is_resumed_from_the_ne
     monkeypatch.setenv("ASKED", str(asked))
     command = spec(COUNTING.strip())
     trial(command, lines)
-    with pytest.warns(UserWarning, match="differs from here on"):
+    with pytest.warns(UserWarning, match="From here on, this trial differs"):
         trial(command, lines, problem_of(6))
     assert json.loads(lines.read_text().splitlines()[0]).keys() == {"note"}
     before = lines.read_text()

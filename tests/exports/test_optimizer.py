@@ -386,7 +386,7 @@ def test_a_batch_of_more_than_are_left_asks_for_none(tmp_path):
     with pytest.raises(InputError, match=r"ask\(8\): 5 of 5 candidates are left"):
         optimizer.ask(8)
     assert optimizer.pending == [] and len(optimizer.ask(5)) == 5
-    with pytest.raises(InputError, match="all 5 candidates have been asked for"):
+    with pytest.raises(InputError, match="all 5 candidates are pending or evaluated"):
         optimizer.ask(2)
 
 

@@ -145,8 +145,8 @@ def _noise(table: Table, metric: str) -> str:
     degrees = f"{found.pooled.df} degree{'s' * (found.pooled.df != 1)} of freedom"
     return (
         f"{metric}: standard deviation {f'{sd:.3g} {unit}'.strip()} between trainings of a configuration "
-        f"({degrees}); rows less than {limit:.3g} apart cannot be told from one another, and "
-        f"{found.rows_within} of {found.n_rows}, the best included, are that near to the best"
+        f"({degrees}); rows less than {limit:.3g} apart cannot be distinguished, and "
+        f"{found.rows_within} of {found.n_rows}, including the best, are that near to the best"
     )
 
 
@@ -208,11 +208,11 @@ def _not_repeatable(done: Sequence[Record]) -> str:
 
 def _reproducible(done: Sequence[Record]) -> str:
     """Where a training comes out the same."""
-    but = " and for what not_repeatable names" if _not_repeatable(done) else ""
+    but = " and the metrics of the rows in not_repeatable" if _not_repeatable(done) else ""
     return (
-        "on the same machine, with the same versions, a training gives the same bits but for its "
-        f"times{but}; on another model of processor sums are rounded in another way, and it ends about "
-        "as far from the row as a training with another seed"
+        "on the same machine, with the same versions, a training gives the same bits except for its "
+        f"times{but}; on another model of processor sums are rounded differently, and the result differs "
+        "from the row about as much as with another seed"
     )
 
 
