@@ -75,7 +75,9 @@ def test_the_figures_are_those_of_the_run(archive):
     values = [entries[0].value for _, entries in board.rows]
     assert values == sorted(values, reverse=True)
     assert "hypervolume" in [c.name for c in track_board(multi).columns]
-    assert any("A part of lm-2026-plain: 2 of its 29 tables" in line for line in plain.sentences)
+    assert any(
+        "This run has only a part of lm-2026-plain: 2 of its 29 tables" in line for line in plain.sentences
+    )
 
 
 def test_pages_of_methods_and_tables(archive):
