@@ -8,7 +8,7 @@
 `run` appends a line per trial, and leaves out what the file has. It uses one core: start parts 1/4 to 4/4
 with files of their own to use four, here or elsewhere, and give all files to `report`. Trials depend on their
 number only. 20 trials of all methods take 80 minutes of one core, of which Optuna's GP takes 56. The folder
-auto-against-others has trials of the two slowest methods, which `run` can extend and `report` reads.
+auto-against-others has 20 trials of the two slowest methods, which `report` reads.
 
 `development_tables.py` has the tables and their budgets. The figure is *times fewer trainings than random
 search* (evaluation/fewer_trainings.py): the target is a row within the tolerance of the best, and runtimes

@@ -95,7 +95,7 @@ def test_make_keeps_an_archive_and_parts_are_joined(run_here, home):
     assert not (more / "lm-2026-scale" / "observations" / "sotu-gpt-80k" / "RS.parquet").exists()
     new = read_archive(more / "lm-2026.parquet")
     assert list(new.methods("scale")) == ["RS", "BO_EI_M_std", "RE"]
-    assert new.lines.slice(0, len(old.lines)).equals(old.lines)
+    assert new.lines.to_pylist()[: len(old.lines)] == old.lines.to_pylist()
     run_here(*make, other, "-m", "RE,LS")
     done = run_here("archive", "join", home / "twice", more / "lm-2026.parquet", other, check=2)
     assert f"method 'RE' of track scale is in {more / 'lm-2026.parquet'} and in {other}." in done.stderr
