@@ -121,7 +121,7 @@ def test_a_long_front_names_the_table_and_the_way_out(curved):
     long = dataclasses.replace(
         curved.curves, costs=1.0 + places, values=np.linspace(1.0, 2.0, len(places))[:, None]
     )
-    with pytest.raises(hb.InputError, match=r"suite 's', table 'toy': the front has .* name fbh"):
+    with pytest.raises(hb.InputError, match=r"suite 's', table 'toy': the front has .* use fbh"):
         make_instance(COSTLY, dataclasses.replace(curved, curves=long))
     assert make_instance(changed(COSTLY, scores=("fbh",)), dataclasses.replace(curved, curves=long)).goals
 

@@ -70,3 +70,8 @@ def test_a_long_name_is_cut_in_a_message():
     # What is cut off does not keep the nearest name from being found.
     near = "y" * 60 + "x" * 40
     assert f"Did you mean '{near}'?" in str(unknown("key", near + "z" * 1000, [near, "other"]))
+
+
+def test_an_empty_name_is_never_the_nearest():
+    assert str(unknown("column", "valu", ["", "value"])) == "unknown column 'valu'. Did you mean 'value'?"
+    assert str(unknown("column", "x", ["", "value"])) == "unknown column 'x'. Known: value."

@@ -301,7 +301,7 @@ def test_names_that_cannot(name):
         (
             "bleu",
             "s" * 201,
-            f"the unit of metric 'bleu', '{'s' * 100}'… has 201 characters, 200 at most.",
+            f"the unit of metric 'bleu', '{'s' * 100}'… has 201 characters; at most 200 are allowed.",
         ),
     ],
 )

@@ -147,7 +147,7 @@ def test_a_long_front_is_scored_by_its_hypervolume_alone():
     losses = np.column_stack([60.0 - np.arange(60), np.arange(60.0)])
     given = Trainings([0, 30, 60], steps, steps, losses)
     for score in ("fto", "fta", "fbp"):
-        with pytest.raises(InputError, match=f"60 checkpoints, more than {MOST_TARGETS}, .* name fbh"):
+        with pytest.raises(InputError, match=f"60 checkpoints, more than {MOST_TARGETS}, .* use fbh"):
             make_goal(score, given, score_at=9.0)
     assert make_goal("fbh", given, score_at=9.0).targets.sum() == 60
     assert [goal.needed for goal in front_goals(given)][-1] == 60 and len(front_goals(given)) <= 20

@@ -71,5 +71,5 @@ def test_features_of_a_graph():
     found = features_of(nodes)
     assert (found["nodes"], found["edges"], found["depth"], found["states"]) == (3, 6, 3, 1)
     assert (found["linear"], found["blend"], found["elementwise_prod"]) == (1, 0, 1)
-    with pytest.raises(InputError, match="circle"):
+    with pytest.raises(InputError, match="has a cycle"):
         features_of({"a": ("linear", ["b"]), "b": ("linear", ["a"])})

@@ -62,7 +62,7 @@ def test_the_trainings_of_a_table(curved, toy):
     np.testing.assert_array_equal(made.best[made.starts[1:] - 1, 0], -toy.column("bleu"))
     assert made.costs is not curved.curves.costs
     np.testing.assert_array_equal(made.costs, curved.curves.costs)
-    with pytest.raises(InputError, match=r"curves lack 'seconds', .*They hold bleu, ppl: name one"):
+    with pytest.raises(InputError, match=r"curves lack 'seconds', .*They have bleu, ppl: name one"):
         curved.trainings(["seconds", "bleu"])
     with pytest.raises(InputError, match="has no learning curves"):
         toy.trainings(["bleu"])

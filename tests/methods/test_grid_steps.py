@@ -83,5 +83,5 @@ def test_settings():
     np.testing.assert_array_equal(surrogate.prior.row(3), graph_prior(problem, matern52, 20, 1.0, 2).row(3))
     with pytest.raises(InputError, match="steps must be 0 or more"):
         dataclasses.replace(GB_M, steps=-1)
-    with pytest.raises(InputError, match="give neighbours or steps"):
+    with pytest.raises(InputError, match="set neighbours or steps"):
         dataclasses.replace(GB_M, steps=2, neighbours=5)

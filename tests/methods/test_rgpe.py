@@ -269,7 +269,7 @@ def test_it_begins_with_the_five_rows_of_the_portfolio_that_are_left(factory):
         method.tell(row, losses[row])
     assert len(method.posterior.seen) == 4
     assert method.ask() not in rows
-    with pytest.raises(InputError, match="for 1 or 2 objectives, not 3"):
+    with pytest.raises(InputError, match="supports 1 or 2 objectives, not 3"):
         factory(Problem(problem.features, 3, 9, 3), np.random.default_rng(0))
 
 

@@ -57,7 +57,7 @@ def test_a_method_whose_trials_ended_before_is_named(toy):
     )
     found = found_volume(results, {"toy": 30.0})
     assert set(found.methods["method"]) < set(METHODS)
-    assert "Without a value, because a trial ended before: " in found.notes[0]
+    assert "Without a value, because a trial failed or ended before: " in found.notes[0]
 
 
 def test_one_objective_has_no_hypervolume(toy):

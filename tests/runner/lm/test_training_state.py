@@ -203,7 +203,7 @@ def test_the_scale_of_the_loss_of_fp16_is_gone_on_with(tmp_path, stopping_after)
 def test_the_state_of_another_training_is_ignored(tmp_path, capsys):
     trained("mlstm", Checkpoints(tmp_path, {"seed": 3}, until=10))
     assert StateFile(Checkpoints(tmp_path, {"seed": 4})).read() is None
-    assert "of another training" in capsys.readouterr().out
+    assert "belongs to another training" in capsys.readouterr().out
     assert fit("mlstm", Checkpoints(tmp_path, {"seed": 4})) == undisturbed("mlstm")
 
 
