@@ -7,6 +7,7 @@ import dataclasses
 import os
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -111,8 +112,9 @@ def _where(number):
 
 
 @pytest.mark.hosts
-def test_a_cluster_of_one_core_does_the_work_and_workers_that_join_later_are_used(distributed):
+def test_a_cluster_of_one_core_does_the_work_and_workers_that_join_later_are_used(distributed, monkeypatch):
     """As one of jobs with one core each; joblib would compute in this process."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[2])  # where workers find this module
     settings = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
     found = []
     with distributed.LocalCluster(**settings) as local, distributed.Client(local):
