@@ -86,7 +86,7 @@ def test_a_method_that_answers_nonsense_is_named():
 
 
 def answering(*answers):
-    """A method that has only `ask`, gives these answers, and notes what each one that is made is told."""
+    """A class whose `ask` gives these answers in turn. It lists its instances, and each lists its results."""
 
     class Answering:
         made = []  # noqa: RUF012
