@@ -153,9 +153,8 @@ class Optimizer:
         return config
 
     def _batch(self, n: int) -> list[dict[str, Value]]:
-        left = self.n_candidates - len(self._known.losses) - len(self._known.pending)
-        if not self._live.draws_anew and 0 < left < n:
-            raise InputError(f"ask({n:,}): {left:,} of {self.n_candidates:,} candidates are left.")
+        if 0 < self._left < n:
+            raise InputError(f"ask({n:,}): {self._left:,} of {self.n_candidates:,} candidates are left.")
         pending, events = len(self._known.pending), len(self._events)
         try:
             return [self.ask() for _ in range(n)]
@@ -220,8 +219,13 @@ class Optimizer:
     @property
     def exhausted(self) -> bool:
         """Whether every candidate is pending or evaluated, and no new candidates are drawn."""
+        return self._left <= 0
+
+    @property
+    def _left(self) -> float:
+        """How many candidates can be asked for; infinite if new ones are drawn."""
         met = len(self._known.losses) + len(self._known.pending)
-        return not self._live.draws_anew and met >= self.n_candidates
+        return math.inf if self._live.draws_anew else self.n_candidates - met
 
     def recommend(self) -> dict[str, Value]:
         """The evaluated configuration to use in the end, of those that keep all constraints; for one loss.
