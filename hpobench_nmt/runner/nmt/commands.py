@@ -82,6 +82,7 @@ def _watch(
 
 
 _ENVIRONMENT = {
+    "PYTHONUNBUFFERED": "1",  # else what it printed before an error would follow the error in its log
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",

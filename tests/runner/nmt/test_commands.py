@@ -18,6 +18,7 @@ NOT_SAVED = "checkpoint 3 cannot be kept in states: [Errno 28] No space left on 
 def command(tmp_path, monkeypatch):
     """Runs Python code as a module, the way that Sockeye's commands are run."""
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
 
     def run(code, *arguments):
         (tmp_path / "some_module.py").write_text(code)
