@@ -18,7 +18,8 @@ from hpobench_nmt.benchmarking.archive import NAME
 from hpobench_nmt.benchmarking.beside import load_archive
 from hpobench_nmt.benchmarking.instance import make_instance
 from hpobench_nmt.benchmarking.submissions import archived_results
-from hpobench_nmt.benchmarking.suite import changed, load_suite, track_of
+from hpobench_nmt.benchmarking.suite import changed
+from hpobench_nmt.benchmarking.suite_files import load_suite, track_of
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.methods import KNOWN
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hpobench_nmt.benchmarking.results import Results as Results
     from hpobench_nmt.benchmarking.store import load_results as load_results
     from hpobench_nmt.benchmarking.suite import Suite as Suite
-    from hpobench_nmt.benchmarking.suite import list_suites as list_suites
+    from hpobench_nmt.benchmarking.suite_files import list_suites as list_suites
     from hpobench_nmt.core.errors import InputError as InputError
     from hpobench_nmt.core.errors import RunError as RunError
     from hpobench_nmt.core.objectives import Metric as Metric
@@ -73,7 +73,7 @@ _LOCATION = {
     "fewer_trainings": "analysis.fewer_trainings",
     "import_table": "lookup.imports.importing",
     "list_methods": "benchmarking.plugins",
-    "list_suites": "benchmarking.suite",
+    "list_suites": "benchmarking.suite_files",
     "list_tables": "lookup.catalogue",
     "load_results": "benchmarking.store",
     "load_table": "lookup.catalogue",

@@ -116,7 +116,7 @@ class SuiteList(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """A section for each."""
-        from hpobench_nmt.benchmarking.suite import suite_files
+        from hpobench_nmt.benchmarking.suite_files import suite_files
 
         return [
             _section(f"suite-{name}", name, [_literal(path.read_text(), "toml")])

@@ -20,7 +20,7 @@ from hpobench_nmt.analysis.report_content import Bar, Board, Column, Entry
 from hpobench_nmt.benchmarking.archive import NAME, Archive
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.submissions import archived_results
-from hpobench_nmt.benchmarking.suite import tracks
+from hpobench_nmt.benchmarking.suite_files import tracks
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import counted, short
 

@@ -20,7 +20,8 @@ from hpobench_nmt.analysis.verdicts import Statistics, decimals, number, run_sta
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import exact_score
-from hpobench_nmt.benchmarking.suite import Suite, load_suite, published_figures, suite_files
+from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.benchmarking.suite_files import load_suite, published_figures, suite_files
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import NONE, VAST, counted, short
 from hpobench_nmt.evaluation.scores import SCORES, Summary

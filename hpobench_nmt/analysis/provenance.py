@@ -10,7 +10,8 @@ from hpobench_nmt.analysis.leaderboard import meaning, tolerance
 from hpobench_nmt.analysis.report_runs import Run
 from hpobench_nmt.analysis.verdicts import ALL_NOTES
 from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.suite import Suite, load_suite, overridden, suite_files
+from hpobench_nmt.benchmarking.suite import Suite, overridden
+from hpobench_nmt.benchmarking.suite_files import load_suite, suite_files
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.evaluation.scores import SCORES

@@ -10,7 +10,7 @@ from hpobench_nmt.analysis.number_text import listed
 from hpobench_nmt.analysis.selection import same_run
 from hpobench_nmt.benchmarking.method_settings import command_of
 from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.suite import published_figures
+from hpobench_nmt.benchmarking.suite_files import published_figures
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trajectory import Trajectory

@@ -12,7 +12,8 @@ from hpobench_nmt.benchmarking.archive import NAME, Archive, check_same_suite, r
 from hpobench_nmt.benchmarking.manifest import Manifest
 from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.suite import Suite, tracks
+from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.benchmarking.suite_files import tracks
 from hpobench_nmt.core.errors import InputError, warn
 from hpobench_nmt.core.text import counted, some_of
 from hpobench_nmt.core.trajectory import Trials

@@ -16,7 +16,8 @@ from hpobench_nmt.benchmarking.method_settings import split_spec
 from hpobench_nmt.benchmarking.plugins import MethodSpec, method_list, resolve_methods
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.run import run_suite
-from hpobench_nmt.benchmarking.suite import INSTALLED, Suite, changed, load_suite, overridden, track_of
+from hpobench_nmt.benchmarking.suite import INSTALLED, Suite, changed, overridden
+from hpobench_nmt.benchmarking.suite_files import load_suite, track_of
 from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import InputError, unknown, warn
 from hpobench_nmt.core.validation import checked

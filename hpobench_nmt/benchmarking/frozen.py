@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.manifest import TableEntry
-from hpobench_nmt.benchmarking.suite import Suite, changed, tracks
+from hpobench_nmt.benchmarking.suite import Suite, changed
+from hpobench_nmt.benchmarking.suite_files import tracks
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.text import counted, some_of
 from hpobench_nmt.lookup.catalogue import installed, load_table, members
@@ -113,7 +114,7 @@ def part_note(suite: Suite, tables: Mapping[str, Instance]) -> str:
 
 def collections_of(suite_names: list[str]) -> list[str]:
     """The published collections that suites take tables from."""
-    from hpobench_nmt.benchmarking.suite import load_suite
+    from hpobench_nmt.benchmarking.suite_files import load_suite
 
     suites = [load_suite(name) for name in suite_names]
     names = {t: None for s in suites for t in (*s.tables, *s.source_of.values())}

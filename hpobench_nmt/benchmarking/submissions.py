@@ -31,7 +31,7 @@ from hpobench_nmt.benchmarking.plugins import MethodSpec, resolve_methods
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import summary
 from hpobench_nmt.benchmarking.store import load_results, unfinished
-from hpobench_nmt.benchmarking.suite import load_suite, track_of, tracks
+from hpobench_nmt.benchmarking.suite_files import load_suite, track_of, tracks
 from hpobench_nmt.core.errors import InputError, not_written, unknown
 from hpobench_nmt.core.files import read_bytes, read_toml, write_whole
 from hpobench_nmt.core.text import counted

@@ -100,7 +100,7 @@ def archive_make(
     from hpobench_nmt.benchmarking.archive import NAME
     from hpobench_nmt.benchmarking.beside import load_archive
     from hpobench_nmt.benchmarking.submissions import join_parts, make_track, track_folders
-    from hpobench_nmt.benchmarking.suite import track_of, tracks
+    from hpobench_nmt.benchmarking.suite_files import track_of, tracks
 
     for track in chosen:
         track_of(NAME, track)

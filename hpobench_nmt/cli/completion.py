@@ -32,7 +32,7 @@ def completing(names: Callable[[], Iterable[str]]) -> Complete:
 
 def suite_names() -> Iterable[str]:
     """The suites of the package."""
-    from hpobench_nmt.benchmarking.suite import suite_files
+    from hpobench_nmt.benchmarking.suite_files import suite_files
 
     return [*suite_files(), "lm-2026"]
 

@@ -135,7 +135,8 @@ def run(
     """
     from hpobench_nmt.benchmarking import call
     from hpobench_nmt.benchmarking.execution import known_backend
-    from hpobench_nmt.benchmarking.suite import changed, load_suite, track_of
+    from hpobench_nmt.benchmarking.suite import changed
+    from hpobench_nmt.benchmarking.suite_files import load_suite, track_of
     from hpobench_nmt.core.compiled_folder import has_compiled
 
     place = known_backend(backend)
@@ -202,7 +203,7 @@ def _with_archive(results: Results, known: Archive | Digest, console: Console) -
 @click.command()
 def suites() -> None:
     """List the suites."""
-    from hpobench_nmt.benchmarking.suite import list_suites
+    from hpobench_nmt.benchmarking.suite_files import list_suites
     from hpobench_nmt.render.terminal.grids import print_frame
 
     print_frame(list_suites(), make_console(), wrapped=("description",))

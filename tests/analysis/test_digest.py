@@ -13,7 +13,8 @@ from hpobench_nmt.analysis.digest import DIGEST, archive_or_digest, digest_bytes
 from hpobench_nmt.benchmarking import beside as beside_module
 from hpobench_nmt.benchmarking.archive import archive_bytes, read_archive
 from hpobench_nmt.benchmarking.frozen import suite_hash
-from hpobench_nmt.benchmarking.suite import changed, load_suite, tracks
+from hpobench_nmt.benchmarking.suite import changed
+from hpobench_nmt.benchmarking.suite_files import load_suite, tracks
 from hpobench_nmt.core.errors import InputError
 
 TABLES = ["sotu-gpt-30k", "sotu-gpt-500k"]

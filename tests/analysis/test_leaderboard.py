@@ -15,7 +15,8 @@ from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.run import run_suite
 from hpobench_nmt.benchmarking.scoring import exact_score
 from hpobench_nmt.benchmarking.sequences import export_sequences
-from hpobench_nmt.benchmarking.suite import changed, load_suite
+from hpobench_nmt.benchmarking.suite import changed
+from hpobench_nmt.benchmarking.suite_files import load_suite
 from hpobench_nmt.evaluation.scores import Summary
 from hpobench_nmt.render.data_text import scores_csv, scores_json
 from hpobench_nmt.render.latex import run_latex, table_latex

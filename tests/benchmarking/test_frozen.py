@@ -11,7 +11,8 @@ import hpobench_nmt as hb
 from hpobench_nmt.benchmarking.fetching import collections_for, fetch
 from hpobench_nmt.benchmarking.frozen import check_pinned, chosen_part, part_note, pin_of, suite_hash
 from hpobench_nmt.benchmarking.instance import make_instance
-from hpobench_nmt.benchmarking.suite import changed, load_suite, track_of, tracks
+from hpobench_nmt.benchmarking.suite import changed
+from hpobench_nmt.benchmarking.suite_files import load_suite, track_of, tracks
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.lookup.catalogue import installed, load_table
 from hpobench_nmt.lookup.collections import COLLECTIONS

@@ -12,7 +12,7 @@ import hpobench_nmt as hb
 from hpobench_nmt.analysis.run_curves import surrogate_curves
 from hpobench_nmt.benchmarking.method_settings import settings_of, spec_text, split_spec, with_settings
 from hpobench_nmt.benchmarking.plugins import load_method, resolve_methods
-from hpobench_nmt.benchmarking.suite import load_suite
+from hpobench_nmt.benchmarking.suite_files import load_suite
 from hpobench_nmt.cli.options import listed
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem

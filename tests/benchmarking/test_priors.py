@@ -7,7 +7,8 @@ import pytest
 
 import hpobench_nmt as hb
 from hpobench_nmt.benchmarking.instance import make_instance
-from hpobench_nmt.benchmarking.suite import Suite, changed, load_suite
+from hpobench_nmt.benchmarking.suite import Suite, changed
+from hpobench_nmt.benchmarking.suite_files import load_suite
 from hpobench_nmt.core.errors import InputError
 
 

@@ -27,7 +27,8 @@ import pytest
 from hpobench_nmt.benchmarking.instance import suite_instances
 from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.run import run_suite
-from hpobench_nmt.benchmarking.suite import Suite, changed, load_suite, suite_files, tracks
+from hpobench_nmt.benchmarking.suite import Suite, changed
+from hpobench_nmt.benchmarking.suite_files import load_suite, suite_files, tracks
 from hpobench_nmt.lookup.collections import nmthpo, nmtlc
 from hpobench_nmt.methods import BUILT_IN
 

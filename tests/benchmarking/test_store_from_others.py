@@ -18,7 +18,8 @@ from hpobench_nmt.benchmarking.instance import suite_instances
 from hpobench_nmt.benchmarking.observations import to_parquet
 from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.run import run_suite
-from hpobench_nmt.benchmarking.suite import Suite, published_figures
+from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.benchmarking.suite_files import published_figures
 from hpobench_nmt.core.errors import InputError
 
 

@@ -2,14 +2,8 @@ import msgspec
 import pytest
 
 from hpobench_nmt.benchmarking.plugins import resolve_methods
-from hpobench_nmt.benchmarking.suite import (
-    Suite,
-    changed,
-    load_suite,
-    overridden,
-    published_figures,
-    suite_files,
-)
+from hpobench_nmt.benchmarking.suite import Suite, changed, overridden
+from hpobench_nmt.benchmarking.suite_files import load_suite, published_figures, suite_files
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.methods import ADAPTERS
 

@@ -13,7 +13,8 @@ import hpobench_nmt as hb
 from hpobench_nmt.benchmarking.instance import suite_instances
 from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.run import run_suite
-from hpobench_nmt.benchmarking.suite import Suite, changed, load_suite
+from hpobench_nmt.benchmarking.suite import Suite, changed
+from hpobench_nmt.benchmarking.suite_files import load_suite
 from hpobench_nmt.benchmarking.transfer import transfer_table, transfer_tables, transfer_tables_sha256
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric, Objective

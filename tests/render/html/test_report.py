@@ -26,7 +26,8 @@ from hpobench_nmt.benchmarking.manifest import MethodEntry, manifest_of
 from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.run import run_suite
 from hpobench_nmt.benchmarking.store import load_results
-from hpobench_nmt.benchmarking.suite import changed, load_suite
+from hpobench_nmt.benchmarking.suite import changed
+from hpobench_nmt.benchmarking.suite_files import load_suite
 from hpobench_nmt.cli.results import report as report_command
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.text import UNSAFE
