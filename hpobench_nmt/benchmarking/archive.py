@@ -33,6 +33,7 @@ from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import check_name, parse_json, read_bytes
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trajectory import Trials
 from hpobench_nmt.core.validation import Strict, checked
 
@@ -239,8 +240,13 @@ def _written(parts: Sequence[Any], about: _About) -> bytes:
 
 
 def joined_archives(archives: Sequence[Archive]) -> bytes:
-    """The content of one archive of several; InputError if a method is in two of them in a track."""
+    """The content of one archive of several.
+
+    Raises InputError if a method is in two of them in a track, or lacks tables that other methods of the track
+    have: ranks over the tables that all methods have would then leave these tables out.
+    """
     taken: dict[tuple[str, str], Path] = {}
+    tables: dict[str, set[str]] = {}
     for archive in archives:
         for track in archive.manifests:
             for method in archive.methods(track):
@@ -248,6 +254,18 @@ def joined_archives(archives: Sequence[Archive]) -> bytes:
                 if other != archive.path:
                     raise InputError(
                         f"method {method!r} of track {track} is in {other} and in {archive.path}."
+                    )
+        for track, table, _ in archive.groups:
+            tables.setdefault(track, set()).add(table)
+    for archive in archives:
+        for track in archive.manifests:
+            for method in archive.methods(track):
+                lacking = {t for t in tables[track] if (track, t, method) not in archive.groups}
+                if lacking:
+                    raise InputError(
+                        f"{archive.path}: method {method!r} of track {track} lacks "
+                        f"{counted(len(lacking), 'table')} that other methods have, such as {min(lacking)}. "
+                        f"Run it on all tables of the track."
                     )
     runs = tuple(run for archive in archives for run in archive.runs)
     return _written([archive.lines for archive in archives], _About(FORMAT, runs))

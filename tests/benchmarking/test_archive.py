@@ -11,7 +11,7 @@ import pytest
 
 import hpobench_nmt as hb
 from hpobench_nmt.benchmarking import beside as beside_module
-from hpobench_nmt.benchmarking import suite as suite_module
+from hpobench_nmt.benchmarking import suite_files
 from hpobench_nmt.benchmarking.archive import Card, archive_bytes, read_archive
 from hpobench_nmt.benchmarking.frozen import pin_of
 from hpobench_nmt.benchmarking.instance import make_instance
@@ -342,10 +342,10 @@ def small(tmp_path, monkeypatch):
     """A benchmark lm-2026 whose track `plain` has one table, and an archive of it."""
     suites = tmp_path / "suites"
     suites.mkdir()
-    monkeypatch.setattr(suite_module, "_FOLDER", suites)
+    monkeypatch.setattr(suite_files, "_FOLDER", suites)
     path = suites / "lm-2026-plain.toml"
     path.write_text(SMALL)
-    suite = suite_module.load_suite(str(path))
+    suite = suite_files.load_suite(str(path))
     pin = pin_of(suite, make_instance(suite, hb.load_table("sotu-gpt-30k")))
     path.write_text(SMALL.replace("PIN", pin))
     (tmp_path / "small.parquet").write_bytes(

@@ -115,6 +115,14 @@ def test_make_keeps_an_archive_and_parts_are_joined(run_here, home):
     assert read_archive(home / "same" / "lm-2026.parquet").lines.equals(old.lines)
     done = run_here("archive", "join", home / "none", home, check=2)
     assert "does not have results of a track of lm-2026." in done.stderr
+    # A method that was run on a part of the tables would take the others out of the leaderboard.
+    some = hb.run("lm-2026", track="scale", tables="sotu-gpt-80k", methods=["TPE"], trials=2)
+    (home / "some.parquet").write_bytes(archive_bytes({"scale": [some]}))
+    done = run_here("archive", "join", home / "none", one / "lm-2026.parquet", home / "some.parquet", check=2)
+    assert (
+        "some.parquet: method 'TPE' of track scale lacks 2 tables that other methods have, such as sotu-gpt-"
+        in done.stderr
+    )
 
 
 @pytest.fixture
