@@ -242,8 +242,8 @@ def _written(parts: Sequence[Any], about: _About) -> bytes:
 def joined_archives(archives: Sequence[Archive]) -> bytes:
     """The content of one archive of several.
 
-    Raises InputError if a method is in two of them in a track, or lacks tables that other methods of the track
-    have: ranks over the tables that all methods have would then leave these tables out.
+    Raises InputError if a method is in two of them in a track, or lacks tables that other methods of the
+    track have: ranks over the tables that all methods have would then leave these tables out.
     """
     taken: dict[tuple[str, str], Path] = {}
     tables: dict[str, set[str]] = {}
