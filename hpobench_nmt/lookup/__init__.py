@@ -1,1 +1,1 @@
-"""Lookup tables: values, folders on disk, where they are found, and what to check before trusting one."""
+"""Lookup tables: their values, their folders on disk, how they are found, and checks before they are used."""

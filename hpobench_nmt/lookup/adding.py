@@ -1,4 +1,4 @@
-"""Tables of the user's own: one file may hold many, which `split_by` of its datasheet tells apart."""
+"""The user's own tables. One file may hold several tables, which `split_by` in its datasheet separates."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def add_tables(
     notify: Callable[[str], None] = lambda message: None,
     ignore_other: bool = False,
 ) -> list[tuple[Table, Path]]:
-    """Install the table of a file or folder, or the group of tables that a file is split into, all or none.
+    """Install the table of a file or folder. If a file is split into a group of tables, install all or none.
 
-    Arguments and errors are those of `folder.add_table`. A group has the name of the datasheet, or else of
-    the file. Its tables are named after it and their values of `split_by`.
+    The arguments and errors are those of `folder.add_table`. A group is named by the datasheet, or else after
+    the file. The name of each of its tables is the group's name and the table's values of `split_by`.
     """
     if os.path.isfile(source):  # noqa: PTH113  (False, not an error, for what cannot be a path)
         sheet, sheet_path = datasheet_of_file(source, datasheet)
@@ -75,7 +75,7 @@ def _split(source: Path, sheet: Datasheet, sheet_path: Path, ignore_other: bool)
 def _parts(
     group: str, names: Sequence[str], columns: Mapping[str, Column], sheet_path: Path
 ) -> dict[str, Rows]:
-    """The rows of each table by its name, in the order in which they first occur."""
+    """The rows of each table by the table's name. Tables are in the order in which they first occur."""
     parts: dict[tuple[object, ...], list[int]] = {}
     for row, values in enumerate(zip(*(columns[name].tolist() for name in names), strict=True)):
         if any(value == "" or value != value for value in values):
@@ -104,7 +104,7 @@ def _shown(value: object) -> str:
 
 
 def _refuse_equal(tables: Sequence[Table], sheet_path: Path) -> None:
-    """Refuse two tables of the same rows: what splits them would split nothing."""
+    """Refuse two tables with equal rows, because then the columns of split_by separate nothing."""
     known: dict[str, str] = {}
     for table in tables:
         other = known.setdefault(table.sha256, table.name)

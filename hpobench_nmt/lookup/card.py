@@ -1,7 +1,7 @@
 """A table's metadata in the Croissant format (MLCommons, version 1.1), which dataset catalogues read.
 
-A card lies beside the table's files and names each with its SHA-256, so that a reader of Croissant can load
-and check the rows without this package.
+A card lies beside the table's files and lists each file with its SHA-256, so that a reader of Croissant can
+load and check the rows without this package.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FILES = {
     REPLICATES: "the same configurations trained with other seeds",
     CURVES: "learning curves: the checkpoints of each row of {rows}",
 }
-# The context that every card of this version has; readers compare it.
+# Every card of this version of Croissant has this context, and readers compare it.
 _TERMS = (
     "citeAs column equivalentProperty extract field fileProperty fileObject fileSet format includes "
     "isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated replace "
@@ -50,10 +50,10 @@ _NUMBERS = ("row", "checkpoint", "replicate", "seed")
 
 
 def croissant(folder: Path) -> dict[str, Any]:
-    """The card of a table folder, to be written as JSON into that folder. O(size of its files).
+    """The card of a table folder, to be saved as JSON in that folder. O(size of its files).
 
-    What the datasheet lacks is left out: Croissant wants a licence, a date and a creator. Raises InputError
-    where the folder is not a table, or its files are not those that its datasheet means.
+    Keys that the datasheet does not provide are left out, although Croissant expects a licence, a date and a
+    creator. Raises InputError if the folder is not a table, or if its files do not match their hashes.
     """
     files = {
         name: (_CSV, content, next(csv.reader(io.StringIO(content[: content.index(b"\n")].decode()))))
@@ -63,7 +63,7 @@ def croissant(folder: Path) -> dict[str, Any]:
 
 
 def croissant_of(table: Table, files: Mapping[str, tuple[str, bytes, Sequence[str]]]) -> dict[str, Any]:
-    """The card of a table whose files are these: by name, their kind, content and columns."""
+    """The card of a table. `files` has the media type, content and columns of each file by name."""
     told = table.provenance
     card: dict[str, Any] = {
         "@context": _CONTEXT,
@@ -101,7 +101,7 @@ def _creator(name: str) -> dict[str, str] | str:
 
 
 def _date(text: str) -> str:
-    """The day of a time in ISO 8601; empty where it is none."""
+    """The date of a time in ISO 8601; empty if the text is not a time."""
     try:
         return datetime.fromisoformat(text).date().isoformat()
     except ValueError:
@@ -128,7 +128,7 @@ def _records(table: Table, file: str, columns: Sequence[str]) -> dict[str, Any]:
         kind, words = _axis(h)
         known[h.name] = kind, words.replace("hyperparameter", "feature", 1)
     for m in table.metrics:
-        # Of the files, only the rows have a number for it; the others leave the cell empty.
+        # Only the file of rows writes a number for a missing value. The other files leave the cell empty.
         missing = "" if m.missing is None or about != ROWS else f"{m.missing:g} where missing"
         known[m.name] = "sc:Float", _words(m.description, m.unit, m.direction, missing)
     fields = []

@@ -1,7 +1,7 @@
 """Where tables are stored, and how a table is found by name.
 
-The order of the search is: the folders in HPOBENCH_NMT_TABLES, tables that the user added, tables that were
-fetched, and the tables that ship with the package.
+The search goes through the folders in HPOBENCH_NMT_TABLES, the tables that the user added, the tables that
+were fetched, and the tables that ship with the package, in this order.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def shipped_folder() -> Path:
 
 
 def search_path() -> list[Path]:
-    """Folders of table folders, first match wins."""
+    """The folders that contain table folders. The first match wins."""
     extra = os.environ.get("HPOBENCH_NMT_TABLES", "")
     given = [Path(p) for p in extra.split(os.pathsep) if p]
     return [*given, added_folder(), fetched_folder(), shipped_folder()]
@@ -47,7 +47,7 @@ def installed() -> dict[str, Path]:
 
 
 def own_tables() -> dict[str, Path]:
-    """Likewise of the tables that were added or fetched, whatever hides them."""
+    """The same for added or fetched tables, even if another table of the same name hides them."""
     return _tables_in([added_folder(), fetched_folder()])
 
 
@@ -55,7 +55,7 @@ def _tables_in(roots: list[Path]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for root in roots:
         if root.is_dir():
-            remove_leftovers(root)  # among them may be a table that a killed process was replacing
+            remove_leftovers(root)  # this may restore a table that a killed process was replacing
             for folder in sorted(root.iterdir()):
                 if (folder / DATASHEET).is_file() and not folder.name.startswith("."):
                     found.setdefault(folder.name, folder)
@@ -63,7 +63,7 @@ def _tables_in(roots: list[Path]) -> dict[str, Path]:
 
 
 def collections() -> dict[str, list[str]]:
-    """Names of installed tables by the collection that their datasheets say they belong to."""
+    """Names of installed tables by collection, as their datasheets claim it."""
     members: dict[str, list[str]] = {}
     for name, folder in installed().items():
         try:
@@ -77,23 +77,23 @@ def collections() -> dict[str, list[str]]:
     return members
 
 
-@lru_cache(maxsize=1024)  # to parse every datasheet is most of the work of finding a table
+@lru_cache(maxsize=1024)  # parsing all datasheets is most of the work of finding a table
 def _claimed_collection(sheet: Path, about: tuple[int, ...]) -> str | None:
-    """The collection that a datasheet names, None if it names none; `about` changes when the file does."""
+    """The collection that a datasheet names, or None. `about` is a cache key that changes with the file."""
     claims = read_toml(sheet).get("claims", {})
     collection = claims.get("collection") if isinstance(claims, dict) else None
     return collection if isinstance(collection, str) else None
 
 
 def groups() -> dict[str, list[str]]:
-    """Names of installed tables by group: the collections, and those that ship with the package."""
+    """Names of installed tables by group: one group for each collection, and one for the shipped tables."""
     shipped = [name for name, folder in installed().items() if folder.parent == shipped_folder()]
     own = {SHIPPED: shipped} if shipped and SHIPPED not in installed() else {}
     return {**own, **collections()}
 
 
 def family_of(table: Table) -> str:
-    """The group of a table, under which it is summed up with others; its own name if it has none."""
+    """The group with which a table's results are aggregated; the table's own name if it has no group."""
     collection = table.claims.get("collection")
     if isinstance(collection, str):
         return collection
@@ -101,9 +101,10 @@ def family_of(table: Table) -> str:
 
 
 def members(name: str) -> list[str]:
-    """The tables of a group, or just the name that was given.
+    """The tables of a group, or only the given name if it is not a group.
 
-    Raises InputError if some are absent, and a datasheet that may be one of theirs cannot be read.
+    Raises InputError if tables of the group are missing and some datasheet cannot be read, because that
+    datasheet may belong to a missing table.
     """
     found = groups().get(name)
     if found is None:
@@ -120,8 +121,8 @@ def members(name: str) -> list[str]:
 def list_tables(notify: Callable[[str], None] = warn) -> pd.DataFrame:
     """A data frame of the installed tables: table, rows, hyperparameters, objectives, folder, group.
 
-    A table without a group has its own name there. Tables that cannot be used are left out, and `notify` is
-    called with each reason. By default, the reasons are warnings.
+    For a table without a group, the column `group` has the table's name. Tables that cannot be used are left
+    out, and `notify` is called with each reason. By default, the reasons are warnings.
     """
     import pandas as pd
 
@@ -153,15 +154,16 @@ def table_rows(notify: Callable[[str], None] = warn) -> list[tuple[str, int, int
 def fetch(collection: str, source: str | Path | None = None, mirror: str = "") -> list[str]:
     """Download a published collection of tables, install it, and return the tables' names.
 
-    Each file is compared with the hash that this package knows, wherever it comes from.
+    The hash of each file is compared with the hash in this package, wherever the file comes from.
 
     Args:
-        collection: its name, such as "nmthpo".
+        collection: name of the collection, such as "nmthpo".
         source: folder to take the authors' files from, instead of the network.
         mirror: base address of a copy of the files, instead of the authors' own.
 
     Raises:
-        InputError: no such collection, or `source` lacks a file or has another one of its name.
+        InputError: the collection does not exist, or `source` lacks a file or has a different file of that
+            name.
         RunError: a file cannot be downloaded, or the tables cannot be written.
     """
     if collection not in COLLECTIONS:
@@ -180,8 +182,8 @@ def fetch(collection: str, source: str | Path | None = None, mirror: str = "") -
 def load_table(name_or_folder: str | Path) -> Table:
     """Load a table by name, or from a folder given as a path.
 
-    Raises InputError if the table does not exist (the message names the nearest), or its folder fails the
-    checks.
+    Raises InputError if the table does not exist (the message suggests the nearest name), or if its folder
+    fails the checks.
     """
     folder = find_folder(name_or_folder)
     table = load_folder(folder)
@@ -192,9 +194,9 @@ def load_table(name_or_folder: str | Path) -> Table:
 
 
 def find_folder(name_or_folder: str | Path) -> Path:
-    """The folder of a table by name, or one given as a path, which may be absent.
+    """The folder of a table, given by name or as a path. A folder given as a path need not exist.
 
-    Raises InputError if no table has this name (with the nearest).
+    Raises InputError if no table has this name; the message suggests the nearest name.
     """
     text = str(name_or_folder)
     if isinstance(name_or_folder, Path) or os.sep in text or (os.altsep and os.altsep in text):
@@ -218,7 +220,7 @@ def find_folder(name_or_folder: str | Path) -> Path:
 
 
 def _no_table(csv: str) -> InputError:
-    """The error for a CSV file in the place of a table."""
+    """The error if a CSV file is given instead of a table."""
     return InputError(
         f"{csv} is a CSV file, not a table. hb.import_table(file, metrics=…) or 'hpobench-nmt tables "
         f"import' makes a table from it; hb.pareto(file, objectives) or 'hpobench-nmt pareto' computes its "
@@ -227,9 +229,9 @@ def _no_table(csv: str) -> InputError:
 
 
 def remove_tables(name: str) -> list[Path]:
-    """Delete a table that was added or fetched, or all of a group, and return their folders.
+    """Delete an added or fetched table, or all tables of a group, and return their folders.
 
-    Raises InputError for other names, and where a table of the group was neither added nor fetched.
+    Raises InputError for other names, and if a table of the group was neither added nor fetched.
     """
     several = members(name)
     absent = [member for member in several if member not in own_tables()]
@@ -241,7 +243,7 @@ def remove_tables(name: str) -> list[Path]:
 
 
 def remove_table(name: str) -> Path:
-    """Delete the folder of a table that was added or fetched, and return it; InputError for other names."""
+    """Delete the folder of an added or fetched table, and return the folder; InputError for other names."""
     tables = own_tables()
     if name not in tables:
         if name in installed():
@@ -255,6 +257,6 @@ def remove_table(name: str) -> Path:
     if folder.is_symlink():
         folder.unlink()
     else:
-        (folder / DATASHEET).unlink()  # without it, what is left after an interruption is not a table
+        (folder / DATASHEET).unlink()  # first, so that the remains of an interrupted removal are not a table
         shutil.rmtree(folder)
     return folder

@@ -1,4 +1,4 @@
-"""Facts about a table that matter to a benchmark on it, found in its rows, each with its meaning."""
+"""Facts about a table, found in its rows, that matter in a benchmark, each with its meaning."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from hpobench_nmt.lookup.rows import MAX_BYTES
 from hpobench_nmt.lookup.surface_checks import surface_facts
 from hpobench_nmt.lookup.table import Table
 
-# Two trainings that agree to the last digit in this many metrics are hardly two trainings.
+# Two rows that agree to the last digit in this many metrics are probably one training.
 _SUSPICIOUS_AGREEMENT = 4
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One fact on a table, or collection of tables, and what follows from it for a benchmark.
+    """One fact about a table or a collection of tables, and its consequence for a benchmark.
 
-    The kind is "ok" for a claim that was verified, "note" for what is worth knowing, and "warning" for what
-    distorts a benchmark that ignores it.
+    The kind is "ok" for a claim that was verified, "note" for a fact that is worth knowing, and "warning" for
+    a fact that distorts a benchmark if it is ignored.
     """
 
     table: str
@@ -47,7 +47,7 @@ class Finding:
 
 
 def check_table(table: Table, folder: Path | None = None) -> list[Finding]:
-    """All findings on a loaded table, and on what lies beside its rows in its folder, if that is given."""
+    """All findings on a loaded table and, if its folder is given, on the other files in that folder."""
     curves = () if table.curves is None else curve_facts(table, table.curves)
     facts: list[Fact] = [*_facts(table), *curves]
     if folder:
@@ -96,9 +96,10 @@ def _collection_facts(tables: Sequence[Table]) -> Iterator[Fact]:
 def twins(table: Table) -> list[Rows]:
     """Groups of rows that look like one training under several configurations.
 
-    Two rows are linked if their configurations differ in a single hyperparameter and four or more of the
-    metrics agree exactly (all, where there are fewer than four), the first objective among them. Rows linked
-    directly or through others are a group. O(N log N) for each hyperparameter and choice of metrics.
+    Two rows are linked if their configurations differ in a single hyperparameter, and four or more metrics
+    agree exactly, among them the first objective. If the table has fewer than four metrics, all must agree.
+    Rows that are linked directly or through other rows form a group. O(N log N) for each hyperparameter and
+    choice of metrics.
     """
     n_metrics = len(table.metrics)
     needed = max(min(_SUSPICIOUS_AGREEMENT, n_metrics), 2)
@@ -110,7 +111,7 @@ def twins(table: Table) -> list[Rows]:
     everywhere = np.arange(len(table))
     links: list[tuple[Rows, Rows]] = []
     for j in range(len(axes)):
-        # Configurations are distinct: rows that agree in all hyperparameters but one differ in that one.
+        # Configurations are distinct, so rows that agree in all other hyperparameters differ in this one.
         others = group_ids([np.zeros_like(first), *axes[:j], *axes[j + 1 :]])
         known = first >= 0
         links += _agreeing(group_ids([others[known], first[known]]), everywhere[known], metrics, needed - 1)
@@ -123,16 +124,17 @@ def twins(table: Table) -> list[Rows]:
 
 
 def _codes(values: Floats) -> Rows:
-    """The rank of each value among the distinct ones, -1 where it is missing."""
+    """The rank of each value among the distinct values, -1 where it is missing."""
     codes = np.unique(values, return_inverse=True)[1].astype(np.int64)
     codes[np.isnan(values)] = -1
     return codes
 
 
 def _agreeing(ids: Rows, rows: Rows, columns: Sequence[Rows], needed: int) -> Iterator[tuple[Rows, Rows]]:
-    """Pairs of rows of the same id that agree in `needed` columns, enough of them to connect all such rows.
+    """Pairs of rows with the same id that agree in `needed` columns: enough pairs to connect all such rows.
 
-    `rows`, ascending, and their `ids` have shape (n,); columns are of the whole table, -1 where missing.
+    `rows` (ascending) and their `ids` have shape (n,). `columns` cover the whole table, with -1 for missing
+    values.
     """
     members, follows = in_groups(ids)
     ids, rows = ids[members], rows[members]
@@ -294,7 +296,7 @@ def _published_front(table: Table) -> Iterator[Fact]:
 
 
 def _counts(table: Table) -> Iterator[Fact]:
-    """Whether the table holds as many rows, trainings and checkpoints as its source says."""
+    """Whether the table holds as many rows, trainings and checkpoints as its source states."""
     again = 0 if table.replicates is None else int((table.replicates.rows.numbers != 0).sum())
     averaged = table.replicates is not None and table.replicates.averaged
     held = {
@@ -315,7 +317,7 @@ def _counts(table: Table) -> Iterator[Fact]:
 
 
 def _trained(table: Table) -> Iterator[Fact]:
-    """Whether the table holds what its datasheet says was trained."""
+    """Whether the table holds the trainings that its datasheet claims."""
     if "configurations" not in table.claims:
         return
     wanted, failed = int(table.claims["configurations"]), int(table.claims.get("failed", 0))
@@ -375,7 +377,7 @@ def _twins(table: Table) -> Iterator[Fact]:
 
 
 def _share_of_grid(share: float) -> str:
-    """A share in percent; only the whole is 100%, and only nothing is 0%."""
+    """A share in percent. It is never rounded up to 100% or down to 0%."""
     text = f"{share:.0%}"
     if share < 1 - 1e-9 and text == "100%":
         return "more than 99%"
@@ -383,12 +385,12 @@ def _share_of_grid(share: float) -> str:
 
 
 def _count(number: int) -> str:
-    """A whole number for people, however large."""
+    """A whole number as text; from 10^12 on, the nearest power of ten."""
     return f"{number:,}" if number < 10**12 else f"about 10^{round(math.log10(number))}"
 
 
 def find_check(name: str, tables: Sequence[tuple[Table, Path]]) -> list[Finding]:
-    """Findings on tables, each with its folder, and on what they say together as the collection `name`."""
+    """Findings on each table, given with its folder, and on all of them together as the collection `name`."""
     if not tables:
         raise InputError("no table to check.")
     findings = [finding for table, folder in tables for finding in check_table(table, folder)]

@@ -17,15 +17,16 @@ from hpobench_nmt.lookup.table import Table
 
 Fact = tuple[Literal["ok", "note", "warning"], str, str]
 
-# A curve has gone back if it was worse than its best by this share of it, and one step undid so much of that.
+# A curve has gone back if it was worse than its best value by more than the share _AWAY of that value, and
+# one step undid at least the share _UNDONE of the difference.
 _AWAY = 0.25
 _UNDONE = 0.8
-# Numbers are the same if they agree to this share, or to the digits that the table has.
+# Two numbers are the same if they differ by this share or less, or agree to the digits that the table has.
 _SAME = 1e-9
 _MOST_DIGITS = 6
-# So many row numbers or values are shown.
+# At most this many row numbers or values are shown.
 _MOST_SHOWN = 10
-# The metric that says how long a training was, where the resource is updates.
+# The metric that states the length of a training, and the resource that it counts.
 _UPDATES = ("num_updates", "update")
 
 
@@ -66,7 +67,10 @@ def curve_facts(table: Table, curves: Curves) -> Iterator[Fact]:
 
 
 def best_places(losses: Floats, starts: Rows) -> Rows:
-    """The place of each row's best checkpoint, the earliest of several. Every row must have a checkpoint."""
+    """The place of each row's best checkpoint, or of the earliest if several are equally good.
+
+    Every row must have a checkpoint.
+    """
     rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     order = np.lexsort((losses, rows))  # stable; NaN last
     return order[starts[:-1]]
@@ -95,13 +99,13 @@ def _lengths(table: Table, some: Curves, held: Rows) -> Iterator[Fact]:
 
 
 def _own(table: Table, name: str, own: str, found: Floats, held: Rows) -> Iterator[Fact]:
-    """Whether the rows' own values are what the datasheet says of the curves."""
+    """Whether the rows' own values are the best or last values of their curves, as the datasheet states."""
     values = table.column(name)[held]
     there = values[~np.isnan(values)]
     digits = next((d for d in range(_MOST_DIGITS) if (np.round(there, d) == there).all()), None)
     slack = _SAME * np.abs(found) + (0.0 if digits is None else 0.6 * 10.0**-digits)
     known = ~np.isnan(values)
-    if own == "last":  # before its last checkpoint, a training that failed may have been good
+    if own == "last":  # not if it is "best": a failed training may have been good before its last checkpoint
         known |= ~np.isnan(found)
     wrong = held[known & ~(np.abs(values - found) <= slack)]
     if len(wrong):
@@ -116,7 +120,7 @@ def _own(table: Table, name: str, own: str, found: Floats, held: Rows) -> Iterat
 def _elsewhere(
     table: Table, some: Curves, name: str, values: Floats, best: Floats, held: Rows
 ) -> Iterator[Fact]:
-    """Where on their curves the rows' own values are, if the datasheet does not say it."""
+    """Where the rows' own values lie on their curves, if the datasheet does not state it."""
     own = table.column(name)[held]
     known = ~np.isnan(own)
     on_curve = np.logical_or.reduceat(np.repeat(own, some.lengths) == values, some.starts[:-1])
@@ -161,7 +165,7 @@ def _shapes(name: str, losses: Floats, best: Rows, starts: Rows, held: Rows) -> 
 
 
 def _gone_back(losses: Floats, starts: Rows) -> NDArray[np.bool_]:
-    """The rows whose loss was far above its best so far and came back in one step, shape (N,)."""
+    """Which rows have a loss that rose far above its best so far and came back in one step, shape (N,)."""
     lengths = np.diff(starts)
     follows = np.ones(len(losses), dtype=bool)
     follows[starts[:-1]] = False
@@ -176,10 +180,10 @@ def _gone_back(losses: Floats, starts: Rows) -> NDArray[np.bool_]:
 
 
 def rows_text(rows: Rows) -> str:
-    """Their numbers: "row 3", or "rows 3, 5"."""
+    """The numbers of rows as text, such as "row 3" or "rows 3, 5"."""
     return f"row{'s' * (len(rows) != 1)} {listed(rows)}"
 
 
 def listed(items: Sequence[object] | Rows) -> str:
-    """Row numbers or values, at most this many of them."""
+    """Row numbers or values as text, at most _MOST_SHOWN of them."""
     return ", ".join(map(str, items[:_MOST_SHOWN])) + (", …" if len(items) > _MOST_SHOWN else "")

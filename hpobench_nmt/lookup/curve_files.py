@@ -44,7 +44,7 @@ from hpobench_nmt.core.validation import Natural, Strict
 from hpobench_nmt.lookup.curves import Curves, until_missing
 from hpobench_nmt.lookup.rows import csv_of, parse_columns
 
-# A file is turned into numbers in parts of this many bytes, so that not all of its text is numbers at once.
+# A file is parsed in parts of this many bytes, to limit the memory that parsing takes.
 _PART = 2**23
 
 
@@ -58,7 +58,7 @@ class CurveMetricSection(Strict, frozen=True):
 
 
 class CurvesSection(Strict, frozen=True):
-    """What curves.csv holds."""
+    """The section [curves], which describes curves.csv."""
 
     resource: str
     metrics: dict[str, CurveMetricSection]
@@ -72,11 +72,11 @@ class CurvesSection(Strict, frozen=True):
 def read_curves(
     content: bytes, section: CurvesSection, metrics: Sequence[Metric], n_rows: int, path: Path
 ) -> Curves:
-    """The curves of a table of n_rows rows and these metrics from the content of its curves.csv.
+    """The curves of a table with n_rows rows and these metrics, from the content of its curves.csv.
 
     Raises:
         InputError: a column is missing or unknown, a cell is not a number, rows or checkpoints are not in
-            order, or the numbers are those of no curve.
+            order, or the numbers do not form valid curves.
     """
     try:
         if not section.metrics:
@@ -94,7 +94,7 @@ def read_curves(
             lengths += np.bincount(part["row"].astype(np.int64), minlength=n_rows)
             for parts, name in zip(columns, names[2:], strict=True):
                 parts.append(part[name])
-        whole = [np.concatenate(columns.pop(0)) for _ in names[2:]]  # letting go of the parts one by one
+        whole = [np.concatenate(columns.pop(0)) for _ in names[2:]]  # frees each column's parts in turn
         if section.count is not None and section.count != len(whole[0]):
             raise InputError(
                 f"has {counted(len(whole[0]), 'checkpoint')}; [curves] count is {section.count}."
@@ -121,11 +121,11 @@ def read_curves(
 
 
 def _check_cost(content: bytes, resource: str) -> None:
-    """Refuse a file of curves that does not say what they cost, as logs of trainings often do not."""
+    """Refuse a file without a column of costs, which logs of trainings often lack."""
     head = content[: content.find(b"\n") + 1].decode("utf-8-sig", errors="replace")
     try:
         names = next(csv.reader(io.StringIO(head, newline="")), [])
-    except csv.Error:  # no head at all, as the parser of columns says
+    except csv.Error:  # the first line is not a header; the parser of columns reports it
         return
     if "row" in names and "cost" not in names:
         raise InputError(
@@ -161,7 +161,7 @@ def _parts(content: bytes, names: Sequence[str], path: Path) -> Iterator[tuple[M
         try:
             part = parse_columns(head + content[begin:end], names, path)
         except InputError:
-            parse_columns(content, names, path)  # says the same with the line's number in the whole file
+            parse_columns(content, names, path)  # raises the error with the line's number in the whole file
             raise
         yield part, line
         line += len(part["row"])
@@ -171,9 +171,10 @@ def _parts(content: bytes, names: Sequence[str], path: Path) -> Iterator[tuple[M
 def _check_order(
     rows: Floats, checkpoints: Floats, before: tuple[int, int], n_rows: int, first_line: int
 ) -> tuple[int, int]:
-    """Refuse what is out of order; the row and checkpoint that ends this part, from first_line on.
+    """Refuse rows or checkpoints that are out of order; return the last row and checkpoint of this part.
 
-    `before` has the row and the checkpoint just before it; checkpoint 0 at the start of the file.
+    The part begins at line `first_line` of the file. `before` is the row and checkpoint just before the part;
+    at the start of the file, the checkpoint is 0.
     """
 
     def refuse(wrong: NDArray[np.bool_], message: str) -> None:
@@ -205,7 +206,7 @@ def curves_csv(curves: Curves) -> bytes:
 
 
 def curves_section(curves: Curves, metrics: Sequence[Metric], content: bytes) -> dict[str, Any]:
-    """The datasheet's section for a table's curves, whose file has this content; metrics are the table's."""
+    """The datasheet's section on a table's curves. `content` is that of their file, `metrics` the table's."""
     section: dict[str, Any] = {
         "count": len(curves.costs),
         "sha256": hashlib.sha256(content).hexdigest(),

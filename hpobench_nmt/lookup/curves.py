@@ -1,4 +1,4 @@
-"""Learning curves: what the rows of a table were worth on the way, and what it cost to get there.
+"""Learning curves: the metrics of a table's rows during training, and the costs up to each checkpoint.
 
 symbol      shape     meaning
 starts      (N + 1,)  where each row's checkpoints begin in the arrays below, and their number P at the end
@@ -6,8 +6,8 @@ resources   (P,)      how far the training was at a checkpoint (updates, say), i
 costs       (P,)      what the training had cost up to there, increasing within a row
 values      (P, M)    raw values of the curve's M metrics
 
-A row without a curve has no checkpoints. NaN stands where a metric was not measured: at a row's last
-checkpoint, because a training that diverges stops there, or at all of its checkpoints.
+A row without a curve has no checkpoints. NaN means that a metric was not measured. It occurs at a row's last
+checkpoint, because a training that diverges stops there, or at all of the row's checkpoints.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from hpobench_nmt.core.text import counted
 Own = Literal["best", "last"]
 
 AT_CHECKPOINTS = "_at_checkpoints"
-"""The end of a metric's name where checkpoints measure it in another way than the row's own value."""
+"""The suffix of a curve's metric that is measured differently from the row's own value of that metric."""
 
 
 class Curve(NamedTuple):
     """The curve of one row; the arrays are read-only.
 
-    Resources and costs up to each checkpoint have shape (k,), values (k, M), in the order of
-    `Curves.metrics`.
+    Resources and costs up to each checkpoint have shape (k,). Values have shape (k, M), with the metrics in
+    the order of `Curves.metrics`.
     """
 
     resources: Floats
@@ -50,12 +50,12 @@ class Curves:
     """The learning curves of a table's N rows. The symbols are explained at the top of this file.
 
     Attributes:
-        resource: what a training is measured by, such as "update"; its column on disk.
-        metrics: the M metrics. One of a name that the table has, too, has the table's direction.
-        own: of each metric, whether the row's own value is the "best" or the "last" of its curve; None if
-            the table has no such metric, or measured it in another way.
-        starts, resources, costs, values: see there; frozen.
-        cost_unit, resource_unit: for people.
+        resource: the measure of a training's progress, such as "update"; also the name of its column on disk.
+        metrics: the M metrics. A metric that the table also has must have the table's direction.
+        own: for each metric, whether the row's own value is the "best" or the "last" of its curve; None if
+            the table does not have this metric, or measured it in another way.
+        starts, resources, costs, values: see the symbols; read-only.
+        cost_unit, resource_unit: units for display.
     """
 
     resource: str
@@ -136,12 +136,12 @@ class Curves:
             raise InputError(f"curves, row {row}, checkpoint {checkpoint}: {message}")
 
     def place(self, at: int) -> tuple[int, int]:
-        """The row, and the checkpoint from 1, at a place in the arrays."""
+        """The row, and its checkpoint counted from 1, at a place in the arrays."""
         row = int(np.searchsorted(self.starts, at, side="right")) - 1
         return row, at - int(self.starts[row]) + 1
 
     def __len__(self) -> int:
-        """The number of rows, those without a curve among them."""
+        """The number of rows, including rows without a curve."""
         return len(self.starts) - 1
 
     def __repr__(self) -> str:
@@ -149,7 +149,7 @@ class Curves:
         return f"Curves({counted(len(self), 'row')}, {counted(len(self.costs), 'checkpoint')} of {names})"
 
     def __getitem__(self, row: int) -> Curve:
-        """The curve of a row; without checkpoints if it has none."""
+        """The curve of a row; it has no checkpoints if the row does not have a curve."""
         here = slice(*self.starts[range(len(self))[row] :][:2])
         return Curve(self.resources[here], self.costs[here], self.values[here])
 
@@ -167,7 +167,7 @@ class Curves:
         return self.values[:, self._number(name)]
 
     def counterpart(self, name: str) -> str | None:
-        """The curves' metric that follows a metric of the table: of its name, or measured in another way."""
+        """The curves' metric for a metric of the table: that name, or it with AT_CHECKPOINTS; else None."""
         names = [metric.name for metric in self.metrics]
         return next((each for each in (name, name + AT_CHECKPOINTS) if each in names), None)
 
@@ -178,7 +178,7 @@ class Curves:
         return names.index(name)
 
     def of_rows(self, rows: Sequence[int] | Rows) -> Curves:
-        """The curves of some rows, in this order."""
+        """The curves of these rows, in this order."""
         chosen = np.asarray(rows, dtype=np.int64)
         lengths = self.lengths[chosen]
         starts = np.concatenate([[0], np.cumsum(lengths)])
@@ -186,7 +186,7 @@ class Curves:
         return self._taken(starts, places)
 
     def only(self, kept: NDArray[np.bool_]) -> Curves:
-        """The curves with no checkpoints in the other rows, kept of shape (N,)."""
+        """The curves without the checkpoints of rows that are not `kept`, shape (N,)."""
         there = np.repeat(kept, self.lengths)
         starts = np.concatenate([[0], np.cumsum(np.where(kept, self.lengths, 0))])
         return self._taken(starts, there)
@@ -201,18 +201,19 @@ class Curves:
         digest = hashlib.sha256(repr((self.resource, [(m.name, m.direction) for m in self.metrics])).encode())
         digest.update(self.starts.astype("<i8").tobytes())
         for array in (self.resources, self.costs, np.where(np.isnan(self.values), np.nan, self.values)):
-            # Adding 0 makes 0 of -0.0, which a file does not tell from it.
+            # Adding 0 turns -0.0 into 0. A file cannot tell the two apart.
             digest.update(np.ascontiguousarray(array + 0.0).astype("<f8").tobytes())
         return digest.hexdigest()
 
 
 def until_missing(starts: Rows, values: Floats) -> NDArray[np.bool_]:
-    """Which checkpoints of N curves to keep where a training that diverged was logged to its end, shape (P,).
+    """Which checkpoints of N curves to keep if diverged trainings were logged to their end, shape (P,).
 
-    Kept are those up to the first that lacks a metric, and this one, at which the training had diverged.
+    A curve keeps its checkpoints up to and including the first that lacks a metric, at which the training had
+    diverged.
     """
     absent = np.isnan(values).any(axis=1)
-    before = np.concatenate([[0], np.cumsum(absent)])[:-1]  # checkpoints that lack one, of all rows
+    before = np.concatenate([[0], np.cumsum(absent)])[:-1]  # earlier checkpoints that lack one, in all rows
     lengths = np.diff(starts)
     some = lengths > 0
     return np.asarray(before == np.repeat(before[starts[:-1][some]], lengths[some]))

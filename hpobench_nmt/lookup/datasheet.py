@@ -1,8 +1,8 @@
 """Datasheets: the keys of `datasheet.toml`, and how it is read and written.
 
-format            1; or 2 if a hyperparameter has labels or may be inactive, or rows have curves; or 3 if a
-                  label is {none = true}, which means Python's None, or a list, which means a tuple; or 4 if
-                  there are features
+format            1; or 2 if a hyperparameter has labels, may be inactive or states `integer`, or rows have
+                  curves; or 3 if a label is {none = true}, which means Python's None, or a list, which means
+                  a tuple; or 4 if there are features
 name              name of the table; by default, the name of the CSV file
 objectives        metrics to optimise by default; if left out, the first metric
 [rows]            count and sha256 of table.csv; `tables add` writes them
@@ -55,10 +55,10 @@ from hpobench_nmt.lookup.rows import plain
 from hpobench_nmt.lookup.table import Table
 
 FORMATS = (1, 2, 3, 4)
-"""Those that this version reads. It writes the first one that can hold the table."""
+"""The formats that this version reads. It writes the lowest format that can hold the table."""
 
 
-# So many values of a hyperparameter are listed; more are those of its column, if they are.
+# A list of more numbers than this is left out if they are exactly the numbers in the hyperparameter's column.
 _MOST_WRITTEN = 100
 
 
@@ -70,7 +70,7 @@ class RowsSection(Strict, frozen=True):
 
 
 class ReplicatesSection(Strict, frozen=True):
-    """Trainings with other seeds: those in replicates.csv, or the column that tells them apart."""
+    """Trainings with other seeds: what replicates.csv holds, or the column of seeds in the file of rows."""
 
     count: Natural | None = None
     sha256: str | None = None
@@ -84,7 +84,7 @@ _NONE = {"none": True}
 
 
 class AxisSection(Strict, frozen=True):
-    """A hyperparameter; values that are left out are those of its column."""
+    """A hyperparameter or a feature. If `values` is left out, they are the values in its column."""
 
     values: list[_Label] | None = None
     scale: Scale = "linear"
@@ -96,7 +96,7 @@ class AxisSection(Strict, frozen=True):
 
     @property
     def holds(self) -> Kind | None:
-        """The kind, declared or told by the values; None if only the column can tell."""
+        """The kind as declared, or as the values show it; None if it depends on the cells of the column."""
         if self.kind is not None or self.values is None:
             return self.kind
         labels = any(isinstance(v, str | bool | list | dict) for v in self.values)
@@ -104,7 +104,7 @@ class AxisSection(Strict, frozen=True):
 
 
 class MetricSection(Strict, frozen=True):
-    """A metric; see core.objectives.Metric for what the keys mean."""
+    """A metric; see core.objectives.Metric for the meaning of the keys."""
 
     direction: Literal["min", "max"]
     unit: str = ""
@@ -114,7 +114,7 @@ class MetricSection(Strict, frozen=True):
 
 
 class Claims(msgspec.Struct, frozen=True):
-    """The claims that `tables check` verifies. Others may stand beside them."""
+    """The claims that `tables check` verifies. A datasheet may have other claims as well."""
 
     collection: str | None = None
     collection_rows: Positive | None = None
@@ -148,7 +148,7 @@ class Datasheet(Strict, frozen=True):
     claims: dict[str, Any] = msgspec.field(default_factory=dict)
 
     def columns_by_kind(self) -> tuple[list[str], list[str]]:
-        """The columns that hold labels, and those of which only the cells can tell."""
+        """The columns that hold labels, and the columns whose cells decide whether they do."""
         kinds = {name: entry.holds for name, entry in (self.hyperparameters | self.features).items()}
         kinds |= dict.fromkeys((*self.split_by, *self.of_rows))
         return [n for n, k in kinds.items() if k not in (None, "numeric")], [
@@ -157,21 +157,21 @@ class Datasheet(Strict, frozen=True):
 
     @property
     def missing_words(self) -> dict[str, str]:
-        """The word that stands for no value, by metric."""
+        """The word that marks a missing value, by metric."""
         return {name: m.missing for name, m in self.metrics.items() if isinstance(m.missing, str)}
 
     @property
     def of_rows(self) -> list[str]:
-        """The columns that only say which rows are taken."""
+        """The columns that are used only to select rows."""
         return [name for name in self.only if name not in self.columns]
 
     @property
     def columns(self) -> list[str]:
-        """The columns of the rows, but that of the seeds."""
+        """The columns of the rows, except the column of seeds."""
         return [*self.split_by, *self.hyperparameters, *self.features, *self.metrics]
 
     def axis(self, name: str, column: NDArray[Any]) -> Hyperparameter:
-        """The hyperparameter or feature of this name; values that are left out are those of its column."""
+        """The hyperparameter or feature of this name. Values that are left out are taken from its column."""
         entry = self.hyperparameters.get(name) or self.features[name]
         kind = entry.holds or ("categorical" if column.dtype == object else "numeric")
         return Hyperparameter(
@@ -190,12 +190,12 @@ class Datasheet(Strict, frozen=True):
         entry = self.metrics[name]
         missing = entry.missing
         if isinstance(missing, str) or (missing is not None and not math.isfinite(missing)):
-            missing = None  # what the file has there is read as no value
+            missing = None  # the cells that it marks are already read as NaN
         return Metric(name, entry.direction, entry.unit, missing, entry.tolerance, entry.description)
 
 
 def read_datasheet(path: Path, follow_link: bool = False) -> Datasheet:
-    """Read a datasheet and check all that can be checked without the rows; InputError says what is wrong."""
+    """Read a datasheet and check all that can be checked without the rows; InputError if it is invalid."""
     content = read_toml(path, follow_link)
     written = content.get("format", FORMATS[0])
     if written not in FORMATS or isinstance(written, bool):
@@ -204,7 +204,7 @@ def read_datasheet(path: Path, follow_link: bool = False) -> Datasheet:
     claimed = _claimed_hash(content)
     sheet = checked(content, Datasheet, str(path))
     if claimed is not None and sheet.rows is not None and sheet.rows.sha256 is not None:
-        # Without a hash of its rows, it was made by hand from another datasheet.
+        # A datasheet without a hash of its rows was made by hand from another one: its claim may be outdated.
         _check_sections(content, claimed, path)
     for key in ("hyperparameters", "metrics"):
         if not getattr(sheet, key):
@@ -238,12 +238,12 @@ def read_datasheet(path: Path, follow_link: bool = False) -> Datasheet:
 
 
 def with_sections_hash(sheet: Mapping[str, Any]) -> dict[str, Any]:
-    """A datasheet that claims the hash of its own sections."""
+    """The datasheet with the hash of its own sections among its claims."""
     return {**sheet, "claims": {**sheet.get("claims", {}), _HASH: _sections_sha256(sheet)}}
 
 
 def _claimed_hash(content: dict[str, Any]) -> Any:
-    """Remove the claimed hash of the sections, and return it; None if there is none."""
+    """Remove the hash of the sections from the claims, and return it; None if the claims lack it."""
     claims = content.get("claims")
     if not isinstance(claims, dict) or _HASH not in claims:
         return None
@@ -260,7 +260,7 @@ def _check_sections(content: dict[str, Any], claimed: Any, path: Path) -> None:
 
 
 def _sections_sha256(sheet: Mapping[str, Any]) -> str:
-    """The hash of what a datasheet says of its columns, but for texts and for what other hashes cover."""
+    """The hash of a datasheet's columns and objectives, without texts and counts and hashes of files."""
     covered = {
         key: _without(sheet[key], ("count", "sha256")) for key in ("replicates", "curves") if key in sheet
     }
@@ -280,7 +280,7 @@ def provenance_of(sheet: Datasheet, path: Path) -> dict[str, str]:
     """The free texts by key; numbers and dates become texts."""
     try:
         return {key: str(value) for key, value in sheet.provenance.items()}
-    except ValueError:  # Python does not write whole numbers of more than 4,300 digits
+    except ValueError:  # Python does not turn whole numbers of more than 4,300 digits into text
         raise InputError(f"{path}: provenance holds a number that is too long. Write it as a text.") from None
 
 
@@ -326,7 +326,7 @@ def _axis_section(h: Hyperparameter, column: NDArray[Any] | None = None) -> dict
     if h.is_numeric:
         many = column is not None and len(h.values) > _MOST_WRITTEN
         if column is not None and many and _values(h.name, h.kind, column) == list(h.numbers):
-            entry: dict[str, Any] = {"kind": h.kind, "scale": h.scale}  # what is drawn at random is no grid
+            entry: dict[str, Any] = {"kind": h.kind, "scale": h.scale}  # values drawn at random, not a grid
         else:
             entry = {"values": list(map(plain, h.numbers)), "scale": h.scale}
     else:
@@ -341,7 +341,7 @@ def _axis_section(h: Hyperparameter, column: NDArray[Any] | None = None) -> dict
 
 
 def label_written(value: Value) -> Any:
-    """A value as TOML holds it: 2 for 2.0."""
+    """A value in the form in which TOML holds it, such as 2 for 2.0."""
     if value is None:
         return dict(_NONE)
     if isinstance(value, tuple):
@@ -350,7 +350,7 @@ def label_written(value: Value) -> Any:
 
 
 def _read(value: Any) -> Value:
-    """A value from what TOML holds: the inverse of `label_written`."""
+    """A value from its form in TOML: the inverse of `label_written`."""
     if isinstance(value, list):
         return tuple(map(_read, value))
     if isinstance(value, dict):
@@ -368,7 +368,7 @@ def _values(name: str, kind: Kind, column: NDArray[Any]) -> list[Value]:
         raise InputError(f"hyperparameter {name!r} is ordinal, so it needs values, in their order.")
     if column.dtype != object:
         values = np.unique(column[~np.isnan(column)])
-        # 0.3 and 0.1 + 0.2 are one value. Whole numbers that are as near are two.
+        # 0.3 and 0.1 + 0.2 are one value. Whole numbers that are equally near are two values.
         again = np.isclose(values[1:], values[:-1], rtol=SAME, atol=0.0)
         again &= (values[1:] % 1 != 0) | (values[:-1] % 1 != 0)
         return list(np.delete(values, 1 + np.flatnonzero(again)).tolist())

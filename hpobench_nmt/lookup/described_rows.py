@@ -1,4 +1,4 @@
-"""A table from columns of cells and a datasheet that says what they are."""
+"""A table from columns of cells and a datasheet that describes them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PARQUET = ".parquet"
 
 
 class _Place(NamedTuple):
-    """Where rows are from: a file, and their places in it if they are only some of its rows."""
+    """The source of rows: a file and, if they are only some of its rows, their places in the file."""
 
     file: Path
     rows: Rows | None
@@ -44,16 +44,17 @@ def build_table(
     replicates: Callable[[], bytes] | None = None,
     ignore_other: bool = False,
 ) -> Table:
-    """A table from the content of its rows and a datasheet, which may leave out values, counts and hashes.
+    """A table from its file of rows and a datasheet, which may leave out values, counts and hashes.
 
     Args:
-        content: of the CSV or Parquet file.
-        sheet: its datasheet.
-        csv_path, sheet_path: where they are from, for messages.
-        curves: the content of curves.csv, where the datasheet describes one.
-        replicates: gives the content of replicates.csv, where the datasheet describes one, on first use.
-            Where it names a column of seeds instead, they are the trainings that the rows are means of.
-        ignore_other: whether columns that the datasheet does not describe are left out.
+        content: content of the CSV or Parquet file.
+        sheet: the datasheet of the file.
+        csv_path, sheet_path: paths of both, for messages.
+        curves: content of curves.csv, if the datasheet describes it.
+        replicates: returns the content of replicates.csv, if the datasheet describes it; called on first use.
+            If the datasheet names a column of seeds instead, the lines of the file are the replicates, and
+            the table's rows are their means.
+        ignore_other: whether to leave out columns that the datasheet does not describe.
     """
     if sheet.split_by:
         raise InputError(
@@ -68,9 +69,9 @@ def build_table(
 def parsed(
     content: bytes, sheet: Datasheet, csv_path: Path, sheet_path: Path, ignore_other: bool = False
 ) -> tuple[dict[str, Column], Rows | None]:
-    """The columns of the rows by name, without those that are ignored; InputError as `build_table`.
+    """The columns of the rows by name, without ignored columns, and the places of the rows in the file.
 
-    With them come the places of the rows in the file, where [only] leaves some of them out.
+    The places are None unless [only] leaves out rows. Raises InputError like `build_table`.
     """
     seed = sheet.replicates.seed if sheet.replicates else None
     if seed is not None:
@@ -91,7 +92,7 @@ def parsed(
 
 
 def _taken(columns: Mapping[str, Column], sheet: Datasheet, sheet_path: Path) -> Bools:
-    """Which rows have one of the values of [only] in each of its columns."""
+    """Which rows have, in each column of [only], one of the values that [only] lists for it."""
     taken = np.ones(len(next(iter(columns.values()))), dtype=bool)
     for name, values in sheet.only.items():
         cells = list(map(label, columns[name].tolist()))
@@ -113,9 +114,9 @@ def table_of_columns(
     replicates: Callable[[], bytes] | None = None,
     rows: Rows | None = None,
 ) -> Table:
-    """A table from the columns of its rows, which `parsed` gives; otherwise as `build_table`.
+    """A table from the columns of its rows, which `parsed` returns; otherwise like `build_table`.
 
-    `rows` are their places in the file, where they are some of its rows.
+    `rows` has the places of the rows in the file, if they are only some of its rows.
     """
     seed = sheet.replicates.seed if sheet.replicates else None
     place = _Place(csv_path, rows)
@@ -133,7 +134,7 @@ def table_of_columns(
         if wrong:
             raise InputError(f"{_line(place, wrong[0])}: {wrong[1]}")
         for metric in metrics:
-            column = measured(columns[metric.name])  # before means are taken of them
+            column = measured(columns[metric.name])  # before means are computed
             columns[metric.name] = np.where(column == metric.missing, np.nan, column)  # no number equals None
         values = np.column_stack([columns[name] for name in sheet.metrics])
         read: Callable[[], ReplicateRows] | None = None
@@ -186,10 +187,11 @@ def _descriptors(sheet: Datasheet, columns: Mapping[str, Column], path: _Place) 
 def read_replicates(
     content: Callable[[], bytes], sheet: Datasheet, axes: Sequence[Hyperparameter], path: Path
 ) -> ReplicateRows:
-    """The trainings in a table's replicates.csv, whose content a function gives.
+    """The trainings in a table's replicates.csv, whose content `content()` returns.
 
     Raises:
-        InputError: a column is missing or unknown, or a cell is not a number on the grid; with its line.
+        InputError: a column is missing or unknown, or a cell is not a number or not on the grid; the message
+            has the line.
     """
     names = [*sheet.hyperparameters, "replicate", "seed", *sheet.metrics]
     columns = parse_columns(content(), names, path, *sheet.columns_by_kind())
@@ -207,7 +209,7 @@ def read_replicates(
 
 
 def _refuse_mixed(name: str, cells: NDArray[Any], path: Path) -> None:
-    """Refuse a column of numbers and of texts whose datasheet does not say which it means: a typo, likely."""
+    """Refuse a column of numbers and texts if its datasheet does not state its kind: probably a typo."""
     place = first_label(cells) if cells.dtype == object else None
     if place is not None:
         raise InputError(
@@ -230,7 +232,7 @@ def _check_seed_column(seed: str, sheet: Datasheet, sheet_path: Path) -> None:
 
 
 def codes_of_cells(h: Hyperparameter, cells: NDArray[Any], path: Path | _Place) -> NDArray[np.float64]:
-    """The codes of a hyperparameter's column, as parse_columns gives it."""
+    """The codes of a hyperparameter's column, given as parse_columns returns it."""
     codes = h.snapped(cells) if h.is_numeric else cells
     if not h.is_numeric:
         texts = cells if cells.dtype == object else _cells_of_numbers(cells)
@@ -254,7 +256,7 @@ def _cells_of_numbers(cells: NDArray[np.float64]) -> NDArray[Any]:
 
 
 def _as_label(text: str, known: Mapping[str, float]) -> str:
-    """A text as one of the known labels, if it is written in another way: True for true, 1.0 for 1."""
+    """A text in the spelling of known labels: true for True, and 1 for 1.0."""
     if text in known:
         return text
     if text.lower() in ("true", "false"):
@@ -272,7 +274,7 @@ def _first_line(path: Path | _Place, wrong: NDArray[np.bool_], message: str) -> 
 
 
 def _line(path: Path | _Place, row: int) -> str:
-    """Where a row is, for messages."""
+    """The location of a row, for messages."""
     if isinstance(path, _Place):
         row = row if path.rows is None else int(path.rows[row])
         path = path.file

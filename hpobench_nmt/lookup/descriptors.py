@@ -1,7 +1,7 @@
-"""Features that are not hyperparameters: what models may know of a row besides its configuration.
+"""Features of rows that are not hyperparameters. Models may use them in addition to the configurations.
 
-An architecture's number of operations is one. It is in no grid, and nobody chooses it. A row's configuration
-tells the row, its descriptors tell what it is like.
+An example is the number of operations of an architecture. It is not part of a grid, and nobody chooses it.
+A configuration identifies a row; descriptors characterise it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Descriptors:
 
     Attributes:
         axes: the D descriptors, with the values that occur; each is active everywhere.
-        codes: their values as numbers, as those of hyperparameters are, shape (N, D), read-only.
+        codes: their values as numbers, coded like those of hyperparameters, shape (N, D), read-only.
     """
 
     axes: tuple[Hyperparameter, ...]
@@ -44,24 +44,24 @@ class Descriptors:
         object.__setattr__(self, "codes", codes)
 
     def features(self) -> Floats:
-        """As models see them, shape (N, F), in [0, 1]."""
+        """The descriptors as features for models, shape (N, F), in [0, 1]."""
         return scaled_features(self.axes, self.codes)
 
     def of_rows(self, rows: Rows) -> Descriptors:
-        """Those of some rows, in this order."""
+        """The descriptors of these rows, in this order."""
         return replace(self, codes=self.codes[rows])
 
 
 def names_rows(axis: Hyperparameter, codes: Floats) -> bool:
-    """Whether a hyperparameter only says which row is which: a category that no two rows share.
+    """Whether a hyperparameter only identifies the rows: it is categorical, and no two rows share a value.
 
-    All rows are equally far apart in it, so that models learn nothing from it.
+    All rows are equally far apart in it, so models learn nothing from it.
     """
     return axis.kind == "categorical" and len(np.unique(codes)) == len(codes) > 1
 
 
 def row_features(axes: Sequence[Hyperparameter], configs: Floats, described: Descriptors) -> Floats:
-    """What models see of rows that have descriptors, shape (N, F): without what only names the row."""
+    """Features of rows with descriptors, shape (N, F), without hyperparameters that only identify rows."""
     kept: Bools = np.array([not names_rows(h, codes) for h, codes in zip(axes, configs.T, strict=True)])
     own = [h for h, keep in zip(axes, kept, strict=True) if keep]
     parts = [scaled_features(own, configs[:, kept])] if own else []

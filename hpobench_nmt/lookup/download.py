@@ -1,6 +1,6 @@
-"""Download files whose SHA-256 is known, safely: bounded in size and time, retried, checked.
+"""Download files whose SHA-256 is known, with limits of size and time, retries and checks.
 
-Not pooch, which bounds neither size nor time, and asks again for a file that is not there.
+We do not use pooch. It limits neither size nor time, and it retries even if the file does not exist.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a download may take.
+    """The limits of a download.
 
     Attributes:
         max_bytes: a file larger than this is refused while it arrives.
         connect_s, read_s: seconds to wait for a connection, and for the next bytes.
-        total_s: seconds for one try at one file, so that a server that drips is given up.
-        tries: how often a file is asked for in all.
-        pause_s: wait before the second try; doubled for each further one.
+        total_s: seconds for one try at one file, so that we give up on a server that sends byte by byte.
+        tries: total number of tries for a file.
+        pause_s: seconds to wait before the second try; doubled before each further try.
     """
 
     max_bytes: int = 4 * 2**20
@@ -42,25 +42,26 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
-# So that a file of which the last part is on its way is judged by what arrives.
+# Extra time after the deadline. A file whose last part is just arriving is judged by what arrives.
 _LAST_PART_SECONDS = 0.2
 _MOST_REDIRECTS = 5
-# Of one of these a part of 64 KiB can become 64 MiB; of several in a row any amount.
+# With one of these encodings, 64 KiB can decode to 64 MiB. With several in a row, the size has no bound.
 _ENCODINGS = ("", "identity", "gzip", "deflate")
 
 
 class _Unusable(Exception):
-    """The answer is not the file. Asking again may help."""
+    """The response is not the file. Another try may succeed."""
 
 
 class _Refused(Exception):
-    """The answer is not taken, and asking again does not help."""
+    """The response is refused. Another try would not help."""
 
 
 def download(url: str, sha256: str | None, limits: Limits = DEFAULT_LIMITS) -> bytes:
-    """The content at url; RunError with the reason of the last try where it could not be had.
+    """The content at url; RunError with the reason of the last try if it cannot be downloaded.
 
-    Without a hash, whoever asks checks what is in it: a host may compress an archive again.
+    Without a hash, the caller must check the content. Some archives have no stable hash, because a host may
+    compress them again.
     """
     import requests
 
@@ -102,10 +103,10 @@ def download(url: str, sha256: str | None, limits: Limits = DEFAULT_LIMITS) -> b
 
 
 def _within(seconds: float, fetch: Callable[[], bytes]) -> bytes:
-    """What `fetch` returns or raises; _Unusable where it takes longer.
+    """What `fetch` returns or raises; _Unusable if it takes longer than this.
 
-    A server that sends its headers byte by byte keeps requests waiting for as long as it likes: each byte
-    begins the wait again. So the try has a thread, which is left behind.
+    A server that sends its headers byte by byte can keep requests waiting forever, because each byte restarts
+    the timeout. So the try runs in a thread, which is abandoned at the deadline.
     """
     outcome: queue.SimpleQueue[bytes | Exception] = queue.SimpleQueue()
 
@@ -139,8 +140,8 @@ def _fetch_once(http: requests.Session, url: str, sha256: str | None, limits: Li
         if encoding not in _ENCODINGS:
             raise _Refused(f"the server encodes the file as {shortened(encoding)}")
         try:
-            # read1 gives what has arrived; anything that waits for a full buffer would wait on a server
-            # that drips, whatever the deadline.
+            # read1 returns the bytes that have arrived. A call that waits for a full buffer could miss the
+            # deadline if the server sends byte by byte.
             while part := response.raw.read1(64 * 1024, decode_content=True):
                 size += len(part)
                 if size > limits.max_bytes:

@@ -1,4 +1,4 @@
-"""Names of the files in a table folder. Apart from `folder.py`, so that the runner need not load pandas."""
+"""Names of the files in a table folder. Modules that need only the names do not import `folder.py`."""
 
 DATASHEET = "datasheet.toml"
 ROWS = "table.csv"

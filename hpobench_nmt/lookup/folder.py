@@ -45,10 +45,11 @@ from hpobench_nmt.lookup.table import Table
 
 _Section = RowsSection | ReplicatesSection | CurvesSection | None
 _Reader = Callable[[Path, _Section, str], bytes]
-"""Gives the content of a CSV file, from its path and its section of the datasheet."""
-# Of the time to add a table, reading and checking it take about so much.
+"""Returns the content of a CSV file, given its path, its section of the datasheet and the section's name."""
+# Reading and checking a table take about this share of the time to add it.
 _READ_SHARE = 0.4
-# Some installers link the files of a package. Whoever can change those can change the code, too.
+# Links are followed here, because some installers link the files of a package. Whoever can change these files
+# can also change the code.
 _SHIPPED = Path(__file__).parents[1] / "tables"
 
 
@@ -63,7 +64,7 @@ def load_folder(folder: Path) -> Table:
 
 
 def described_files(folder: Path) -> dict[str, bytes]:
-    """The CSV files that a datasheet describes, by name; InputError if a hash is another than it says."""
+    """Contents of the CSV files that a datasheet describes, by name; InputError if a hash differs."""
     return _check_hashes(folder, _datasheet(folder))
 
 
@@ -77,7 +78,7 @@ def _check_hashes(folder: Path, sheet: Datasheet) -> dict[str, bytes]:
 
 
 class Summary(NamedTuple):
-    """What a table folder holds, by its datasheet."""
+    """What a table folder holds, according to its datasheet."""
 
     name: str
     rows: int
@@ -87,9 +88,9 @@ class Summary(NamedTuple):
 
 
 def summary(folder: Path) -> Summary:
-    """What a table folder holds. Its files are compared with their hashes, and not parsed.
+    """A summary of a table folder. Its files are compared with their hashes, but not parsed.
 
-    Raises InputError if the datasheet is wrong, or a hash is another than it says.
+    Raises InputError if the datasheet is invalid or a hash differs.
     """
     sheet = _datasheet(folder)
     _check_hashes(folder, sheet)
@@ -103,7 +104,7 @@ def summary(folder: Path) -> Summary:
 
 
 def table_name(folder: Path) -> str:
-    """The name of a folder's table, by its datasheet alone."""
+    """The name of a folder's table, from its datasheet alone."""
     name = _datasheet(folder).name
     return Path(ROWS).stem if name is None else name
 
@@ -114,9 +115,9 @@ def save_folder(
     beside: Mapping[str, bytes] | None = None,
     progress: Progress = lambda share: None,
 ) -> None:
-    """Write a table folder in one step: it is there whole or not at all. An older one is replaced.
+    """Write a table folder in one step, so that it is never incomplete. An older folder is replaced.
 
-    The table's curves and replicates are written with it, and other files by name from `beside`.
+    The folder also holds the table's curves and replicates, and the files in `beside`: contents by name.
     """
     with scratch_folder(folder) as work:
         for name, content in {**(beside or {}), **table_files(table, progress)}.items():
@@ -126,9 +127,10 @@ def save_folder(
 
 
 def write_into_folder(table: Table, folder: Path) -> None:
-    """Write a table's files into a folder that holds other files too, such as its ledger.
+    """Write a table's files into a folder that also holds other files, such as its ledger.
 
-    Each file is replaced in one step, the datasheet last; in between, the hashes refuse a half-new table.
+    Each file is replaced in one step, the datasheet last. Until then, the hashes do not match, so a partly
+    written table cannot be loaded.
     """
     for name, content in table_files(table).items():
         write_whole(folder / name, content)
@@ -155,7 +157,7 @@ def table_files(table: Table, progress: Progress = lambda share: None) -> dict[s
         files[REPLICATES] = csv_of(columns)
         entry = {"count": len(again.values), "sha256": hashlib.sha256(files[REPLICATES]).hexdigest()}
         sheet["replicates"] = entry | ({"averaged": True} if table.replicates.averaged else {})
-    if table.curves is not None and len(table.curves.costs):  # no row may have one
+    if table.curves is not None and len(table.curves.costs):  # perhaps no row has a curve
         files[CURVES] = curves_csv(table.curves)
         sheet["curves"] = curves_section(table.curves, table.metrics, files[CURVES])
     return files | {DATASHEET: tomli_w.dumps(with_sections_hash(sheet)).encode()}
@@ -171,24 +173,27 @@ def add_table(
 ) -> tuple[Table, Path]:
     """Install a table from a CSV or Parquet file and its datasheet, or from a folder, under target/NAME.
 
-    Where the datasheet names a column of seeds, the file has one training a line: the table's rows are their
-    means, and the trainings are kept as replicates. The spec and the ledger of a folder come along. Learning
-    curves are read from `curves.csv` beside the rows if the datasheet has a section [curves], and trainings
-    with other seeds from `replicates.csv` if it has a section [replicates] that names no column.
+    If the datasheet names a column of seeds, the file has one training per line. The table's rows are then
+    the means of the trainings, and the trainings are kept as replicates. Learning curves are read from
+    `curves.csv` beside the rows if the datasheet has a section [curves]. Trainings with other seeds are read
+    from `replicates.csv` if it has a section [replicates] that does not name a column. The spec and the
+    ledger of a folder are copied if its datasheet has the hash of the rows.
 
     Args:
         source: the file or folder.
-        datasheet: of a file; by default beside it, with the same name and the ending .toml.
+        datasheet: datasheet of a file; by default the file beside it with the same name and the suffix .toml.
         target: folder of table folders.
-        progress: told the share that is done.
-        notify: told what is left out, because it lies beside a file and the datasheet does not describe it.
-        ignore_other: whether columns that the datasheet does not describe are left out.
+        progress: called with the share that is done.
+        notify: called with a message on each file that lies beside the rows, but is left out because the
+            datasheet does not describe it.
+        ignore_other: whether to leave out columns that the datasheet does not describe.
 
     Returns:
-        the table and its new folder. A table of that name is replaced.
+        the table and its new folder. An older table of that name is replaced.
 
     Raises:
-        InputError: what is wrong, and where; also where a folder holds files that its datasheet lacks.
+        InputError: the source is invalid (the message states what is wrong, and where), or a folder holds
+            files that its datasheet does not describe.
     """
     beside: dict[str, bytes] = {}
     if os.path.isdir(source):  # noqa: PTH112  (False, not an error, for what cannot be a path)
@@ -211,12 +216,12 @@ def add_table(
     elif os.path.exists(source):  # noqa: PTH110
         sheet, sheet_path = datasheet_of_file(source, datasheet)
         for fact, meaning in _undescribed(sheet, source, sheet_path):
-            notify(f"{fact}: {meaning}")  # it may be another table's
+            notify(f"{fact}: {meaning}")  # the file may belong to another table
         table = _built(source, sheet, sheet_path, _linked_rows, ignore_other)
     else:
         raise InputError(f"{source}: no such file or folder.")
     if table.replicates is not None:
-        _ = table.replicates.rows  # what is wrong in them is found before anything is written
+        _ = table.replicates.rows  # read now, so that errors in them are found before anything is written
     progress(_READ_SHARE)
     writing = lambda share: progress(_READ_SHARE + (1 - _READ_SHARE) * share)  # noqa: E731
     save_folder(table, target / table.name, beside, writing)
@@ -224,19 +229,19 @@ def add_table(
 
 
 def datasheet_of_file(source: Path, datasheet: Path | None) -> tuple[Datasheet, Path]:
-    """The datasheet of a CSV or Parquet file and its path, by default beside the file; InputError if none."""
+    """The datasheet of a CSV or Parquet file, by default beside it, and its path; InputError if missing."""
     path = datasheet or source.with_suffix(".toml")
     if not os.path.isfile(path):  # noqa: PTH113
         raise InputError(
             f"{path}: no such file. A CSV file needs a datasheet that names its columns; 'hpobench-nmt "
             f"tables add --help' shows what it must have."
         )
-    # The file and this one are named by the user, so that links to them are what is meant.
+    # The user named the file and its datasheet, so links to them are followed.
     return read_datasheet(path, follow_link=True), path
 
 
 def undescribed_files(folder: Path) -> list[tuple[str, str]]:
-    """Files of a table folder that its datasheet does not describe: what is so, and what follows, of each."""
+    """A fact and its meaning for each file of a table folder that its datasheet does not describe."""
     if not ((folder / REPLICATES).exists() or (folder / CURVES).exists()):
         return []
     return _undescribed(_datasheet(folder), folder / ROWS, folder / DATASHEET)
@@ -290,7 +295,7 @@ def _datasheet(folder: Path) -> Datasheet:
 
 
 def _rows(path: Path, entry: _Section, section: str) -> bytes:
-    """The content of a CSV file of a table folder, which must be the one that the datasheet means."""
+    """The content of a CSV file in a table folder. It must match its hash in the datasheet."""
     content = read_rows(path, _follow_links(path.parent))
     if entry is None or entry.sha256 is None:
         raise InputError(
@@ -306,14 +311,17 @@ def _rows(path: Path, entry: _Section, section: str) -> bytes:
 
 
 def _rows_to_add(fresh: bool, path: Path, entry: _Section, section: str) -> bytes:
-    """Likewise of a folder that is added: what has no hash yet is new, and if its rows are, all is."""
+    """The same for a folder that is being added.
+
+    A file without a hash is new and cannot be checked. If the rows are new (`fresh`), all files are.
+    """
     if fresh or entry is None or entry.sha256 is None:
         return read_rows(path, _follow_links(path.parent))
     return _rows(path, entry, section)
 
 
 def _linked_rows(path: Path, entry: _Section, section: str) -> bytes:
-    """The content of a CSV file that the user names, or that lies beside it."""
+    """The content of a file that the user named, or of a file beside it. Links are followed."""
     return read_rows(path, follow_link=True)
 
 
@@ -322,7 +330,7 @@ def _follow_links(folder: Path) -> bool:
 
 
 def _cells(axes: Sequence[Hyperparameter], configs: Floats) -> dict[str, NDArray[Any]]:
-    """Configurations given as codes as columns of a CSV file: numbers, or texts of labels."""
+    """Columns of a CSV file (numbers, or labels as texts) from configurations given as codes."""
     return {
         h.name: codes if h.is_numeric else np.array([*h.labels, ""], dtype=object)[h.places(codes)]
         for h, codes in zip(axes, configs.T, strict=True)

@@ -34,9 +34,9 @@ def _renumbered(ids: Ints) -> Ints:
 
 
 def in_groups(ids: Ints) -> tuple[Ints, NDArray[np.bool_]]:
-    """The rows whose id another row has too, and which of them belong to the group of the one before.
+    """The rows that share their id with another row, and which of them follow a row of the same group.
 
-    As positions in ids, sorted by id and then by position, and a flag for each.
+    The rows are positions in ids, sorted by id and then by position. Each has a flag.
     """
     order = np.argsort(ids, kind="stable")
     follows = np.zeros(len(ids), dtype=bool)
@@ -47,10 +47,10 @@ def in_groups(ids: Ints) -> tuple[Ints, NDArray[np.bool_]]:
 
 
 def configurations_of(configs: Floats) -> tuple[Ints, Ints]:
-    """Which lines have the same configuration.
+    """Number the distinct configurations among T lines, in the order in which they first occur.
 
-    For configurations of shape (T, H), NaN where inactive: the first line of each of the N distinct ones,
-    ascending, shape (N,); and the number of each line's configuration in that order, shape (T,).
+    `configs` has shape (T, H), NaN where inactive. Returns the first line of each of the N distinct
+    configurations, ascending, shape (N,), and the number of each line's configuration, shape (T,).
     """
     ids = group_ids([np.unique(column, return_inverse=True)[1].astype(np.int64) for column in configs.T])
     _, first, number = np.unique(ids, return_index=True, return_inverse=True)
@@ -61,22 +61,21 @@ def configurations_of(configs: Floats) -> tuple[Ints, Ints]:
 
 
 def means(values: Floats, number: Ints) -> Floats:
-    """Mean metrics of each configuration, shape (N, M), from those of its trainings, shape (T, M).
+    """Mean metrics of each configuration, shape (N, M), from the metrics of all trainings, shape (T, M).
 
-    A metric that one of its trainings lacks is missing: what a failed training would have reached is not
-    known, and the mean of the others would be too good. `number` has each training's configuration, shape
-    (T,).
+    A mean is missing if one of the trainings lacks the metric. The result of a failed training is unknown,
+    and the mean of the others would be too good. `number` has each training's configuration, shape (T,).
     """
     counts = np.bincount(number)
     first = np.unique(number, return_index=True)[1]
-    # Of the differences to the first one, so that the mean of equal values is their value.
+    # Differences to the first value are averaged, so that the mean of equal values is exactly their value.
     return np.column_stack(
         [column[first] + np.bincount(number, column - column[first][number]) / counts for column in values.T]
     )
 
 
 def training_numbers(number: Ints) -> Ints:
-    """For each training how many of its configuration came before it, and one; shape (T,)."""
+    """The number of each training among those of its configuration, from 1 in their order; shape (T,)."""
     order = np.argsort(number, kind="stable")
     starts = np.flatnonzero(np.diff(number[order], prepend=-1))
     numbers = np.empty(len(number), dtype=np.int64)
@@ -85,7 +84,7 @@ def training_numbers(number: Ints) -> Ints:
 
 
 def wrong_seed(seeds: Floats, number: Ints) -> tuple[int, str] | None:
-    """The first line whose seed cannot be, and what is wrong with it; None if all can."""
+    """The first line with an invalid seed, and what is wrong with it; None if all seeds are valid."""
     wrong = ~((seeds == np.floor(seeds)) & (np.abs(seeds) <= _LARGEST_SEED))
     if wrong.any():
         line = int(np.flatnonzero(wrong)[0])

@@ -1,9 +1,9 @@
-"""A table as a folder that is a data set of the Hugging Face hub: Parquet, a card, and Croissant.
+"""A table as a folder for a dataset on the Hugging Face Hub: Parquet files, a card, and Croissant metadata.
 
     README.md        the card: licence, what the table is, its columns, and how to load it
-    table.parquet    the rows; curves.parquet and replicates.parquet, where the table has them
+    table.parquet    the rows; curves.parquet and replicates.parquet, if the table has them
     croissant.json   the metadata of these files
-    datasheet.toml   the table's own, with which `tables add` makes a table of the rows again
+    datasheet.toml   the table's datasheet, with which `tables add` turns the rows into a table again
 
 Nothing is uploaded. A table whose authors state no licence is refused.
 """
@@ -24,7 +24,7 @@ from hpobench_nmt.lookup.folder import described_files, load_folder
 from hpobench_nmt.lookup.table import Table
 
 PARQUET = "application/x-parquet"
-# The hub's name of a licence, by how the datasheet begins.
+# The Hub's name of a licence, by the first word of the licence in the datasheet.
 _LICENCES = {"mit": "mit", "apache-2.0": "apache-2.0", "mpl-2.0": "mpl-2.0", "cc-by-4.0": "cc-by-4.0"}
 _LICENCES |= {"cc0-1.0": "cc0-1.0", "bsd-3-clause": "bsd-3-clause"}
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
@@ -32,9 +32,9 @@ _LARGEST = "n>1M"
 
 
 def write_data_set(folder: Path, out: Path) -> list[Path]:
-    """Write a table's folder as a data set into a new or empty folder, and return the files.
+    """Write a table's folder as a dataset into a new or empty folder, and return the files.
 
-    Raises InputError if the table has no licence that allows it, or `out` holds something.
+    Raises InputError if the table has no licence, or `out` is not an empty folder.
     """
     table = load_folder(folder)
     licence = _licence(table)
@@ -57,7 +57,7 @@ def write_data_set(folder: Path, out: Path) -> list[Path]:
 
 
 def _licence(table: Table) -> str:
-    """The hub's name of the licence."""
+    """The Hub's name of the licence; InputError if the table has no licence."""
     told = table.provenance.get("licence", "").strip()
     if not told or told.lower().startswith("none"):
         raise InputError(
@@ -69,7 +69,7 @@ def _licence(table: Table) -> str:
 
 
 def _parquet(content: bytes) -> tuple[bytes, list[str]]:
-    """A CSV file as Parquet, and its columns: numbers are numbers, all else is text."""
+    """A CSV file as Parquet, with types that Arrow infers from the cells, and the names of its columns."""
     import pyarrow as pa
     import pyarrow.parquet as pq
     from pyarrow import csv
@@ -82,7 +82,7 @@ def _parquet(content: bytes) -> tuple[bytes, list[str]]:
 
 
 def _readme(table: Table, licence: str, files: list[str]) -> str:
-    """The card, whose head is YAML; JSON is YAML, so that no text can end a value."""
+    """The card. Its head is YAML with values written as JSON, so that no text can end a value."""
     told = table.provenance
     names = {name: "rows" if Path(name).stem == Path(ROWS).stem else Path(name).stem for name in files}
     size = next((text for most, text in _SIZES if len(table) < most), _LARGEST)
@@ -128,5 +128,5 @@ def _unit(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """A text in one line of Markdown in which nothing is markup."""
+    """A text on one line of Markdown, with all markup escaped."""
     return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", " ".join(printable(str(text)).split()))

@@ -1,4 +1,4 @@
-"""Rows whose loss lies so far from the others that an analysis of a metric is one of these rows."""
+"""Rows whose loss is so much worse than the rest that an analysis of the metric would describe only them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _LEAST_SHARE = 0.5
 
 
 def far_rows(losses: NDArray[np.float64]) -> NDArray[np.intp]:
-    """The few rows that are far worse than the rest and carry most of the variance, worst first; often none.
+    """The few rows that are far worse than the rest and carry most of the variance, worst first; often empty.
 
-    They are beyond the upper quartile by more than 3 times the distance of the quartiles (Tukey's outer
-    fence), at most a tenth of the rows, and more than half of the variance goes with them.
+    They lie above the upper quartile by more than 3 times the interquartile range (Tukey's outer fence). The
+    result is empty if these are more than a tenth of the rows, or carry no more than half of the variance.
 
     Args:
         losses: shape (N,), lower is better. Rows with NaN are left out.
@@ -30,5 +30,5 @@ def far_rows(losses: NDArray[np.float64]) -> NDArray[np.intp]:
 
 
 def variance_share(losses: NDArray[np.float64], rows: NDArray[np.intp]) -> float:
-    """By what share the variance falls when these rows are removed, 0 to 1; below 0 if it rises."""
+    """The share by which the variance falls if these rows are removed, 0 to 1; below 0 if it rises."""
     return 1.0 - float(np.nanvar(np.delete(losses, rows)) / np.nanvar(losses))

@@ -1,4 +1,4 @@
-"""Rows of numbers and labels in Parquet files, as `rows.parse_columns` gives those of CSV files."""
+"""Rows of numbers and labels in Parquet files, in the form that `rows.parse_columns` returns for CSV."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ def parquet_columns(
 ) -> dict[str, Column]:
     """Columns of a Parquet file: doubles, NaN where a cell is empty, or texts, "" where it is empty.
 
-    Texts and categories of texts become texts, truth values "true" and "false", numbers doubles: one of 16 or
-    32 bits the double of the fewest digits that tell it from others. O(cells).
-    The file must have the columns `names`, and of others only those that are ignored, all if that is None;
-    those in `labels` may hold texts.
+    Texts and categories of texts become texts, truth values become "true" and "false", and numbers become
+    doubles. A number of 16 or 32 bits becomes the double with the fewest digits that identify it. O(cells).
+
+    The file must have the columns `names` and `ignored`, and no others; if `ignored` is None, it may have any
+    others. Only the columns in `labels` may hold texts.
 
     Raises:
-        InputError: it is not a Parquet file, a column is missing or unknown, holds texts where it may not or
-            neither numbers nor texts, or there are too many cells.
+        InputError: it is not a Parquet file, it has too many cells, or a column is missing, unknown, repeated
+            or of the wrong type.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -51,7 +52,7 @@ def parquet_columns(
                 raise InputError(f"{path}: {undescribed(name)}")
         if n_rows == 0:
             raise InputError(f"{path}: has no rows.")
-        # A few bytes of a compressed file may stand for any number of cells.
+        # A few bytes of a compressed file may decode to any number of cells.
         if n_rows * len(found) > _MOST_CELLS:
             raise InputError(f"{path}: {n_rows:,} rows are too many for {counted(len(found), 'column')}.")
         table = file.read([*names], use_threads=False)

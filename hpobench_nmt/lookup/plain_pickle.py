@@ -1,7 +1,7 @@
 """Pickles of plain values, read without unpickling.
 
-A pickle is a program that builds a value, and the usual reader runs whatever functions it names. This one
-knows lists, dictionaries, tuples, texts, numbers, booleans and None, and refuses every other instruction.
+A pickle is a program that builds a value, and the usual reader runs whatever functions it names. This reader
+supports lists, dictionaries, tuples, texts, numbers, booleans and None, and refuses every other instruction.
 
 symbol   meaning
 stack    values under construction
@@ -17,7 +17,7 @@ from typing import Any
 
 from hpobench_nmt.core.errors import InputError
 
-# Their argument is the value itself.
+# Instructions whose argument is the value itself.
 _VALUES = {
     "BININT", "BININT1", "BININT2", "LONG1", "LONG4", "BINFLOAT",
     "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8",
@@ -111,7 +111,7 @@ def _value(content: bytes) -> Any:
 
 
 def _last(stack: list[Any], kind: type) -> Any:
-    """The value on top, which items are added to."""
+    """The value on top of the stack, to which items are added."""
     if type(stack[-1]) is not kind:
         raise TypeError
     return stack[-1]

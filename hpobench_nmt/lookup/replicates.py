@@ -2,8 +2,9 @@
 
 symbol   shape    meaning
 configs  (T, H)   the configuration of each training, as codes
-numbers  (T,)     1, 2, … among the trainings of a configuration; 0 is the table's own, which does not count
-seeds    (T,)     NaN where it is not known
+numbers  (T,)     1, 2, … among the trainings of a configuration; 0 is the training of the table's row itself,
+                  which does not count as a replicate
+seeds    (T,)     NaN where unknown
 values   (T, M)   raw metrics, NaN if missing
 """
 
@@ -22,7 +23,7 @@ from hpobench_nmt.core.hyperparameter import Hyperparameter
 from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.lookup.groups import configurations_of, training_numbers
 
-if TYPE_CHECKING:  # it takes long to import, and a run needs none of it
+if TYPE_CHECKING:  # pandas is slow to import, and a run does not need it
     import pandas as pd
 
 
@@ -42,8 +43,8 @@ class Replicates:
     Attributes:
         hyperparameters: the H axes of the table.
         metrics: the names of its M metrics.
-        read: gives the rows; called once.
-        averaged: whether the table's rows are the means of these trainings, and not trainings of their own.
+        read: returns the rows; called once.
+        averaged: whether the table's rows are the means of these trainings, instead of separate trainings.
     """
 
     hyperparameters: tuple[Hyperparameter, ...]
@@ -53,7 +54,7 @@ class Replicates:
 
     @cached_property
     def rows(self) -> ReplicateRows:
-        """The trainings; InputError if their file cannot be read, or is not the datasheet's."""
+        """The trainings; InputError if their file cannot be read, or does not match the datasheet."""
         found = self.read()
         found = found._replace(values=measured(found.values))
         for array in found:
@@ -61,22 +62,22 @@ class Replicates:
         return found
 
     def by_row(self, configs: Floats) -> tuple[Ints, Floats]:
-        """The trainings of some configurations, in their order here. O((N + T) log(N + T)).
+        """The replicates of these configurations, in the order of `rows`. O((N + T) log(N + T)).
 
-        The configurations are codes, distinct, shape (N, H). Returned are the place of each training's
-        configuration among them, shape (K,), and its metrics, shape (K, M).
+        The configurations are distinct and given as codes, shape (N, H). Returns the place of each training's
+        configuration among them, shape (K,), and the training's metrics, shape (K, M).
         """
         place = self._places(configs)
         found = (place < len(configs)) & (self.rows.numbers != 0)
         return place[found], self.rows.values[found]
 
     def only(self, configs: Floats) -> Replicates:
-        """The replicates of these configurations, given as codes, distinct, shape (N, H)."""
+        """The replicates of these distinct configurations, given as codes, shape (N, H)."""
         kept = self._places(configs) < len(configs)
         return replace(self, read=partial(ReplicateRows, *(array[kept] for array in self.rows)))
 
     def _places(self, configs: Floats) -> Ints:
-        """The place of each training's configuration among some; N or more where it is none of them."""
+        """The place of each training's configuration among these; N or more if it is not one of them."""
         return configurations_of(np.vstack([configs, self.rows.configs]))[1][len(configs) :]
 
     def to_frame(self) -> pd.DataFrame:
@@ -96,7 +97,7 @@ class Replicates:
         metrics: tuple[str, ...],
         averaged: bool = False,
     ) -> Replicates:
-        """Replicates from a frame as `to_frame` gives it; `replicate` and `seed` may be left out.
+        """Replicates from a frame like that of `to_frame`; `replicate` and `seed` may be left out.
 
         Raises InputError if a column is missing, or a value is not on the grid.
         """
@@ -113,7 +114,7 @@ class Replicates:
 
 
 def _codes_of(h: Hyperparameter, values: Any) -> Floats:
-    """Values of a hyperparameter as codes. Each distinct one is looked up once."""
+    """Values of a hyperparameter as codes. Each distinct value is looked up once."""
     if h.is_numeric:
         distinct, place = np.unique(values.astype(np.float64), return_inverse=True)
         return np.array([h.code(value) for value in distinct.tolist()], dtype=np.float64)[place]

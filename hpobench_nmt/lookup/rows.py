@@ -1,6 +1,6 @@
 """Rows of numbers and labels in CSV files, read and written exactly.
 
-Every number is read to the nearest double, as Python's float() does, and written in the fewest digits that
+Every number is read as the nearest double, as Python's float() does, and written with the fewest digits that
 are read back as the same double. Labels are texts; spaces around them do not count.
 """
 
@@ -24,25 +24,25 @@ from hpobench_nmt.core.errors import InputError, shortened, unknown
 from hpobench_nmt.core.files import read_bytes
 from hpobench_nmt.core.text import number_of
 
-if TYPE_CHECKING:  # it takes long to import, and a table as it should be is read without it
+if TYPE_CHECKING:  # pandas is slow to import, and a well-formed table is read without it
     import pandas as pd
 
 Column = NDArray[Any]
-"""Of a CSV file: doubles, or an object array of texts."""
+"""A column of a CSV file: doubles, or an object array of texts."""
 Progress = Callable[[float], None]
-"""Told the share that is done, from 0 to 1."""
+"""A function that is called with the share that is done, from 0 to 1."""
 
 MAX_BYTES = 2**30
 _EMPTY = ("", "NA", "NaN", "nan")
-# As databases, MLflow, pandas, polars, Excel and Weights & Biases write what is missing.
+# How databases, MLflow, pandas, polars, Excel and Weights & Biases write missing values.
 _MISSING = (*_EMPTY, "None", "none", "null", "NULL", "<NA>", "N/A", "n/a", "#N/A", "-")
-# Below this, every whole number is a double of its own.
+# Below this, every whole number is exactly a double.
 _WHOLE = 2**53
-# Rows that are turned from text to numbers, or back, at once.
+# The number of rows that are converted from text to numbers, or back, at a time.
 _BLOCK = 50_000
-# So many cells of a column tell whether it holds few values.
+# About this many cells of a column show whether it holds few distinct values.
 _SAMPLE = 1000
-# Between these, Python and Arrow write a number without an exponent.
+# Between these limits, Python and Arrow write a number without an exponent.
 _DECIMAL = (1e-4, 1e9)
 
 
@@ -67,16 +67,17 @@ def parse_columns(
     O(cells): a million rows of ten columns of numbers take about a second.
 
     Args:
-        content: of the file.
-        names: every column that it must have; of others there may only be those that are ignored.
-        path: for messages.
+        content: content of the file.
+        names: the columns to read. The file must have these and the ignored columns, and no others.
+        path: path of the file, for messages.
         labels: the columns that hold texts.
-        either: columns that hold numbers if every cell is one, else texts.
-        ignored: columns that are left out; None: all others are.
-        words: of columns of numbers the word that stands for no value in them.
+        either: columns that hold numbers if every cell is a number, else texts.
+        ignored: the columns to leave out; None: any other columns are left out.
+        words: for columns of numbers, the word that marks a missing value.
 
     Raises:
-        InputError: it is not a CSV table, a column is missing or unknown, or a cell holds no number.
+        InputError: it is not a CSV table, a column is missing or unknown, or a cell in a column of numbers is
+            not a number.
     """
     if len(names) > 1:  # in a single column, an empty cell is a blank line
         content = _without_blank_end(content)
@@ -90,17 +91,17 @@ def parse_columns(
 def _parse_fast(
     content: bytes, names: Sequence[str], labels: Collection[str], ignored: Collection[str] | None = ()
 ) -> dict[str, Column] | None:
-    """The columns if the file is as it should be. None: anything is unusual, so look more closely."""
+    """The columns of a well-formed file; None if anything is unusual, so that a closer look is needed."""
     import pyarrow as pa
     from pyarrow import csv as arrow
 
-    # A blank line is an empty row. Arrow's parser rounds to the nearest double, as well.
+    # A blank line counts as an empty row. Like float(), Arrow's parser rounds to the nearest double.
     options = arrow.ConvertOptions(
         column_types={name: pa.string() if name in labels else pa.float64() for name in names},
         null_values=list(_EMPTY),
     )
-    # Arrow's threads may outlive the reading a little. Were the buffer Python's, one that lets go of it while
-    # Python ends would abort the process.
+    # Arrow's threads may outlive the reading by a moment. If the buffer belonged to Python, a thread that
+    # releases it while Python shuts down would abort the process.
     copy = pa.BufferOutputStream()
     copy.write(content)
     try:
@@ -131,7 +132,7 @@ def _texts_of(cells: Sequence[str]) -> Column:
 
 
 def _numbers_if_all(texts: Column) -> Column:
-    """Texts as doubles if each of them is a number or empty. Sizes such as 64_64 are labels."""
+    """Texts as doubles if each is a number or empty, else as they are. Sizes such as 64_64 are labels."""
     try:
         return np.array([np.nan if text in _EMPTY else number_of(text) for text in texts])
     except ValueError:
@@ -139,7 +140,7 @@ def _numbers_if_all(texts: Column) -> Column:
 
 
 def first_label(texts: Column) -> int | None:
-    """The place of the first text that is not a number, in a column that also holds numbers; else None."""
+    """The place of the first text that is not a number, if the column also holds numbers; else None."""
     known = {text: _is_number(text) for text in set(texts) if text not in _EMPTY}
     if not any(known.values()) or all(known.values()):
         return None
@@ -151,7 +152,7 @@ def _is_number(text: str) -> bool:
 
 
 def doubles_of(chunk: Any) -> Floats:
-    """An array of Arrow's doubles, NaN if there is none. Its own to_numpy would import pandas."""
+    """Arrow's doubles as an array, with NaN for nulls. Arrow's own to_numpy would import pandas."""
     here = slice(chunk.offset, chunk.offset + len(chunk))
     valid, values = chunk.buffers()
     found = np.frombuffer(values)[here]
@@ -169,7 +170,7 @@ def _parse_slowly(
     ignored: Collection[str] | None,
     words: Mapping[str, str],
 ) -> dict[str, Column]:
-    """The columns by Python's own float(), and what is wrong by line."""
+    """The columns, parsed by Python's own float(); errors name the line."""
     blocks: dict[str, list[Column]] = {name: [] for name in names}
     first = 0
     _check_cells(content, path)
@@ -199,7 +200,7 @@ def _text_blocks(content: bytes, path: Path) -> Iterator[pd.DataFrame]:
 
     try:
         with warnings.catch_warnings():
-            # Lines longer than the header would be cut with only a warning.
+            # pandas would cut lines that are longer than the header, and only warn.
             warnings.simplefilter("error", pd.errors.ParserWarning)
             options = {"dtype": str, "keep_default_na": False, "skip_blank_lines": False, "index_col": False}
             names: list[str] = next(_lines(content), [])
@@ -208,7 +209,7 @@ def _text_blocks(content: bytes, path: Path) -> Iterator[pd.DataFrame]:
                 if len(block):
                     empty = False
                     if len(names) == len(block.columns) and len(set(names)) == len(names):
-                        block.columns = pd.Index(names)  # pandas gives one without a name a name
+                        block.columns = pd.Index(names)  # pandas names columns without a name
                     yield block
     except csv.Error as error:
         raise InputError(f"{path}: not a CSV table ({error}).") from None
@@ -221,7 +222,7 @@ def _text_blocks(content: bytes, path: Path) -> Iterator[pd.DataFrame]:
 
 
 def _without_blank_end(content: bytes) -> bytes:
-    """The content without blank lines at its end, which editors make, and which are not rows."""
+    """The content without blank lines at its end, which editors add and which are not rows."""
     kept = content.rstrip()
     return kept + b"\n" if len(content) > len(kept) > 0 else content
 
@@ -231,7 +232,7 @@ def _lines(content: bytes) -> Any:
 
 
 def _check_lone_column(name: str, path: Path) -> None:
-    """Refuse a first line that is one cell because it is none of the table, or has other separators."""
+    """Refuse a first line of one cell that is a comment or has other separators."""
     if name.startswith("#"):
         raise InputError(f"{path}, line 1: a comment. Remove it: the first line must name the columns.")
     for separator, shown in ((";", "';'"), ("\t", "tabs"), ("|", "'|'")):
@@ -243,7 +244,7 @@ def _check_lone_column(name: str, path: Path) -> None:
 
 
 def _check_cells(content: bytes, path: Path) -> None:
-    """Refuse other separators, a column that is there twice, and lines that lack cells and are not blank."""
+    """Refuse other separators, repeated columns, and lines that lack cells, except blank lines."""
     lines = _lines(content)
     try:
         names: list[str] = next(lines, [])
@@ -256,7 +257,7 @@ def _check_cells(content: bytes, path: Path) -> None:
             if 0 < len(cells) < len(names):
                 raise InputError(f"{path}, line {lines.line_num}: only {len(cells)} of {len(names)} cells.")
     except (csv.Error, UnicodeDecodeError):
-        return  # the next reader says what is wrong
+        return  # the next reader reports the error
 
 
 def _first_line_not_utf8(content: bytes) -> int:
@@ -279,7 +280,7 @@ def read_csv(path: Path) -> pd.DataFrame:
 
 
 def undescribed(name: str) -> str:
-    """The message on a column that the datasheet does not name."""
+    """The message on a column that the datasheet does not describe."""
     return (
         f"column {shortened(name)} is not described in its datasheet. To leave it out, name it there: "
         f"ignore = [{shortened(name)}], or add the table with --ignore-other."
@@ -289,10 +290,10 @@ def undescribed(name: str) -> str:
 def number_column(
     frame: pd.DataFrame, name: str, path: Path, first: int = 0, word: str | None = None
 ) -> Floats:
-    """A column of texts, as read_csv gives it, as numbers, NaN where a cell is empty.
+    """A column of texts, as read_csv returns it, as numbers, NaN where a cell is empty.
 
-    Raises InputError if a cell is not a number, with its line; `first` is the number of the frame's first
-    row. A cell that is `word` is empty.
+    A cell that equals `word` counts as empty. Raises InputError with the line if another cell is not a
+    number. `first` is the number of the frame's first row.
     """
     if name not in frame.columns:
         raise unknown("column", name, map(str, frame.columns), f"({path})")
@@ -311,7 +312,7 @@ def number_column(
 
 
 def csv_of(columns: Mapping[str, Column], progress: Progress = lambda share: None) -> bytes:
-    """Columns of numbers or of texts as a CSV file: NaN as an empty cell, whole numbers without a point."""
+    """Columns of numbers or texts as a CSV file: NaN as an empty cell, whole numbers without a point."""
     header = io.StringIO()
     csv.writer(header, lineterminator="\n").writerow(columns)
     parts = [header.getvalue().encode()]
@@ -324,12 +325,12 @@ def csv_of(columns: Mapping[str, Column], progress: Progress = lambda share: Non
 
 
 def plain(number: float) -> int | float:
-    """Whole numbers as integers, so that files read `1024` and not `1024.0`."""
+    """A number, as an integer if it is whole, so that files have `1024` instead of `1024.0`."""
     return int(number) if number == math.floor(number) and abs(number) < _WHOLE else float(number)
 
 
 def _texts(cells: Column) -> list[str]:
-    # Most columns hold few values, each of which is written once.
+    # Most columns hold few distinct values, so each is turned into text once.
     sample = cells[:: max(1, len(cells) // _SAMPLE)]
     values = cells
     place: Any = slice(None)
@@ -347,8 +348,8 @@ def _texts(cells: Column) -> list[str]:
 
 
 def _float_texts(values: Floats) -> list[str]:
-    """Each number as Python's repr writes it. Arrow does the same where that has no exponent, and faster."""
-    if len(values) <= _SAMPLE:  # not worth its import
+    """Each number as Python's repr writes it. Without an exponent, Arrow writes the same, and faster."""
+    if len(values) <= _SAMPLE:  # importing Arrow would take longer
         return list(map(repr, values.tolist()))
     import pyarrow as pa
 

@@ -17,20 +17,21 @@ from hpobench_nmt.lookup.table import Table
 _NEAR = 1.01
 _ADDITIVE = 0.9
 _EXPLAINS = 0.01
-# An axis with more values than this is cut into this number of parts, each with about as many rows.
+# An axis with more values than this is cut into this many parts, with about equally many rows in each.
 _LEVELS = 16
-# A fit to fewer rows a parameter, and an effect that fewer of the rows tell of, say nothing.
+# A fit needs this many rows per parameter, and a total effect needs this share of rows that can be compared.
 _ROWS_PER_PARAMETER = 2
 _COMPARED = 0.5
 _FEWEST_VALUES = 3
-# A best row is central if this share of the rows is as near to the middle, in tables with enough rows.
+# A best row is central if less than this share of the rows is as near to the middle. Tables with fewer rows
+# than _ROWS_FOR_CENTRE are not judged.
 _CENTRAL, _ROWS_FOR_CENTRE = 0.05, 60
-# With fewer rows a value, the values were drawn at random.
+# With fewer rows per value than this, the values were probably drawn at random.
 _ROWS_PER_VALUE = 4
 
 
 def surface_facts(table: Table, objective: str) -> Iterator[Fact]:
-    """What there is to say of the grid, and of one objective over it. O(N (H K)^2) for K values an axis."""
+    """Facts about the grid, and about one objective over it. O(N (H K)^2) for K values per axis."""
     yield from _near_values(table)
     losses, known = _without_far(table, objective)
     if np.isnan(losses).all() or np.nanmin(losses) == np.nanmax(losses):
@@ -61,7 +62,7 @@ def surface_facts(table: Table, objective: str) -> Iterator[Fact]:
 def additivity(table: Table, objective: str) -> float:
     """The share of an objective's variance that its hyperparameters explain one by one; see `additive_share`.
 
-    Rows that lack it, or are far worse than the rest, are left out.
+    Rows that lack the objective, or are far worse than the rest, are left out.
     """
     losses, known = _without_far(table, objective)
     pairs = zip(table.hyperparameters, table.configs.T, strict=True)
@@ -69,15 +70,15 @@ def additivity(table: Table, objective: str) -> float:
 
 
 def _without_far(table: Table, objective: str) -> tuple[Floats, Bools]:
-    """The losses, and which rows have one that is not far worse than the rest, both of shape (N,)."""
+    """The losses, and which rows have a loss that is not far worse than the rest, both of shape (N,)."""
     losses = table.losses([objective])[:, 0]
     known = ~np.isnan(losses)
-    known[far_rows(losses)] = False  # what diverged would be all that is explained
+    known[far_rows(losses)] = False  # otherwise, diverged rows would dominate the variance
     return losses, known
 
 
 def _near_values(table: Table) -> Iterator[Fact]:
-    """Values of a log axis that are probably one, rounded in two ways. Random values are not a grid."""
+    """Values of a log axis that are probably one value, rounded in two ways. Random values are not judged."""
     for h, column in zip(table.hyperparameters, table.configs.T, strict=True):
         if h.scale != "log" or _ROWS_PER_VALUE * len(h.values) > (~np.isnan(column)).sum():
             continue
@@ -118,9 +119,10 @@ def _edges(table: Table, objective: str) -> Iterator[Fact]:
 
 
 def nearer_to_the_middle(table: Table, objective: str) -> tuple[int, int]:
-    """Rows nearer to the middle of the grid than the best row, or as near, and all rows with the objective.
+    """How many other rows are at least as near to the middle of the grid as the best row, and of how many.
 
-    Distances are over numbers and ordered labels, on their scales. Of several best rows, the nearest counts.
+    Only rows with the objective count, and the second number includes the best row. Distances are over
+    numbers and ordered labels, on their scales. Of several best rows, the nearest counts.
     """
     known = np.flatnonzero(~np.isnan(table.losses([objective])[:, 0]))
     squares = np.zeros(len(known))
@@ -155,8 +157,8 @@ def _levels(h: Hyperparameter, codes: Floats) -> Ints:
 def additive_share(levels: list[Ints], losses: Floats) -> float:
     """The share of variance that a sum of one function of each hyperparameter explains: adjusted R^2.
 
-    Levels from 0 by hyperparameter, each of shape (N,), losses of shape (N,) without NaN. NaN where there
-    are too few rows to tell.
+    `levels` has, for each hyperparameter, the level of each row from 0, shape (N,). `losses` has shape (N,),
+    without NaN. The result is NaN if there are too few rows.
     """
     columns = [np.ones((len(losses), 1))]
     columns += [(level[:, None] == np.arange(1, level.max() + 1)).astype(np.float64) for level in levels]
@@ -169,10 +171,11 @@ def additive_share(levels: list[Ints], losses: Floats) -> float:
 
 
 def total_effects(configs: Floats, losses: Floats) -> list[float]:
-    """The share of variance that remains where all other hyperparameters are fixed, NaN where unknown.
+    """For each hyperparameter, the share of variance that remains if all others are fixed; NaN if unknown.
 
-    That is the effect of a hyperparameter with all its interactions. It is known where half of the rows have
-    another one that differs in this hyperparameter alone. Codes of shape (N, H), losses of shape (N,).
+    This is the effect of the hyperparameter with all its interactions. It is known if at least half of the
+    rows have another row that differs in this hyperparameter alone. `configs` has shape (N, H), `losses` has
+    shape (N,).
     """
     places = [np.unique(column, return_inverse=True)[1].astype(np.int64) for column in configs.T]
     found = []
@@ -184,7 +187,7 @@ def total_effects(configs: Floats, losses: Floats) -> list[float]:
         if compared.mean() < _COMPARED:
             found.append(np.nan)
             continue
-        # Of k rows, the variance around their own mean is too small by the factor (k - 1) / k.
+        # The variance of k rows around their own mean is too small by the factor (k - 1) / k.
         squares = (losses - means[number]) ** 2 * count[number] / np.maximum(count[number] - 1, 1)
         found.append(float(squares[compared].mean() / losses.var(ddof=1)))
     return found

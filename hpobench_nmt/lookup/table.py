@@ -28,16 +28,16 @@ from hpobench_nmt.lookup.groups import group_ids, in_groups
 from hpobench_nmt.lookup.replicates import Replicates
 from hpobench_nmt.lookup.table_function import Otherwise, loss_function
 
-if TYPE_CHECKING:  # it takes long to import, and a run needs none of it
+if TYPE_CHECKING:  # pandas is slow to import, and a run does not need it
     import pandas as pd
 
     from hpobench_nmt.analysis.table_front import Front
 
-# The default tolerance, as a share of the way from the best row to the median one.
+# The default tolerance, as a share of the way from the best row to the median row.
 _TOLERANCE = 0.05
-# So many values or rows are listed in a message.
+# At most this many values or rows are listed in a message.
 _MOST_SHOWN = 10
-# So many rows are shown in a notebook.
+# The number of rows that are shown in a notebook.
 _ROWS_SHOWN = 5
 
 NO_VALUE = "hyperparameter {!r} has no value. If it is inactive there, add active_if."
@@ -55,8 +55,8 @@ class Table:
             unit (possibly rounded to float32), or a label's position among the values; NaN where inactive.
             `Space.encode_all` makes these codes from dictionaries, and `config(row)` returns a dictionary.
         values: raw metric values, shape (N, M); NaN if missing, infinite or beyond 1e150.
-        objectives: default metrics to optimise; with one objective, the first.
-        provenance: source, licence, how values were measured, and so on: free texts by key.
+        objectives: default metrics to optimise. A run with one objective uses the first.
+        provenance: free texts by key, such as the source, the licence, and how values were measured.
         claims: statements of the source about the table, which `tables check` verifies.
         curves: the learning curves of the rows; None if the table does not have curves.
         replicates: trainings of some or all rows with other seeds; None if the table does not have any. A
@@ -249,11 +249,11 @@ class Table:
         """Hash of the rows, the search space and the metrics, but not of name, objectives and tolerances."""
         digest = hashlib.sha256()
         for h in self.hyperparameters:
-            # The first version had numbers only: their hashes stay.
+            # The first version supported only numbers. Hashes of such tables must not change.
             kind = (h.kind, h.default) if h.active_if or not h.is_numeric else ()
             more = (h.active_if,) if h.active_if else ()
             if h.integer is False and all(map(float.is_integer, h.numbers)):
-                more = (*more, "real")  # what lies between its values can be suggested, too
+                more = (*more, "real")  # numbers between its values can be suggested as well
             digest.update(repr((h.name, h.values, h.scale, *kind, *more)).encode())
         for m in self.metrics:
             digest.update(repr((m.name, m.direction)).encode())
@@ -261,7 +261,7 @@ class Table:
         if described:
             digest.update(repr([(h.name, h.values, h.scale, h.kind) for h in described.axes]).encode())
         for array in (self.configs, self.values, *([described.codes] if described else [])):
-            # Adding 0 makes 0 of -0.0, which a file does not tell from it.
+            # Adding 0 turns -0.0 into 0. A file cannot tell the two apart.
             canonical = np.where(np.isnan(array), np.nan, array + 0.0)
             digest.update(np.ascontiguousarray(canonical).astype("<f8").tobytes())
         return digest.hexdigest()
@@ -284,7 +284,7 @@ class Table:
             self.metric(spec.metric)
             return spec
         if ":" not in spec or any(metric.name == spec for metric in self.metrics):
-            return Objective(spec, self.metric(spec).direction)  # a name may hold a colon, too
+            return Objective(spec, self.metric(spec).direction)  # a name may contain a colon
         name, _, direction = spec.rpartition(":")
         self.metric(name)
         for known in get_args(Direction):
@@ -302,7 +302,7 @@ class Table:
     def curve(self, row: int) -> Curve:
         """The learning curve of a row; a curve without checkpoints if the row does not have one.
 
-        Raises InputError if the table does not have curves, or not this row.
+        Raises InputError if the table does not have curves, or does not have this row.
         """
         return self._some_curves[self._checked(row)]
 
@@ -367,7 +367,7 @@ class Table:
         return self.objectives[0] if self.objectives else self.metrics[0].name
 
     def tolerance(self, objective: str | Objective) -> float:
-        """The gap to the best value that counts as reached: the metric's own tolerance.
+        """The largest gap to the best value that counts as reaching it: the metric's own tolerance.
 
         If the metric does not have a tolerance, it is 5% of the way from the best row to the median row, or
         to the worst row if half of the rows are as good as the best. NaN if every value is missing.
@@ -417,7 +417,7 @@ class Table:
 
 
 def default_tolerance(loss: Floats) -> float:
-    """The tolerance of a metric that does not have its own: see Table.tolerance. Shape (N,)."""
+    """The tolerance of a metric without its own, from losses of shape (N,); see Table.tolerance."""
     if np.isnan(loss).all():
         return np.nan
     to_median = float(np.nanmedian(loss) - np.nanmin(loss))

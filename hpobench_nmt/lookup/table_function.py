@@ -1,4 +1,4 @@
-"""A table as a function of a configuration, also where its grid is incomplete."""
+"""A table as a function of a configuration, even if its grid is incomplete."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hpobench_nmt.lookup.table import Table
 
 Otherwise = Literal["error", "none", "nearest"]
-"""What is done where a configuration has no row, or the row lacks a metric."""
+"""What to do if a configuration has no row, or the row lacks a metric."""
 
 
 def row_finder(
@@ -24,9 +24,9 @@ def row_finder(
 ) -> Callable[[Config], tuple[int | None, str]]:
     """A function that finds the row of a configuration that has all of these metrics.
 
-    It returns the row, and an empty text. Where there is none, the text says why, and instead of the row
-    there is, as `otherwise` says, an InputError, None, or the row with these metrics whose features are
-    nearest, of equal ones the first. O(N F).
+    It returns the row and an empty text. If there is no such row, `otherwise` decides: "error" raises an
+    InputError, "none" returns None and the reason, and "nearest" returns the row with the nearest features
+    among those with all of the metrics, and the reason. Of equally near rows, the first counts. O(N F).
     """
     if otherwise not in get_args(Otherwise):
         raise unknown("choice", str(otherwise), get_args(Otherwise), "(otherwise)")

@@ -1,4 +1,4 @@
-"""The user's own folders of tables, corpora and states, which HPOBENCH_NMT_HOME moves."""
+"""The user's own folders of tables, corpora and states. HPOBENCH_NMT_HOME changes where they are."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def _folder(name: str, usual: Callable[..., str]) -> Path:
 
 
 def training_cache() -> Path:
-    """Where the runner keeps corpora and models that trainings share: a cache, which can be made again."""
+    """Where the runner keeps corpora and models that trainings share: a cache, which can be rebuilt."""
     return fetched_folder().parent / "training"
