@@ -1,4 +1,4 @@
-"""The published collections of tables: one file each, and one line here."""
+"""The published collections of tables. Each has its own file, and a line here."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _ALL = (
 )
 
 COLLECTIONS: dict[str, Collection] = {collection.name: collection for collection in _ALL}
-"""By name, in the order in which they are listed."""
+"""The collections by name, in the order in which they are listed."""
 
 
 def collection_of(table: str) -> Collection | None:
-    """The published collection that a table of this name belongs to, None if there is none."""
+    """The published collection that has a table of this name, or None."""
     return next((c for c in COLLECTIONS.values() if table in c.tables), None)

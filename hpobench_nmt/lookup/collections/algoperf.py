@@ -1,12 +1,12 @@
 """AlgoPerf v0.5 (MLCommons): training algorithms of the external tuning ruleset on translation and speech.
 
-Each of the 11 algorithms was tried with 5 settings of its own hyperparameters, and each setting trained 5
-times, in studies 0 to 4. A table's rows are the first of these trainings that has an evaluation, the others
-are replicates; a setting without any has no row. JAX or PyTorch goes with the algorithm, so that seconds are
-to be compared within one framework.
+Each of the 11 algorithms was tried with 5 settings of its own hyperparameters, and each setting was trained 5
+times, in studies 0 to 4. A row is the first of these trainings that has an evaluation, and the others are
+replicates. A setting without any evaluation has no row. Each algorithm uses either JAX or PyTorch, so compare
+seconds only within one framework.
 
 The files stay with their authors (Apache-2.0, github.com/mlcommons/submissions_algorithms).
-algoperf_files.py reads them. The trainings that they hold have one hash, wherever they are read from.
+algoperf_files.py reads them. The hash of the trainings is the same for each source of the files.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LICENCE = "Apache-2.0, of the authors' repository"
 
 @dataclass(frozen=True)
 class _Task:
-    """A workload: its name upstream without the framework, what it is, and what is known of its trainings."""
+    """A workload: its name upstream without the framework, its description, and facts about its trainings."""
 
     workload: str
     what: str
@@ -53,7 +53,8 @@ class _Task:
     trainings: int
 
 
-# How many settings were tried, how many of them have no evaluation at all, and how many trainings have one.
+# The last three numbers are the settings that were tried, the settings without any evaluation, and the
+# trainings with an evaluation.
 _TASKS = {
     f"{NAME}-wmt": _Task("wmt", "WMT17 German-English transformer", "bleu", "max", "loss", 55, 0, 275),
     f"{NAME}-wmt-glu-tanh": _Task(
@@ -78,7 +79,7 @@ _TASKS = {
 }
 TABLES = tuple(_TASKS)
 
-# The hyperparameters that differ between settings of an algorithm; others go with the algorithm.
+# The hyperparameters that differ between settings of an algorithm. The algorithm determines all others.
 _ALGORITHM = "algorithm"
 _KINDS: dict[str, Kind] = {
     "style": "categorical",
@@ -101,7 +102,7 @@ _SCALES: dict[str, Scale] = {
 def fetch(
     target: Path, source: Path | None = None, address: str = "", limits: Limits | None = None
 ) -> list[Path]:
-    """Install the five tables, all or none; see Fetch. The address is of an archive of the repository."""
+    """Install the five tables, all or none; see Fetch. `address` is that of an archive of the repository."""
     found = downloaded_trainings(address or ADDRESS, limits) if source is None else trainings_in(source)
     check_trainings(found, source or address or ADDRESS)
     return install(NAME, tables_of(found), target)
@@ -119,7 +120,7 @@ COLLECTION = Collection(
 
 
 def tables_of(trainings: Sequence[Training]) -> list[Table]:
-    """The tables of the workloads that there are trainings of."""
+    """The tables of all workloads that have trainings."""
     by_table = {
         name: [training for training in trainings if training.workload == task.workload]
         for name, task in _TASKS.items()
@@ -207,7 +208,7 @@ def _columns(task: _Task, training: Training) -> tuple[Floats, Floats, Floats]:
 
 
 def _axes(rows: Sequence[Training]) -> tuple[Hyperparameter, ...]:
-    """The algorithm, and what its settings are, each active where an algorithm has it."""
+    """The algorithm, and the hyperparameters of all algorithms, each active where the algorithm has it."""
     values: dict[str, set[Value]] = {}
     having: dict[str, set[str]] = {}
     for training in rows:

@@ -1,8 +1,9 @@
-"""The trainings of AlgoPerf's logs: from a clone of the repository, its archive, or files made of it.
+"""The trainings of AlgoPerf's logs: from a clone of the repository, its archive, or files derived from it.
 
 Upstream, each training is a folder LOGS/SUBMISSION/study_S/WORKLOAD/trial_T with hparams.json and
-eval_measurements.csv, about 2,860 files of these workloads. `runs.csv.gz` and `curves.parquet` hold the same,
-one line a training and one line an evaluation. Either way the trainings are compared with one hash.
+eval_measurements.csv, about 2,860 files of these workloads. `runs.csv.gz` and `curves.parquet` hold the same
+data, with one line per training and one line per evaluation. The trainings of each source must match the same
+hash.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ SETTINGS = (
     "use_nadam",
     "step_hint_factor",
 )
-"""Those that differ between settings of an algorithm."""
+"""The hyperparameters that differ between settings of an algorithm."""
 _MEASURED = ("bleu", "loss", "wer", "ctc_loss")
 _COLUMNS = tuple(f"{part}/{name}" for part in ("validation", "test") for name in _MEASURED)
 
@@ -77,7 +78,7 @@ _MEMBER = re.compile(
 )
 _WANTED = rf"(?:[^/]+/)?{LOGS}/" + _MEMBER.pattern.removeprefix("(?:.*/)?")
 _MOST_BYTES = 2**32
-# The archive of the whole repository; its files of these workloads take some megabytes.
+# These limits are for the archive of the whole repository. The files of these workloads take a few megabytes.
 _ARCHIVE_LIMITS = replace(DEFAULT_LIMITS, max_bytes=2**29, total_s=900.0)
 
 
@@ -86,11 +87,11 @@ class Training:
     """One training.
 
     Attributes:
-        workload: without the framework.
-        algorithm, study, trial: of the submission, which of the seeds, which of the settings.
-        settings: values by name, those of SETTINGS that the algorithm has.
-        updates, seconds: at each of its evaluations, shape (k,); k may be 0.
-        measured: values by column, shape (k,) each; NaN if there is none.
+        workload: name of the workload without the framework.
+        algorithm, study, trial: name of the submission, number of the seed, and number of the setting.
+        settings: values by name, for the names in SETTINGS that the algorithm has.
+        updates, seconds: the updates and seconds at each evaluation, shape (k,); k may be 0.
+        measured: values by column, each of shape (k,); NaN if a value is missing.
     """
 
     workload: str
@@ -104,7 +105,7 @@ class Training:
 
 
 def trainings_in(source: Path) -> list[Training]:
-    """The trainings in a folder: the two files that were made of the logs, or a clone of the repository."""
+    """The trainings in a folder, which holds the two files derived from the logs, or is a clone."""
     if (source / LOGS).is_dir():
         return trainings_of(folder_members(source / LOGS, _MEMBER.pattern, _MOST_BYTES), source)
     runs = found_file(source, (f"{_RUNS}.gz", _RUNS))
@@ -127,7 +128,7 @@ def downloaded_trainings(address: str, limits: Limits | None = None) -> list[Tra
 def trainings_of(members: Iterable[tuple[str, bytes]], where: object) -> list[Training]:
     """The trainings in upstream's files, given as pairs of path and content, in a fixed order.
 
-    Raises InputError if a file is not as it should be.
+    Raises InputError if a file is invalid.
     """
     settings: dict[tuple[str, str, int, int], bytes] = {}
     evaluations: dict[tuple[str, str, int, int], bytes] = {}
@@ -190,7 +191,7 @@ def _from_derived(runs: bytes, evaluations: bytes) -> list[Training]:
 
 
 def _parts(ids: Sequence[object]) -> Iterator[tuple[object, slice]]:
-    """The runs of equal ids, and where they are."""
+    """Each id, and the slice of consecutive places that have it."""
     start = 0
     for end in range(1, len(ids) + 1):
         if end == len(ids) or ids[end] != ids[start]:
@@ -222,7 +223,7 @@ def _training(
 
 
 def trainings_sha256(trainings: Sequence[Training]) -> str:
-    """Hash of all that is read of the trainings, the same wherever they are read from."""
+    """Hash of all data that is read of the trainings. It is the same for each source."""
     digest = hashlib.sha256()
     for t in trainings:
         about = [t.workload, t.algorithm, t.study, t.trial, dict(sorted(t.settings.items()))]

@@ -1,7 +1,7 @@
-"""Archives of somebody else, read member by member: nothing in them is ever written to disk.
+"""Archives of other people, read member by member: nothing in them is ever written to disk.
 
-A member is taken by its name within the archive, which is only compared with names that are wanted, never
-used as a path. Links, devices and folders are not members, and sizes are limited as they are decompressed.
+The name of a member is only compared with the wanted names, and never used as a path. Links, devices and
+folders are skipped, and sizes are limited during decompression.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PART = 2**20
 
 
 def gunzipped(content: bytes, where: object, limit: int) -> bytes:
-    """What a gzip file holds, at most `limit` bytes; InputError if it is more, or no gzip file."""
+    """The content of a gzip file; InputError if it has more than `limit` bytes, or is not a gzip file."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
             return _limited(file, f"{where}: its content", limit)
@@ -36,14 +36,14 @@ def gunzipped(content: bytes, where: object, limit: int) -> bytes:
 def zip_members(content: bytes, where: object, wanted: str, limit: int) -> Iterator[tuple[str, bytes]]:
     """Names and contents of the files in a ZIP archive whose whole name matches `wanted`, in its order.
 
-    Raises InputError if it is not a ZIP archive, a name is there twice, or the files are larger
-    than `limit` bytes together.
+    Raises InputError if it is not a ZIP archive, a name occurs twice, or the files together have more than
+    `limit` bytes.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             names = _Names(where, wanted)
             for entry in archive.infolist():
-                # The upper half of a ZIP's attributes is the file's mode on Unix, if it was made there.
+                # If a ZIP was made on Unix, the upper half of an entry's attributes is the file's mode.
                 if entry.is_dir() or (entry.external_attr >> 16) & 0o170000 not in (0, 0o100000):
                     continue
                 if names.takes(entry.filename):
@@ -56,7 +56,7 @@ def zip_members(content: bytes, where: object, wanted: str, limit: int) -> Itera
 
 
 def tar_members(content: bytes, where: object, wanted: str, limit: int) -> Iterator[tuple[str, bytes]]:
-    """Likewise of a tar archive, compressed by gzip or not. Skipped members count against the limit."""
+    """The same for a tar archive, compressed or not. Skipped members count against the limit."""
     try:
         with tarfile.open(fileobj=io.BytesIO(content), mode="r|*") as archive:
             names = _Names(where, wanted)
@@ -74,7 +74,7 @@ def tar_members(content: bytes, where: object, wanted: str, limit: int) -> Itera
 
 
 def folder_members(folder: Path, wanted: str, limit: int) -> Iterator[tuple[str, bytes]]:
-    """Likewise of a folder, such as a checkout; links are not followed. In the order of their names."""
+    """The same for a folder, such as a checkout, in the order of the names. Links are not followed."""
     names = _Names(folder, wanted)
     for path in sorted(p for p in folder.rglob("*") if not p.is_symlink()):
         name = path.relative_to(folder).as_posix()
@@ -85,7 +85,7 @@ def folder_members(folder: Path, wanted: str, limit: int) -> Iterator[tuple[str,
 
 
 class _Names:
-    """Tells which names are wanted, and refuses too many, and one that is there twice."""
+    """Decides which names are wanted. Refuses too many names, and wanted names that occur twice."""
 
     def __init__(self, where: object, wanted: str) -> None:
         self._where, self._wanted, self._seen, self._count = where, re.compile(wanted), set[str](), 0
@@ -103,7 +103,7 @@ class _Names:
 
 
 def _limited(file: IO[bytes] | gzip.GzipFile, what: str, limit: int) -> bytes:
-    """The content of an open file, of at most `limit` bytes, whatever size its archive gives."""
+    """The content of an open file; InputError beyond `limit` bytes, whatever size its archive states."""
     parts, size = [], 0
     while part := file.read(_PART):
         size += len(part)

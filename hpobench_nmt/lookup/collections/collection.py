@@ -1,4 +1,4 @@
-"""The type of a published collection of tables, and what all of them do to install theirs."""
+"""The type of a published collection of tables, and functions that collections share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits, download
 from hpobench_nmt.lookup.folder import save_folder
 from hpobench_nmt.lookup.table import Table
 
-if TYPE_CHECKING:  # it takes long to import
+if TYPE_CHECKING:  # pandas is slow to import
     import pandas as pd
 
 
@@ -34,8 +34,8 @@ class Fetch(Protocol):
         Args:
             target: folder of table folders.
             source: take the authors' files from this folder instead of the network.
-            address: where the files are; if empty, the authors' own.
-            limits: of each download.
+            address: address of the files; if empty, the authors' own address.
+            limits: limits of each download.
         """
 
 
@@ -44,12 +44,12 @@ class Collection:
     """Tables that were published together, and how to get them.
 
     Attributes:
-        name: of the collection; its tables' datasheets name it in their claims.
-        title: what it is, in one line.
-        tables: their names.
-        licence, address: of the authors' files.
-        files: what a copy of them is called, for `tables fetch --from`.
-        fetch: installs the tables.
+        name: name of the collection, which the datasheets of its tables have in their claims.
+        title: description in one line.
+        tables: names of the tables.
+        licence, address: licence and address of the authors' files.
+        files: description of a copy of the files, for users of `tables fetch --from`.
+        fetch: function that installs the tables.
     """
 
     name: str
@@ -67,15 +67,15 @@ def published_file(
     """The content of one of the authors' files, from a folder or else from the network address.
 
     Args:
-        name: of the file; in a folder, NAME.gz does as well.
-        sha256: of the content, decompressed.
-        source: the folder; it may hold the files, or be a clone of the authors' repository.
-        address: of the folder on the network.
-        limits: of a download; a file in a folder has that of the size only.
+        name: name of the file. A folder may have NAME.gz instead.
+        sha256: hash of the decompressed content.
+        source: the folder, which holds the files or is a clone of the authors' repository.
+        address: address of the folder on the network.
+        limits: limits of a download. For a file in a folder, only the size is limited.
         within: the folder of the files in the authors' repository.
 
     Raises:
-        InputError: the folder has no such file, or another one of this name.
+        InputError: the folder does not have this file, or has a different file of this name.
         RunError: the file could not be downloaded.
     """
     if source is None:
@@ -89,7 +89,7 @@ def published_file(
 
 
 def found_file(source: Path, names: Sequence[str], within: str = "") -> Path:
-    """The first file of these names in a folder, or in a folder within it; InputError if none is there."""
+    """The first file with one of these names in a folder, or in `within` below it; InputError if missing."""
     places = [source / within / name for name in names] if within else []
     for path in [source / name for name in names] + places:
         if path.is_file():
@@ -98,7 +98,7 @@ def found_file(source: Path, names: Sequence[str], within: str = "") -> Path:
 
 
 def check_sha256(content: bytes, sha256: str, where: object) -> None:
-    """Raise InputError if the content is not the published one."""
+    """Raise InputError if the content is not that of the published file."""
     digest = hashlib.sha256(content).hexdigest()
     if digest != sha256:
         raise InputError(
@@ -107,7 +107,7 @@ def check_sha256(content: bytes, sha256: str, where: object) -> None:
 
 
 def csv_frame(content: bytes, where: object) -> pd.DataFrame:
-    """A CSV file as a frame, every number read to the nearest double; InputError if it is none."""
+    """A CSV file as a frame, with numbers read as the nearest doubles; InputError if it is not a CSV file."""
     import pyarrow as pa
     from pyarrow import csv as arrow
 
@@ -132,7 +132,7 @@ def grid_axis(
 def framed_table(
     name: str, axes: Sequence[Hyperparameter], metrics: Sequence[Metric], frame: pd.DataFrame, **more: Any
 ) -> Table:
-    """A table from a frame that has a column for each hyperparameter and metric, one line a row."""
+    """A table from a frame with a column for each hyperparameter and metric. Each line becomes a row."""
     configs = [[h.code(value) for value in frame[h.name]] for h in axes]
     values = [frame[metric.name].to_numpy(np.float64) for metric in metrics]
     return Table(name, tuple(axes), tuple(metrics), np.array(configs).T, np.column_stack(values), **more)
@@ -141,7 +141,7 @@ def framed_table(
 def install(collection: str, tables: Sequence[Table], target: Path) -> list[Path]:
     """Write the tables of a collection as folders under target, and return these folders.
 
-    All are written before the first is moved into place, so that a full disk leaves none.
+    All are written before the first is moved into place, so that none is installed if the disk is full.
     """
     with scratch_folder(target / collection) as work:
         for table in tables:

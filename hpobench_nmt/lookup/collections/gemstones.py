@@ -1,7 +1,7 @@
 """Gemstones (McLeish et al. 2025): 22 shapes of transformers, 50M to 2B parameters, pre-trained.
 
 One table has the 22 shapes with curves to 350 billion tokens. The other has curves to 100 billion tokens, and
-20 of the shapes with a second learning rate. The files stay with their authors (MIT licence,
+a second learning rate for 20 of the shapes. The files stay with their authors (MIT licence,
 github.com/mcleish7/gemstone-scaling-laws).
 """
 
@@ -43,7 +43,7 @@ SHA256 = {
     _COOLER: "10f606c27a52b31a8c97a8fe50ff265fdea795869b9a35804a7b1cad2fa233c2",
 }
 TABLES = (f"{NAME}-shapes", f"{NAME}-rates")
-# Rows and checkpoints of each table, by the authors' files.
+# Rows and checkpoints of each table, counted in the authors' files.
 _CLAIMED = {TABLES[0]: (22, 3850), TABLES[1]: (42, 2100)}
 
 _METRICS = (

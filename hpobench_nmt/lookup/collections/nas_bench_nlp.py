@@ -1,9 +1,9 @@
 """NAS-Bench-NLP (Klyuchnikov et al. 2020), its part on WikiText-2: recurrent cells as graphs.
 
-345 trainings of 291 cells: the file names 344, of which many are the same graph. The hyperparameter is the
-cell, a category that tells a method nothing; what it can learn from are features of the graph. Other
-trainings of a graph are replicates. The file stays with its authors (Apache-2.0,
-github.com/fmsnew/nas-bench-nlp-release); it is a ZIP archive, read member by member.
+There are 345 trainings of 291 cells. The file names 344 cells, many of which are the same graph. The only
+hyperparameter is the cell, a category from which methods learn nothing, so they use features of the graph.
+Other trainings of a graph are replicates. The file stays with its authors (Apache-2.0,
+github.com/fmsnew/nas-bench-nlp-release). It is a ZIP archive, read member by member.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ADDRESS = f"https://raw.githubusercontent.com/fmsnew/nas-bench-nlp-release/{COMM
 SHA256 = "f5052d6bea6398001e32c986322a243e8cdedffa906caf242eb0a62ee105aa12"
 LICENCE = "Apache-2.0, of the authors' repository"
 TABLES = (f"{NAME}-wikitext2",)
-# By the authors' file; `distinct` graphs are counted here.
+# The trainings in the authors' file, and the distinct graphs among them as counted here.
 _TRAININGS, _DISTINCT = 345, 291
 
 _MEMBER = r"log_stats_model_[0-9_-]+\.json"
@@ -77,7 +77,7 @@ class _Log(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class _Training:
-    """A log, and its cell with sorted names, so that equal graphs are equal texts."""
+    """A log, and its cell as a text with sorted names, so that equal graphs have equal texts."""
 
     log: _Log
     cell: bytes
@@ -106,10 +106,11 @@ COLLECTION = Collection(
 
 
 def features_of(nodes: Mapping[str, tuple[str, Sequence[str]]]) -> dict[str, float]:
-    """What models see of a cell's graph, whose nodes are an operation and the names of their inputs.
+    """Features of a cell's graph. A node is given by its operation and the names of its inputs.
 
-    The number of nodes, of nodes by operation, of edges, of hidden states that it updates, and its depth: the
-    most nodes on a way. Names that are not nodes are inputs of the cell.
+    The features are the numbers of nodes, of edges, of hidden states that the cell updates, and of nodes with
+    each operation, and the depth, which is the largest number of nodes on a path. Names that are not nodes
+    are inputs of the cell.
     """
     depths: dict[str, int] = {}
 
@@ -146,7 +147,7 @@ def _table(trainings: Sequence[_Training]) -> Table:
     cells: dict[bytes, list[_Training]] = {}
     for training in sorted(trainings, key=lambda t: (t.log.recepie_id, t.log.init_time, t.log.experiment_id)):
         cells.setdefault(training.cell, []).append(training)
-    # A training that diverged is the row only where all of them did.
+    # A diverged training becomes the row only if all trainings of its graph diverged.
     several = [sorted(group, key=lambda t: None in t.log.val_losses) for group in cells.values()]
     rows = [group[0] for group in several]
     again = [training for group in several for training in group[1:]]

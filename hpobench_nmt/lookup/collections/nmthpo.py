@@ -1,7 +1,7 @@
 """The six published tables of Zhang & Duh (2020): Transformers for translation, trained with Sockeye.
 
 The files stay with their authors (MIT licence, github.com/Este1le/hpo_nmt). This module fetches them, checks
-them against known hashes and makes table folders of them.
+them against known hashes, and turns them into table folders.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NAME = "nmthpo"
 COMMIT = "7bd0a402b332a6fdea8bdfeabb0271afa5c5be1f"
 ADDRESS = f"https://raw.githubusercontent.com/Este1le/hpo_nmt/{COMMIT}/datasets"
 TABLES = ("zh-en", "ru-en", "ja-en", "en-ja", "sw-en", "so-en")
-# The number of systems in all six together, by the authors' README.
+# The number of systems in all six tables together, according to the authors' README.
 _CLAIMED_SYSTEMS = 2245
 
 _LOW_RESOURCE = ("sw-en", "so-en")
@@ -68,7 +68,7 @@ _METRICS = (
 def fetch(
     target: Path, source: Path | None = None, address: str = "", limits: Limits = DEFAULT_LIMITS
 ) -> list[Path]:
-    """Install the six tables, all or none; see Fetch. Those that have learning curves (nmtlc) keep them."""
+    """Install the six tables, all or none; see Fetch. Installed tables keep their learning curves (nmtlc)."""
 
     def read(file: str) -> bytes:
         return published_file(file, SHA256[file], source, address or ADDRESS, limits)
@@ -117,16 +117,16 @@ def _table(name: str, read: Callable[[str], bytes]) -> Table:
 
 
 def _with_known_curves(table: Table, folder: Path) -> Table:
-    """The table with the learning curves of the one in the folder, if that has the same rows."""
+    """The table with the learning curves of the table in the folder, if that table has the same rows."""
     try:
         old = load_folder(folder)
-    except InputError:  # there is none, or it is to be repaired
+    except InputError:  # no table is installed, or it is damaged and will be replaced
         return table
     return replace(table, curves=old.curves) if old.sha256 == table.sha256 else table
 
 
 def _search_space(name: str) -> tuple[Hyperparameter, ...]:
-    """Table 1 of the paper; the scales are those of the authors' own scaled files."""
+    """The space in Table 1 of the paper, with the scales of the authors' own scaled files."""
     bpe: tuple[float, ...] = (10_000.0, 30_000.0, 50_000.0)
     bpe_scale: Scale = "linear"
     if name in _LOW_RESOURCE:

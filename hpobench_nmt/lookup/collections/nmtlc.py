@@ -1,9 +1,9 @@
 """NMTLC: two tables of language models that were fine-tuned to translate (Zhang & Duh, AMTA 2024).
 
-Six language models, a category, were fine-tuned with LoRA on a grid of rank, batch size and learning rate.
-The file stays with its authors (MIT licence, github.com/Este1le/hpo_nmt). It is a pickle, read without
-unpickling (lookup/plain_pickle.py). Its models trained from scratch are learning curves for installed tables
-of nmthpo.
+Six language models were fine-tuned with LoRA on a grid of rank, batch size and learning rate. The language
+model is a categorical hyperparameter. The file stays with its authors (MIT licence,
+github.com/Este1le/hpo_nmt). It is a pickle, read without unpickling (lookup/plain_pickle.py). It also has
+models that were trained from scratch. Their learning curves are added to installed tables of nmthpo.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ SHA256 = "42ecab6a7f3c93c7697714cf1082318274e232e04d79bf4400bfc55d6a766eca"
 ADDRESS = f"https://raw.githubusercontent.com/Este1le/hpo_nmt/{COMMIT}/lc_datasets"
 PAIRS = ("zh-en", "fr-en")
 
-# The file gives the family, the model dimension and the number of layers. The names are the releases', with
-# their billions of parameters.
+# The file gives the family, the model dimension and the number of layers. They determine the name of the
+# released model and its parameters in billions.
 _LANGUAGE_MODELS = {
     ("bloomz", 1024, 24): ("bloomz-560m", 0.56),
     ("bloomz", 2048, 24): ("bloomz-1b7", 1.7),
@@ -60,7 +60,7 @@ _METRICS = (
 
 
 class _Settings(msgspec.Struct, frozen=True):
-    """Settings of a training. The file names more of them, which are the same for each language model."""
+    """Settings of a training. The file has other settings, which are constant for each language model."""
 
     initial_lr: Finite
     model_size: Whole
@@ -108,7 +108,7 @@ COLLECTION = Collection(
 
 
 def _with_curves(folder: Path, scratch: list[_Training]) -> Table | None:
-    """A table of nmthpo with its curves; None if it is not installed, or another one has its name."""
+    """A table of nmthpo with its curves; None if it is not installed, or another table has its name."""
     if not folder.is_dir():
         return None
     table = load_folder(folder)

@@ -1,9 +1,10 @@
-"""The learning curves of NMTLC: those of its own tables, and those of the six tables of NMTHPO.
+"""The learning curves of NMTLC, for its own tables and for the six tables of NMTHPO.
 
-The models that were trained from scratch are the systems of NMTHPO, but the file does not say which row each
-one is: the number of attention heads is missing. A row's curve is the only one whose layers, embedding,
-hidden size, learning rate and, to the digits that the row has, least perplexity agree: 1,903 of the 1,983
-rows have one. There, a checkpoint is 2,000 updates: the rows' num_updates say so, but for one row.
+The models that were trained from scratch are the systems of NMTHPO. The file does not state the row of a
+model, because the number of attention heads is missing. So a row gets a curve only if exactly one curve
+agrees with it in layers, embedding, hidden size, learning rate and, to the digits that the row has, lowest
+perplexity, and if no other row fits that curve. Of the 1,983 rows, 1,903 get a curve. A checkpoint of these
+curves is 2,000 updates. The num_updates of all rows but one confirm this.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.table import Table
 
 UPDATES = 2000
-"""A checkpoint of a model that was trained from scratch, in updates."""
-# The rows' perplexities have two digits after the point.
+"""The updates per checkpoint of a model that was trained from scratch."""
+# The rows' perplexities are rounded to two decimals.
 _ROUNDING = 0.006
 
 Settings = tuple[float, float, float, float]
@@ -29,19 +30,19 @@ Settings = tuple[float, float, float, float]
 
 
 class Trained(Protocol):
-    """What is needed of an entry of the file."""
+    """The part of an entry of the file that is needed here."""
 
     @property
     def perplexity_curve(self) -> Sequence[float]:
-        """On dev, at each checkpoint."""
+        """Perplexity on dev at each checkpoint."""
 
     @property
     def perplexity_optimal(self) -> float:
-        """The least of them."""
+        """The lowest perplexity of the curve."""
 
 
 def with_curves(table: Table, entries: Mapping[Settings, Sequence[Trained]]) -> Table:
-    """A published table of NMTHPO with curves, from the models of its language pair by their settings."""
+    """A published table of NMTHPO with curves, given the models of its language pair by their settings."""
     axes = [h.name for h in table.hyperparameters]
     columns = [axes.index(name) for name in ("num_layers", "num_embed", "num_hidden", "learning_rate")]
     fitting = [
@@ -81,7 +82,7 @@ def _settings(config: Sequence[float]) -> Settings:
 def tuned_curves(
     perplexities: Sequence[Sequence[float]], bleu: Sequence[Sequence[float]], sizes: Sequence[float]
 ) -> Curves:
-    """The curves of language models that were fine-tuned: on dev at each checkpoint, one per row.
+    """The curves of fine-tuned language models: BLEU and perplexity on dev at each checkpoint of each row.
 
     The file gives no times, so the cost of a checkpoint is the size of the row's model, in billions of
     parameters.

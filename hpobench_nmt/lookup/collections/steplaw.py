@@ -1,10 +1,12 @@
 """Step Law (Li et al. 2025): 2,619 pre-trainings of language models over learning rate and batch size.
 
-1,911 dense and 708 mixture-of-experts models. There is a table for each model and number of tokens, and one
-of all dense and one of all mixture-of-experts models, in which model and tokens are hyperparameters.
+There are 1,911 dense and 708 mixture-of-experts models. Each model and number of tokens has a table. One more
+table has all dense models, and another has all mixture-of-experts models. In these two tables, the model and
+the number of tokens are hyperparameters.
 
-The learning rates are powers of the square root of 2, printed with three or four digits: 0.000345, say,
-and 0.0003453 are one rate. Here each is its power with four digits. The authors state no licence.
+The learning rates are powers of the square root of 2, printed with three or four digits. For example,
+0.000345 and 0.0003453 are the same rate. Here each rate is its power with four digits. The authors state no
+licence.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ SHA256 = {
     "moe_lr_bs_loss.csv": "653d585244a7b227423007e8b796bc16d76f6d24eb87b1919b8f048a91897b92",
 }
 
-# Tokens, in billions, of the dense models by their parameters in millions.
+# Billions of tokens for which the dense models were trained, by millions of parameters.
 _DENSE = {
     215: (4, 11.4, 20, 100),
     268: (5, 14.2, 25, 80),
@@ -60,7 +62,7 @@ TABLES = (
     _ALL_DENSE,
     _ALL_SPARSE,
 )
-# By the authors: the number of trainings of each kind. Each is in two tables.
+# The number of trainings of each kind, as the authors state it. Each training is in two tables.
 _CLAIMED = {_ALL_DENSE: 1911, _ALL_SPARSE: 708}
 
 _LOSS = Metric("smooth_loss", "min", description="training loss at the end, smoothed")
@@ -72,7 +74,7 @@ _SECONDS = Metric(
     description="time of training: number of iterations, multiplied by their mean duration",
 )
 _FLOPS = Metric("flops", "min", "FLOP", description="6 N D; N counts the parameters that a token meets")
-# The printed rates are off by 0.5% at most; neighbouring ones differ by 41%.
+# The printed rates are off by 0.5% at most; neighbouring rates differ by 41%.
 _ROUNDING = 0.05
 
 
@@ -101,7 +103,7 @@ COLLECTION = Collection(
 def true_rates(printed: Floats) -> Floats:
     """Learning rates as the powers of the square root of 2 that they stand for, to four digits.
 
-    Raises InputError if one is not such a power.
+    Raises InputError if a rate is not such a power.
     """
     halves = np.round(2 * np.log2(printed))
     if (np.abs(2 * np.log2(printed) - halves) > _ROUNDING).any():

@@ -1,8 +1,9 @@
 """TaskSet (Metz et al. 2020): recurrent networks that classify texts, trained with 1,000 settings of Adam.
 
-The files stay with their authors: those of github.com/releaunifreiburg/DPL, which has 12 of TaskSet's tasks.
-Eight of them are tables here. The settings were drawn at random, the same 1,000 for each task, so that there
-is not a grid. Losses of trainings that diverge reach 1e34, or become NaN, at which their curves end here.
+The files stay with the authors of github.com/releaunifreiburg/DPL, which has 12 of TaskSet's tasks. Eight of
+these tasks are tables here. The settings were drawn at random, so they do not form a grid. All tasks have the
+same 1,000 settings. Losses of trainings that diverge reach 1e34 or become NaN. A curve ends at its first NaN
+here.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _FOLDER = "data/taskset"
 ADDRESS = f"https://raw.githubusercontent.com/releaunifreiburg/DPL/{COMMIT}/{_FOLDER}"
 LICENCE = "Apache-2.0, of the DPL repository"
 
-# Each table's file, and the SHA-256 of the file as its authors have it.
+# Each table's file, and the SHA-256 of the authors' file.
 _FILES = {
     "lstm128-patch128": (
         "patch128_LSTM128_bs64",
@@ -67,7 +68,7 @@ TABLES = tuple(f"{NAME}-{short}" for short in _FILES)
 _CONFIGURATIONS = 1000
 
 _UPDATES = 200
-"""From one checkpoint to the next."""
+"""The updates from one checkpoint to the next."""
 _PARTS = ("valid", "test", "train")
 _METRICS = tuple(Metric(f"{part}_loss", "min", description="cross-entropy at the end") for part in _PARTS)
 _LIMITS = replace(DEFAULT_LIMITS, max_bytes=16 * 2**20)
@@ -181,7 +182,7 @@ def _curves(losses: Floats) -> Curves:
     starts = np.arange(n_rows + 1) * n_checkpoints
     values = losses.reshape(-1, n_metrics)
     kept = until_missing(starts, values)
-    # Where one loss is NaN, the training has diverged, whatever the others are.
+    # If one loss is NaN, the training has diverged, whatever the other losses are.
     diverged = np.asarray(np.isnan(values).any(axis=1))
     values = np.where(diverged[:, None], np.nan, values)[kept]
     updates = np.tile(_UPDATES * np.arange(float(n_checkpoints)), n_rows)[kept]
