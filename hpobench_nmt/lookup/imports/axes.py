@@ -1,4 +1,4 @@
-"""What the cells of a hyperparameter are: numbers on a scale, or labels; and where it is inactive."""
+"""What the cells of a hyperparameter are (numbers on a scale, or labels), and where it is inactive."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from hpobench_nmt.core.text import counted, number_of, short
 from hpobench_nmt.lookup.imports.cells import NOTHING, are_dates, distinct_of, text_of
 from hpobench_nmt.lookup.imports.sweep import Column
 
-# A column of more distinct labels is none of labels and numbers, but of numbers with a slip among them.
+# If a column with more distinct values mixes numbers and texts, it is a column of numbers with a typo.
 _MOST_MIXED = 20
-# A column of texts that are all distinct names the trainings, if there are more of them.
+# A column of distinct texts with more rows than this names the trainings.
 _MOST_NAMES = 10
-# Numbers that lie further apart may be on a log scale, whatever lies between.
+# Numbers may be on a log scale, whatever lies between them, if the largest is this many times the smallest.
 _WIDE = 10.0
-# Ratios that differ by less are those of a geometric grid.
+# Values form a geometric grid if their ratios differ by less than this share.
 _EVEN = 0.05
-# A parent of more distinct numbers would explain anything.
+# A parent with more distinct values could explain anything.
 _MOST_OF_PARENT = 8
 
 
@@ -33,11 +33,10 @@ class Axis:
     """A hyperparameter's cells, shape (N,), and what they are.
 
     Attributes:
-        cells: doubles, NaN where there is no value; of labels texts, "" if there is none.
-        kind, scale, values: as a datasheet has them; values of labels alone.
-        integer: as a datasheet has it.
-        active_if: where it is active.
-        why: what speaks for it.
+        cells: doubles, NaN where there is no value; or, for labels, texts, "" where there is no value.
+        kind, scale, values: as in a datasheet; only labels have values.
+        active_if: where it is active, as in a datasheet.
+        why: the reasons, for display.
     """
 
     cells: Column
@@ -54,13 +53,13 @@ class Axis:
 
 
 class Left(Exception):
-    """A column is not a hyperparameter; its text says why."""
+    """Raised if a column is not a hyperparameter; its text is the reason."""
 
 
 def axis_of(name: str, column: Column, scale: Scale | None, where: str, line: Any, told: bool) -> Axis:
-    """The axis of a column. `told`: the source or the user says that it is a hyperparameter.
+    """The axis of a column. `told`: whether the source or the user states that it is a hyperparameter.
 
-    Raises Left where it is none, and InputError if numbers have a text among them that is not a label.
+    Raises Left if the column is not a hyperparameter, and InputError if a text among numbers is not a label.
     """
     if column.dtype != object:
         if np.isnan(column).all():
@@ -112,7 +111,7 @@ def _shown(values: Sequence[Value]) -> str:
 
 
 def _typed(value: Any) -> Any:
-    """A cell as a number, a boolean, None or a text; "" for no value."""
+    """A cell as a number, a boolean, None, a tuple or a text; "" for no value."""
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int | float):
@@ -159,11 +158,11 @@ def _counts(cells: Floats) -> bool:
 
 
 def scale_of(values: Floats) -> tuple[Scale, str]:
-    """The scale of ascending numbers, and what speaks for it.
+    """The scale of ascending numbers, and the reason for it.
 
-    It is logarithmic if they are positive and their ratios are equal, or if the largest is ten times the
-    smallest or more and their logarithms are spread more evenly than they are, by Kolmogorov's distance from
-    a uniform distribution.
+    Only positive numbers can be on a log scale. They are if their ratios are equal. They also are if the
+    largest is at least ten times the smallest, and the logarithms are spread more evenly than the numbers, by
+    Kolmogorov's distance from a uniform distribution.
     """
     if len(values) < 2 or values[0] <= 0:
         return "linear", ""
@@ -184,7 +183,7 @@ def _unevenness(values: Floats) -> float:
 
 
 def with_conditions(axes: Mapping[str, Axis]) -> dict[str, Axis]:
-    """The axes with the conditions that explain where they have no value, if another one does. O(H^2 N)."""
+    """The axes, with conditions on other axes that explain missing values. O(H^2 N) per level of nesting."""
     found = dict(axes)
     for _ in axes:  # a parent may have a parent
         before = dict(found)
@@ -204,7 +203,10 @@ def with_conditions(axes: Mapping[str, Axis]) -> dict[str, Axis]:
 
 
 def _explains(parent: Axis, holes: Bools) -> list[Value] | None:
-    """The parent's values for which there is a value, if it has others, for all of which there is none."""
+    """The parent's values with which an axis always has a value, if with all others it never has one.
+
+    `holes` is true where the axis has no value. The result is None if the parent does not explain the holes.
+    """
     codes, places = np.unique(parent.cells[~parent.holes], return_inverse=True)
     if (~holes & parent.holes).any() or len(codes) > _MOST_OF_PARENT or 2 * len(codes) > len(holes):
         return None
@@ -218,7 +220,7 @@ def _explains(parent: Axis, holes: Bools) -> list[Value] | None:
 
 
 def none_for_holes(axis: Axis) -> Axis | None:
-    """The axis with None as the label of its holes, if it has few values; else None."""
+    """The axis with the label None where it has no value; None if it is numeric and has many values."""
     if axis.kind == "numeric":
         values = np.unique(axis.cells[~axis.holes])
         if len(values) > _MOST_OF_PARENT:

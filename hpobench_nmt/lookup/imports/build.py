@@ -1,4 +1,4 @@
-"""The table of a plan: a row for each configuration, its learning curve, other trainings as replicates."""
+"""The table of a plan: a row and a learning curve for each configuration, other trainings as replicates."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ _SAME = 1e-6
 def build(
     sweep: Sweep, plan: Plan, name: str, provenance: Mapping[str, str]
 ) -> tuple[Table, tuple[Decision, ...]]:
-    """The table of a sweep by its plan, and what was decided on the way. O(cells log T).
+    """The table of a sweep according to its plan, and the decisions that were made here. O(cells log T).
 
-    Trainings of the same configuration become replicates. Without learning curves the rows are their means;
-    with them a row is the first finished training of its configuration, as a curve is that of one training.
+    Trainings of the same configuration become replicates. Without learning curves, the rows are their means.
+    With learning curves, a row is the first finished training of its configuration, because a curve belongs
+    to one training.
     """
     decisions: list[Decision] = []
     axes = _axes(plan)
@@ -98,7 +99,7 @@ def _same(rows: ReplicateRows) -> ReplicateRows:
 
 
 def _axes(plan: Plan) -> list[tuple[Hyperparameter, Axis]]:
-    """The hyperparameters, with values as they occur."""
+    """The hyperparameters, with the values that occur, and their axes."""
     sections = {
         name: AxisSection(
             values=None if axis.kind == "numeric" else [label_written(value) for value in axis.values],
@@ -116,8 +117,9 @@ def _axes(plan: Plan) -> list[tuple[Hyperparameter, Axis]]:
 
 
 def _without_retries(number: Ints, plan: Plan) -> Bools:
-    """Which trainings to keep, shape (T,): a failed one goes if the same configuration and seed finished.
+    """Which trainings to keep, shape (T,).
 
+    A failed or pruned training is left out if another training of its configuration and seed finished.
     `number` has the configuration of each training, shape (T,).
     """
     seeds = np.unique(np.nan_to_num(plan.seeds, nan=-1.0), return_inverse=True)[1].astype(np.int64)
@@ -127,7 +129,7 @@ def _without_retries(number: Ints, plan: Plan) -> Bools:
 
 
 def _first_finished(number: Ints, values: Floats) -> Rows:
-    """The first training of each configuration that has all metrics, else the first one, in their order."""
+    """For each configuration, its first training with all metrics, or its first training if none has all."""
     lacks = np.isnan(values).any(axis=1)
     order = np.lexsort((np.arange(len(number)), lacks, number))
     return order[np.searchsorted(number[order], np.arange(number.max() + 1))]
@@ -136,10 +138,11 @@ def _first_finished(number: Ints, values: Floats) -> Rows:
 def _curves(
     points: Points, plan: Plan, trainings: Rows, values: Floats
 ) -> tuple[Curves | None, list[Decision]]:
-    """The learning curves of the rows, which are these trainings of the sweep with these metrics.
+    """The learning curves of the rows, and decisions about them.
 
-    A checkpoint is where the first metric that has curves was measured. A curve ends at the first checkpoint
-    that lacks it.
+    `trainings` has the place of each row in the sweep, and `values` has its metrics. The checkpoints are the
+    points at which the first metric with curves was measured. A curve ends at the first checkpoint that lacks
+    this metric.
     """
     of_column = dict(zip(plan.columns, plan.metrics, strict=True))
     measured_here = [column for column in plan.columns if column in points.values]
@@ -157,7 +160,7 @@ def _curves(
     there, rows, steps = there[order], rows[order], steps[order]
     columns = {column: measured(points.values[column][there]) for column in measured_here}
     sparse = _sparse(columns[measured_here[0]], rows)
-    if sparse.any():  # other metrics were reported between
+    if sparse.any():  # only other metrics were reported at these points
         keep = ~sparse
         there, rows, steps = there[keep], rows[keep], steps[keep]
         columns = {column: cells[keep] for column, cells in columns.items()}
@@ -203,7 +206,10 @@ def _curves(
 
 
 def _sparse(main: Floats, rows: Ints) -> Bools:
-    """Which points lack the main metric, and a later one of the row has it: others were measured there."""
+    """Which points lack the main metric although a later point of the row has it.
+
+    Only other metrics were measured at these points.
+    """
     absent = np.isnan(main)
     if not absent.any():
         return absent
@@ -218,7 +224,7 @@ def _sparse(main: Floats, rows: Ints) -> Bools:
 
 
 def _costs(points: Points, there: Rows, starts: Rows, resources: Floats) -> tuple[Floats, str]:
-    """Seconds up to each checkpoint if all are known and increase, else the resource; and the unit."""
+    """The cost up to each checkpoint (seconds if all are known and increase, else the resource); its unit."""
     if points.seconds is None:
         return resources, ""
     costs = points.seconds[there]
@@ -233,7 +239,7 @@ def _costs(points: Points, there: Rows, starts: Rows, resources: Floats) -> tupl
 def _own(metric: Metric, curve: Floats, starts: Rows, values: Floats) -> Own | None:
     """Whether the rows' own values are the last or the best of their curves; None if neither.
 
-    They are not the last if a training that was pruned has a curve and no value.
+    They are not the last if a pruned training has a curve but no value.
     """
     some = np.flatnonzero(np.diff(starts) > 0)
     losses = Objective(metric.name, metric.direction).to_loss(curve)

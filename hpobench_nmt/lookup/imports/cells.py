@@ -16,8 +16,8 @@ from hpobench_nmt.core.text import number_of
 from hpobench_nmt.lookup.imports.sweep import Column, State
 
 NOTHING = ("", "NA", "NaN", "nan")
-"""Texts that are not value, whatever the column is."""
-# As databases, MLflow, pandas, polars, Excel and Weights & Biases write what is missing.
+"""Texts that mean no value in any column."""
+# How databases, MLflow, pandas, polars, Excel and Weights & Biases write missing values.
 _MISSING = frozenset((*NOTHING, "None", "none", "null", "NULL", "<NA>", "N/A", "n/a", "#N/A", "-"))
 
 _STATES: dict[str, State] = {
@@ -46,7 +46,7 @@ _DATE = re.compile(
 
 
 def column_of(values: Sequence[Any]) -> Column:
-    """Values of one column: doubles if all are numbers, or "" for none; else objects."""
+    """The values as a column: doubles if each is a number or "" (no value), else objects."""
     kinds = set(map(type, values))
     if kinds <= {int, float}:
         return np.array(values, dtype=np.float64)
@@ -66,7 +66,7 @@ def columns_of(records: Sequence[Mapping[str, Any]]) -> dict[str, Column]:
 
 
 def flattened(record: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Nested sections as keys with dots: {"a": {"b": 1}} as {"a.b": 1}."""
+    """Nested sections as keys with dots: {"a": {"b": 1}} becomes {"a.b": 1}."""
     found: dict[str, Any] = {}
     for key, value in record.items():
         if isinstance(value, Mapping) and value:
@@ -87,12 +87,15 @@ def absent(column: Column) -> Bools:
 
 
 def distinct_of(column: Column) -> tuple[list[Any], Ints]:
-    """The distinct values of a column in the order in which they first occur, and the place of each row's."""
+    """The distinct values of a column, and the place of each row's value among them.
+
+    Doubles are in ascending order, objects in the order in which they first occur.
+    """
     if column.dtype != object:
         values, places = np.unique(column, return_inverse=True)
         return values.tolist(), places
     cells = column.tolist()
-    if not all(kind is str for kind in set(map(type, cells))):  # True and 1, or 1 and 1.0, are one key
+    if not all(kind is str for kind in set(map(type, cells))):  # True and 1 are one key
         cells = list(map(key_of, cells))
     known = {key: place for place, key in enumerate(dict.fromkeys(cells))}
     places = np.fromiter(map(known.__getitem__, cells), dtype=np.int64, count=len(cells))
@@ -100,12 +103,12 @@ def distinct_of(column: Column) -> tuple[list[Any], Ints]:
 
 
 def key_of(value: Any) -> tuple[str, Any]:
-    """A value as a key that tells True from 1."""
+    """A value as a key that distinguishes True from 1."""
     return type(value).__name__ if isinstance(value, bool) else "", value
 
 
 def as_numbers(column: Column) -> tuple[Floats, int | None]:
-    """A column as doubles, NaN if missing; and the first row that holds no number, if one does."""
+    """A column as doubles, NaN if missing; and the first row whose cell is not a number, or None."""
     if column.dtype != object:
         return column.astype(np.float64), None
     distinct, places = distinct_of(column)
@@ -126,7 +129,7 @@ def as_numbers(column: Column) -> tuple[Floats, int | None]:
 
 
 def as_seconds(column: Column) -> Floats:
-    """Durations as seconds, NaN where a cell is none: numbers, "0 days 00:02:27.2", "1.5min" and the like."""
+    """Durations in seconds: from numbers, "0 days 00:02:27.2", "1.5min" and the like; NaN for other cells."""
     if column.dtype != object:
         return column.astype(np.float64)
     distinct, places = distinct_of(column)
@@ -149,12 +152,12 @@ def _seconds(value: Any) -> float:
 
 
 def between(starts: Column, ends: Column) -> Floats:
-    """Seconds between two columns of dates, NaN where one is none."""
+    """Seconds from one column of dates to another, NaN where a cell is not a date."""
     return timestamps(ends) - timestamps(starts)
 
 
 def timestamps(column: Column) -> Floats:
-    """Dates as seconds, NaN where a cell is none; numbers are milliseconds, as MLflow has them."""
+    """Dates in seconds, NaN where a cell is not a date. Numbers are milliseconds, as in MLflow."""
     if column.dtype != object:
         return np.asarray(column / 1000.0)
     distinct, places = distinct_of(column)
@@ -166,14 +169,14 @@ def _timestamp(value: Any) -> float:
         return float(value) / 1000.0
     try:
         found = datetime.fromisoformat(str(value).strip())
-        # Without a zone, all are in the same: only differences count.
+        # Only differences count, so dates without a zone are read as if they were all in one zone.
         return (found - datetime(1970, 1, 1, tzinfo=found.tzinfo)).total_seconds()
     except (ValueError, OverflowError):
         return math.nan
 
 
 def are_dates(column: Column) -> bool:
-    """Whether all values of a column are dates, and there are some."""
+    """Whether a column has values, and all of them are dates."""
     if column.dtype != object:
         return False
     texts = [value for value in distinct_of(column)[0] if value not in NOTHING and value is not None]
@@ -181,7 +184,7 @@ def are_dates(column: Column) -> bool:
 
 
 def states_of(cells: Iterable[Any]) -> Column | None:
-    """States as State; None if a cell is none that is known."""
+    """The cells as a column of State; None if a cell is not a known state."""
     found = [_STATES.get(str(cell).rpartition(".")[2].strip().lower()) for cell in cells]
     if any(state is None for state in found):
         return None
@@ -191,7 +194,7 @@ def states_of(cells: Iterable[Any]) -> Column | None:
 
 
 def text_of(value: Any) -> str:
-    """A value as the cell of a table; texts of numbers as the number: "64.0" as "64"."""
+    """A value as the cell of a table. Texts of numbers are written as numbers are: "64.0" becomes "64"."""
     if isinstance(value, str):
         text = value.strip()
         try:

@@ -29,13 +29,13 @@ _MOST_CELLS = 2**28
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 _SAMPLE = 100
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
-# Progress is reported each time this many columns were parsed.
+# Progress is reported each time this many columns have been parsed.
 _COLUMNS_A_STEP = 8
 
 
 @dataclass(frozen=True)
 class CsvColumns:
-    """The columns of a CSV file by name, and the line of a row for messages."""
+    """The columns of a CSV file by name, and a function that returns the line of a row for messages."""
 
     columns: dict[str, Column]
     place: Callable[[int], str]
@@ -55,17 +55,18 @@ class _Layout:
 def read_csv_columns(content: bytes, path: Path, progress: Progress = lambda share: None) -> CsvColumns:
     """The columns of a CSV file: doubles where all cells are numbers or empty, else texts. O(cells).
 
-    The separator is the comma, semicolon, tab or bar, whichever the first line has most of. If it is not the
-    comma, numbers may have a decimal comma. Lines that begin with # are left out if the file begins with one.
+    The separator is the comma, semicolon, tab or bar, whichever is most frequent in the first line. If it is
+    not the comma, numbers may have a decimal comma. Lines that begin with # are left out if the file begins
+    with such a line.
 
-    Raises InputError if it is no such table; with the line.
+    Raises InputError, with the line, if the file is not such a table.
     """
     layout = _layout(_utf8(content, path), path)
     return CsvColumns(_columns(layout, path, progress), lambda row: f"line {_line_of(layout, row)}")
 
 
 def csv_names(content: bytes, path: Path) -> list[str]:
-    """The names of the columns, as `read_csv_columns`."""
+    """The names of the columns, as `read_csv_columns` returns them."""
     return _layout(_utf8(content, path), path).names
 
 
@@ -84,7 +85,7 @@ def _layout(content: bytes, path: Path) -> _Layout:
     while at < len(content):
         end = content.find(b"\n", at) + 1 or len(content)
         text = content[at:end].strip()
-        if text.startswith(b"sep=") and len(text) == 5:  # Excel's own
+        if text.startswith(b"sep=") and len(text) == 5:  # written by Excel
             separator = text[4:].decode("ascii", "replace")
         elif text.startswith(b"#") and text[1:2] != b"":
             comment, comments = text, True
@@ -117,7 +118,7 @@ def _layout(content: bytes, path: Path) -> _Layout:
 
 
 def _head(content: bytes, path: Path, line: int) -> str:
-    """The first line that is no comment, without what is quoted."""
+    """The first line that is not a comment, without its quoted parts."""
     end = content.find(b"\n")
     try:
         text = content[: end if end >= 0 else len(content)].decode()
@@ -178,7 +179,7 @@ def _columns(layout: _Layout, path: Path, progress: Progress) -> dict[str, Colum
 
 
 def _column(cells: pa.ChunkedArray, decimal_commas: bool) -> Column:
-    """Cells as numbers, if all of them are or are empty, else as texts, each distinct one made once."""
+    """Cells as numbers if each is a number or empty, else as texts. Each distinct cell is converted once."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -200,19 +201,19 @@ def _column(cells: pa.ChunkedArray, decimal_commas: bool) -> Column:
 
 
 def _numbers(texts: pa.Array) -> Floats | None:
-    """Texts as doubles, NaN for null; None if one is not a number."""
+    """Texts as doubles, NaN for null; None if a text is not a number."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     try:
-        pc.cast(texts[:_SAMPLE], pa.float64())  # a cast that fails for all of many texts is slow
+        pc.cast(texts[:_SAMPLE], pa.float64())  # a failing cast of many texts is slow
         return doubles_of(pc.cast(texts, pa.float64()))
     except pa.ArrowException:
         return None
 
 
 def _explained(layout: _Layout, body: bytes, path: Path, error: str) -> InputError:
-    """What is wrong with lines that Arrow does not read."""
+    """The error for a file that Arrow cannot read, with the line that is wrong if it can be found."""
     try:
         text = body.decode()
     except UnicodeDecodeError as wrong:

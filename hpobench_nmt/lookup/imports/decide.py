@@ -21,12 +21,12 @@ from hpobench_nmt.lookup.imports.cells import as_numbers, text_of
 from hpobench_nmt.lookup.imports.roles import Given, chosen_metrics, objective_of, roles_of
 from hpobench_nmt.lookup.imports.sweep import Ambiguous, Choices, Sweep
 
-# What other columns of a table's files are called.
+# The names of other columns in a table's files.
 _TAKEN = ("row", "checkpoint", "cost", "replicate", "seed")
 
 
 class Decision(NamedTuple):
-    """What was decided on a part of a sweep ("hyperparameter", "metric", "rows", …) of this name, and why."""
+    """A decision on a part of a sweep ("hyperparameter", "metric", "rows", …), with its name and reason."""
 
     part: str
     name: str
@@ -38,14 +38,14 @@ class Plan:
     """What a table of a sweep will hold.
 
     Attributes:
-        rows: the trainings of the sweep that are taken, shape (T,).
+        rows: the trainings of the sweep that are used, shape (T,).
         axes: hyperparameters by name, with cells of shape (T,).
-        metrics: by name; the column of each in the sweep.
+        metrics, columns: the M metrics, and the column of each in the sweep.
         values: raw metrics, shape (T, M).
-        objectives: their names.
-        seeds: shape (T,), NaN where not known.
-        failed: which trainings failed, shape (T,); pruned likewise.
-        decisions: all of them, for people.
+        objectives: names of the objectives.
+        seeds: the seed of each training, shape (T,), NaN where unknown.
+        failed, pruned: which trainings failed, and which were pruned, both of shape (T,).
+        decisions: all decisions, for display.
     """
 
     rows: Rows
@@ -63,8 +63,8 @@ class Plan:
 def decide(sweep: Sweep, choices: Choices) -> Plan:
     """What a table of the sweep will hold. O(cells).
 
-    Raises InputError if it can be none, or a choice names what is not there; Ambiguous where the user must
-    choose.
+    Raises InputError if the sweep cannot become a table, or a choice names a column that does not exist.
+    Raises Ambiguous if the user must choose.
     """
     roles = roles_of(sweep, choices)
     rows, failed, pruned, told = _rows(sweep)
@@ -122,7 +122,7 @@ def decide(sweep: Sweep, choices: Choices) -> Plan:
 
 
 def _rows(sweep: Sweep) -> tuple[Rows, Bools, Bools, list[str]]:
-    """The trainings that are taken, which of them failed or were pruned; and what is to be told of them."""
+    """The trainings that are used, which of them failed, which were pruned, and messages about them."""
     n_rows = len(sweep)
     if sweep.states is None:
         return np.arange(n_rows), np.zeros(n_rows, bool), np.zeros(n_rows, bool), []
@@ -151,9 +151,9 @@ def _rows(sweep: Sweep) -> tuple[Rows, Bools, Bools, list[str]]:
 def _axes(
     sweep: Sweep, roles: Mapping[str, Given], rows: Rows, failed: Bools, left: dict[str, str]
 ) -> tuple[dict[str, Axis], Rows, list[str]]:
-    """The hyperparameters by column, which of the rows are kept, and what is to be told of the others.
+    """The hyperparameters by column, the places of the rows that are kept, and messages about other rows.
 
-    Columns that are none are added to those that are left out.
+    Columns that are not hyperparameters are added to `left`, with reasons.
     """
     axes: dict[str, Axis] = {}
     whole = rows[~failed]
@@ -168,10 +168,10 @@ def _axes(
             )  # fmt: skip
         except Left as why:
             left[column] = str(why)
-    # A training that failed early may lack values, which explains nothing about the others.
+    # A training that failed early may lack values, which does not explain missing values of other trainings.
     sound = ~failed
     axes = _with_conditions(axes, sound)
-    for column, axis in axes.items():  # None among texts may be what explains other holes
+    for column, axis in axes.items():  # None as a label may explain other holes
         if axis.kind != "numeric" and not axis.active_if and (axis.holes & sound).any():
             axes[column] = none_for_holes(axis) or axis
     axes = _with_conditions(axes, sound)
@@ -190,7 +190,7 @@ def _axes(
             left[column] = f"no value in {int(holes.sum()):,} of {len(rows):,} rows"
             del axes[column]
     kept &= _rightly_active(axes, len(rows))
-    for column, axis in list(axes.items()):  # what is constant now
+    for column, axis in list(axes.items()):  # axes that are constant in the kept rows
         there = axis.cells[kept & ~axis.holes]
         if (
             len(there)
@@ -223,7 +223,7 @@ def _with_conditions(axes: Mapping[str, Axis], sound: Bools) -> dict[str, Axis]:
 
 
 def _rightly_active(axes: Mapping[str, Axis], n_rows: int) -> Bools:
-    """Which of the rows have values just where the conditions say, shape (n_rows,)."""
+    """Which rows have values exactly where the conditions require them, shape (n_rows,)."""
     right = np.ones(n_rows, dtype=bool)
     for axis in axes.values():
         for parent, values in axis.active_if.items():
@@ -246,7 +246,7 @@ def _measured(sweep: Sweep, column: str, rows: Rows) -> Floats:
 def _directions(
     sweep: Sweep, choices: Choices, roles: Mapping[str, Given], rows: Rows, left: dict[str, str]
 ) -> dict[str, Direction]:
-    """The metrics by column, with their directions; columns that are none are added to what is left out."""
+    """The directions of the metrics by column. Other columns are added to `left`, with reasons."""
     chosen = chosen_metrics(sweep, choices)
     found: dict[str, Direction] = {}
     unknown: list[str] = []
@@ -286,9 +286,10 @@ def _directions(
 def _varying(
     sweep: Sweep, wanted: Set[str], roles: Mapping[str, Given], rows: Rows, left: dict[str, str]
 ) -> list[str]:
-    """The columns that may be metrics: those that are wanted, and others whose numbers vary.
+    """The columns that may be metrics: the wanted columns, and other columns whose numbers vary.
 
-    If none of them measures quality, those count that do not vary. The others are added to what is left out.
+    If none of these measures quality, columns whose numbers do not vary are included. Columns that cannot be
+    metrics are added to `left`, with reasons.
     """
     found: list[str] = []
     constant: dict[str, str] = {}
@@ -297,7 +298,7 @@ def _varying(
             continue
         numbers, wrong = as_numbers(sweep.columns[column][rows])
         distinct = np.unique(measured(numbers[~np.isnan(numbers)]))
-        slip = wrong is not None and len(distinct) > 0 and given.role == "metric"  # is refused, with its line
+        slip = wrong is not None and len(distinct) > 0 and given.role == "metric"  # a typo, refused later
         if column in wanted or slip:
             found.append(column)
         elif wrong is not None:
@@ -340,7 +341,7 @@ def _why(sweep: Sweep, choices: Choices, roles: Mapping[str, Given], column: str
 
 
 def _table_names(sweep: Sweep, columns: list[str]) -> dict[str, str]:
-    """The names of columns in the table: short ones where they are distinct and not taken."""
+    """The names of columns in the table: the short names, where they are distinct and not taken."""
     times = Counter(map(sweep.name, columns))
     found: dict[str, str] = {}
     for column in columns:

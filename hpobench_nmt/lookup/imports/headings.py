@@ -1,4 +1,4 @@
-"""What the headings of a table tell: which program wrote it, and what that program's columns mean."""
+"""What the headings of a table show: which program wrote it, and what that program's columns mean."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Format:
     """The headings of one kind of table.
 
     Attributes:
-        kind: for people.
-        needs: headings that it has; of an entry with |, one of them.
-        needs_prefix: some heading begins with one of these; empty: none need to.
-        prefixes: the role of columns by the start of their heading, which is not part of their name.
-        aside: headings of no interest, in lower case.
-        state: the heading of the states.
-        seconds: the heading of a duration, or two of its start and its end.
-        objectives: headings of what was optimised, or prefixes of them.
-        direction: of its metrics, if it is always the same.
+        kind: description, for messages.
+        needs: headings that the table must have. Of an entry with |, it must have one.
+        needs_prefix: at least one heading must begin with one of these, unless this is empty.
+        prefixes: the role of columns by the prefix of their heading, which is not part of their name.
+        aside: headings of columns to leave out, in lower case.
+        state: heading of the column of states.
+        seconds: heading of the duration, or the headings of start and end.
+        objectives: headings, or prefixes of headings, of the optimised metrics.
+        direction: direction of the metrics, if it is always the same.
     """
 
     kind: str
@@ -146,7 +146,7 @@ _STATES = ("state", "status")
 def headed(
     columns: Mapping[str, Column], path: Path, title: str, place: Callable[[int], str], kind: str = ""
 ) -> Sweep:
-    """The sweep of a table's columns, by its headings; `kind` is what a table of no known program is."""
+    """The sweep of a table's columns, by its headings. `kind` describes a table of an unknown program."""
     columns = _opened(dict(columns))
     found = next((form for form in _FORMATS if _fits(form, columns)), _PLAIN)
     columns = {name: cells for name, cells in columns.items() if cells is not _OPENED}
@@ -214,12 +214,12 @@ def _fits(form: Format, columns: Mapping[str, Column]) -> bool:
 
 
 def _durations(columns: Mapping[str, Column], roles: Mapping[str, Role]) -> tuple[str, ...]:
-    """The column of a table of no known program that says how long each training took, if one does."""
+    """The column with the duration of each training in a table of an unknown program, or no column."""
     return tuple(n for n in columns if is_seconds(n) and roles.get(n) not in ("hyperparameter", "aside"))[:1]
 
 
 def _seconds(columns: Mapping[str, Column], sources: Sequence[str]) -> Floats | None:
-    """How long each training took, from one column or from two of dates; None where it is not known."""
+    """The duration of each training, from one column or from two columns of dates; None if unknown."""
     if not sources or not all(name in columns for name in sources):
         return None
     given = [columns[name] for name in sources]
@@ -227,11 +227,11 @@ def _seconds(columns: Mapping[str, Column], sources: Sequence[str]) -> Floats | 
     return None if np.isnan(found).all() else found
 
 
-_OPENED: Column = np.empty(0, dtype=object)  # the cells of a column that was opened
+_OPENED: Column = np.empty(0, dtype=object)  # marks a column that was opened
 
 
 def _opened(columns: dict[str, Column]) -> dict[str, Column]:
-    """Columns whose cells are dictionaries as W&B's API gives them, as a column for each of their keys."""
+    """The columns. Cells from W&B's API may be dictionaries; each of their keys becomes a column."""
     for name in [name for name in ("config", "summary") if name in columns]:
         cells = columns[name]
         if cells.dtype != object or not all(isinstance(c, str) and c.startswith("{") for c in cells):
@@ -253,7 +253,7 @@ def _opened(columns: dict[str, Column]) -> dict[str, Column]:
 
 
 def _literal(text: str) -> dict[str, Any] | None:
-    """A dictionary that Python has written, read without running it; None where it is none."""
+    """A dictionary in Python's syntax, read without running it; None if the text is not a dictionary."""
     if len(text) > _MOST_TEXT:
         return None
     try:

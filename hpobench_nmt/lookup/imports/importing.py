@@ -30,14 +30,14 @@ from hpobench_nmt.lookup.rows import Progress
 from hpobench_nmt.lookup.table import Table
 
 _FINGERPRINT = "imported_sha256"
-# Of the time to import a sweep, reading it, deciding on it and making the table take about so much.
+# The approximate shares of an import's time after which the sweep has been read, and the table has been made.
 _READ, _MADE = 0.3, 0.7
-# So many columns are named that were left out for the same reason.
+# At most this many columns that were left out for the same reason are named.
 _MOST_NAMES = 12
 
 
 class Imported(NamedTuple):
-    """A table made of a sweep, what was decided, and what the user should know of the reading."""
+    """A table made from a sweep, the decisions, and notes for the user on how the source was read."""
 
     table: Table
     kind: str
@@ -56,13 +56,13 @@ def make_table(
 
     Args:
         source: a file or folder of another program.
-        name: of the table; left out: made of the study's or the file's.
-        choices: what the user says.
-        ask: answers a question with one of its answers; left out: what is ambiguous is an error.
-        progress: told the share that is done.
+        name: name of the table. By default, it is derived from the name of the study or file.
+        choices: the user's choices.
+        ask: returns one of the answers to a question. By default, an ambiguous sweep is an error.
+        progress: called with the share that is done.
 
     Raises:
-        InputError: what is wrong, where, and what to do.
+        InputError: the sweep cannot be imported. The message states what is wrong, where, and what to do.
     """
     choices = choices or Choices()
     if name:
@@ -144,9 +144,10 @@ def _name_of(sweep: Sweep) -> str:
 
 
 def known_as(table: Table, folder: Path, named: bool) -> str:
-    """The name of the same table of the same source in a folder of tables; "" if there is none.
+    """The name of an equal table of the same source in a folder of tables, or "".
 
-    Unless the user has named the new table, it may not replace one of another source: that is an InputError.
+    Raises InputError if the new table would replace a table of another source, and the user has not named the
+    new table.
     """
     wanted = table.provenance[_FINGERPRINT]
     found = {
@@ -167,7 +168,7 @@ def _holds(folder: Path, table: Table) -> bool:
     """Whether a folder holds the rows, objectives and curves of a table."""
     try:
         known = load_folder(folder)
-    except InputError:  # it is damaged, and the new one may replace it
+    except InputError:  # the table is damaged, and the new table may replace it
         return False
     curves = [each.curves and each.curves.sha256 for each in (known, table)]
     return known.sha256 == table.sha256 and known.objectives == table.objectives and curves[0] == curves[1]
@@ -182,16 +183,16 @@ def _fingerprint_in(sheet: Path) -> object:
 
 
 def install_table(table: Table, folder: Path, progress: Progress = lambda share: None) -> Path:
-    """Write a table below a folder of tables, whole or not at all; its new folder."""
+    """Write a table into a folder of tables, whole or not at all, and return its new folder."""
     target = folder / table.name
     save_folder(table, target, progress=lambda share: progress(_MADE + (1 - _MADE) * share))
     return target
 
 
 def write_draft(imported: Imported, folder: Path) -> None:
-    """Write a table's files, to be edited and added: the datasheet has the reasons and no hashes.
+    """Write a table's files for the user to edit and add. The datasheet has the reasons, but no hashes.
 
-    Raises InputError if the folder is there and holds anything.
+    Raises InputError if the folder exists and is not empty.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder}: exists already. Name a new folder.")
@@ -216,7 +217,7 @@ def write_draft(imported: Imported, folder: Path) -> None:
 
 
 def decision_lines(decisions: Sequence[Decision]) -> list[str]:
-    """The decisions, one a line, with part and name in columns; what was left out is listed by reason."""
+    """The decisions, one per line, with part and name in columns. Left-out columns are listed by reason."""
     reasons: dict[str, list[str]] = {}
     for each in decisions:
         if each.part == "left out":

@@ -1,4 +1,4 @@
-"""JSON lines: one training a line, or one report of a training a line; also a JSON list of trainings."""
+"""JSON lines with one training, or one report of a training, per line; also a JSON list of trainings."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Line = tuple[int, dict[str, Any]]
 _CONFIGS = ("params", "param", "config", "hparams", "hyperparameters")
 _METRICS = ("metrics", "metric", "results", "scores")
 _INTERMEDIATE = ("intermediate_values", "intermediate")
-# Progress is reported each time this many lines were parsed.
+# Progress is reported each time this many lines have been parsed.
 _LINES_A_STEP = 5000
 
 
 def json_lines(content: bytes, path: Path, progress: Progress = lambda share: None) -> tuple[list[Line], str]:
-    """The objects of a file of JSON lines with their numbers; and a note where the last line is cut short.
+    """The objects of a file of JSON lines with their line numbers, and a note if the last line is cut short.
 
-    Raises InputError if another line is not an object; with its number.
+    Raises InputError, with the line number, if another line is not an object.
     """
     try:
         text = content.decode("utf-8-sig")
@@ -73,8 +73,9 @@ def _listed(text: str, path: Path) -> list[Line]:
 def read_json_lines(lines: Sequence[Line], path: Path, title: str, notes: tuple[str, ...]) -> Sweep:
     """The sweep of lines of JSON. O(cells).
 
-    Sections such as "config" and "metrics" say what is in them. A list of numbers elsewhere is a learning
-    curve, and so is a section whose keys are whole numbers, such as Optuna's intermediate_values.
+    The names of sections such as "config" and "metrics" state what they hold. Outside of configurations, a
+    list of numbers is a learning curve. So is a section whose keys are whole numbers, such as Optuna's
+    intermediate_values.
     """
     records, curves = [], []
     for _, record in lines:
@@ -100,7 +101,7 @@ def _with_notes(sweep: Sweep, notes: tuple[str, ...], **more: Any) -> Sweep:
 
 
 def _without_curves(record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[float, float]]]:
-    """A line without its learning curves, and these by name: values by step."""
+    """A line without its learning curves, and the curves by name, as values by step."""
     plain: dict[str, Any] = {}
     curves: dict[str, dict[float, float]] = {}
     for key, value in record.items():
@@ -124,7 +125,7 @@ _MAIN = ""
 
 
 def _main_metric(record: Mapping[str, Any]) -> str:
-    """The column that intermediate values are of, which do not say it."""
+    """The column to which intermediate values belong. The values do not name it themselves."""
     for name in ("value", "objective", "loss"):
         if name in record:
             return name
@@ -135,7 +136,7 @@ def _main_metric(record: Mapping[str, Any]) -> str:
 
 
 def _curve(value: Any) -> dict[float, float] | None:
-    """A learning curve as values by step; None if it is none."""
+    """A learning curve as values by step; None if the value is not a curve."""
     if isinstance(value, list) and len(value) > 1 and all(map(_is_number, value)):
         return {float(step): _number(each) for step, each in enumerate(value, start=1)}
     if isinstance(value, dict) and value and all(map(_is_number, value.values())):

@@ -18,7 +18,7 @@ from hpobench_nmt.lookup.imports.headings import SECONDS
 from hpobench_nmt.lookup.imports.sweep import Ambiguous, Column, Points, Role, Sweep
 from hpobench_nmt.lookup.rows import MAX_BYTES
 
-# Of a run: its description, its parameters and its metrics; ids are 32 hexadecimal digits.
+# The files of a run: its description, its parameters and its metrics. Ids of runs have 32 hexadecimal digits.
 _FILE = re.compile(
     r"(?:.*?/)?(?:(?P<experiment>[^/]+)/)?(?P<run>[0-9a-f]{32})/(?:(?P<meta>meta\.yaml)|(?P<kind>params|metrics)/(?P<key>.+))"
 )
@@ -50,7 +50,7 @@ def read_mlruns(folder: Path, study: str) -> Sweep:
     for name, content in folder_members(folder, rf"{_FILE.pattern}|(.*/)?[^/]+/meta\.yaml", MAX_BYTES):
         text = _text(content, folder / name)
         found = _FILE.fullmatch(name)
-        if found is None:  # of an experiment
+        if found is None:  # the description of an experiment
             about = _yaml(text)
             names[about.get("experiment_id", "")] = about.get("name", "")
             continue
@@ -103,7 +103,7 @@ def _text(content: bytes, path: Path) -> str:
 
 
 def _yaml(text: str) -> dict[str, str]:
-    """The top-level entries of a file of MLflow's, which are one line each: texts without their quotes."""
+    """The top-level entries of one of MLflow's YAML files, one line each: texts without their quotes."""
     found = {}
     for line in text.splitlines():
         key, colon, value = line.partition(":")
@@ -129,7 +129,7 @@ def _number(text: str) -> float:
 
 
 def _points_of(text: str, path: Path) -> list[_POINT]:
-    """The reports of a metric, lines of time, value and step."""
+    """The reports of a metric, from lines that have a time, a value and a step."""
     points = []
     for line, words in enumerate(map(str.split, text.splitlines()), start=1):
         if not words:
@@ -190,7 +190,7 @@ def _sweep(runs: Mapping[str, _Run], path: Path, study: str, kind: str) -> Sweep
 
 
 def _points(runs: list[_Run]) -> Points | None:
-    """The learning curves; of several reports at a step the last one."""
+    """The learning curves. Of several reports at one step, the last counts."""
     names = list(dict.fromkeys(name for run in runs for name in run.metrics))
     rows, steps, seconds, values = [], [], [], []
     for row, run in enumerate(runs):
@@ -206,6 +206,6 @@ def _points(runs: list[_Run]) -> Points | None:
             seconds.append((times[step] - run.start) / 1000.0)
             values.append([at[step].get(name, math.nan) for name in names])
     if not names or len(rows) == len({*rows}):
-        return None  # one report each is no curve
+        return None  # a single report per run is not a curve
     by_name = dict(zip((f"metrics.{name}" for name in names), np.array(values).T, strict=True))
     return Points("step", np.array(rows, dtype=np.int64), np.array(steps), by_name, np.array(seconds))

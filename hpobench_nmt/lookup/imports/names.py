@@ -1,4 +1,4 @@
-"""What the name of a column tells: a metric and which way it is better, a hyperparameter, or neither."""
+"""What the name of a column shows: a metric and its better direction, a hyperparameter, or neither."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _joined(name: str) -> str:
 
 
 def direction(name: str) -> Direction | None:
-    """Which way a metric of this name is better; None if the name does not tell."""
+    """The better direction of a metric of this name; None if the name does not show it."""
     words = parts(name)
     bare = {word.rstrip("0123456789") for word in words if word not in ("l1", "l2")} | set(words)
     low = bool(bare & _MIN) or bool(bare & _COST) or "crossentropy" in _joined(name)
@@ -83,7 +83,7 @@ def direction(name: str) -> Direction | None:
 
 
 def is_cost(name: str) -> bool:
-    """Whether it is a cost, which is rarely the objective."""
+    """Whether it is the name of a cost, which is rarely the objective."""
     return bool({word.rstrip("0123456789") for word in parts(name)} & _COST)
 
 
@@ -94,7 +94,7 @@ def is_hyperparameter(name: str) -> bool:
 
 
 def is_identity(name: str) -> bool:
-    """Whether it names or dates a training, or says where it ran."""
+    """Whether a column of this name names or dates trainings, or states where they ran."""
     return (
         _joined(name) in _IDENTITY
         or parts(name)[-1:] in (["id"], ["uuid"], ["timestamp"])
@@ -104,17 +104,17 @@ def is_identity(name: str) -> bool:
 
 
 def is_seed(name: str) -> bool:
-    """Whether it is the seed of a training."""
+    """Whether it is the name of a column of seeds."""
     return parts(name)[-1:] == ["seed"] or "randomstate" in _joined(name)
 
 
 def is_seconds(name: str) -> bool:
-    """Whether it is how long a training took."""
+    """Whether it is the name of a column of durations."""
     return _joined(name) in _SECONDS
 
 
 def part_of_data(name: str) -> str:
-    """ "held out", "test" or "train" data, as the name tells; "" if it does not."""
+    """The part of the data that the name mentions ("held out", "test" or "train"), or ""."""
     words = set(parts(name))
     for part, known in (("held out", _HELD_OUT), ("test", _TEST), ("train", _TRAIN)):
         if words & known:
@@ -123,12 +123,12 @@ def part_of_data(name: str) -> str:
 
 
 def step_columns(names: list[str]) -> list[str]:
-    """The columns that may say how far a training is, the likeliest first."""
+    """The columns that may measure the progress of a training, the likeliest first."""
     lowered = {name.lower(): name for name in reversed(names)}
     return [lowered[step] for step in _STEPS if step in lowered]
 
 
 def id_columns(names: list[str]) -> list[str]:
-    """The columns that may say which training a line is of, the likeliest first."""
+    """The columns that may identify the training of a line, the likeliest first."""
     lowered = {name.lower(): name for name in reversed(names)}
     return [lowered[known] for known in _IDS if known in lowered]

@@ -20,7 +20,7 @@ from hpobench_nmt.lookup.imports.optuna_trials import (
 )
 from hpobench_nmt.lookup.imports.sweep import Sweep
 
-# What the lines change, by their op_code.
+# The op_codes of lines, which state what a line changes.
 _NEW_STUDY, _NO_STUDY, _STUDY_ATTRIBUTE, _NEW_TRIAL, _PARAM, _STATE, _STEP, _ATTRIBUTE = (
     0,
     1,
@@ -37,13 +37,13 @@ _DIRECTIONS: tuple[Direction | None, ...] = (None, "min", "max")
 
 
 def is_journal(record: Any) -> bool:
-    """Whether a first line is that of a journal."""
+    """Whether the first line of a file is that of a journal."""
     return isinstance(record, dict) and "op_code" in record and "worker_id" in record
 
 
 @dataclass
 class _Replay:
-    """What the lines so far have made. Studies keep their number when another one is deleted."""
+    """The state after the lines so far. Studies keep their numbers when another study is deleted."""
 
     known: Distributions
     created: int = 0
@@ -54,7 +54,7 @@ class _Replay:
 def read_journal(
     lines: Sequence[tuple[int, dict[str, Any]]], path: Path, wanted: str, notes: tuple[str, ...]
 ) -> Sweep:
-    """The sweep of a study in a journal, from its lines with their numbers. O(lines)."""
+    """The sweep of a study in a journal, from the journal's lines with their numbers. O(lines)."""
     replay = _Replay(Distributions(path))
     for line, record in lines:
         try:
@@ -85,7 +85,7 @@ def _apply(record: dict[str, Any], replay: _Replay) -> None:
             replay.trials.append((study, _new_trial(record, study, replay.known)))
     elif code in (_PARAM, _STATE, _STEP, _ATTRIBUTE):
         study, trial = replay.trials[record["trial_id"]]
-        if trial.state not in _ENDED:  # what two processes say of a trial at a time: the first counts
+        if trial.state not in _ENDED:  # if two processes end a trial, the first counts
             _change(record, study, trial, replay.known)
 
 
@@ -106,7 +106,7 @@ def _change(record: dict[str, Any], study: Study, trial: Trial, known: Distribut
 
 
 def _new_trial(record: dict[str, Any], study: Study, known: Distributions) -> Trial:
-    """A trial; of one that was added whole, or enqueued, with all that it has."""
+    """A new trial. If it was added as a whole, or enqueued, the record has all of its data."""
     trial = Trial(len(study.trials), _STATES[record.get("state", 0)])
     trial.start, trial.end = record.get("datetime_start"), record.get("datetime_complete")
     texts = record.get("distributions") or {}

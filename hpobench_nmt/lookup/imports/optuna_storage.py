@@ -1,6 +1,6 @@
-"""Optuna's SQLite storages of all its versions, read without Optuna.
+"""SQLite storages of all versions of Optuna, read without Optuna.
 
-The file is opened read-only, none of its views or triggers is used, and nothing is created beside it.
+The file is opened read-only, its views and triggers are not used, and no file is created beside it.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from hpobench_nmt.lookup.imports.optuna_trials import (
 from hpobench_nmt.lookup.imports.sweep import Sweep
 
 MAGIC = b"SQLite format 3\x00"
-_LONGEST = 10**7  # bytes of a text
+_LONGEST = 10**7  # the most bytes of a text
 _INFINITE = {"INF_POS": float("inf"), "INF_NEG": float("-inf"), "NAN": float("nan")}
 _DIRECTIONS: dict[str, Direction | None] = {"MINIMIZE": "min", "MAXIMIZE": "max"}
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """A database, read-only; errors of SQLite become InputError."""
+    """A database that is opened read-only. Errors of SQLite become InputError."""
     wal = path.with_name(f"{path.name}-wal")
     if wal.exists() and wal.stat().st_size:
         raise InputError(
             f"{path}: a program has not written all of it yet ({wal.name} lies beside it). End that program, "
             "or copy the database with sqlite3's command .backup."
         )
-    # Immutable: no lock is taken and no file made beside it.
+    # With `immutable`, SQLite takes no lock and creates no file beside the database.
     address = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
     try:
         with closing(sqlite3.connect(address, uri=True)) as database:
@@ -55,7 +55,7 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def table_columns(database: sqlite3.Connection) -> dict[str, list[str]]:
-    """The columns of each table of a database; views are none."""
+    """The columns of each table of a database, without views."""
     names = [name for (name,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
     return {
         name: [column for (column,) in database.execute("SELECT name FROM pragma_table_info(?)", (name,))]
@@ -71,7 +71,7 @@ def is_optuna(tables: dict[str, list[str]]) -> bool:
 def read_storage(path: Path, database: sqlite3.Connection, study: str) -> Sweep:
     """The sweep of a study in an SQLite storage. O(cells).
 
-    Raises InputError if it is not a storage; Ambiguous where it has several studies and none is named.
+    Raises InputError if it is not a valid storage; Ambiguous if it has several studies and none is named.
     """
     tables = table_columns(database)
     ids = dict(database.execute("SELECT study_name, study_id FROM studies ORDER BY study_id").fetchall())
@@ -86,7 +86,7 @@ def read_storage(path: Path, database: sqlite3.Connection, study: str) -> Sweep:
     of_study = "SELECT {} FROM {} WHERE trial_id IN (SELECT trial_id FROM trials WHERE study_id = ?)"
     for trial, param, value, text in database.execute(
         of_study.format("trial_id, param_name, param_value, distribution_json", "trial_params")
-        + " ORDER BY rowid",  # as they were suggested
+        + " ORDER BY rowid",  # the order in which they were suggested
         (ids[name],),
     ):
         trials[trial].params[str(param)] = known.value(found, str(param), value, str(text))
@@ -117,7 +117,7 @@ def read_storage(path: Path, database: sqlite3.Connection, study: str) -> Sweep:
 def _trials(
     database: sqlite3.Connection, tables: dict[str, list[str]], study: int, found: Study
 ) -> dict[int, Trial]:
-    """The trials of a study by their id. Old versions keep neither number nor values elsewhere."""
+    """The trials of a study by their id. Old versions have no column `number`, and keep the value here."""
     number = "number" if "number" in tables["trials"] else "NULL"
     value = "value" if "value" in tables["trials"] else "NULL"
     trials = {}
@@ -146,7 +146,7 @@ def _directions(
 
 
 def _json(text: Any) -> Any:
-    """A value as JSON; a nested one, or what is no JSON, as its text."""
+    """A value parsed as JSON; its text if it is nested or is not JSON."""
     try:
         value = json.loads(str(text))
     except (ValueError, RecursionError):

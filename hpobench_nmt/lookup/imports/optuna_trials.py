@@ -1,4 +1,4 @@
-"""A sweep from Optuna's trials, wherever its storage keeps them."""
+"""A sweep from Optuna's trials, whatever storage they are from."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Trial:
     """One trial, filled while its storage is read.
 
     Attributes:
-        number: within its study.
-        state: in Optuna's words.
-        params: values by name.
-        values: of its objectives.
+        number: number of the trial in its study.
+        state: the state, in Optuna's words.
+        params: values of the parameters by name.
+        values: values of the objectives by their place.
         steps: intermediate values by step.
-        attributes: of the user.
+        attributes: the user's attributes.
         start, end: dates as texts.
     """
 
@@ -49,7 +49,7 @@ class Trial:
 
 @dataclass
 class Study:
-    """One study: its directions, "min", "max" or "" for each objective, and its trials."""
+    """One study: its directions ("min", "max" or None for each objective), its trials, and more."""
 
     name: str
     directions: list[Direction | None]
@@ -59,14 +59,14 @@ class Study:
 
 
 class Distributions:
-    """Distributions as storages write them, each text parsed once."""
+    """Distributions in the form in which storages write them. Each text is parsed once."""
 
     def __init__(self, where: object) -> None:
         self._where = where
         self._known: dict[str, tuple[Any, Scale | None]] = {}
 
     def value(self, study: Study, name: str, internal: Any, text: str) -> Any:
-        """The value that a storage's number stands for. Notes the scale in the study."""
+        """The value that a number in a storage stands for. The scale is stored in the study."""
         if text not in self._known:
             self._known[text] = self._read(text)
         choices, scale = self._known[text]
@@ -98,7 +98,7 @@ def _plain(value: Any) -> Any:
 
 
 def chosen_study(studies: Sequence[str], wanted: str, where: object) -> str:
-    """The study that is wanted, or the only one; Ambiguous where there are several."""
+    """The wanted study, or the only study; Ambiguous if there are several and none is wanted."""
     if wanted:
         if wanted in studies:
             return wanted
@@ -166,6 +166,6 @@ def _points(trials: Sequence[Trial], objectives: Sequence[str]) -> Points | None
 
 
 def named_metrics(attributes: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of the objectives, where a study was given some."""
+    """The names of the objectives; empty if the study does not name them."""
     names = attributes.get(METRIC_NAMES)
     return tuple(map(str, names)) if isinstance(names, list) else ()

@@ -34,7 +34,7 @@ def is_ray(names: Iterable[str]) -> bool:
 def read_ray_results(folder: Path) -> Sweep:
     """The sweep of a folder of Ray Tune's results. O(lines).
 
-    A trial that left an error.txt has failed; another one that reported nothing was not finished.
+    A trial with an error.txt has failed. Any other trial without a report is unfinished.
     """
     trials: dict[str, dict[str, bytes]] = {}
     for name, content in folder_members(folder, _FILE.pattern, MAX_BYTES):
@@ -70,7 +70,7 @@ def read_ray_results(folder: Path) -> Sweep:
 
 
 def _flat(config: dict[str, Any]) -> dict[str, Any]:
-    """A configuration with a slash between nested keys, as Ray's own tables have them."""
+    """A configuration with slashes between nested keys, as in Ray's own tables."""
     return {key.replace(".", "/"): value for key, value in flattened(config).items()}
 
 
@@ -102,7 +102,7 @@ def _reports(files: dict[str, bytes], trial: Path, notes: list[str]) -> list[dic
         ]
     else:
         return []
-    last = {}  # a trial that was restored reports some steps again
+    last = {}  # a restored trial reports some steps again, and the last report counts
     for place, report in enumerate(reports, start=1):
         last[report.get(_STEP, place)] = report
     return [last[step] for step in sorted(last)] if all(isinstance(s, int | float) for s in last) else reports

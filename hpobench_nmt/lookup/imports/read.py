@@ -1,4 +1,4 @@
-"""Which reader a file or folder needs, and what it gives: a sweep."""
+"""The sweep of a file or folder, from the reader for its kind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hpobench_nmt.lookup.imports.reports import folded
 from hpobench_nmt.lookup.imports.sweep import Choices, Sweep
 from hpobench_nmt.lookup.rows import MAX_BYTES, Progress
 
-# What is no text, by its first bytes, and what to do instead.
+# Files that are not texts, by their first bytes, and what to do instead.
 _OTHERS = (
     (b"PK\x03\x04", "an Excel workbook or another ZIP archive. Save its table as CSV, or unpack it first"),
     (b"PAR1", "a Parquet file. Save its table as CSV: pandas.read_parquet(…).to_csv(…)"),
@@ -36,8 +36,8 @@ _MOST_FILES = 8
 def read_sweep(source: Path, choices: Choices, progress: Progress = lambda share: None) -> Sweep:
     """The sweep of a file or folder of another program.
 
-    Raises InputError if it cannot be read, with the line where there is one; Ambiguous where it holds
-    several studies and none is named.
+    Raises InputError, with the line if possible, if it cannot be read; Ambiguous if it holds several studies
+    and none is named.
     """
     if not os.path.exists(source):  # noqa: PTH110  (False, not an error, for what cannot be a path)
         raise InputError(f"{source}: no such file or folder.")
@@ -52,7 +52,7 @@ def read_sweep(source: Path, choices: Choices, progress: Progress = lambda share
 
 
 def fingerprint(source: Path, choices: Choices) -> str:
-    """A hash of a file, or of the files in a folder that may be read; and of those with curves. O(bytes)."""
+    """A hash of a file, or of a folder's files that may be read, and of the files of curves. O(bytes)."""
     digest = hashlib.sha256()
     files = [source / name for name in _names(source) if _is_read(name)] if source.is_dir() else [source]
     for path in [*files, *choices.curves]:
@@ -152,7 +152,7 @@ def _of_folder(folder: Path, choices: Choices, progress: Progress) -> Sweep:
 
 
 def _names(folder: Path) -> list[str]:
-    """The files below a folder, links left out, in the order of their names."""
+    """The files below a folder, without links, in the order of their names."""
     found: list[str] = []
     for root, folders, files in os.walk(folder):
         folders.sort()
@@ -167,7 +167,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _refuse_other_kinds(path: Path) -> None:
-    """Refuse folders, and pipes and devices, which might never end."""
+    """Refuse folders, and also pipes and devices, because reading them might never end."""
     if not path.is_file():
         raise InputError(f"{path}: is not a file.")
 

@@ -1,4 +1,4 @@
-"""Sweeps with a line for each report of a training: the last one is its result, all are its curve."""
+"""Sweeps with a line for each report of a training: the last report is its result, and all are its curve."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hpobench_nmt.lookup.imports.names import direction, id_columns, is_seconds,
 from hpobench_nmt.lookup.imports.sweep import Column, Points, Sweep
 
 FOLDED = (TABLE, JSON_LINES)
-"""The kinds of sweeps whose lines may be reports. Programs that are known write one line a training."""
+"""The kinds of sweeps whose lines may be reports. Known programs write one line per training."""
 
 
 def folded(sweep: Sweep) -> Sweep:
-    """The sweep with one row a training, if its lines are reports of trainings; else as it is. O(cells)."""
+    """The sweep with one row per training, if its lines are reports; else the sweep unchanged. O(cells)."""
     if sweep.kind not in FOLDED:
         return sweep
     names = list(sweep.columns)
@@ -38,7 +38,7 @@ def _each_once(ids: Ints, steps: Floats) -> bool:
 
 
 def fold(sweep: Sweep, ids: Ints, steps: Floats, step: str) -> Sweep:
-    """The sweep with a row for each number in ids, shape (N,); its steps are those of the column `step`."""
+    """The sweep with a row for each number in ids, shape (N,). `steps` are the numbers in column `step`."""
     order = np.lexsort((steps, ids))
     ends = np.flatnonzero(np.diff(ids[order], append=-1))
     last = order[ends]
@@ -87,12 +87,12 @@ def _first_lines(ids: Ints) -> Ints:
 
 
 def _varies(numbers: Floats, ids: Ints) -> bool:
-    """Whether numbers, sorted by ids, change within one of them."""
+    """Whether numbers, which are sorted by their ids, vary within an id."""
     same = ids[1:] == ids[:-1]
     return bool((numbers[1:][same] != numbers[:-1][same]).any())
 
 
 def _may_be_metric(sweep: Sweep, name: str) -> bool:
-    """Whether the source says that a column is a metric, or else its name."""
+    """Whether a column may be a metric, by its role in the source, or else by its name."""
     role = sweep.roles.get(name)
     return role in ("metric", "extra") if role else direction(name) is not None

@@ -1,4 +1,4 @@
-"""What each column of a sweep is: by what the user says, else its source, else its name and cells."""
+"""The role of each column of a sweep: from the user, else from the source, else from its name and cells."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hpobench_nmt.lookup.imports import names
 from hpobench_nmt.lookup.imports.cells import absent, are_dates, as_numbers, distinct_of, text_of
 from hpobench_nmt.lookup.imports.sweep import Ambiguous, Choices, Role, Sweep
 
-# So many columns are named in a message.
+# At most this many columns are named in a message.
 _MOST_NAMES = 5
 
 
 class Given(NamedTuple):
-    """What a column is, and why."""
+    """The role of a column, and the reason."""
 
     role: Role
     why: str
@@ -57,9 +57,9 @@ def chosen_metrics(sweep: Sweep, choices: Choices) -> dict[str, Direction | None
 
 
 def roles_of(sweep: Sweep, choices: Choices) -> dict[str, Given]:
-    """What each column is.
+    """The role of each column.
 
-    Raises InputError if the user names a column that is not there; Ambiguous where one may be a
+    Raises InputError if the user names a column that does not exist; Ambiguous if a column may be a
     hyperparameter or a metric.
     """
     found: dict[str, Given] = {}
@@ -98,9 +98,9 @@ def roles_of(sweep: Sweep, choices: Choices) -> dict[str, Given]:
 
 
 def _by_itself(sweep: Sweep, column: str, told: bool) -> Given | None:
-    """What a column is by its name and cells; None if it may be a hyperparameter or a metric.
+    """The role of a column by its name and cells; None if it may be a hyperparameter or a metric.
 
-    `told`: the source says which columns are hyperparameters, so that this one is none.
+    `told`: whether the source states which columns are hyperparameters, so that this column is not one.
     """
     name, cells = sweep.name(column), sweep.columns[column]
     empty = absent(cells)
@@ -117,7 +117,7 @@ def _by_itself(sweep: Sweep, column: str, told: bool) -> Given | None:
         return Given("metric", "it has learning curves")
     some = (
         numeric or not np.isnan(as_numbers(cells)[0]).all()
-    )  # a slip among numbers is refused, with its line
+    )  # a typo among numbers is refused later, with its line
     if some and names.direction(name) is not None and not names.is_hyperparameter(name):
         return Given("metric", "by its name")
     if told:
@@ -155,10 +155,10 @@ def _unclear(sweep: Sweep, columns: Iterable[str]) -> Ambiguous:
 
 
 def objective_of(sweep: Sweep, metrics: dict[str, Direction]) -> list[str]:
-    """The objectives among the metrics, by column, where neither user nor source names them.
+    """The objective among the metrics, by column, if neither the user nor the source names it.
 
-    It is the only one that is not a cost; else the only one on held-out data; else the only one that is not
-    on test nor on training data. Raises Ambiguous where that leaves several.
+    It is the only metric that is not a cost, else the only one of these on held-out data, else the only one
+    of these that is neither on test nor on training data. Raises Ambiguous if several metrics remain.
     """
     quality = [column for column in metrics if not names.is_cost(sweep.name(column))] or list(metrics)
     parts = {column: names.part_of_data(sweep.name(column)) for column in quality}

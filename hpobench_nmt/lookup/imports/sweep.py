@@ -1,4 +1,4 @@
-"""An old sweep as one plain value, whatever program wrote it; and what a user says about it.
+"""An old sweep as one plain value, whatever program wrote it, and the user's choices about it.
 
 symbol   shape   meaning
 N                trainings, one row each
@@ -23,7 +23,7 @@ Column = NDArray[Any]
 """Doubles, NaN for no value; or objects: texts, booleans, numbers, None, tuples, and "" for no value."""
 
 Role = Literal["hyperparameter", "metric", "extra", "seconds", "seed", "aside"]
-"""A column's role, by the source. An "extra" is a metric only if its name tells which way is better."""
+"""A column's role in the source. An "extra" is a metric only if its name shows the better direction."""
 
 State = Literal["finished", "failed", "pruned", "unfinished"]
 
@@ -33,11 +33,11 @@ class Points:
     """The learning curves of a sweep, in any order.
 
     Attributes:
-        resource: what a training is measured by, such as "epoch".
+        resource: the measure of a training's progress, such as "epoch".
         rows: the training of each point, shape (P,).
-        steps: how far it was, shape (P,).
-        values: metrics by the name of their column, each of shape (P,), NaN where it was not measured.
-        seconds: since the start of the training, shape (P,), NaN where not known; None: never known.
+        steps: the progress of the training at each point, shape (P,).
+        values: metrics by the name of their column, each of shape (P,), NaN where not measured.
+        seconds: seconds since the start of the training, shape (P,), NaN where unknown; None: all unknown.
     """
 
     resource: str
@@ -52,20 +52,20 @@ class Sweep:
     """A sweep of N trainings.
 
     Attributes:
-        kind: the format, for people: "an Optuna storage".
+        kind: the format, for messages, such as "an Optuna storage".
         path: the file or folder.
-        title: what a table of it could be called.
-        columns: by their name in the source, each of shape (N,).
-        roles: of columns, as far as the format tells.
-        names: shorter names of columns, such as lr of params_lr.
-        reasons: why a column is set aside; of others where their role is from.
-        objectives: columns that the sweep optimised, if it says so.
-        directions: of metrics, where the source tells.
-        scales: of hyperparameters, where the source tells.
-        states: one of State for each training, shape (N,); None: the source has none.
-        points: the learning curves, None if there are none.
-        notes: what a user should know of the reading.
-        place: a row for messages, such as "line 3".
+        title: a possible name of its table.
+        columns: columns by their name in the source, each of shape (N,).
+        roles: roles of columns, as far as the format shows them.
+        names: shorter names of columns, such as lr for params_lr.
+        reasons: why columns are left out, or why they have their roles.
+        objectives: columns that the sweep optimised, if the source states them.
+        directions: directions of metrics, if the source states them.
+        scales: scales of hyperparameters, if the source states them.
+        states: the State of each training, shape (N,); None if the source has no states.
+        points: the learning curves; None if the source has no curves.
+        notes: what the user should know about the reading of the source.
+        place: returns the location of a row for messages, such as "line 3".
     """
 
     kind: str
@@ -94,14 +94,15 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Choices:
-    """What a user says about a sweep; what is empty is decided by the sweep itself.
+    """The user's choices about a sweep. If a choice is empty, the sweep decides.
 
     Attributes:
-        metrics: columns, with ":min" or ":max" after the name where that is not known otherwise. The first
-            is the objective.
-        hyperparameters, ignored: columns that are these, whatever the source says.
-        seed: the column that tells trainings of a configuration apart.
-        study: which one, where a storage holds several.
+        metrics: columns that are metrics, with ":min" or ":max" after the name if the direction is not known
+            otherwise. The first is the objective.
+        hyperparameters, ignored: columns that are hyperparameters, and columns to leave out, whatever the
+            source states.
+        seed: the column of seeds, which distinguishes trainings of the same configuration.
+        study: the study to read, if a storage holds several.
         curves: files with the learning curves of the runs.
     """
 
@@ -123,9 +124,9 @@ _OPTIONS = {
 
 
 class Ambiguous(InputError):
-    """A sweep that can be read in several ways: a question, and the choice that each answer stands for.
+    """A sweep can be read in several ways: a question, and the choice that each answer stands for.
 
-    Its message names the options that give the answers.
+    The message names the command-line options for the answers.
     """
 
     def __init__(self, where: object, question: str, answers: Mapping[str, tuple[str, str]]) -> None:
@@ -136,7 +137,7 @@ class Ambiguous(InputError):
         super().__init__(f"{where}: {question} Give {' or '.join(shown)}.")
 
     def answered(self, choices: Choices, answer: str) -> Choices:
-        """The choices with this answer."""
+        """The choices, with this answer added."""
         key, value = self.answers[answer]
         before = getattr(choices, key)
         changed: dict[str, Any] = {key: value if isinstance(before, str) else (*before, value)}

@@ -1,4 +1,4 @@
-"""Learning curves as W&B exports them: columns for each run and metric, with their least and largest values.
+"""Learning curves as W&B exports them: columns of values, minima and maxima for each run and metric.
 
 "Step","lr-0.1 - val_loss","lr-0.1 - val_loss__MIN","lr-0.1 - val_loss__MAX","lr-0.2 - val_loss",…
 """
@@ -58,7 +58,7 @@ def wide_curves(columns: Mapping[str, Column], path: Path) -> dict[tuple[str, st
 
 
 def with_curves(sweep: Sweep, curves: Mapping[tuple[str, str], Curve], resource: str) -> Sweep:
-    """The sweep of runs with their learning curves, found by the runs' names."""
+    """The sweep of runs with their learning curves, which are matched by the names of the runs."""
     column = next(
         (each for each in ("Name", "name", "run_name", "tags.mlflow.runName") if each in sweep.columns), ""
     )
@@ -89,7 +89,7 @@ def with_curves(sweep: Sweep, curves: Mapping[tuple[str, str], Curve], resource:
 
 
 def sweep_of_names(curves: Mapping[tuple[str, str], Curve], path: Path) -> Sweep:
-    """The sweep of curves whose runs have names such as lr=0.1_layers=2, which tell their configurations."""
+    """The sweep of curves whose runs are named after their configurations, such as lr=0.1_layers=2."""
     runs = list(dict.fromkeys(run for run, _ in curves))
     settings = [dict(_SETTING.findall(run)) for run in runs]
     if not settings[0] or any(each.keys() != settings[0].keys() for each in settings):
@@ -112,7 +112,7 @@ def _typed(text: str) -> float | str:
 
 
 def _points(curves: Mapping[tuple[int, str], Curve], resource: str) -> Points:
-    """Curves by row and metric as points."""
+    """Curves that are given by row and metric, as points."""
     metrics = list(dict.fromkeys(metric for _, metric in curves))
     at: dict[tuple[int, float], dict[str, float]] = {}
     for (row, metric), (steps, values) in curves.items():
