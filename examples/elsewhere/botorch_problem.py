@@ -19,12 +19,13 @@ import hpobench_nmt as hb
 class TableProblem(BaseTestProblem):
     """Losses to minimise, as functions of the rows' features in [0, 1].
 
-    Points are answered by the nearest row that has all objectives, in the features. Categories have a column
-    for each label, so rows of equal labels are nearer than others. Use `candidates`, which are rows.
+    A point gets the losses of the row with the nearest features, among the rows that have all objectives.
+    Categories have a column for each label, so rows of equal labels are nearer than others. Optimise over
+    `candidates`, which are the features of these rows.
 
     Args:
-        name: of an installed table.
-        objectives: left out: the table's first one. With several, y has a column for each.
+        name: name of an installed table.
+        objectives: by default, the table's first objective. With several, y has a column for each.
         negate: whether losses change their sign, for maximisation.
     """
 
@@ -36,7 +37,7 @@ class TableProblem(BaseTestProblem):
         complete = ~np.isnan(losses).any(axis=1)
         self.dim = table.features.shape[1]
         self._bounds = [(0.0, 1.0)] * self.dim
-        self.continuous_inds, self.discrete_inds = list(range(self.dim)), []  # a grid in [0, 1] is not whole
+        self.continuous_inds, self.discrete_inds = list(range(self.dim)), []  # features are not integers
         self.num_objectives = losses.shape[1]
         super().__init__(negate=negate)
         self.register_buffer("candidates", torch.tensor(table.features[complete]))

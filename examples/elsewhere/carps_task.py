@@ -2,8 +2,8 @@
 
     python examples/elsewhere/carps_task.py lohelp-de-en > configs/task/hpobench_nmt/lohelp-de-en.yaml
 
-The YAML names the class below, so that this file must be importable where CARP-S runs. A configuration
-without a row gets the losses of the nearest row, or infinite ones with `otherwise: none`.
+The YAML names the class below, so this file must be importable where CARP-S runs. A configuration without a
+row gets the losses of the nearest row, or infinite losses with `otherwise: none`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TableFunction(ObjectiveFunction):
 
 
 def task(name: str, trials: int = 50) -> dict:
-    """The configuration of a task, as CARP-S writes its own."""
+    """The configuration of a task, in the form of CARP-S's own tasks."""
     table = hb.load_table(name)
     objectives = list(table.objectives[:1])
     kinds = [axis.kind for axis in table.space]

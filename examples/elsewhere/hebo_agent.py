@@ -5,7 +5,7 @@
 
 HEBO suggests a point in the box of the hyperparameters, and we look up the nearest row. HEBO then observes
 the values of that row. Log-scaled hyperparameters are searched by their logarithm, ordinal ones by their
-place. A failed training counts as the worst.
+place. A failed training counts as the worst training so far.
 """
 
 import json
@@ -19,12 +19,12 @@ from hebo.optimizers.hebo import HEBO
 
 
 def coded(h, value):
-    """A value as HEBO has it: a logarithm, a number, or a label."""
+    """A value in the form that HEBO searches: a logarithm, a number, or a label."""
     if h["kind"] == "ordinal":
         return float(h["values"].index(value) if value is not None else -1)
     if h["kind"] != "numeric":
         return str(value)
-    if value is None:  # inactive: beside the smallest value
+    if value is None:  # an inactive hyperparameter counts as the smallest value
         value = min(h["values"])
     return math.log(value) if h.get("scale") == "log" else float(value)
 
@@ -63,7 +63,7 @@ class Search:
 
 
 def main():
-    answers, sys.stdout = sys.stdout, sys.stderr  # HEBO prints
+    answers, sys.stdout = sys.stdout, sys.stderr  # HEBO prints, and answers go to stdout
     for line in sys.stdin:
         message = json.loads(line)
         if message["message"] == "problem":

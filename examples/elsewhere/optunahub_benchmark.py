@@ -23,10 +23,10 @@ class TableProblem(BaseProblem):
     """A table's objectives, in its own units.
 
     Args:
-        name: of an installed table.
-        objectives: left out: the table's first one.
-        otherwise: what a configuration without a row gets: "nearest", the values of the nearest row, or
-            "none", a failed trial.
+        name: name of an installed table.
+        objectives: by default, the table's first objective.
+        otherwise: what a configuration without a row gets: the values of the nearest row ("nearest"), or a
+            failed trial ("none").
     """
 
     def __init__(self, name: str, objectives: Sequence[str] = (), otherwise: str = "nearest") -> None:
@@ -44,7 +44,7 @@ class TableProblem(BaseProblem):
         return [StudyDirection[f"{goal.direction}imize".upper()] for goal in self._goals]
 
     def __call__(self, trial: optuna.Trial) -> float | Sequence[float]:
-        return self._suggested(trial)  # it suggests active hyperparameters alone
+        return self._suggested(trial)  # it suggests only active hyperparameters
 
     def evaluate(self, params: dict[str, Any]) -> float | list[float]:
         losses = self._losses(params)

@@ -1,7 +1,7 @@
 """A table with learning curves as a blackbox of Syne Tune: `pip install 'syne-tune[extra]' hpobench-nmt`.
 
 Fidelity k is the k-th checkpoint. A curve that ends before others keeps its last value and cost. There is one
-seed: tables have curves of the rows alone, not of their replicates.
+seed, because tables have curves of rows, but not of replicates.
 
     blackbox = blackbox_of("nmtlc-zh-en")
     serialize({"nmtlc-zh-en": blackbox}, "repository/nmtlc")  # the layout of Syne Tune's repository
