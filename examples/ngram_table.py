@@ -14,7 +14,7 @@ The model, for a word w after the context h, where h' is h without its first wor
     p_mixed(w)  = (1 - cache_weight) * p(w | h)  +  cache_weight * (share of w in the cache)
 
 c(hw): for the longest n-grams, how often hw occurs; for shorter ones, how many words it occurs after (the
-continuation count). c(h.): their sum over w. n(h.): how many w occur after h. Below single words lies the
+continuation count). c(h.): their sum over w. n(h.): how many w occur after h. Single words back off to the
 uniform distribution. The cache holds the last `cache_window` words of the same address.
 """
 

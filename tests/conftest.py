@@ -159,7 +159,7 @@ def toy_tables(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def toy_home(home, toy_tables) -> Path:
-    """A home of a test's own with the toy tables "toy" and "toy-missing" installed."""
+    """A home for one test, in which the toy tables "toy" and "toy-missing" are installed."""
     shutil.copytree(toy_tables, home)
     return home
 

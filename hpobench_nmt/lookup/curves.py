@@ -167,7 +167,7 @@ class Curves:
         return self.values[:, self._number(name)]
 
     def counterpart(self, name: str) -> str | None:
-        """The curves' metric for a metric of the table: that name, or it with AT_CHECKPOINTS; else None."""
+        """The curves' metric for a table's metric: of the same name, or with AT_CHECKPOINTS; or None."""
         names = [metric.name for metric in self.metrics]
         return next((each for each in (name, name + AT_CHECKPOINTS) if each in names), None)
 

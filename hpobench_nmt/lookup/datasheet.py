@@ -84,7 +84,7 @@ _NONE = {"none": True}
 
 
 class AxisSection(Strict, frozen=True):
-    """A hyperparameter or a feature. If `values` is left out, they are the values in its column."""
+    """A hyperparameter or a feature. Without `values`, the values are those in its column."""
 
     values: list[_Label] | None = None
     scale: Scale = "linear"
@@ -260,7 +260,7 @@ def _check_sections(content: dict[str, Any], claimed: Any, path: Path) -> None:
 
 
 def _sections_sha256(sheet: Mapping[str, Any]) -> str:
-    """The hash of a datasheet's columns and objectives, without texts and counts and hashes of files."""
+    """The hash of objectives and columns, without texts, and without counts and hashes of files."""
     covered = {
         key: _without(sheet[key], ("count", "sha256")) for key in ("replicates", "curves") if key in sheet
     }

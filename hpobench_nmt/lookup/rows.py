@@ -200,7 +200,7 @@ def _text_blocks(content: bytes, path: Path) -> Iterator[pd.DataFrame]:
 
     try:
         with warnings.catch_warnings():
-            # pandas would cut lines that are longer than the header, and only warn.
+            # pandas would cut lines that are longer than the header, with only a warning.
             warnings.simplefilter("error", pd.errors.ParserWarning)
             options = {"dtype": str, "keep_default_na": False, "skip_blank_lines": False, "index_col": False}
             names: list[str] = next(_lines(content), [])

@@ -24,7 +24,7 @@ _ROWS_PER_PARAMETER = 2
 _COMPARED = 0.5
 _FEWEST_VALUES = 3
 # A best row is central if less than this share of the rows is as near to the middle. Tables with fewer rows
-# than _ROWS_FOR_CENTRE are not judged.
+# than _ROWS_FOR_CENTRE are not checked.
 _CENTRAL, _ROWS_FOR_CENTRE = 0.05, 60
 # With fewer rows per value than this, the values were probably drawn at random.
 _ROWS_PER_VALUE = 4
@@ -78,7 +78,7 @@ def _without_far(table: Table, objective: str) -> tuple[Floats, Bools]:
 
 
 def _near_values(table: Table) -> Iterator[Fact]:
-    """Values of a log axis that are probably one value, rounded in two ways. Random values are not judged."""
+    """Values of a log axis that are probably one value, rounded in two ways. Random values are skipped."""
     for h, column in zip(table.hyperparameters, table.configs.T, strict=True):
         if h.scale != "log" or _ROWS_PER_VALUE * len(h.values) > (~np.isnan(column)).sum():
             continue

@@ -203,7 +203,7 @@ class Table:
 
         Raises:
             InputError: a hyperparameter is missing or unknown, a value is not on the grid (the message names
-                the nearest), or no row has this configuration.
+                the nearest value), or no row has this configuration.
         """
         before, after = f"table {self.name!r}: no row has", ": it was not trained, or its training failed."
         return find_row(self._rows, self.space, config, before, after)
@@ -403,8 +403,8 @@ class Table:
     def to_frame(self, rows: int | None = None) -> pd.DataFrame:
         """A data frame with all columns in raw units, one row per configuration; or only the first rows.
 
-        Columns of labels have Python values, and None where inactive. Whole numbers are integers, unless some
-        are inactive; all other columns have floats.
+        Columns of labels have Python values, and None where inactive. Columns of whole numbers have integers,
+        unless some cells are inactive. All other columns have floats.
         """
         import pandas as pd
 

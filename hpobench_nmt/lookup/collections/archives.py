@@ -1,4 +1,4 @@
-"""Archives of other people, read member by member: nothing in them is ever written to disk.
+"""Third-party archives, read member by member: nothing in them is ever written to disk.
 
 The name of a member is only compared with the wanted names, and never used as a path. Links, devices and
 folders are skipped, and sizes are limited during decompression.

@@ -160,9 +160,9 @@ def _counts(cells: Floats) -> bool:
 def scale_of(values: Floats) -> tuple[Scale, str]:
     """The scale of ascending numbers, and the reason for it.
 
-    Only positive numbers can be on a log scale. They are if their ratios are equal. They also are if the
-    largest is at least ten times the smallest, and the logarithms are spread more evenly than the numbers, by
-    Kolmogorov's distance from a uniform distribution.
+    Positive numbers are on a log scale if their ratios are equal. They are also on a log scale if the largest
+    is at least ten times the smallest, and their logarithms are spread more evenly than the numbers, by
+    Kolmogorov's distance from a uniform distribution. With two numbers, the factor of ten decides alone.
     """
     if len(values) < 2 or values[0] <= 0:
         return "linear", ""

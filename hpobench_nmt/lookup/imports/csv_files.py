@@ -206,7 +206,7 @@ def _numbers(texts: pa.Array) -> Floats | None:
     import pyarrow.compute as pc
 
     try:
-        pc.cast(texts[:_SAMPLE], pa.float64())  # a failing cast of many texts is slow
+        pc.cast(texts[:_SAMPLE], pa.float64())  # a sample first, because a failing cast of many texts is slow
         return doubles_of(pc.cast(texts, pa.float64()))
     except pa.ArrowException:
         return None

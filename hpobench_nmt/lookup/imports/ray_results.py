@@ -87,7 +87,7 @@ def _config(content: bytes | None, trial: Path) -> dict[str, Any] | None:
 
 
 def _reports(files: dict[str, bytes], trial: Path, notes: list[str]) -> list[dict[str, Any]]:
-    """The reports of a trial in their order."""
+    """The reports of a trial in the order of their steps."""
     if files.get("result.json", b"").strip():
         lines, note = json_lines(files["result.json"], trial / "result.json")
         if note:
