@@ -29,7 +29,7 @@ class GPTShape:
         hidden: width of a block's MLP.
         context: C, even.
         norm, positions, activation: see lm/gpt_model.py.
-        biases: whether linear maps and LayerNorm add one.
+        biases: whether linear maps and LayerNorm have biases.
         tied: whether one matrix is both input and output embedding.
     """
 
@@ -71,9 +71,9 @@ class GPTShape:
     def flops(self) -> int:
         """Floating-point operations of training on one token (Kaplan et al. 2020, table 1).
 
-        They count matrix products alone: those of the blocks and of the output, and attention over half a
-        context on average. A multiplication with its addition counts as two. The backward pass costs twice
-        as much as the forward pass.
+        Only matrix products count: those of the blocks and of the output, and attention over half a context
+        on average. A multiplication with its addition counts as two. The backward pass costs twice as much
+        as the forward pass.
         """
         maps = (4 * self.width + (3 if self.activation == "swiglu" else 2) * self.hidden) * self.width
         attention = self.context * self.width  # scores and sums of values, half of 2 C D

@@ -127,6 +127,6 @@ def constant(value: float, generator: torch.Generator, *shape: int) -> nn.Parame
 
 
 def orthogonal(rows: int, columns: int, generator: torch.Generator) -> nn.Parameter:
-    """A matrix with orthonormal rows, or columns where these are fewer."""
+    """A matrix with orthonormal rows, or orthonormal columns if there are fewer columns."""
     values = torch.empty(rows, columns, device=generator.device)
     return nn.Parameter(nn.init.orthogonal_(values, generator=generator))

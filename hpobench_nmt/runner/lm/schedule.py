@@ -21,9 +21,9 @@ class TrainingSchedule:
         max_updates: largest number of updates; 0: any number.
         checks_per_epoch: dev evaluations per pass.
         check_updates: updates between dev evaluations; 0: checks_per_epoch decides.
-        accumulate: batches of different streams that are read one after the other for an update. The update
-            has the mean of their gradients. It equals the gradient of one batch of all streams, except that
-            each batch draws its own masks.
+        accumulate: batches of different streams that are read one after the other for an update. The mean of
+            their gradients equals the gradient of one batch of all streams, except that each batch draws its
+            own masks.
         precision: of matrix products, "fp32", "tf32", "bf16" or "fp16" (precision.py). Dev is evaluated in
             fp32.
         compile: whether the time steps of recurrent cells are compiled (scanned_cells.py).
