@@ -94,7 +94,7 @@ class UpdateRule:
         return self.learning_rate * share
 
     def average(self, rms: Sequence[Tensor]) -> float:
-        """avg in eq. 8: of R, over all parameters or over the tensors."""
+        """avg of R in eq. 8, over all parameters or over the tensors."""
         if self.decay_scale == "tensors":
             return sum(float(r.mean(dtype=torch.float64)) for r in rms) / len(rms)
         return sum(float(r.sum(dtype=torch.float64)) for r in rms) / sum(r.numel() for r in rms)

@@ -2,7 +2,7 @@
 
 weights.pt        every parameter by name, 32-bit floats: a dict that torch.save wrote
 vocabulary.json   "unit", "word", "character" or "subword", and "tokens", the token of each number
-tokens.npz        numbers of tokens, one stream each: `dev`, `test`, and the `train` of the statistics
+tokens.npz        numbers of tokens, one stream each: `dev`, `test`, and the part of `train` for statistics
 losses.npz        nats of every token except the first, float64, shape (N - 1,): `dev_static`, `test_static`,
                   and the same for `cache`, `dynamic` and `mc` (averaged dropout) if the training measured
                   them; not finite if the evaluation on test diverged

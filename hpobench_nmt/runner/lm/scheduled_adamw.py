@@ -33,7 +33,7 @@ class RateSchedule:
         rate: the highest, r.
         updates: of the whole training, U.
         warm_up: share of the updates, w / U.
-        decay: its name above.
+        decay: the name of the schedule above.
         decay_share: d, of "wsd".
         final_share: f.
     """

@@ -26,9 +26,9 @@ class Gradients:
     """Gradients of a model's batches, added up in its parameters.
 
     Args:
-        parameters: those that are trained.
+        parameters: the trained parameters.
         pairs: the training data.
-        smoothing: of labels.
+        smoothing: label smoothing.
         precision: of matrix products.
         scaler: of the loss; the gradients are left scaled.
         graphs: whether to use CUDA graphs on a GPU. Without them the bits are the same.

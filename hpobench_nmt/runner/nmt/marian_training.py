@@ -225,7 +225,7 @@ def _update(run: _Run, course: _Course) -> None:
     for chosen in run.workers.own(found):
         total += run.gradients.add(chosen, words)
     run.workers.add_up([total, *(p.grad for p in run.parameters if p.grad is not None)])
-    look = course.update % 50 == 1 and run.workers.number == 0  # when the first ends, all do
+    look = course.update % 50 == 1 and run.workers.number == 0  # if the first worker ends, all end
     if look and not math.isfinite(value := float(total)):
         raise TrainingFailed(f"diverged: the training loss is {value} after {course.update} updates")
     if settings.clip:

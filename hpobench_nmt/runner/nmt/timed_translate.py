@@ -26,7 +26,7 @@ class _Clock(logging.Handler):
         self.started = self.ended = (0.0, 0.0)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep the clock and the processor time of the two messages."""
+        """Record the wall-clock and processor times of the two messages."""
         now = time.perf_counter(), time.process_time()
         if record.getMessage().startswith("Translating"):
             self.started = now
