@@ -1,4 +1,4 @@
-"""Model families, one module each, by the name that a spec calls them."""
+"""Model families by their names in a spec. Each has its own module."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FAMILIES = {
 
 
 def load_family(name: str) -> Family[Any]:
-    """The family of that name; an error names the nearest one."""
+    """The family of that name; the error for an unknown name suggests the nearest one."""
     if name not in FAMILIES:
         raise unknown("model family", name, FAMILIES)
     family: Family[Any] = importlib.import_module(f"hpobench_nmt.runner.families.{FAMILIES[name]}").FAMILY

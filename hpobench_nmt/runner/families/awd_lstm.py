@@ -84,16 +84,16 @@ class _AwdLstm(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSettings(TrainingSettings, _AwdLstm):
-    """Of the model and its training."""
+    """Settings of the model and its training."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AwdLstmSettings(EvaluationSettings, ModelSettings):
-    """Of one configuration."""
+    """Settings of one configuration."""
 
 
 def build(settings: ModelSettings, vocabulary: int, unit: Unit, generator: Any) -> AWDLSTM:
-    """A model with fresh weights, drawn from the torch.Generator, on its device."""
+    """A model on the torch.Generator's device, with fresh weights drawn from it."""
     from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, Regularisation
 
     return AWDLSTM(
@@ -146,7 +146,7 @@ def course(settings: ModelSettings, unit: Unit, parameters: Any) -> tuple[NTASGD
 
 
 def check(settings: ModelSettings) -> None:
-    """Refuse what no corpus can make sense of."""
+    """Refuse settings that are wrong for every corpus."""
     if settings.zoneout and settings.cell != "qrnn":
         raise InputError("zoneout is only for the QRNN: set cell to 'qrnn', or zoneout to 0.")
 

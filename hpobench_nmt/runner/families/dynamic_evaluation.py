@@ -1,9 +1,11 @@
-"""Dynamic-evaluation settings of one trained AWD-LSTM (Krause et al. 2018): a pass over dev a configuration.
+"""Settings of dynamic evaluation on one trained AWD-LSTM (Krause et al. 2018).
 
-The model is trained once for each corpus, set of model settings and seed, and kept in the cache; so are
-its static perplexities and the gradient statistics MS_g of each batch size and segment length. All else is
-arithmetic, so a training's seed is that of its model: model_seed in the table's own rows, and the numbers
-after it where configurations are trained again. Every configuration of a replicate has the same model.
+A configuration costs passes over dev and test, not a training. The model is trained once for each corpus, set
+of model settings and seed. The cache keeps it, its static perplexities, and the gradient statistics MS_g of
+each batch size and segment length.
+
+The rest is deterministic, so the seed of a row is the seed of its model: model_seed in the table's own rows,
+and the following numbers in replicates. All configurations of a replicate have the same model.
 """
 
 from __future__ import annotations
@@ -38,9 +40,9 @@ if TYPE_CHECKING:
     from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM
     from hpobench_nmt.runner.lm.dynamic import UpdateRule
 
-# Part of a kept file's name: raise it whenever the same settings give another model or other statistics.
+# Part of the names of kept files. Raise it whenever the same settings give another model or other statistics.
 _FORMAT = 1
-# Settings that came later. At their defaults they are no part of the name: models kept before are found.
+# Settings that were added later. Their defaults are not part of a name, so that older kept models are found.
 _LATER = ("check_updates", "fine_tune", "precision", "accumulate", "cell", "zoneout")
 _WEIGHTS = "weights.pt"
 _TRAINING = "training.json"
@@ -50,7 +52,7 @@ _FAILURE = "failure.txt"
 @dataclass(frozen=True, kw_only=True)
 class _Dynamic(DynamicSettings, TimingSettings):
     dynamic_rule: Annotated[Rule, About("dynamic evaluation: update rule")] = "rms-rms-prior"
-    # Not on a grid: a replicate of one seed would be the row of the next.
+    # Not on a grid: a replicate of a row with one seed would equal the row with the next seed.
     model_seed: Annotated[
         int, About("seed of the model; replicates have the following seeds", low=0, high=2**31, on_grid=False)
     ] = 1
@@ -58,7 +60,7 @@ class _Dynamic(DynamicSettings, TimingSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class DynamicEvaluationSettings(ModelSettings, _Dynamic):
-    """Of one configuration."""
+    """Settings of one configuration."""
 
 
 METRICS = (
@@ -78,7 +80,7 @@ METRICS = (
     Metric(
         "dev_updates", "min", "updates", description="updates in the pass over dev, a cost that does not vary"
     ),
-    *TRAINING_METRICS,  # of the model: the same in all rows of one seed
+    *TRAINING_METRICS,  # of the model, so equal in all rows with the same seed
     *COUNT_METRICS,
 )
 
@@ -141,9 +143,10 @@ def _train(job: Job[DynamicEvaluationSettings]) -> Outcome:
 
 
 def trained_model(job: Job[DynamicEvaluationSettings], corpus: TextCorpus) -> tuple[AWDLSTM, Path]:
-    """The job's model, trained if the cache does not hold it yet, and the folder that it is kept in.
+    """The job's model and its folder in the cache. The model is trained if the cache does not have it.
 
-    Raises TrainingFailed if it cannot be trained. That is kept, so that the next configuration fails at once.
+    Raises TrainingFailed if it cannot be trained. The failure is kept, so that the next configuration fails
+    at once.
     """
     import torch
 
@@ -171,7 +174,7 @@ def trained_model(job: Job[DynamicEvaluationSettings], corpus: TextCorpus) -> tu
         static = loss_metrics(
             corpus, "_static", static_nll(model, corpus.dev), static_nll(model, corpus.test)
         )
-        folder.mkdir(parents=True)  # what lies there for over a day is taken for a dead process's
+        folder.mkdir(parents=True)  # another machine may have removed the scratch folder after a day
         torch.save(model.state_dict(), folder / _WEIGHTS)
         about = {
             "settings": _model_settings(settings, job.seed),
@@ -186,14 +189,14 @@ def trained_model(job: Job[DynamicEvaluationSettings], corpus: TextCorpus) -> tu
         }
         (folder / _TRAINING).write_text(json.dumps(about, indent=1), encoding="utf-8")
 
-    # Sums differ between devices, and a model with them.
+    # Devices add numbers in different orders, so they train different models.
     identity = [
         _model_settings(job.settings, job.seed),
         corpus.provenance["sha256"],
         job.device.partition(":")[0],
     ]
     path = job.cache / "models" / f"awd-lstm-{_key(identity)}"
-    # Not in job.state: after a kill, another configuration may be the first that needs this model.
+    # Not in job.state: after a kill, another configuration may be the first to need this model.
     state = path.with_name(f"{path.name}.state")
     folder = make_once(path, make)
     remove_folder(state)
@@ -211,7 +214,7 @@ def trained_model(job: Job[DynamicEvaluationSettings], corpus: TextCorpus) -> tu
 def _statistics(
     job: Job[DynamicEvaluationSettings], folder: Path, model: Any, corpus: TextCorpus, rule: UpdateRule
 ) -> list[Tensor] | None:
-    """sqrt(MS_g) of the model for the batch and segment of this configuration; None: the rule needs none."""
+    """sqrt(MS_g) for the batch and segment of this configuration; None if the rule does not need it."""
     import torch
 
     from hpobench_nmt.runner.lm.measure import statistics

@@ -83,19 +83,19 @@ class _Gpt(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class GptSettings(EvaluationSettings, TrainingSettings, _Gpt):
-    """Of one configuration."""
+    """Settings of one configuration."""
 
     @property
     def updates(self) -> int:
-        """Of the whole training."""
+        """The number of updates of the whole training."""
         return self.tokens // (self.batch_size * self.accumulate * self.context)
 
 
 def shape_of(settings: GptSettings, vocabulary: int) -> GPTShape:
-    """The architecture, with the width that the settings' size asks for.
+    """The architecture. Its width is set, or computed from `size`.
 
     Raises:
-        InputError: no width has about that size.
+        InputError: no width gives about that size.
     """
 
     def of_width(width: int) -> GPTShape:
@@ -119,12 +119,12 @@ def shape_of(settings: GptSettings, vocabulary: int) -> GPTShape:
 
 
 def _step(settings: GptSettings) -> int:
-    """What the width is a multiple of: rotary positions turn pairs of numbers in each head."""
+    """The width must be a multiple of this. Rotary positions turn pairs of numbers in each head."""
     return settings.heads * (2 if settings.positions == "rotary" else 1)
 
 
 def build(settings: GptSettings, vocabulary: int, unit: Unit, generator: Any) -> GPT:
-    """A model with fresh weights, drawn from the torch.Generator, on its device."""
+    """A model on the torch.Generator's device, with fresh weights drawn from it."""
     from hpobench_nmt.runner.lm.gpt_model import GPT
 
     return GPT(shape_of(settings, vocabulary), dropout=settings.dropout, generator=generator)
@@ -166,13 +166,13 @@ def course(settings: GptSettings, unit: Unit, parameters: Any) -> tuple[Schedule
         accumulate=settings.accumulate,
         precision=settings.precision,
         windows=True,
-        dev_streams=1,  # a window forgets what is before it, so that more would not be quicker
+        dev_streams=1,  # windows do not depend on earlier text, so more streams would not be faster
     )
     return optimiser, schedule
 
 
 def _check(settings: GptSettings) -> None:
-    """Refuse what no corpus can make sense of."""
+    """Refuse settings that are wrong for every corpus."""
     if bool(settings.width) == bool(settings.size):
         raise InputError("set width, or set size and width = 0: each determines the other.")
     if settings.width % settings.heads:
@@ -211,7 +211,7 @@ ARCHITECTURE = Architecture(build, parameters, course)
 
 
 def _train(job: Job[GptSettings]) -> Outcome:
-    """Train and measure, and count what it cost in floating-point operations (lm/gpt_model.py)."""
+    """Train and measure, and add the cost in floating-point operations (lm/gpt_shape.py)."""
     from hpobench_nmt.runner.corpora import corpus_of
     from hpobench_nmt.runner.lm.measure import train_and_measure
 

@@ -1,4 +1,4 @@
-"""Kept models, made again: their family and settings are checked, then their files are read."""
+"""Loading of kept models: their family and settings are checked, and then their files are read."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def checked_settings(folder: Path, model: KeptModel) -> tuple[Family[Any], Any]:
-    """The family of a kept model, and its settings. Raises InputError for any that this version refuses."""
+    """The family and settings of a kept model. Raises InputError for settings that this version refuses."""
     where = str(folder / ABOUT)
     family = load_family(model.family)
     given = {name: family.setting(name, where).check(value, where) for name, value in model.settings.items()}
-    for name, default in family.defaults.items():  # that of a later version changes nothing
+    for name, default in family.defaults.items():  # the default of a setting added later changes nothing
         if name not in given and default is None:
             raise InputError(f"{where}: the setting {name} is missing.")
     settings = family.settings(**given)
@@ -31,9 +31,9 @@ def checked_settings(folder: Path, model: KeptModel) -> tuple[Family[Any], Any]:
 
 
 def load_language_model(folder: Path, device: str) -> KeptLanguageModel:
-    """A kept language model. Its numbers are the same to the last bit as when it was saved.
+    """A kept language model. Its weights have the same bits as when it was saved.
 
-    Raises InputError if there is none, it is of another kind, or a file of it is damaged.
+    Raises InputError if the folder has no kept model, a model of another kind, or a damaged file.
     """
     from hpobench_nmt.runner.lm.kept_files import read_language_model
 
@@ -49,7 +49,7 @@ def load_language_model(folder: Path, device: str) -> KeptLanguageModel:
 def load_translation_model(folder: Path) -> Any:
     """A kept translation model, checked, for the `translate` of its family's translator.
 
-    Raises InputError if there is none, it is of another kind, or a file of it is damaged.
+    Raises InputError if the folder has no kept model, a model of another kind, or a damaged file.
     """
     about = read_kept(folder)
     family, settings = checked_settings(folder, about)

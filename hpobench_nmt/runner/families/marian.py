@@ -1,7 +1,7 @@
 """Translation: encoder-decoder Transformers of the library transformers, trained by our own loop.
 
-A spec of Sockeye's family, without `amp`, `tf32` and `decode_dtype`, is one of this family's: the same names
-mean the same, and the metrics are the same.
+A spec of the family `sockeye` also works with this family if it does not set `amp`, `tf32` or `decode_dtype`.
+The settings have the same names and meanings, and the metrics are the same.
 """
 
 from __future__ import annotations

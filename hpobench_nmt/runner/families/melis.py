@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from hpobench_nmt.runner.lm.plateau_adam import PlateauAdam
     from hpobench_nmt.runner.lm.schedule import TrainingSchedule
 
-# What the paper sets differently for words and for characters; 0 or "auto" in a spec asks for these.
-# Subwords, which the paper has not, get the values of words.
+# Settings for which the paper has different values for words and for characters. In a spec, 0 or "auto"
+# selects them. The paper does not have subwords, which get the values of words.
 _AUTOMATIC = ("embeddings", "batch_size", "bptt", "beta2", "epsilon", "check_updates")
 _BY_UNIT = {"word": ("shared", 64, 35, 0.999, 1e-9, 100), "character": ("separate", 128, 50, 0.99, 1e-5, 400)}
 AUTOMATIC: Mapping[str, Mapping[str, Any]] = {
@@ -99,7 +99,7 @@ class _Melis(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class MelisSettings(EvaluationSettings, PlateauTrainingSettings, _Melis):
-    """Of one configuration."""
+    """Settings of one configuration."""
 
     learning_rate: LearningRate = 0.003
     weight_decay: Annotated[
@@ -129,13 +129,13 @@ class MelisSettings(EvaluationSettings, PlateauTrainingSettings, _Melis):
 
 
 def resolved(settings: MelisSettings, unit: Unit) -> MelisSettings:
-    """The settings of training with what is automatic filled in for a corpus of words or of characters."""
+    """The settings, with the values for this unit filled in where they are automatic."""
     of_unit = AUTOMATIC[unit].items()
     return replace(settings, **{k: v for k, v in of_unit if getattr(settings, k) in (0, "auto")})
 
 
 def build(settings: MelisSettings, vocabulary: int, unit: Unit, generator: Any) -> MelisModel:
-    """A model with fresh weights, drawn from the torch.Generator, on its device.
+    """A model on the torch.Generator's device, with fresh weights drawn from it.
 
     Raises InputError if no sizes meet the budget.
     """
@@ -161,7 +161,7 @@ def build(settings: MelisSettings, vocabulary: int, unit: Unit, generator: Any) 
 
 
 def parameters(settings: MelisSettings, vocabulary: int, unit: Unit) -> int:
-    """The number of parameters of a model; the errors are those of `build`."""
+    """The number of parameters of a model. Raises the errors of `build`."""
     from hpobench_nmt.runner.lm.parameter_budget import parameters_of_shape, solve_sizes
 
     shape = _shape(settings, vocabulary, unit)
@@ -169,7 +169,7 @@ def parameters(settings: MelisSettings, vocabulary: int, unit: Unit) -> int:
 
 
 def _shape(settings: MelisSettings, vocabulary: int, unit: Unit) -> ModelShape:
-    """The model's architecture. Few settings are read: a spec's check tries all values of these."""
+    """The architecture. It reads few settings, because a spec's check tries all combinations of them."""
     from hpobench_nmt.runner.lm.parameter_budget import ModelShape
 
     embeddings = settings.embeddings
@@ -201,7 +201,7 @@ def _corpus_check(settings: MelisSettings, corpus: TextCorpus) -> None:
 
 
 def _check(settings: MelisSettings) -> None:
-    """Refuse what no corpus can make sense of."""
+    """Refuse settings that are wrong for every corpus."""
     cell, ratio = settings.cell, settings.input_embedding_ratio
     if settings.embeddings == "shared" and settings.down_projection == "no" and ratio != 1:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Character models of Krause et al. (2016; 2018, section 7.3): a multiplicative LSTM, normalised weights."""
+"""Multiplicative LSTMs of characters with normalised weights (Krause et al. 2016; 2018, section 7.3)."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class _Mlstm(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class MlstmSettings(EvaluationSettings, PlateauTrainingSettings, _Mlstm):
-    """Of one configuration."""
+    """Settings of one configuration."""
 
     dynamic_units: DynamicUnits = 500  # Krause et al. (2018), section 7.3
 
 
 def build(settings: MlstmSettings, vocabulary: int, unit: Unit, generator: Any) -> MLSTM:
-    """A model with fresh weights, drawn from the torch.Generator, on its device."""
+    """A model on the torch.Generator's device, with fresh weights drawn from it."""
     from hpobench_nmt.runner.lm.mlstm_model import MLSTM
 
     return MLSTM(
@@ -77,6 +77,6 @@ FAMILY = language_model_family(
     "Krause et al. 2016",
     MlstmSettings,
     Architecture(build, parameters, course),
-    # Bits per character first: what a spec that names no objective is after.
+    # Bits per character come first, because the first metric is the default objective of a spec.
     metrics=tuple(sorted(METRICS, key=lambda metric: "_bpc" not in metric.name)),
 )

@@ -1,8 +1,8 @@
 """Translation: transformers trained, decoded and scored by Sockeye's own commands (Zhang & Duh, Table 1).
 
-Subwords are learned per side, the source and target vocabularies are separate, and the target embedding
-is tied to the output layer. Adam; the learning rate is lowered where dev perplexity stops improving, and
-training ends where it has not improved for `max_not_improved` checkpoints. The best checkpoint is decoded.
+Each side has its own subwords and vocabulary. The target embedding is tied to the output layer. The optimiser
+is Adam. By default, its learning rate is lowered when dev perplexity stops improving, and training ends when
+it has not improved for `max_not_improved` checkpoints. The best checkpoint translates dev and test.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from hpobench_nmt.runner.corpora import ParallelCorpus
 
 SOCKEYE = "3.1.34"
-"""The version that the commands and the log lines were checked with."""
+"""The version with which the commands and the lines of logs were checked."""
 
 
 def check(settings: SockeyeSettings) -> None:
-    """Refuse sizes that no transformer can have, in the words of the settings."""
+    """Refuse impossible settings, with errors that name them."""
     if settings.num_embed % settings.num_heads:
         raise InputError(
             f"num_embed {settings.num_embed} must be a multiple of num_heads {settings.num_heads}."
@@ -52,14 +52,14 @@ def check(settings: SockeyeSettings) -> None:
 
 
 def corpus_check(settings: SockeyeSettings, corpus: ParallelCorpus) -> None:
-    """Refuse a BLEU that would be near 0 whatever the translations."""
+    """Refuse a tokenizer with which BLEU would be near 0 for any translations."""
     refuse_unspaced(corpus.dev[1], settings.bleu_tokenizer)
 
 
 def missing() -> str:
     """The command that installs missing packages, or "".
 
-    Sockeye's own requirements refuse a current torch, with which it works; hence no ordinary extra.
+    Sockeye cannot be an ordinary extra: it works with a current torch, but its own requirements refuse it.
     """
     modules = {"torch": "torch", "yaml": "pyyaml", "sacrebleu": "sacrebleu", "sentencepiece": "sentencepiece"}
     absent = [package for module, package in modules.items() if importlib.util.find_spec(module) is None]
@@ -74,15 +74,15 @@ def missing() -> str:
 
 
 def train(job: Job[SockeyeSettings]) -> Outcome:
-    """Prepare (or reuse), train, translate dev and test, and score."""
+    """Prepare the corpus (or reuse it), train, translate dev and test, and score the translations."""
     from hpobench_nmt.runner.lm.clock import alone, timing_lock
 
     if job.device == "cpu" and job.settings.amp:
         raise InputError("amp = true needs a CUDA device: on a CPU, Sockeye trains with 32-bit numbers only.")
     corpus = _load(job)
     settings = job.settings
-    first_devices([job.device], settings.workers)  # an error where there are too few GPUs
-    # While another job on this GPU measures the time of its decoding, this one stands still.
+    first_devices([job.device], settings.workers)  # raises an error if there are too few GPUs
+    # This job stands still while another job on this GPU measures the time of its decoding.
     measuring = timing_lock(job)
     log, merges = job.scratch / "prepare.log", settings.bpe_count == "merges"
     symbols, longest, sentences = settings.bpe_symbols, settings.max_length, settings.bpe_sentences
@@ -126,13 +126,13 @@ def train(job: Job[SockeyeSettings]) -> Outcome:
         "num_param": read_parameter_count(training.log),
     }
     if job.device != "cpu":
-        metrics["gpu_memory"] = max(c.gpu_memory for c in checkpoints)  # each process counts anew
+        metrics["gpu_memory"] = max(c.gpu_memory for c in checkpoints)  # a process that resumes counts from 0
     return Outcome(
         metrics,
         curve,
         versions=_versions() | {"bleu": signature(translations["dev"], corpus.dev[1], tokenizer)},
         converged=last.converged,
-        # Sockeye asks for no fixed order of sums.
+        # Sockeye does not ask torch for a fixed order of sums.
         nondeterministic="" if job.device == "cpu" else "Sockeye on a GPU",
         save=lambda folder: save_translation_model(folder, model, prepared.folder, translations),
     )
@@ -150,10 +150,11 @@ def _load(job: Job[SockeyeSettings]) -> ParallelCorpus:
 
 
 def _curve(job: Job[SockeyeSettings], prepared: Prepared, training: Training) -> list[dict[str, float]]:
-    """Dev perplexity and cost at every checkpoint, and BLEU of what Sockeye decoded in training.
+    """Dev perplexity and cost at every checkpoint, and BLEU of the sentences that Sockeye decoded there.
 
-    Sockeye decodes the same sentences of dev each time, with a beam of 5. Its own BLEU counts subwords; this
-    one is of the text, as the metric dev_bleu is. That of a sample has another name: it may differ by points.
+    Sockeye decodes the same sentences of dev each time, with a beam of 5. Its own BLEU is computed on
+    subwords. The curve's BLEU is computed on the text, as the metric dev_bleu is. BLEU of a sample has
+    another name, because it may differ from dev_bleu by several points.
     """
     bpe = prepared.target_bpe()
     model = training.model
@@ -173,14 +174,14 @@ def _curve(job: Job[SockeyeSettings], prepared: Prepared, training: Training) ->
 
 
 def _lines(path: Path) -> list[str]:
-    """The lines of a file; unlike str.splitlines, only a newline ends one."""
+    """The lines of a file. Unlike in str.splitlines, only a newline ends a line."""
     return path.read_text("utf-8").removesuffix("\n").split("\n")
 
 
 def _versions() -> dict[str, str]:
     found = {name: version(name) for name in ("sockeye", "torch", "sacrebleu", "sentencepiece", "numpy")}
     with suppress(PackageNotFoundError):
-        found["apex"] = version("apex")  # on a GPU, Sockeye takes its optimiser if it is installed
+        found["apex"] = version("apex")  # if it is installed, Sockeye uses its optimiser on a GPU
     return found
 
 

@@ -1,14 +1,14 @@
 """How dynamic evaluation changes a model, as in Krause et al. (2018), sections 7.4 and 7.5.
 
-    losses_of_parts     the loss of every token of many sequences, each read from again or all carried on
+    losses_of_parts     the loss of every token of many sequences, read separately or as one stream
     timescales          these losses, averaged over the sequences, against the number of tokens read
     adaptation_curve    static and dynamic loss against the number of tokens read (figure 2)
-    word_effect         how the probabilities of a word and of others change after it was seen (table 6)
+    word_effect         how the probabilities of a word and of others change after the word was seen (table 6)
     sample              text that the adapted model, or the static one, writes after a context (appendix)
 
-Reading never looks ahead: what is said of a token depends on the tokens before it alone. The model is left
-as it was. `rms` is of `gradient_rms`, for the rules that need it; `window` is the number of tokens
-that are averaged into one point.
+Reading never looks ahead: the probability of a token depends only on the tokens before it. The model is not
+changed. `rms` comes from `gradient_rms`, for the rules that need it. `window` is the number of tokens that
+are averaged into one point.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ from hpobench_nmt.runner.lm.language_model import LanguageModel, State
 from hpobench_nmt.runner.lm.static import static_nll
 
 Evaluation = Callable[[Tokens], Floats]
-"""From a stream to the negative log-likelihood (nats) of every token but the first."""
+"""From a stream to the negative log-likelihood (nats) of every token except the first."""
 
 
 def losses_of_parts(tokens: Tokens, parts: int, evaluate: Evaluation, carried_on: bool = False) -> Floats:
-    """The loss of every token but the first of each of many sequences, shape (parts, length - 1).
+    """The losses in many sequences, of all their tokens except the first, shape (parts, length - 1).
 
-    The stream is cut into `parts` sequences of equal length; what is left over is left out. Each begins with
-    an empty state and the trained weights, as in the paper, unless they are carried on from the one before.
+    The stream is cut into `parts` sequences of equal length; tokens left over at its end are not read. Each
+    sequence begins with an empty state and the trained weights, as in the paper. With `carried_on`, it begins
+    with the state and weights after the sequence before it.
 
-    Raises InputError for too few tokens for this many sequences of two.
+    Raises InputError if there are too few tokens for `parts` sequences of two.
     """
     length = len(tokens) // parts if parts > 0 else 0
     if length < 2:
@@ -46,7 +47,7 @@ def losses_of_parts(tokens: Tokens, parts: int, evaluate: Evaluation, carried_on
     if not carried_on:
         return np.stack([evaluate(tokens[k * length : (k + 1) * length]) for k in range(parts)])
     losses = evaluate(tokens[: parts * length])
-    # A sequence's first token is predicted here too, from the sequence before it. It is left out.
+    # Here the first token of a sequence is predicted as well, from the sequence before it. It is left out.
     return np.append(losses, np.nan).reshape(parts, length)[:, :-1]
 
 
@@ -58,16 +59,16 @@ def timescales(
     rms: Sequence[Tensor] | None = None,
     window: int = 100,
 ) -> pd.DataFrame:
-    """Losses against the tokens read, averaged over many sequences, started again and carried on (figure 2a).
+    """Mean losses of many sequences against the number of tokens read (figure 2a).
 
-    The stream is cut into `parts` sequences; 500 of 10,000 characters in the paper.
+    The stream is cut into `parts` sequences. The paper has 500 sequences of 10,000 characters.
 
     Returns:
-        one row a window: position (of its first predicted token), tokens, and mean losses in nats: static and
-        dynamic begin each sequence with an empty state and the trained weights; static_carried and
+        one row per window: position (of its first predicted token), tokens, and mean losses in nats. static
+        and dynamic begin each sequence with an empty state and the trained weights; static_carried and
         dynamic_carried read the same tokens as one stream.
 
-    Raises InputError for too few tokens for this many sequences of two, or a window of none.
+    Raises InputError if there are too few tokens for `parts` sequences of two, or the window is below 1.
     """
     _check_window(window)
     evaluations: dict[str, Evaluation] = {
@@ -92,15 +93,16 @@ def adaptation_curve(
 ) -> pd.DataFrame:
     """Static and dynamic loss against the number of tokens read, averaged over sequences (figure 2).
 
-    The sequences have equal length, and each is read from an empty state with the trained weights. For the
-    adaptation to another corpus, join two: `np.concatenate([first, second])` with `change = len(first)`.
-    Positions count from there, and no window lies on both sides of it.
+    The sequences have equal length. Each is read with an empty state and the trained weights at its start. To
+    study the adaptation to another corpus, join two: `np.concatenate([first, second])` with
+    `change = len(first)`. Positions count from the change, and no window lies on both sides of it.
 
     Returns:
-        one row a window: position (of its first predicted token), tokens, static and dynamic (mean losses in
-        nats, not cumulative).
+        one row per window: position (of its first predicted token), tokens, static and dynamic (mean losses
+        in nats, not cumulative).
 
-    Raises InputError for sequences of different lengths or of one token, or a change that is not within them.
+    Raises InputError if the sequences differ in length or have one token, if the change lies outside them, or
+    if the window is below 1.
     """
     lengths = {len(sequence) for sequence in sequences}
     if len(lengths) != 1 or min(lengths) < 2:
@@ -127,17 +129,17 @@ def _windows(position: NDArray[np.int64], losses: Mapping[str, Floats], window: 
 def word_effect(
     model: LanguageModel, tokens: Tokens, position: int, rule: UpdateRule, rms: Sequence[Tensor] | None = None
 ) -> pd.DataFrame:
-    """How the log-probability of every word changes, at one place, by the update on its segment (table 6).
+    """How the update on a segment changes the log-probability of every word at one position (table 6).
 
-    The stream is read dynamically up to the segment that predicts the token at `position`, from 1 on; what
-    lies behind it is not read. The model predicts that segment, is adapted to it, and predicts it again from
-    the same state.
+    The stream is read with dynamic evaluation up to the segment that predicts the token at `position` (at
+    least 1). The model predicts that segment, is adapted to it, and predicts it again from the same state.
+    Later segments are not read.
 
     Returns:
-        one row a word of the vocabulary, in its order: cosine (of its trained output embedding with that of
-        the token), before and after (log-probabilities, nats), and change (after - before).
+        one row per word of the vocabulary, in its order: cosine (of the trained output embeddings of the word
+        and the token), before and after (log-probabilities, nats), and change (after - before).
 
-    Raises InputError for a position that is not in the stream, or that of its first token.
+    Raises InputError for a position outside the stream, and for 0, because the first token is not predicted.
     """
     if not 1 <= position < len(tokens):
         raise InputError(f"token {position:,} is not one of the {len(tokens) - 1:,} predicted ones.")
@@ -168,10 +170,10 @@ def sample(
 ) -> tuple[Tokens, Floats]:
     """Text that the model writes after a context, and the negative log-likelihood of each of its tokens.
 
-    With a rule, the model is adapted to the context of 1 token or more, and then to what it writes: each
-    segment is written with fixed weights, then learned from (section 3). Without a rule it stays as it was
-    trained. The losses are those that `dynamic_nll`, or `static_nll`, gives for context and text in one.
-    `rng` draws one number for each of the `count` tokens.
+    With a rule, the model is adapted to the context, which has at least 1 token, and then to its own text:
+    the weights are fixed while it writes a segment, and are then updated on that segment (section 3). Without
+    a rule, the model stays as it was trained. The losses equal those of `dynamic_nll`, or `static_nll`, on
+    context and text as one stream. `rng` draws one number for each of the `count` tokens.
     """
     if not len(context):
         raise InputError("a text needs a context of at least one token.")
@@ -184,7 +186,7 @@ def sample(
         whole = (len(context) - 1) // segment * segment
         for piece in pieces(model, context[: whole + 1], 1, segment):
             reader.read(piece)
-        # The segment that the context leaves unfinished is finished by the text.
+        # The text completes the segment in which the context ends.
         unread = read_so_far = context[whole:].tolist()
         state = reader.state
         while len(written) < count:
@@ -207,7 +209,7 @@ def _check_window(window: int) -> None:
 
 
 def _draw(probabilities: Floats, rng: np.random.Generator) -> int:
-    """A number drawn by its probability: where their running sum passes a uniform number."""
+    """An index drawn with these probabilities: the first whose cumulative sum exceeds a uniform number."""
     total = np.cumsum(probabilities)
     return int(np.searchsorted(total, rng.random() * total[-1], side="right"))
 

@@ -41,7 +41,8 @@ class AWDLSTM(nn.Module):
     """Layers of sizes E -> H -> ... -> H -> E over an embedding that is also the output layer's weight.
 
     A single layer has E units. The generator, on the model's device, draws the initial weights and, in
-    training, the masks. The cell "qrnn" has quasi-recurrent layers, the first with a window of two words.
+    training, the masks. With the cell "qrnn", layers are quasi-recurrent, and the first has a window of two
+    words.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class AWDLSTM(nn.Module):
     ) -> tuple[Tensor, tuple[LayerState, ...]]:
         """The forward pass with h' = h + M h on the first units of each layer (Krause et al. 2018, eq. 9).
 
-        Each layer has one square matrix. LSTMs compute time steps one by one: for evaluation, not training.
+        There is one square matrix per layer. For evaluation only, as LSTMs compute time steps one by one.
         """
         x, layers = embedding(tokens, self.output_weight), cast(Any, self.layers)
         after = []
@@ -129,7 +130,7 @@ class AWDLSTM(nn.Module):
 
 
 class _LSTMLayer(nn.ParameterList):
-    """A layer's weights as torch.lstm has them: W_ih, W_hh, b_ih, b_hh; gates input, forget, cell, output."""
+    """A layer's weights in torch.lstm's order: W_ih, W_hh, b_ih, b_hh; gates input, forget, cell, output."""
 
     dropped = 1  # the hidden-to-hidden weights
 
@@ -150,13 +151,13 @@ class _LSTMLayer(nn.ParameterList):
         weights: Sequence[Tensor],
         generator: torch.Generator | None = None,
     ) -> tuple[Tensor, LayerState]:
-        """Outputs (T, B, units) and the state after them, with weights of which some may be dropped."""
+        """Outputs (T, B, units) and the state after them. Some of the weights may be dropped."""
         h, c = state
         output, h, c = _lstm(x, h, c, list(weights))
         return output, (h, c)
 
     def adapted(self, x: Tensor, state: LayerState, matrix: Tensor) -> tuple[Tensor, LayerState]:
-        """The same, step by step, with h + M h in place of h; there for the next step, as well."""
+        """`read`, step by step, with h + M h instead of h, which the next step reads as well."""
         (h, c), outputs = state, []
         for inputs in x:
             h, c = torch.lstm_cell(inputs, (h, c), *self.parameters())
@@ -175,11 +176,11 @@ def _lstm(x: Tensor, h: Tensor, c: Tensor, weights: list[Tensor]) -> tuple[Tenso
     if x.device.type == "cpu" and len(x) <= _FEW_STEPS and x.shape[1] == 1 and not mixed:
         outputs, h, c = single_stream_lstm.lstm(x[:, 0], h[0], c[0], weights)
         return outputs[:, None], h[None], c[None]
-    # Left to itself, autocast on a CUDA device reads LSTMs in fp16, whatever precision is asked for.
+    # On a CUDA device, autocast runs LSTMs in fp16 whatever its precision. So it is off here, and we cast.
     read = torch.get_autocast_dtype(x.device.type) if mixed else x.dtype
     state, weights = (h[None].to(read), c[None].to(read)), [weight.to(read) for weight in weights]
     with warnings.catch_warnings(), torch.autocast(x.device.type, enabled=False) if mixed else nullcontext():
-        # Weights that were just dropped cannot lie in one piece, as cuDNN would like them to.
+        # cuDNN warns that weights are not in one block of memory, which freshly dropped weights cannot be.
         warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous")
         output, h, c = torch.lstm(
             x.to(read), state, weights, True, 1, 0.0, torch.is_grad_enabled(), False, False

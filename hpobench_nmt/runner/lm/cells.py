@@ -5,7 +5,8 @@ contribute to the pre-activations for all time steps at once; a cell adds what t
 
     z_t = x_t + R (s . h_t-1)        x (T, B, G H), R (G H, H), s the state mask
 
-In mixed precision (precision.py) the products R h have 16 bits, and all else has the state's own precision.
+In mixed precision (precision.py), the products R h have 16 bits, and everything else has the precision of the
+state.
 
 Dropout of the recurrence has one mask per sequence, of shape (B, H) and scaled by the caller. `state_mask` is
 variational dropout (Gal & Ghahramani 2016), the same for all gates. `update_mask` is recurrent dropout
@@ -28,7 +29,7 @@ Gates = Literal["capped", "tied", "untied"]
 Mask = Tensor | None
 
 NAS_BLOCKS = (4, 6, 5, 7, 0, 2, 1, 3)
-"""The leaf of the NAS cell that each block of its pre-activations belongs to."""
+"""The leaf of the NAS cell to which each block of its pre-activations belongs."""
 
 
 def lstm(
@@ -121,7 +122,7 @@ def nas(
         a_6 = tanh(z_6)      a_7 = sigmoid(z_7)            l_3 = sigmoid(a_6 + a_7)
         c_t = tanh(u . l_0 + c_t-1) l_1                    h_t = tanh(c_t tanh(l_2 + l_3))
 
-    Leaf 3 multiplies where the others add; there are no biases.
+    Leaf 3 multiplies input and state, which the other leaves add. There are no biases.
 
     Args:
         inputs: shape (T, B, 8 H), blocks in the order of NAS_BLOCKS: leaves of one activation are neighbours.

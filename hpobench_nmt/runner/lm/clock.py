@@ -1,17 +1,19 @@
 """The clock of language models, and how jobs that share a GPU measure their times.
 
-On a CPU it is the processor time of the process, which the work of other processes hardly changes. On a CUDA
-device it is the clock on the wall; CUDA events would measure the same, because they too count what other
-processes do there meanwhile. Therefore only one process measures an evaluation on a GPU at a time. It holds
-the GPU's lock, and the trainings of other jobs there stand still, which does not count as time of theirs.
-They look for the lock ten times a second, and a process that holds it waits as long before it measures.
-Translation models take the same lock. With exclusive_timing = "machine", all GPUs of a machine have one lock:
-for machines whose processor is too busy for several GPUs. With "never" there is none: for small models, many
-of which train on one GPU at a time, and whose times nobody compares.
+On a CPU, it is the processor time of the process, which other processes hardly change. On a CUDA device, it
+is the wall clock. CUDA events would measure the same, because they also include the work of other processes
+on the device. Therefore only one process at a time measures an evaluation on a GPU. It holds the GPU's lock.
+Meanwhile the trainings of other jobs on that GPU stand still, which does not count as their time. They look
+for the lock ten times a second. So a process that takes the lock waits a tenth of a second before it
+measures. Translation models use the same lock.
 
-Two things are not measured alone, so that times are exact only with one job per GPU. What other jobs do
-without the clock after their trainings (tuning, statistics, test) goes on while one measures. And the time of
-training itself has their share in it.
+With exclusive_timing = "machine", all GPUs of a machine share one lock. This is for machines whose processor
+is too busy for several GPUs. With "never", there is no lock. This is for small models, if many train on one
+GPU at a time and nobody compares their times.
+
+Times are exact only with one job per GPU, for two reasons. The work that other jobs do without the clock
+after their trainings (tuning, statistics, test) continues while a job measures. And the time of a training
+includes the work of other jobs.
 """
 
 from __future__ import annotations
@@ -40,27 +42,27 @@ def seconds(device: torch.device) -> float:
 
 
 def lock_of(job: Job[Any]) -> Path | None:
-    """The lock under which the job measures times, and for which its training stands still; None on a CPU."""
+    """The lock that the job holds to measure times, and for which its training pauses; None on a CPU."""
     return None if job.device == "cpu" else timing_lock(job)
 
 
 def timing_lock(job: Job[Any]) -> Path | None:
-    """The same, but on a CPU the machine's lock."""
+    """The same lock; on a CPU, the lock of the machine."""
     if job.settings.exclusive_timing == "never":
         return None
-    several = getattr(job.settings, "workers", 1) > 1  # GPUs for one training
+    several = getattr(job.settings, "workers", 1) > 1  # one training uses several GPUs
     whole = job.device == "cpu" or several or job.settings.exclusive_timing == "machine"
     return measuring_lock(job.cache, "" if whole else gpu_identity(job.device))
 
 
 @contextmanager
 def alone(lock: Path | None) -> Iterator[None]:
-    """Inside, no other process measures a time, and trainings stand still; None: they do not matter."""
+    """Inside, no other process measures a time, and trainings stand still; None: nothing is locked."""
     if lock is None:
         yield
         return
     with exclusive(lock):
-        time.sleep(_LOOK_SECONDS)  # until the others have seen it
+        time.sleep(_LOOK_SECONDS)  # until all trainings have seen the lock
         yield
 
 
@@ -70,14 +72,14 @@ def is_disturbing(lock: Path | None) -> bool:
 
 
 class Watch:
-    """Tells a training when it has to stand still. It opens the lock's file at most ten times a second."""
+    """Tells a training when to stand still. It opens the lock's file at most ten times a second."""
 
     def __init__(self, lock: Path | None) -> None:
         self._lock = lock
         self._next = 0.0
 
     def is_disturbing(self) -> bool:
-        """Whether a process was inside `alone` when this looked last, which is now if it is time."""
+        """Whether a process is inside `alone`; False, without looking, within 0.1 s of the last look."""
         now = time.monotonic()
         if self._lock is None or now < self._next:
             return False

@@ -1,7 +1,7 @@
-"""Dropout whose mask is the same at every time step, on embeddings, or on recurrent weights.
+"""Dropout with the same mask at every time step, of whole words, and of recurrent weights.
 
-Masks are drawn from an explicit generator, so that a seed gives the same training. Each scales what it
-keeps by 1 / (1 - p), so that nothing changes at evaluation.
+Masks are drawn from an explicit generator, so that a seed gives the same training. They scale the values that
+they keep by 1 / (1 - p), so that evaluation needs no scaling.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ def locked_dropout(x: Tensor, p: float, generator: torch.Generator) -> Tensor:
 
 
 def embedding_dropout(x: Tensor, tokens: Tensor, rows: int, p: float, generator: torch.Generator) -> Tensor:
-    """Whole words dropped: the embeddings x, (T, B, D), of tokens, (T, B), out of `rows` words.
+    """Drop whole words from the embeddings x, (T, B, D), of tokens, (T, B); the vocabulary has `rows` words.
 
-    A dropped word is dropped wherever it occurs in the batch. Costs O(rows + T B D): the embedding
+    A dropped word is dropped wherever it occurs in the batch. Costs O(rows + T B D), because the embedding
     matrix itself is not masked.
     """
     return x * mask((rows,), p, x, generator)[tokens].unsqueeze(-1) if p else x
 
 
 def weight_drop(weight: Tensor, p: float, generator: torch.Generator) -> Tensor:
-    """DropConnect: single weights dropped, one mask for the whole sequence (Wan et al. 2013)."""
+    """DropConnect: drop single weights, with one mask for the whole sequence (Wan et al. 2013)."""
     return weight * mask(tuple(weight.shape), p, weight, generator) if p else weight

@@ -1,29 +1,29 @@
-"""Dynamic evaluation: the model goes on learning from what it has just predicted (Krause et al. 2018).
+"""Dynamic evaluation: the model keeps learning from the text that it has just predicted (Krause et al. 2018).
 
-A stream is read in segments s_1, s_2, ... of n tokens. Segment i is predicted with the local parameters
-left by segment i-1, and only then are they updated with the gradient g of its mean loss, back-propagated
-to the segment's beginning. With global (trained) parameters G, learning rate eta and decay lambda:
+A stream is read in segments s_1, s_2, ... of n tokens. Segment i is predicted with the local parameters L
+that segment i-1 left. Only then are they updated with the gradient g of its mean loss, back-propagated to the
+segment's beginning. With global (trained) parameters G, learning rate eta and decay lambda:
 
     sgd             L <- L - eta g
     sgd-prior       L <- L - eta g + lambda (G - L)                                         eq. 4
     rms-prior       L <- L - eta g / (R + epsilon) + lambda (G - L)                         eq. 6
     rms-rms-prior   L <- L - eta g / (R + epsilon) + (G - L) min(lambda R / avg(R), 1)      eq. 8
-    sparse          the last, on matrices M (G = 0) that change hidden states: h' = h + M h  eq. 9
+    sparse          rms-rms-prior on matrices M (G = 0) that change hidden states, h' = h + M h   eq. 9
 
 R = sqrt(MS_g), the root mean square of the gradients on batches of the training data (eq. 5). "sgd" with
 n = 1 is traditional dynamic evaluation.
 
 avg in eq. 8 is the mean over all adapted parameters (eq. 7). The code published with the paper takes the
 mean of each tensor, and then the mean of these means (dynamiceval.py in
-github.com/benkrause/dynamic-evaluation, commit 09fa27c). So its lambda is another lambda, which `decay_scale`
-"tensors" stands for. The lambda of eq. 7 that does the same is the code's lambda times avg over elements /
-avg over tensors. With its option --oldhyper, which the paper's own results were made with, the code besides
+github.com/benkrause/dynamic-evaluation, commit 09fa27c). Its lambda therefore has another scale, which
+`decay_scale` "tensors" selects. To convert it to the lambda of eq. 7, multiply it by (avg over elements) /
+(avg over tensors). With its option --oldhyper, with which the paper's own results were made, the code also
 divides lambda by the number of tensors, and eta and epsilon by the root of the number of batches of MS_g.
 
-The paper and its code keep eta constant. With a `horizon` of H tokens it falls linearly instead: the update
+The paper and its code keep eta constant. With a `horizon` of H tokens, it falls linearly instead: the update
 after t tokens has eta max(0, 1 - t / H).
 
-Time O(N). Memory: local and global parameters, gradient and R, four times the parameters.
+Time O(N). Memory: four times the parameters, for local and global parameters, gradient and R.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class UpdateRule:
         learning_rate, decay, epsilon: eta, lambda (of rules with a prior) and epsilon (of RMS rules).
         segment: n, tokens read between two updates.
         units: hidden units of each layer that `sparse` adapts; layers with fewer are adapted whole.
-        decay_scale: what avg is in eq. 8: the mean over all adapted parameters ("elements", eq. 7), or the
-            mean of the means of the tensors ("tensors", as in the paper's code).
-        horizon: predicted tokens after which eta has fallen linearly to 0, and stays 0; 0: it is constant.
+        decay_scale: the meaning of avg in eq. 8: the mean over all adapted parameters ("elements", eq. 7), or
+            the mean of the means of the tensors ("tensors", as in the paper's code).
+        horizon: predicted tokens in which eta falls linearly to 0, where it stays; 0: eta is constant.
     """
 
     name: str
@@ -71,7 +71,7 @@ class UpdateRule:
     horizon: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse values that make no rule."""
+        """Refuse invalid values."""
         if self.name not in RULES:
             raise unknown("dynamic-evaluation rule", self.name, RULES)
         if self.decay_scale not in DECAY_SCALES:
@@ -85,16 +85,16 @@ class UpdateRule:
 
     @property
     def needs_rms(self) -> bool:
-        """Whether it divides by the RMS of training gradients."""
+        """Whether the rule divides by the RMS of training gradients."""
         return self.name not in ("sgd", "sgd-prior")
 
     def learning_rate_after(self, tokens: int) -> float:
-        """eta of the update that follows that many predicted tokens."""
+        """eta of the update after that many predicted tokens."""
         share = max(0.0, 1.0 - tokens / self.horizon) if self.horizon else 1.0
         return self.learning_rate * share
 
     def average(self, rms: Sequence[Tensor]) -> float:
-        """avg in eq. 8: of R, over all parameters or over the tensors."""
+        """avg of R in eq. 8, over all parameters or over the tensors."""
         if self.decay_scale == "tensors":
             return sum(float(r.mean(dtype=torch.float64)) for r in rms) / len(rms)
         return sum(float(r.sum(dtype=torch.float64)) for r in rms) / sum(r.numel() for r in rms)
@@ -103,10 +103,10 @@ class UpdateRule:
 def dynamic_nll(
     model: LanguageModel, tokens: Tokens, rule: UpdateRule, rms: Sequence[Tensor] | None = None
 ) -> Floats:
-    """Negative log-likelihood (nats) of every token of a stream but the first, shape (N - 1,).
+    """Negative log-likelihood (nats) of every token of a stream except the first, shape (N - 1,).
 
-    The model's parameters are the same after as before. The rules that need it take `rms` of `gradient_rms`,
-    for the same model and number of units.
+    Afterwards the model has its own parameters again. `rms` comes from `gradient_rms` for the same model and
+    number of units; only rules with `needs_rms` use it.
     """
     with adapting_reader(model, rule, rms) as reader:
         parts = [reader.read(piece) for piece in pieces(model, tokens, 1, rule.segment)]
@@ -114,7 +114,7 @@ def dynamic_nll(
 
 
 class AdaptingReader:
-    """Reads one stream, segment by segment, and adapts the model after each to what it has read."""
+    """Reads one stream segment by segment, and adapts the model to each segment after reading it."""
 
     def __init__(self, model: LanguageModel, rule: UpdateRule, local: _Local, rms: Any) -> None:
         self.state: State = model.initial_state(1)
@@ -123,7 +123,7 @@ class AdaptingReader:
         self._read = 0
 
     def read(self, piece: Tensor) -> Tensor:
-        """Negative log-likelihoods (nats) of all tokens but the first; then the model is adapted to them.
+        """Negative log-likelihoods (nats) of all tokens except the first. Then the model is adapted to them.
 
         `piece` is a segment with the token that follows it, shape (segment + 1, 1).
         """
@@ -142,7 +142,7 @@ class AdaptingReader:
 def adapting_reader(
     model: LanguageModel, rule: UpdateRule, rms: Sequence[Tensor] | None = None
 ) -> Iterator[AdaptingReader]:
-    """A reader whose model has its own parameters again after; see `dynamic_nll` for the arguments."""
+    """A reader. Afterwards the model has its own parameters again. See `dynamic_nll` for the arguments."""
     if rule.needs_rms and rms is None:
         raise InputError(f"rule {rule.name!r} needs the RMS of the gradients on training data.")
     with _adapting(model, rule.units if rule.name == "sparse" else 0) as local:
@@ -154,9 +154,9 @@ def gradient_rms(
 ) -> list[Tensor]:
     """sqrt(MS_g), eq. 5: the RMS of the gradients on batches of the training data, one tensor per parameter.
 
-    The model's parameters are not changed. A batch is of `segment` time steps of parallel streams; more
-    streams make gradients, and so their squares, smaller. With `units`, the tensors are those of the
-    adaptation matrices of rule "sparse".
+    The model's parameters are not changed. A batch has `segment` time steps of `batch` parallel streams. With
+    more streams, gradients are smaller, and so are their squares. With `units`, there is one tensor per
+    adaptation matrix of the rule "sparse".
     """
     count = 0
     with _adapting(model, units, updates=False) as local:
@@ -193,9 +193,9 @@ class _Local:
 
 @contextmanager
 def _adapting(model: LanguageModel, units: int, updates: bool = True) -> Iterator[_Local]:
-    """The model with local parameters (units = 0) or adaptation matrices inside; as it was after.
+    """Inside, the model has local parameters (units = 0) or adaptation matrices. Afterwards it is as before.
 
-    Without updates no copy of the parameters is made.
+    Without `updates`, the parameters are not copied.
     """
     with evaluating(model), torch.enable_grad():
         yield from _with_matrices(model, units) if units else _with_parameters(model, updates)
@@ -209,7 +209,7 @@ def _with_parameters(model: LanguageModel, updates: bool) -> Iterator[_Local]:
 
     def gradient(piece: Tensor, state: State) -> tuple[Tensor, State]:
         for p in rest:
-            p.grad = None  # the memory that is freed here is what the next gradients are written to
+            p.grad = None  # the next gradients are written to the memory that this frees
         hidden, state = model(piece[:-1], detach(state))
         flat = hidden.reshape(-1, hidden.shape[-1])
         nll, grad_hidden = nll_with_gradients(
@@ -218,8 +218,7 @@ def _with_parameters(model: LanguageModel, updates: bool) -> Iterator[_Local]:
         torch.autograd.backward([flat], [grad_hidden])
         return nll, state
 
-    # Gradients are written into the same memory again and again: fresh memory would cost more than the
-    # arithmetic.
+    # All gradients are written to the same memory, because fresh memory would cost more than the arithmetic.
     with swapped(parameters, [p.data.clone() if updates else p.data for p in parameters]):
         for p in parameters:
             p.grad = torch.zeros_like(p)

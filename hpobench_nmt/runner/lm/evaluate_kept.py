@@ -1,4 +1,4 @@
-"""A kept language model on other text: static, with a neural cache, or with dynamic evaluation."""
+"""Evaluation of a kept language model on other text: static, with a neural cache, or dynamic."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Evaluation:
 
     Attributes:
         name: "static", "cache", or the rule of dynamic evaluation.
-        scores: those of `scores_of` by name; NaN or infinite where dynamic evaluation diverged.
+        scores: those of `scores_of` by name; NaN or infinite if dynamic evaluation diverged.
         seconds: processor time on a CPU, wall clock on a CUDA device.
     """
 
@@ -42,9 +42,9 @@ class Evaluation:
 
 
 def numbered(vocabulary: Sequence[str], tokens: Sequence[str], where: str) -> tuple[Ints, int]:
-    """The numbers of tokens, and how many have that of <unk>: those out of the vocabulary, and <unk> itself.
+    """The numbers of tokens, and how many of them are <unk>, including tokens outside the vocabulary.
 
-    Raises InputError for fewer than two tokens, or one that is out of a vocabulary without <unk>.
+    Raises InputError for fewer than two tokens, or for a token outside a vocabulary that has no <unk>.
     """
     if len(tokens) < 2:
         raise InputError(f"{where}: has {len(tokens)} tokens but needs at least 2.")
@@ -64,12 +64,13 @@ def numbered(vocabulary: Sequence[str], tokens: Sequence[str], where: str) -> tu
 
 
 def evaluate(kept: KeptLanguageModel, tokens: Ints, rule: str = "", cache: bool = False) -> list[Evaluation]:
-    """Static evaluation of a text; then with the cache and with dynamic evaluation, where asked for.
+    """Static evaluation of a text, and on request evaluation with the cache and dynamic evaluation.
 
-    Values that the training tuned are used again. What the training did not do is tuned first, as it would
-    have been there, on the beginning of the kept dev part.
+    Values that the training tuned are reused. A cache or rule that the training did not have is first tuned
+    on the beginning of the kept dev part, as in a training.
 
-    Raises InputError for no such rule, or if the kept training text is too short for its gradient statistics.
+    Raises InputError for an unknown rule, or if the kept training text is too short for its gradient
+    statistics.
     """
     if rule and rule not in RULES:
         raise unknown("dynamic-evaluation rule", rule, RULES)
@@ -109,7 +110,7 @@ def _timed(
 
 
 def _cache(kept: KeptLanguageModel) -> NeuralCache:
-    """The cache of the training, or the default one, tuned as a training would."""
+    """The cache of the training, or the default cache, tuned as in a training."""
     window = kept.settings.cache_window if isinstance(kept.settings, EvaluationSettings) else 0
     values = _evaluation(kept, kept.about.tuned)
     cache = NeuralCache(window or EvaluationSettings.cache_window, values.cache_theta, values.cache_lambda)
@@ -118,9 +119,9 @@ def _cache(kept: KeptLanguageModel) -> NeuralCache:
 
 
 def kept_rule(kept: KeptLanguageModel, name: str) -> tuple[UpdateRule, list[Tensor] | None]:
-    """The rule of the training, or another one, tuned as a training would, with its gradient statistics.
+    """The rule of the training, or another rule, tuned as in a training; and its gradient statistics.
 
-    Raises InputError if the kept training text is too short for them.
+    Raises InputError if the kept training text is too short for the statistics.
     """
     own = kept.settings.dynamic_rule
     values = _evaluation(kept, {**(kept.about.tuned if name == own else {}), "dynamic_rule": name})
@@ -138,7 +139,7 @@ def kept_rule(kept: KeptLanguageModel, name: str) -> tuple[UpdateRule, list[Tens
 
 
 def _evaluation(kept: KeptLanguageModel, others: Mapping[str, Any]) -> EvaluationSettings:
-    """The settings of the training with other values; the defaults of those that its family does not have."""
+    """The settings of the training with other values. Settings that its family lacks have their defaults."""
     values = {**asdict(kept.settings), **others}
     return EvaluationSettings(
         **{name: values[name] for name in settings_of(EvaluationSettings) if name in values}

@@ -1,4 +1,4 @@
-"""A language model from its settings to its end: made, trained, and left with its best weights."""
+"""Builds a language model from its settings, trains it, and leaves it with its best weights."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def fit(
     device: str,
     checkpoints: Checkpoints | None = None,
 ) -> tuple[Any, TrainingSummary]:
-    """A trained model, and the course of its training; the checkpoints say where its state is saved.
+    """A trained model and the summary of its training. The checkpoints say where its state is saved.
 
-    Raises TrainingFailed if there is no model of these settings, or it diverged or learned nothing.
+    Raises TrainingFailed if no model has these settings, or if it diverged or learned nothing.
     """
     where = set_up(device)
     of_model, of_data = seeds_of(seed)

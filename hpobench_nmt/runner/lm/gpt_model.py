@@ -1,6 +1,6 @@
 """A decoder-only Transformer language model (Radford et al. 2019; Touvron et al. 2023).
 
-Each of L blocks adds two terms to the vectors x of width D, after a normalisation n(.):
+Each of L blocks adds two terms to the vectors x of width D. Both read x after a normalisation n(.):
 
     x <- x + W_o attention(W_qkv n(x))        causal, H heads
     x <- x + W_2 gelu(W_1 n(x))               or W_2 (silu(W_1 n(x)) * W_3 n(x)), "swiglu"
@@ -8,11 +8,11 @@ Each of L blocks adds two terms to the vectors x of width D, after a normalisati
 With LayerNorm, learnt positions, "gelu" and biases it is GPT-2; with RMSNorm, rotary positions (Su et al.
 2021), "swiglu" and no biases it is Llama. The tests copy weights from both.
 
-**Windows.** A model has a context of C tokens. In training each sequence is a window of its own. In
-evaluation a stream is read in blocks of S = C / 2 tokens. A token sees its own block up to itself, and the
-whole block before it: S to C tokens. The state is those tokens, not what was computed from them. So a stream
-has the same hidden vectors however it is cut into pieces, and an adapted model reads its context with its
-present weights.
+**Windows.** A model has a context of C tokens. In training, each sequence is a window of its own. In
+evaluation, a stream is read in blocks of S = C / 2 tokens. A token sees its own block up to itself, and the
+whole block before it: S + 1 to C tokens after the first block. The state consists of these tokens, not of
+vectors computed from them. So a stream has the same hidden vectors however it is cut into pieces, and an
+adapted model reads its context with its present weights.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hpobench_nmt.runner.lm.dropout import mask
 from hpobench_nmt.runner.lm.gpt_shape import GPTShape
 
 _EPSILON = 1e-5  # of the normalisations
-_INITIAL = 0.4  # variance of initial weights times width: 0.02 as deviation at width 1000, more below it
+_INITIAL = 0.4  # variance of initial weights times width: a deviation of 0.02 at width 1000, more below
 _BASE = 10_000.0  # of rotary positions
 
 
@@ -44,7 +44,7 @@ class GPT(nn.Module):
     def __init__(self, shape: GPTShape, *, dropout: float, generator: torch.Generator) -> None:
         super().__init__()
         self.shape, self.dropout, self.generator = shape, dropout, generator
-        self.zero_state = 1.0  # in training a sequence begins a window; mc_dropout.py sets 0
+        self.zero_state = 1.0  # in training, each sequence is its own window; mc_dropout.py sets 0
         width = shape.width
         deviation = _deviation(shape)
         self.output_weight = _normal(generator, deviation, shape.vocabulary, width)
@@ -56,17 +56,17 @@ class GPT(nn.Module):
         if shape.positions == "learnt":
             self.positions = _normal(generator, deviation, shape.context, width)
         else:
-            # Not in a saved state: the shape gives them.
+            # Not saved in a state, because the shape determines them.
             self.register_buffer("rotations", _rotations(shape, generator.device), persistent=False)
         self.blocks = nn.ModuleList(_Block(shape, generator) for _ in range(shape.depth))
         self.norm = _norm(shape, generator.device)
 
     def initial_state(self, batch: int) -> Tensor:
-        """The tokens that the next one sees, shape (n, batch, 1): none."""
+        """The earlier tokens that the next token sees, shape (n, batch, 1): at first, n is 0."""
         return torch.zeros(0, batch, 1, dtype=torch.int64, device=self.output_weight.device)
 
     def regularisation(self) -> float:
-        """None."""
+        """Nothing is added to the loss."""
         return 0.0
 
     def forward(self, tokens: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -76,7 +76,7 @@ class GPT(nn.Module):
         block = self.shape.context // 2
         stream = torch.cat([state[:, :, 0], tokens])
         end = len(stream)
-        # A window is two blocks. The first gives both; of the others the second is new.
+        # A window has two blocks. The first window gives both; each further window gives its second block.
         count = max((end - 1) // block, 1)
         padded = stream
         if count > 1:
@@ -117,7 +117,7 @@ class _Block(nn.Module):
         super().__init__()
         self.heads = shape.heads
         width, hidden = shape.width, shape.hidden
-        # What a block adds begins small, so that the sum of all blocks does not grow with their number.
+        # The terms of a block start small, so that the sum over all blocks does not grow with their number.
         deviation = _deviation(shape)
         residual = deviation / math.sqrt(2 * shape.depth)
         self.norm_attention, self.norm_map = _norm(shape, generator.device), _norm(shape, generator.device)
@@ -154,17 +154,17 @@ class _Block(nn.Module):
 
 
 def _repeat_backward(seen: Tensor, queries: Tensor) -> None:
-    """Have the fused attention add up its gradients in a fixed order on a GPU.
+    """Make fused attention add up its gradients in a fixed order on a GPU.
 
-    It does so only while torch raises errors about operations that cannot, rather than warnings: here between
-    the gradient of its output and that of its queries.
+    It does so only while torch raises errors, not warnings, about operations without a fixed order. The hooks
+    ask for errors between the gradient of its output and that of its queries.
     """
     seen.register_hook(lambda _: torch.use_deterministic_algorithms(True))
     queries.register_hook(lambda _: torch.use_deterministic_algorithms(True, warn_only=True))
 
 
 def _linear(inputs: int, outputs: int, bias: bool, deviation: float, generator: torch.Generator) -> nn.Module:
-    """A linear map with weights drawn from the generator; torch would draw them from its global one."""
+    """A linear map with weights from the generator; torch would draw them from its global generator."""
     made: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs, bias=bias, device=generator.device)
     nn.init.normal_(made.weight, 0.0, deviation, generator=generator)
     if bias:
@@ -180,7 +180,7 @@ def _norm(shape: GPTShape, device: torch.device) -> nn.Module:
 
 
 def _deviation(shape: GPTShape) -> float:
-    """Of initial weights (Nguyen & Salazar 2019, SmallInit)."""
+    """The standard deviation of initial weights (Nguyen & Salazar 2019, SmallInit)."""
     return math.sqrt(_INITIAL / shape.width)
 
 
@@ -199,6 +199,6 @@ def _rotations(shape: GPTShape, device: torch.device) -> Tensor:
 
 
 def _rotated(x: Tensor, rotations: Tensor) -> Tensor:
-    """Pairs of the first and second half of the last dimension, turned by their position's angles."""
+    """Pairs of numbers from the two halves of the last dimension, turned by their position's angles."""
     first, second = x.chunk(2, -1)
     return x * rotations[0] + torch.cat([-second, first], -1) * rotations[1]

@@ -1,4 +1,4 @@
-"""The architecture of a decoder-only Transformer (lm/gpt_model.py) and what it costs. Needs no torch."""
+"""The architecture of a decoder-only Transformer (lm/gpt_model.py) and its cost. Needs no torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ Norm = Literal["rmsnorm", "layernorm"]
 Positions = Literal["rotary", "learnt"]
 Activation = Literal["gelu", "swiglu"]
 
-# How far the parameters of a model may be from the size asked for, as a share: widths are multiples of heads.
+# Largest relative distance between a model's size and the size asked for. Not every size can be met, because
+# widths are multiples of the number of heads.
 _TOLERANCE = 0.15
 
 
@@ -28,7 +29,7 @@ class GPTShape:
         hidden: width of a block's MLP.
         context: C, even.
         norm, positions, activation: see lm/gpt_model.py.
-        biases: whether linear maps and LayerNorm add one.
+        biases: whether linear maps and LayerNorm have biases.
         tied: whether one matrix is both input and output embedding.
     """
 
@@ -68,10 +69,11 @@ class GPTShape:
 
     @property
     def flops(self) -> int:
-        """Of training on one token: forward and twice that backward, two for each product and sum.
+        """Floating-point operations of training on one token (Kaplan et al. 2020, table 1).
 
-        The matrix products of the blocks and of the output, and attention over half a context in the mean
-        (Kaplan et al. 2020, table 1, without what is not a matrix product).
+        Only matrix products count: those of the blocks and of the output, and attention over half a context
+        on average. A multiplication with its addition counts as two. The backward pass costs twice as much
+        as the forward pass.
         """
         maps = (4 * self.width + (3 if self.activation == "swiglu" else 2) * self.hidden) * self.width
         attention = self.context * self.width  # scores and sums of values, half of 2 C D
@@ -79,15 +81,15 @@ class GPTShape:
 
 
 def shape_of_size(of_width: Callable[[int], GPTShape], step: int, size: int) -> GPTShape:
-    """The shape whose parameters without embeddings are the nearest to a size.
+    """The shape whose number of parameters without embeddings is nearest to a size.
 
     Args:
         of_width: the shape of a width.
-        step: widths are multiples of it.
+        step: every width is a multiple of it.
         size: parameters without embeddings.
 
     Raises:
-        InputError: no width comes near; the message has the nearest sizes.
+        InputError: no width comes near the size; the message has the nearest sizes.
     """
     width = step
     while of_width(width + step).body <= size:

@@ -1,9 +1,9 @@
 """The gradient of an update, computed kernel by kernel or, on a GPU, as one CUDA graph.
 
-A small model's kernels end sooner than the processor can launch the next ones. A graph holds the kernels of
-one update and is launched as a whole. Each replay repeats them with other tokens and other masks. Sequences
-must have one length and no state, as where training reads windows (schedule.py), and the model must draw from
-its generator on the device alone.
+The kernels of a small model finish faster than the processor can launch the next ones. A graph holds all
+kernels of an update and is launched as a whole. Each replay repeats them with other tokens and other masks.
+All sequences must have the same length and no state, as in a training that reads windows (schedule.py), and
+the model may draw only from its generator, on the device.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hpobench_nmt.runner.lm.language_model import LanguageModel
 from hpobench_nmt.runner.lm.precision import products_in
 from hpobench_nmt.runner.lm.softmax import linear_cross_entropy
 
-_WARM_UP = 3  # updates after which torch's libraries have what they need
+_WARM_UP = 3  # updates after which torch's libraries are initialised
 
 
 def gradient(
@@ -27,7 +27,7 @@ def gradient(
     """Mean loss of the batches of an update, and the states after them. Gradients are left in the parameters.
 
     Args:
-        model: in training.
+        model: in training mode.
         piece: the batches side by side, shape (steps + 1, streams).
         states: before each batch.
         precision: of matrix products.
@@ -51,7 +51,7 @@ def gradient(
 class GraphedGradient:
     """`gradient` as a CUDA graph, for pieces of one shape whose batches begin with the same state.
 
-    Results have the same bits in each run. The gradients' memory is the graph's and stays the same.
+    Results have the same bits in each run. Gradients stay in the same memory, which belongs to the graph.
     """
 
     def __init__(

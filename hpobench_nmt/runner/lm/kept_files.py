@@ -2,7 +2,7 @@
 
 weights.pt        every parameter by name, 32-bit floats: a dict that torch.save wrote
 vocabulary.json   "unit", "word", "character" or "subword", and "tokens", the token of each number
-tokens.npz        numbers of tokens, one stream each: `dev`, `test`, and the `train` of the statistics
+tokens.npz        numbers of tokens, one stream each: `dev`, `test`, and the part of `train` for statistics
 losses.npz        nats of every token except the first, float64, shape (N - 1,): `dev_static`, `test_static`,
                   and the same for `cache`, `dynamic` and `mc` (averaged dropout) if the training measured
                   them; not finite if the evaluation on test diverged
@@ -48,7 +48,7 @@ class _Vocabulary(Strict, frozen=True):
     tokens: list[str]
 
     def __post_init__(self) -> None:
-        """Refuse a vocabulary that numbers no token, or one twice."""
+        """Refuse a vocabulary that is empty or has a token twice."""
         if not self.tokens or len(set(self.tokens)) < len(self.tokens):
             raise InputError("tokens must hold each token once, and one at least.")
 
@@ -57,8 +57,8 @@ class _Vocabulary(Strict, frozen=True):
 class KeptLanguageModel:
     """A kept language model on a device, ready for use.
 
-    Its corpus holds only the part of train that gradient statistics are measured on. Its settings are without
-    what was tuned. The statistics are sqrt(MS_g) of dynamic evaluation, if the training's rule needs them.
+    Its corpus holds only the part of train that gradient statistics are measured on. Its settings are those
+    before tuning. The statistics are sqrt(MS_g) of dynamic evaluation, if the training's rule needs them.
     """
 
     about: KeptModel
@@ -79,17 +79,17 @@ def save_language_model(
 ) -> None:
     """Write the files above into an empty folder.
 
-    The losses, nats a token of dev and test, are by evaluation: "static", "mc", "cache" or "dynamic". The
-    statistics are sqrt(MS_g), if the rule of the settings needs them.
+    The losses have nats per token of dev and test for each evaluation: "static", "mc", "cache" or "dynamic".
+    The statistics are sqrt(MS_g), if the rule of the settings needs them.
     """
     save_tensors(folder / WEIGHTS, {name: p.detach().cpu() for name, p in model.named_parameters()})
     words = {"unit": corpus.unit, "tokens": corpus.vocabulary}
     (folder / VOCABULARY).write_text(json.dumps(words, ensure_ascii=False), encoding="utf-8")
     small = np.min_scalar_type(len(corpus.vocabulary))
-    # Of train what the rules need, and two tokens at least, as of every part.
+    # Of train, only the tokens that statistics need, but at least two, as of every part.
     train = corpus.train[: max(2, settings.dynamic_statistics or len(corpus.train))]
     parts = {"train": train, "dev": corpus.dev, "test": corpus.test}
-    # Any: for a type checker a keyword of savez may be its allow_pickle. NumPy before 2.2 has no such option.
+    # Any, because a type checker takes a keyword for savez's option allow_pickle, which came with NumPy 2.2.
     kept: dict[str, Any] = {part: tokens.astype(small) for part, tokens in parts.items()}
     np.savez(folder / TOKENS, **kept)
     arrays: dict[str, Any] = {
@@ -107,14 +107,14 @@ def read_language_model(
 ) -> KeptLanguageModel:
     """The files above, as a model of this architecture with these settings on the device.
 
-    Raises InputError if a file is missing, damaged, or not of such a model.
+    Raises InputError if a file is missing, is damaged, or does not fit such a model.
     """
     words = load_json(kept_file(folder, about, VOCABULARY), _Vocabulary, follow_link=False)
     path = kept_file(folder, about, WEIGHTS)
     weights = read_archive(path, load_named_tensors)
     shape = (settings, len(words.tokens), words.unit)
     expected, found = architecture.parameters(*shape), sum(w.numel() for w in weights.values())
-    if found != expected:  # before memory is taken for what the settings ask
+    if found != expected:  # before memory is allocated for a model of these settings
         raise InputError(f"{path}: holds {found:,} numbers; a model of these settings has {expected:,}.")
     where = set_up(device)
     model: nn.Module = architecture.build(*shape, torch.Generator(where))
@@ -144,7 +144,7 @@ def _shapes_of_statistics(model: Any, settings: DynamicSettings) -> list[tuple[i
 
 
 def load_losses(folder: Path) -> dict[str, Floats]:
-    """The kept losses of dev and test by name, such as "dev_static": nats of every token but the first.
+    """The kept losses of dev and test by name, such as "dev_static": nats of every token except the first.
 
     Raises InputError if the folder has no kept language model, or the file is damaged.
     """

@@ -20,7 +20,7 @@ def language_model_family(
     check: Callable[[S], None] = lambda settings: None,
     corpus_check: Callable[[S, Any], None] | None = None,
 ) -> Family[S]:
-    """A family of language models that are trained, and measured as EvaluationSettings say."""
+    """A family of language models, which are trained and then measured as their EvaluationSettings say."""
 
     def train(job: Job[S]) -> Outcome:
         from hpobench_nmt.runner.corpora import corpus_of

@@ -1,4 +1,4 @@
-"""The interface of a language model to training and evaluation, and the state that it carries along."""
+"""The interface of language models for training and evaluation, and their devices and seeds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 State = Any
-"""Nested tuples of tensors, each with the batch as its last dimension but one."""
+"""Nested tuples of tensors, each with the batch as its second-to-last dimension."""
 
 
 def detach(state: State) -> State:
@@ -23,14 +23,14 @@ def detach(state: State) -> State:
 
 
 class LanguageModel(Protocol):
-    """A module that reads tokens and gives, at every step, the hidden vector that predicts the next one."""
+    """A module that reads tokens and gives, at every step, the hidden vector that predicts the next token."""
 
     training: bool
     """Whether dropout is on."""
 
     @property
     def output_weight(self) -> nn.Parameter:
-        """The output embedding, shape (V, D); where weights are tied, the same Parameter as the input's."""
+        """The output embedding, shape (V, D). If weights are tied, it is also the input embedding."""
 
     @property
     def output_bias(self) -> nn.Parameter:
@@ -60,14 +60,14 @@ class SparselyAdaptable(LanguageModel, Protocol):
         """The number of hidden units of each recurrent layer."""
 
     def adapted(self, tokens: Tensor, state: State, matrices: Sequence[Tensor]) -> tuple[Tensor, State]:
-        """The forward pass with h' = h + M h in place of h on each layer's first units.
+        """The forward pass with h' = h + M h instead of h on each layer's first units.
 
         There is one square matrix per layer. The layer's next step and the next layer both read h'.
         """
 
 
 def streams(tokens: Tensor, batch: int) -> Tensor:
-    """One stream cut into `batch` parallel ones of equal length, shape (T, batch); the rest is left out."""
+    """A stream cut into `batch` parallel streams of equal length, shape (T, batch); the rest is left out."""
     length = len(tokens) // batch
     return tokens[: length * batch].view(batch, length).t().contiguous()
 
@@ -85,12 +85,12 @@ def set_up(device: str) -> torch.device:
         torch.set_num_threads(1)
     else:
         torch.backends.cudnn.allow_tf32 = False
-        # The sums of a few operations (adding to rows by number) are in any order unless this is set. cuBLAS
-        # reads its own setting when it is first used.
+        # Without this, a few operations (such as index_add) sum in any order. cuBLAS reads its own setting
+        # when it is first used.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True, warn_only=True)
-        torch.backends.cuda.enable_cudnn_sdp(False)  # its attention has no fixed order
-        # That would also fill every new tensor, although all are written before they are read.
+        torch.backends.cuda.enable_cudnn_sdp(False)  # cuDNN's attention has no fixed order
+        # Deterministic algorithms also fill every new tensor, but all are written before they are read.
         deterministic: Any = torch.utils.deterministic
         deterministic.fill_uninitialized_memory = False
     return chosen
@@ -100,7 +100,7 @@ def set_up(device: str) -> torch.device:
 def repeatable(device: torch.device) -> Iterator[None]:
     """Inside, a GPU's operations add in a fixed order where they can, and raise where they cannot.
 
-    Fused attention adds up its gradients in any order unless torch raises such errors.
+    Fused attention adds up its gradients in a fixed order only while torch raises such errors.
     """
     if device.type != "cuda":
         yield
@@ -113,6 +113,6 @@ def repeatable(device: torch.device) -> Iterator[None]:
 
 
 def seeds_of(seed: int) -> tuple[int, int]:
-    """Two seeds from a training's one: of the model (its weights and dropout), and of the data's order."""
+    """Two seeds from the seed of a training: of the model (weights and dropout), and of the data's order."""
     of_model, of_data = np.random.SeedSequence(seed).generate_state(2)
     return int(of_model), int(of_data)

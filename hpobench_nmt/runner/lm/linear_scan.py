@@ -1,13 +1,14 @@
-"""A linear recurrence in about 2 sqrt(T) operations in place of T, for GPUs.
+"""A linear recurrence in about 2 sqrt(T) operations instead of T, for GPUs.
 
     c_t = k_t c_t-1 + b_t        t = 1 .. T; elementwise, arrays of shape (T, ...)
 
-The steps are cut into about sqrt(T) blocks. All blocks are computed at a time, step by step, each from zeros.
-Then the last memory of each block is carried into the next one, times the product of the k up to each step:
+The steps are cut into about sqrt(T) blocks. All blocks are computed at the same time, step by step, each from
+zeros. Then the last memory of each block is carried into the next block, multiplied by the product of the k
+up to each step:
 
     c_t = local_t + (k_first .. k_t) c_before the block
 
-Products of numbers between 0 and 1 underflow to 0, as the memory itself does. Time O(T), memory of three
+Products of numbers between 0 and 1 underflow to 0, as the memory itself does. Time O(T); memory for three
 arrays.
 """
 
@@ -21,7 +22,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-_FEW = 16  # steps, for which blocks do not pay
+_FEW = 16  # up to this many steps, blocks do not pay
 
 
 def linear_scan(kept: Tensor, added: Tensor, first: Tensor) -> Tensor:
@@ -67,7 +68,7 @@ class _MixedScan(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         new, share, kept, memories, first = ctx.saved_tensors
-        # Backwards in time: k_t times what reaches c_t reaches c_t-1, with that one's own gradient.
+        # Backwards in time: c_t-1 receives its own gradient, and k_t times the whole gradient of c_t.
         handed = kept.flip(0), (kept * gradient).flip(0)
         passed = linear_scan(*handed, torch.zeros_like(first)).flip(0)
         whole = torch.cat((gradient[:-1] + passed[1:], gradient[-1:]))

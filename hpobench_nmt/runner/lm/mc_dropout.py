@@ -2,10 +2,10 @@
 
     p(w_t | w_<t) = 1/n sum_i p(w_t | w_<t, masks_i)
 
-The text is read n times with dropout as in training, and the probabilities are averaged. So it costs n times
-static evaluation, which scales what dropout would keep instead (the mean field). Melis et al. report a gain
-of about 0.4 in perplexity at a thousand times the cost. As in the code of the paper (lamb/evaluation.py,
-arithmetic mean), each reading carries its own state along.
+The text is read n times with dropout as in training, and the probabilities are averaged. This costs n times
+as much as static evaluation, which replaces the masks by their mean (the mean field). Melis et al. report a
+gain of about 0.4 in perplexity at a thousand times the cost. As in the code of the paper (lamb/evaluation.py,
+arithmetic mean), each reading has its own state.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from hpobench_nmt.runner.lm.softmax import linear_nll
 def mc_nll(
     model: LanguageModel, tokens: Tokens, masks: int, steps: int, generator: torch.Generator
 ) -> Floats:
-    """Negative log-likelihood (nats) of every token but the first, shape (N - 1,), averaged over masks.
+    """Negative log-likelihood (nats) of every token except the first, shape (N - 1,), averaged over masks.
 
     The stream is read once with each of n = `masks` draws of the generator, which is on the model's device.
-    Masks that hold for a whole sequence are drawn again after this many time steps. The model is not changed.
+    Masks of a whole sequence are drawn again every `steps` time steps. The model is not changed.
     """
     if masks < 1 or steps < 1:
         raise InputError(f"averaging needs at least 1 mask and 1 step, not {masks} and {steps}.")
@@ -50,15 +50,15 @@ def mc_nll(
 
 @contextmanager
 def _dropping(model: LanguageModel, generator: torch.Generator) -> Iterator[None]:
-    """Dropout as in training inside, with masks of this generator; the model as it was after."""
+    """Inside, dropout is as in training, with masks of this generator. Afterwards the model is as before."""
     lm: Any = model
     before, own, zero_state = model.training, lm.generator, getattr(lm, "zero_state", 0.0)
     model.train(True)
     lm.generator = generator
-    lm.zero_state = 0.0  # a state that is forgotten by chance is not dropout
+    lm.zero_state = 0.0  # to forget the state at random is not part of dropout
     try:
         yield
     finally:
-        model.regularisation()  # lets go of the outputs that training would regularise
+        model.regularisation()  # frees the outputs that training would regularise
         model.train(before)
         lm.generator, lm.zero_state = own, zero_state

@@ -36,20 +36,20 @@ from hpobench_nmt.runner.lm.training_state import checkpoints_of
 # Krause et al. (2018), sections 5 and 7.3.
 _SEGMENTS = {"word": 5, "subword": 5, "character": 20}
 
-# Around the settings' own values.
+# Tuning tries these multiples of the settings' own values.
 _THETA_FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
 _LAMBDA_FACTORS = (0.25, 0.5, 1.0, 2.0, 3.0, 4.0)
 _MOST_CACHE = 0.95
 # The learning rate matters most (Krause et al. 2018, section 5), so it is searched first and longest.
 _LEARNING_RATE_TRIALS = 6
 _DECAY_TRIALS = 4
-# A learning rate that the first tokens of dev allow may be too high for the rest.
+# How often a tuned learning rate may be halved: it suits the first tokens of dev, but not always the rest.
 _HALVINGS = 4
-# Of the masks of Monte-Carlo averaging: the same for all models, so that the masks do not add to their noise.
+# The seed of the masks of Monte-Carlo averaging. It is the same for all models, so that masks add no noise.
 _MASK_SEED = 0
 # A model whose loss is this many times that of a uniform guess has not learned the tokens.
 _SLACK = 2.0
-# A change of the learning rate, as a share, and how much of the loss (nats) it may move.
+# A relative change of the learning rate, and the largest change of the loss (nats) that it may cause.
 _NUDGE, _CHAOS = 1e-6, 1e-3
 
 
@@ -76,11 +76,12 @@ def measure(
 ) -> Outcome:
     """Metrics of a trained model on dev and test; the model is not changed, and the outcome has no curve.
 
-    Perplexities, or bits per character where the corpus is one of characters; the seconds that each way of
-    evaluating takes on dev, under the lock (clock.py) if there is one; memory and the number of parameters.
-    Cache and dynamic evaluation are tuned on the first `tuning_tokens` of dev. Where dynamic evaluation then
-    diverges on dev, its tuned learning rate is halved, four times at most. If it still diverges, its metrics
-    are left out, because the model itself is sound.
+    The metrics are perplexities, or bits per character for a corpus of characters; the seconds of each kind
+    of evaluation on dev, under the lock (clock.py) if there is one; memory; and the number of parameters.
+
+    Cache and dynamic evaluation are tuned on the first `tuning_tokens` of dev. If dynamic evaluation then
+    diverges or is chaotic on dev, its tuned learning rate is halved, at most four times. If it still fails,
+    its metrics are left out, because the model itself is sound.
 
     Raises TrainingFailed if the model itself is far worse than a guess among all tokens.
     """
@@ -144,9 +145,9 @@ def measure(
 
 
 def refuse_diverged(corpus: TextCorpus, dev: Floats, slack: float = 1.0) -> None:
-    """Raise TrainingFailed where the loss is `slack` times that of a guess among all tokens, or no number.
+    """Raise TrainingFailed if the loss is NaN, or `slack` times that of a guess among all tokens or more.
 
-    The test part is not looked at, so that it does not decide which configurations are rows of a table.
+    The test part is not used, so that it does not decide which configurations are rows of a table.
     """
     if _diverged(corpus, dev, slack):
         raise TrainingFailed(f"diverged: the loss on dev is {dev.mean():.4g} nats per token")
@@ -160,10 +161,10 @@ def refuse_chaotic(
     static: float,
     adapted: Floats,
 ) -> None:
-    """Raise TrainingFailed where rounding decides what dynamic evaluation comes to.
+    """Raise TrainingFailed if rounding decides the result of dynamic evaluation.
 
-    Near divergence, a change of the learning rate by a millionth can double the perplexity. Where adaptation
-    makes the loss worse, the tokens are therefore read again with such a rate.
+    Near divergence, a change of the learning rate by a millionth can double the perplexity. If adaptation
+    makes the loss worse, the tokens are therefore read again with a rate that is changed in this way.
 
     Args:
         static: the mean loss (nats) without adaptation.
@@ -187,7 +188,7 @@ def _diverged(corpus: TextCorpus, nll: Floats, slack: float) -> bool:
 
 
 def loss_metrics(corpus: TextCorpus, suffix: str, dev: Floats, test: Floats) -> dict[str, float]:
-    """The scores of both parts by the metrics' names; without test's where test diverged."""
+    """The scores of both parts by the metrics' names. If test diverged, its scores are left out."""
     found: dict[str, float] = {}
     for part, tokens, nll in (("dev", corpus.dev, dev), ("test", corpus.test, test)):
         if part == "test" and _diverged(corpus, nll, _SLACK):
@@ -197,13 +198,13 @@ def loss_metrics(corpus: TextCorpus, suffix: str, dev: Floats, test: Floats) -> 
 
 
 def scores_of(corpus: TextCorpus, tokens: Tokens, nll: Floats) -> dict[str, float]:
-    """Perplexity ("ppl") of a stream of words, or bits per character ("bpc") of one of characters.
+    """Perplexity ("ppl") of a stream of words, or bits per character ("bpc") of a stream of characters.
 
-    Subwords have a perplexity a token ("ppl") and a word ("ppl_word"), and bits per character, so that
+    Subwords have a perplexity per token ("ppl") and per word ("ppl_word"), and bits per character, so that
     vocabularies can be compared.
 
     Args:
-        nll: negative log-likelihood (nats) of all tokens but the first.
+        nll: negative log-likelihood (nats) of all tokens except the first.
     """
     if corpus.unit == "character":
         return {"bpc": bits(nll)}
@@ -218,7 +219,7 @@ def scores_of(corpus: TextCorpus, tokens: Tokens, nll: Floats) -> dict[str, floa
 
 
 def learning_curve(corpus: TextCorpus, training: TrainingSummary) -> list[dict[str, float]]:
-    """The curve of a training, with dev_bpc in place of dev_ppl where the corpus is one of characters."""
+    """The curve of a training. For a corpus of characters, it has dev_bpc instead of dev_ppl."""
     if corpus.unit != "character":
         return [dict(point) for point in training.curve]
     return [
@@ -229,7 +230,7 @@ def learning_curve(corpus: TextCorpus, training: TrainingSummary) -> list[dict[s
 
 
 def size_metrics(model: nn.Module) -> dict[str, float]:
-    """num_param and memory (not on Windows); gpu_memory where the model is on a CUDA device."""
+    """num_param, memory (not on Windows), and gpu_memory (if the model is on a CUDA device)."""
     found = {"num_param": float(parameter_count(model))}
     with contextlib.suppress(ImportError):
         import resource
@@ -243,7 +244,7 @@ def size_metrics(model: nn.Module) -> dict[str, float]:
 
 
 def forget_gpu_peak(device: torch.device) -> float | None:
-    """The most MB that tensors held on a CUDA device until now, and from now on again; None on a CPU."""
+    """The peak memory (MB) of tensors on a CUDA device, which is then reset; None on a CPU."""
     if device.type != "cuda":
         return None
     held = torch.cuda.max_memory_allocated(device) / 1e6
@@ -252,7 +253,7 @@ def forget_gpu_peak(device: torch.device) -> float | None:
 
 
 def memory_of_phases(training: float | None, measuring: float | None) -> dict[str, float]:
-    """gpu_memory of both, and of each, where there is a GPU."""
+    """gpu_memory, which is the larger peak of the two phases, and both peaks; empty without a GPU."""
     if training is None or measuring is None:
         return {}
     parts = {"train_gpu_memory": training, "eval_gpu_memory": measuring}
@@ -260,9 +261,9 @@ def memory_of_phases(training: float | None, measuring: float | None) -> dict[st
 
 
 def forget_peak(device: torch.device) -> None:
-    """Start `memory` again from what the process holds now, where the system can (Linux)."""
+    """Reset the peak that `memory` reports to what the process holds now, if the system can (Linux)."""
     gc.collect()
-    # glibc: what is free goes back to the system.
+    # With glibc, this returns free memory to the system.
     with contextlib.suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
     with contextlib.suppress(OSError):
@@ -287,7 +288,7 @@ def rule_of(settings: DynamicSettings, corpus: TextCorpus) -> UpdateRule:
 def statistics(
     model: nn.Module, train: Tokens, rule: UpdateRule, settings: DynamicSettings
 ) -> list[Tensor] | None:
-    """sqrt(MS_g) for the rule, from as much of the training data as the settings say; None: not needed.
+    """sqrt(MS_g), from as much of the training data as the settings say; None if the rule does not need it.
 
     Raises TrainingFailed if there are too few tokens for the configuration's batch.
     """
@@ -303,14 +304,14 @@ def statistics(
 
 
 def tune_cache(lm: Any, tokens: Tokens, start: NeuralCache) -> NeuralCache:
-    """The cache with the best theta and lambda on tokens, of some values around its own."""
+    """The cache with the best theta and lambda on these tokens, among multiples of its own values."""
     thetas = sorted({start.theta * factor for factor in _THETA_FACTORS})
     weights = sorted({min(start.weight * factor, _MOST_CACHE) for factor in _LAMBDA_FACTORS})
     return tuned_cache(lm, tokens, start.window, thetas, weights)
 
 
 def tuned_rule(lm: Any, tokens: Tokens, start: UpdateRule, rms: list[Tensor] | None) -> UpdateRule:
-    """The rule with a learning rate, then a decay, doubled or halved for as long as that helps on tokens."""
+    """The rule after its learning rate, and then its decay, is doubled or halved while the loss improves."""
 
     def loss(rule: UpdateRule) -> float:
         mean = float(dynamic_nll(lm, tokens, rule, rms).mean())

@@ -30,13 +30,15 @@ from hpobench_nmt.runner.lm.recurrent_layers import (
 class Dropout:
     """Rates of dropout of embedded words, between layers, of the recurrent state, and of the output.
 
-    The mask of the state is one per sequence; the others are drawn for each time step. An RHN has none
-    between layers, since only its state goes up. That of the output acts again on its projection. With
-    `recurrent`, the state's is on the update of the memory (Semeniuta et al. 2016), else on the state (Gal &
-    Ghahramani 2016). With `lamb`, it is scaled as in the code of Melis et al. (lamb/cell.py in
-    github.com/google-deepmind/lamb): in training the kept updates have their own size in place of 1 / (1 - p)
-    times it, and in evaluation all have 1 - p times it. For LSTMs whose input gate is capped or tied, both
-    are 1.5 times as large.
+    The state has one mask per sequence; the other masks are drawn for each time step. An RHN has no dropout
+    between layers, because only its state goes up. Dropout of the output acts on its projection as well. With
+    `recurrent`, dropout of the state acts on the update of the memory (Semeniuta et al. 2016), otherwise on
+    the state (Gal & Ghahramani 2016).
+
+    With `lamb`, recurrent dropout is scaled as in the code of Melis et al. (lamb/cell.py in
+    github.com/google-deepmind/lamb). In training, the kept updates are not multiplied by 1 / (1 - p). In
+    evaluation, all updates are multiplied by 1 - p. For LSTMs whose input gate is capped or tied, the updates
+    are 1.5 times as large in both cases.
     """
 
     input: float = 0.0
@@ -50,9 +52,9 @@ class Dropout:
 class MelisModel(nn.Module):
     """An embedding, recurrent layers whose outputs are added up, and an optional down-projection.
 
-    Each layer has H hidden units, an embedded word E numbers; E is H where the shape is square. In training,
-    a sequence starts from zeros with probability `zero_state`, whatever state it is given. The generator, on
-    the model's device, draws the initial weights and, in training, the masks.
+    Each layer has H hidden units, and an embedded word has E numbers. E is H if the shape is square. In
+    training, a sequence starts from zeros with probability `zero_state`, whatever state it is given. The
+    generator, on the model's device, draws the initial weights and, in training, the masks.
     """
 
     def __init__(
@@ -85,7 +87,7 @@ class MelisModel(nn.Module):
         else:
             layers = [LSTMLayer(n, hidden, shape.gates, generator) for n in inputs]
         self.layers = nn.ModuleList(layers)
-        # Such gates keep the memory in [-1, 1], where tanh is nearly linear. Larger updates make more of it.
+        # Such gates keep the memory in [-1, 1], where tanh is nearly linear. Larger updates use more of tanh.
         self._larger_updates = 1.5 if shape.cell == "lstm" and shape.gates != "untied" else 1.0
         self.hidden_sizes = (hidden,) * len(layers)
 
@@ -111,7 +113,7 @@ class MelisModel(nn.Module):
     ) -> tuple[Tensor, tuple[LayerState, ...]]:
         """The forward pass with h' = h + M h on the first units of each layer (Krause et al. 2018, eq. 9).
 
-        Each layer has one square matrix. Time steps are computed one by one: for evaluation, not training.
+        There is one square matrix per layer. For evaluation only, because time steps are computed one by one.
         """
         x = embed(self.input_weight, tokens, self.output_weight)
         outputs, after = [], []
@@ -124,11 +126,11 @@ class MelisModel(nn.Module):
         return self._combined(outputs), tuple(after)
 
     def regularisation(self) -> float:
-        """Nothing: weight decay is the optimiser's."""
+        """Nothing is added to the loss, because weight decay is part of the optimiser."""
         return 0.0
 
     def _forgotten(self, state: Sequence[LayerState]) -> Sequence[LayerState]:
-        """The state, or zeros with the probability `zero_state`. Nothing waits for what a GPU draws."""
+        """The state, or zeros with the probability `zero_state`. On a GPU, nothing waits for the draw."""
         drawn = torch.rand((), generator=self.generator, device=self.generator.device)
         if drawn.device.type == "cpu":
             return self.initial_state(state[0][0].shape[0]) if float(drawn) < self.zero_state else state
@@ -142,7 +144,7 @@ class MelisModel(nn.Module):
         return self._dropped(functional.linear(x, self.projection), self.rates.output)
 
     def _dropped(self, x: Tensor, rate: float) -> Tensor:
-        """x, shape (T, B, .), with a mask of its own for every time step."""
+        """x, shape (T, B, .), with a separate mask for every time step."""
         if not (self.training and rate):
             return x
         return x * mask(tuple(x.shape), rate, x, self.generator)
@@ -160,7 +162,7 @@ class MelisModel(nn.Module):
 
     @property
     def _update_scale(self) -> float:
-        """The factor of updates in evaluation; in training it stands beside 1 / (1 - p)."""
+        """The factor of updates in evaluation. In training, it multiplies masks of 1 / (1 - p)."""
         rates = self.rates
         if not (rates.lamb and rates.recurrent and rates.state):
             return 1.0

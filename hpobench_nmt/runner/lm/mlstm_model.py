@@ -23,7 +23,7 @@ from hpobench_nmt.runner.lm.dropout import locked_dropout, mask
 from hpobench_nmt.runner.lm.precision import for_products
 from hpobench_nmt.runner.lm.recurrent_layers import LayerState, adapted_layer, constant, embed, orthogonal
 
-# Memories start out being kept for a while.
+# With this bias, memories are initially kept for a while.
 _FORGET_BIAS = 3.0
 
 
@@ -43,7 +43,8 @@ def mlstm(
         factor: W_mx x_t, shape (T, B, H).
         to_factor: W_mh, shape (H, H).
         from_product: W_hm, shape (4 H, H).
-        h, c: the state, shape (B, H), and so is the mask on h_t-1.
+        h, c: the state, shape (B, H).
+        state_mask: the mask of h_t-1, of the same shape.
     """
     if scanned_cells.scans(inputs):
         return scanned_cells.mlstm(inputs, factor, to_factor, from_product, h, c, state_mask)
@@ -61,8 +62,8 @@ def mlstm(
 class MLSTM(nn.Module):
     """A character model: embedding, one mLSTM layer, separate output embedding.
 
-    Both kinds of dropout have one mask per sequence; that of h is for the recurrence and the output. The
-    generator, on the model's device, draws the initial weights and, in training, the masks.
+    Both kinds of dropout have one mask per sequence. The mask of h acts in the recurrence and on the output.
+    The generator, on the model's device, draws the initial weights and, in training, the masks.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class MLSTM(nn.Module):
     ) -> tuple[Tensor, LayerState]:
         """The forward pass with h' = h + M h on the first units (Krause et al. 2018, eq. 9).
 
-        Time steps are computed one by one: for evaluation, not training.
+        For evaluation only, because time steps are computed one by one.
         """
         (matrix,) = matrices
         return adapted_layer(self.layer, embed(self.input_weight, tokens, self.output_weight), state, matrix)

@@ -1,4 +1,4 @@
-"""The neural cache: recent words weighed by how alike the hidden states before them are (Grave et al. 2017).
+"""The neural cache predicts recent words that came after similar hidden states (Grave et al. 2017).
 
 Krause et al. 2018, eq. 3. With h_t the hidden vector that predicts token t+1 and W the window,
 
@@ -29,7 +29,7 @@ _BLOCK = 256
 
 @dataclass(frozen=True)
 class NeuralCache:
-    """A cache of the last `window` hidden vectors, with theta (0 weighs all alike) and the weight lambda."""
+    """A cache of the last `window` hidden vectors, with theta (0: equal weights) and the weight lambda."""
 
     window: int
     theta: float
@@ -37,7 +37,7 @@ class NeuralCache:
 
 
 def cache_nll(model: LanguageModel, tokens: Tokens, cache: NeuralCache) -> Floats:
-    """Negative log-likelihood (nats) of every token but the first, shape (N - 1,)."""
+    """Negative log-likelihood (nats) of every token except the first, shape (N - 1,)."""
     log_model, log_cache = _read(model, tokens, cache.window, [cache.theta])
     return _mixed(log_model, log_cache[0], cache.weight)
 
@@ -45,7 +45,7 @@ def cache_nll(model: LanguageModel, tokens: Tokens, cache: NeuralCache) -> Float
 def tuned_cache(
     model: LanguageModel, tokens: Tokens, window: int, thetas: Sequence[float], weights: Sequence[float]
 ) -> NeuralCache:
-    """The best of all pairs of theta and lambda on these tokens. The model reads them once."""
+    """The cache with the best pair of theta and lambda on these tokens. The model reads them once."""
     log_model, log_caches = _read(model, tokens, window, thetas)
     losses = {
         (theta, weight): float(_mixed(log_model, log_cache, weight).mean())
@@ -58,7 +58,7 @@ def tuned_cache(
 def _read(
     model: LanguageModel, tokens: Tokens, window: int, thetas: Sequence[float]
 ) -> tuple[Floats, list[Floats]]:
-    """log p_model of every token but the first, and log p_cache for each theta."""
+    """log p_model of every token except the first, and log p_cache for each theta."""
     with evaluating(model):
         pieces = list(hidden_vectors(model, tokens))
         parts = [-linear_nll(h, model.output_weight, model.output_bias, t) for h, t in pieces]
@@ -78,7 +78,7 @@ def _read(
             scaled = scores * theta
             whole = scaled.masked_fill(outside, -torch.inf).logsumexp(1)
             logs.append(scaled.masked_fill_(other, -torch.inf).logsumexp(1) - whole)
-    # The first position has nothing cached: nothing minus nothing.
+    # The cache is empty at the first position: there log p_cache is -inf minus -inf, which is NaN.
     caches = [torch.cat(logs).cpu().numpy().astype(np.float64) for logs in log_caches]
     return log_model, caches
 

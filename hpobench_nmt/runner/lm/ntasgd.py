@@ -1,4 +1,4 @@
-"""NT-ASGD: gradient descent that turns to averaging once it stops making progress (Merity et al. 2018)."""
+"""NT-ASGD: gradient descent that starts averaging when it stops making progress (Merity et al. 2018)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 @contextmanager
 def swapped(parameters: list[nn.Parameter], values: list[Tensor]) -> Iterator[None]:
-    """The parameters hold other values inside, their own again after."""
+    """Inside, the parameters hold other values; afterwards they hold their own again."""
     own = [p.data for p in parameters]
     for p, value in zip(parameters, values, strict=True):
         p.data = value
@@ -25,19 +25,19 @@ def swapped(parameters: list[nn.Parameter], values: list[Tensor]) -> Iterator[No
 
 
 class NTASGD:
-    """Plain gradient descent until the dev loss has not improved for a while, then the average of all steps.
+    """Plain gradient descent until the dev loss stops improving, and then the average over all further steps.
 
-    Averaging starts at the first check whose dev loss is worse than the best one that is more than
-    `window` checks old. Checks after that judge the averaged weights, which keep improving by less
-    and less; this pass ends when `patience` of them in a row have not improved by `min_improvement`.
+    Averaging starts at the first check whose dev loss is worse than the best loss that is more than `window`
+    checks old. Later checks evaluate the averaged weights, which improve more and more slowly. This pass ends
+    after `patience` checks in a row without an improvement of `min_improvement`.
 
     Then training ends or, with `fine_tune`, there is a second pass (Merity et al. 2018). It begins with the
-    weights of the best dev loss: averages, unless plain descent had a better one. It averages from its first
-    step, and ends at the first check whose dev loss is worse than the best one of this pass that is more than
-    `window` checks old.
+    weights of the best dev loss. These are averages, unless plain descent had a better loss. The second pass
+    averages from its first step. It ends at the first check whose dev loss is worse than the best loss of
+    this pass that is more than `window` checks old.
 
-    The learning rate is of a full-length sequence, the weight decay (L2) is added to the gradient, and the
-    improvement is in nats a token.
+    The learning rate is that of a full-length sequence. The weight decay (L2) is added to the gradient. The
+    improvement is in nats per token.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class NTASGD:
 
     @property
     def _second_pass(self) -> bool:
-        """Whether the model is being fine-tuned: no loss is to be beaten then."""
+        """Whether the model is being fine-tuned. Then the loss to beat is -inf, which no loss can beat."""
         return self._to_beat == -math.inf
 
     @property
@@ -95,7 +95,7 @@ class NTASGD:
                 yield
 
     def checked(self, dev_loss: float) -> bool:
-        """Take note of the dev loss; True: training has converged."""
+        """Record the dev loss. Returns whether training has converged."""
         worse = len(self._losses) > self.window and dev_loss > min(self._losses[: -self.window or None])
         if self._second_pass:
             self._losses.append(dev_loss)
@@ -121,11 +121,11 @@ class NTASGD:
         return not self._second_pass
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the next steps depend on beside the parameters; plain descent itself has no state."""
+        """Everything that further steps depend on, except the parameters. Plain descent has no state."""
         return {name: getattr(self, name) for name in _STATE}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from such a state."""
+        """Resume from such a state."""
         for name in _STATE:
             setattr(self, name, state[name])
 

@@ -1,8 +1,8 @@
 """Sizes of a model from its parameter budget (Melis et al. 2018, section 5.1). Needs no torch.
 
-V words, E embedding size, H hidden size, L depth. With n(.) a number of parameters:
+V words, E embedding size, H hidden size, L depth, n a number of parameters:
 
-    LSTM    n = (E + H + 1) 4 H + (L - 1) (2 H + 1) 4 H        3 in place of 4 with tied gates
+    LSTM    n = (E + H + 1) 4 H + (L - 1) (2 H + 1) 4 H        3 instead of 4 with tied gates
     NAS     n = (E + H) 8 H + (L - 1) 16 H^2                   no biases
     RHN     n = (E + L H + L) 2 H                              L processing steps per token
     output  n = V E + V shared; V E + V D + V separate; + H E with a down-projection
@@ -25,7 +25,7 @@ Gates = Literal["capped", "tied", "untied"]
 TOLERANCE = 0.005
 """A budget is met when the number of parameters differs from it by at most this share."""
 
-# How far the embedding size may be from its ratio, beyond rounding, for the sake of the budget.
+# To meet the budget, the embedding size may differ from its ratio by this share, rounding aside.
 _LARGEST_DEVIATION = 0.1
 
 
@@ -54,7 +54,7 @@ def parameters_of_shape(shape: ModelShape, hidden: int, embedding: int) -> int:
     """The number of parameters at these sizes."""
     blocks = {"lstm": 3 if shape.gates == "tied" else 4, "nas": 8, "rhn": 2}[shape.cell]
     biases = shape.cell != "nas"
-    above = 0 if shape.cell == "rhn" else hidden  # what a layer above the first reads
+    above = 0 if shape.cell == "rhn" else hidden  # inputs of a layer above the first
     recurrent = embedding + shape.depth * (hidden + biases) + (shape.depth - 1) * above
     output = embedding if shape.projection else hidden
     embeddings = embedding if shape.shared else embedding + output
@@ -65,8 +65,9 @@ def parameters_of_shape(shape: ModelShape, hidden: int, embedding: int) -> int:
 def solve_sizes(shape: ModelShape, budget: int, ratio: float) -> tuple[int, int]:
     """Hidden and embedding size that meet a budget, from an exhaustive search. O(sqrt(budget)).
 
-    Of all sizes whose number of parameters is within TOLERANCE of the budget, those are taken whose
-    embedding size is the nearest to ratio times the hidden size, and of these the nearest to the budget.
+    The number of parameters is within TOLERANCE of the budget. Of all such sizes, the result has the
+    embedding size nearest to ratio times the hidden size, and then the number of parameters nearest to the
+    budget.
 
     Raises InputError if no sizes meet the budget at this ratio.
     """

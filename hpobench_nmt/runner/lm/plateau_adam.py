@@ -14,12 +14,12 @@ from hpobench_nmt.runner.lm.settings import PlateauSettings
 
 
 class PlateauAdam:
-    """An optimiser for lm/trainer.py: Adam, slower by a factor each time that dev is at a plateau."""
+    """An optimiser for lm/trainer.py: Adam, whose learning rate drops each time dev reaches a plateau."""
 
     def __init__(self, parameters: Iterable[nn.Parameter], settings: PlateauSettings) -> None:
         self.settings = settings
         self.learning_rate = settings.learning_rate
-        # A single pass over the parameters in place of ten.
+        # Fused Adam makes one pass over the parameters instead of ten.
         self._adam = torch.optim.Adam(
             parameters,
             lr=settings.learning_rate,
@@ -42,7 +42,7 @@ class PlateauAdam:
         return nullcontext()
 
     def checked(self, dev_loss: float) -> bool:
-        """Take note of the dev loss; True: training has converged."""
+        """Record the dev loss. Returns whether training has converged."""
         if dev_loss < self._best:
             self._best, self._waited = dev_loss, 0
             return False
@@ -56,11 +56,11 @@ class PlateauAdam:
         return False
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the next steps depend on beside the parameters."""
+        """Everything that further steps depend on, except the parameters."""
         return {"adam": self._adam.state_dict()} | {name: getattr(self, name) for name in _STATE}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from such a state."""
+        """Resume from such a state."""
         self._adam.load_state_dict(state["adam"])
         for name in _STATE:
             setattr(self, name, state[name])

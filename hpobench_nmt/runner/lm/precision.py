@@ -1,13 +1,14 @@
 """Mixed precision in training: matrix products in 16 bits, all else in 32 (Micikevicius et al. 2018).
 
 Weights, gradients of weights, optimisers, the states of recurrent layers and the softmax have 32 bits. Only
-the forward and backward passes of training read weights and vectors in 16. Evaluation never does: losses of
-dev and test, dynamic evaluation and all that is measured have 32 bits, whatever a model was trained in.
+the forward and backward passes of training read weights and vectors in 16 bits. Evaluation never does: losses
+of dev and test, dynamic evaluation and all other measurements have 32 bits, whatever the precision of
+training.
 
-tf32 rounds what goes into products of 32-bit numbers to 10 bits after the point, on GPUs that can do that.
-bf16 has the range of 32-bit numbers. fp16 has not: the loss is scaled up, so that small gradients are not
-lost, and the gradients are scaled down again. An update whose gradients overflow is left out, and the
-scale is halved.
+tf32 rounds the factors of 32-bit products to 10 bits after the point, on GPUs that support it. bf16 has the
+range of 32-bit numbers. fp16 has a smaller range. With fp16, the loss is therefore scaled up, so that small
+gradients are not lost, and the gradients are scaled down again. An update whose gradients overflow is
+skipped, and the scale is halved.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def products_in(precision: str, device: torch.device) -> AbstractContextManager[object]:
-    """Inside, torch computes matrix products in that precision, but for "tf32": see `rounded_products`.
+    """Inside, torch computes matrix products in that precision; `rounded_products` does it for "tf32".
 
-    Raises InputError if the device has no such numbers.
+    Raises InputError if the device does not support them.
     """
     if precision in ("fp32", "tf32"):
         return nullcontext()
@@ -38,9 +39,9 @@ def products_in(precision: str, device: torch.device) -> AbstractContextManager[
 
 @contextmanager
 def rounded_products(precision: str, device: torch.device) -> Iterator[None]:
-    """Inside, CUDA's products are those of "tf32" if that is the precision, backward passes included.
+    """Inside, CUDA computes products in tf32 if that is the precision, also in backward passes.
 
-    Raises InputError on a CPU, which has no such products.
+    Raises InputError for tf32 on a CPU, which does not support it.
     """
     if precision != "tf32":
         yield
@@ -57,11 +58,11 @@ def rounded_products(precision: str, device: torch.device) -> Iterator[None]:
 
 
 def loss_scaler(precision: str, device: torch.device) -> torch.amp.GradScaler:
-    """Scales the loss of fp16, and its gradients back; of other precisions it leaves all as it is."""
+    """Scales the loss of fp16 up, and its gradients down again. For other precisions, it changes nothing."""
     return torch.amp.GradScaler(device.type, enabled=precision == "fp16")
 
 
 def for_products(weight: Tensor) -> Tensor:
-    """A weight as matrix products are to read it: cast once here, not again at every time step."""
+    """A weight in the precision of matrix products: cast once here, not again at every time step."""
     device = weight.device.type
     return weight.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else weight

@@ -7,9 +7,10 @@ T time steps, B sequences, I inputs, H hidden units; the window is 2 inputs, or 
     c_t = f_t z_t + (1 - f_t) c_t-1                            f-pooling
     h_t = o_t c_t                                              output gate
 
-The gates read inputs alone, so that one matrix product serves all time steps. In the paper, f is what is kept
-of the memory; here it is what is let in, as in the code of these language models (awd-lstm-lm and
-pytorch-qrnn of github.com/salesforce). A unit whose m is 0 keeps its memory for a time step.
+The gates read only inputs, so that one matrix product serves all time steps. In the paper, f is the share of
+the memory that is kept. Here f is the share of the new value that is let in, as in the code of these language
+models (awd-lstm-lm and pytorch-qrnn of github.com/salesforce). A unit whose m is 0 keeps its memory for a
+time step.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class QRNNLayer(nn.ParameterList):
     """
 
     dropped = 0
-    """Index of the weights that DropConnect is for."""
+    """Index of the weights that DropConnect acts on."""
 
     def __init__(
         self, inputs: int, units: int, window: int, zoneout: float, generator: torch.Generator
@@ -57,8 +58,8 @@ class QRNNLayer(nn.ParameterList):
     ) -> tuple[Tensor, LayerState]:
         """Outputs, shape (T, B, H), of inputs, shape (T, B, I), and the state after them.
 
-        The weights are the layer's, or what DropConnect left of them. In training the generator draws
-        zoneout's masks.
+        The weights are the layer's, perhaps after DropConnect. In training, the generator draws the masks of
+        zoneout.
         """
         source = x
         if self.window == 2:
@@ -79,9 +80,9 @@ class QRNNLayer(nn.ParameterList):
         return o * torch.stack(memories), (c, x[-1])[: self.window]
 
     def adapted(self, x: Tensor, state: LayerState, matrix: Tensor) -> tuple[Tensor, LayerState]:
-        """The same in evaluation with h' = h + M h on the first units (Krause et al. 2018, eq. 9).
+        """`read` in evaluation, with h' = h + M h on the first units (Krause et al. 2018, eq. 9).
 
-        No gate reads h, so that h' goes to the next layer alone.
+        No gate reads h, so only the next layer reads h'.
         """
         h, state = self.read(x, state, list(self.parameters()))
         return adapt(h, matrix), state

@@ -1,4 +1,4 @@
-"""Recurrent layers as modules, and how weights begin. Initial weights are drawn on the generator's device."""
+"""Recurrent layers as modules, and initial weights, which are drawn on the generator's device."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hpobench_nmt.runner.lm.cells import Gates, Mask, lstm, nas, rhn
 
 LayerState = tuple[Tensor, ...]
 
-# Gates start out keeping most of the state.
+# With this bias, gates initially keep most of the state.
 _KEEP = 1.0
 
 
@@ -78,10 +78,10 @@ class RHNLayer(nn.Module):
 
 
 def adapted_layer(layer: Any, x: Tensor, state: LayerState, matrix: Tensor) -> tuple[Tensor, LayerState]:
-    """A layer whose h is replaced by h + M h, on its first units, at every step.
+    """Outputs and state of a layer whose h is replaced by h + M h, on its first units, at every step.
 
-    The layer goes from inputs (T, B, .) and a state, whose first part is h, to outputs and the state after. M
-    is square, with no more rows than the layer has units.
+    The layer maps inputs (T, B, .) and a state, whose first part is h, to outputs and the state after them.
+    M is square, with at most as many rows as the layer has units.
     """
     outputs = []
     for inputs in torch.split(x, 1):
@@ -100,14 +100,14 @@ def adapt(h: Tensor, matrix: Tensor) -> Tensor:
 
 def embed(embedding: nn.Parameter, tokens: Tensor, output_weight: nn.Parameter) -> Tensor:
     """Embedded tokens, shape (T, B, E)."""
-    # A batch touches few rows. Where the output layer has a dense gradient to add to in place, a sparse one
-    # saves another V x E matrix.
+    # A batch touches few rows. If weights are tied, a sparse gradient is added to the dense gradient of the
+    # output layer in place, which saves another V x E matrix.
     tied = embedding is output_weight
     return functional.embedding(tokens, embedding, sparse=tied and torch.is_grad_enabled())
 
 
 def weight(rows: int, columns: int, generator: torch.Generator) -> nn.Parameter:
-    """A matrix of normal entries, N(0, 1 / columns) cut off at two standard deviations."""
+    """A matrix of normal entries, N(0, 1 / columns) truncated at two standard deviations."""
     std = 1.0 / math.sqrt(columns)
     values = torch.empty(rows, columns, device=generator.device)
     return nn.Parameter(
@@ -127,6 +127,6 @@ def constant(value: float, generator: torch.Generator, *shape: int) -> nn.Parame
 
 
 def orthogonal(rows: int, columns: int, generator: torch.Generator) -> nn.Parameter:
-    """A matrix with orthonormal rows, or columns where these are fewer."""
+    """A matrix with orthonormal rows, or orthonormal columns if there are fewer columns."""
     values = torch.empty(rows, columns, device=generator.device)
     return nn.Parameter(nn.init.orthogonal_(values, generator=generator))

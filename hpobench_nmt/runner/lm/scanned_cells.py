@@ -1,17 +1,17 @@
-"""The cells of cells.py and of the mLSTM with few operations a time step, for GPUs.
+"""The LSTM and RHN of cells.py, and the mLSTM, with few operations per time step, for GPUs.
 
-There, a time step of one layer is a few thousand numbers, and the launch of an operation costs more than its
-arithmetic. Left to autograd, a step of an LSTM takes 40 operations. Here the passes are written out:
+On a GPU, a time step of one layer has a few thousand numbers, and launching an operation costs more than its
+arithmetic. With autograd, a step of an LSTM takes 40 operations. Here both passes are written out:
 
 - forwards, only what the state needs is computed step by step;
-- backwards, the gradient of all pre-activations z is linear in the gradients of h and c. Their factors are
-  computed for all steps at once, and a step multiplies;
+- backwards, the gradient of all pre-activations z is linear in the gradients of h and c. The factors are
+  computed for all steps at once, and a step only multiplies by them;
 - the gradients of weights are one matrix product for all steps.
 
 With `compiled_steps`, torch.compile makes one or two kernels of the elementwise part of a step in each
-direction, so that a step is a matrix product and few kernels. The equations are those of cells.py, but sums
-have another order, which changes the last bits. A CPU therefore keeps to cells.py, which tables were made
-with, unless steps are compiled.
+direction, so that a step has one matrix product and few kernels. The equations are those of cells.py, but
+sums have another order, which changes the last bits. A CPU therefore uses cells.py, with which tables were
+made, unless steps are compiled.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _compiles = False
 
 
 def scans(inputs: Tensor) -> bool:
-    """Whether cells are to be computed here: on any device but a CPU, and where steps are compiled.
+    """Whether cells are computed here: on every device except a CPU, and if steps are compiled.
 
-    What a sequence costs once does not pay for a single step.
+    For a sequence of a single step, the fixed cost does not pay.
     """
     return len(inputs) > 1 and (_compiles or inputs.device.type != "cpu")
 
@@ -69,7 +69,7 @@ def _compiled(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _made(step: Callable[..., Any]) -> Callable[..., Any]:
-    """A step as it is now to be run."""
+    """The step, compiled if steps are compiled now."""
     return _compiled(step) if _compiles else step
 
 
@@ -134,9 +134,10 @@ def _plus_masked(x: Tensor, y: Tensor, mask: Mask) -> Tensor:
 def _lstm_step(
     z: Tensor, c: Tensor, gates: str, state_mask: Mask, update_mask: Mask, apart: bool
 ) -> tuple[Tensor, ...]:
-    """Gates o, f and i, new memory j, tanh c, c, h, and what the next step reads of h, as products take it.
+    """Gates o, f and i, new memory j, tanh c, c, h, and the masked h in the precision of products.
 
-    With `apart`, all operations are on (B, H), and so one kernel; else gates are computed together.
+    With `apart`, all operations are on (B, H), so that they fuse into one kernel. Otherwise the gates are
+    computed together.
     """
     hidden, read = c.shape[1], z.dtype
     z = z.to(c.dtype)
@@ -160,10 +161,11 @@ def _lstm_step(
 def _lstm_factors(
     kept: Sequence[Tensor], before: Tensor, gates: str, update_mask: Mask
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What the gradients of a step are multiplied by, for all steps.
+    """Three factors that the gradients of a step are multiplied by, for all steps.
 
-    The gradient of c gets that of h times the first, (T, B, H); that of z_o is that of h times the second.
-    Those of the other blocks of z, and of c one step earlier, are that of c times the third, (T, B, ., H).
+    The gradient of h times the first, (T, B, H), is added to the gradient of c. The gradient of h times the
+    second, (T, B, H), is the gradient of z_o. The gradient of c times the third, (T, B, ., H), has the
+    gradients of the other blocks of z, and of c one step earlier.
     """
     o, f, *i, new, squashed = kept
     update = _masked(new, update_mask)
@@ -193,7 +195,7 @@ def _of_tanh(gradient: Tensor, value: Tensor) -> Tensor:
 def _lstm_back(
     gradient: Tensor, of_read: Tensor, of_c: Tensor, factors: Sequence[Tensor], state_mask: Mask, apart: bool
 ) -> tuple[Tensor, Tensor]:
-    """Gradients of z and of the memory before, from those of h, of what the next step read, and of c."""
+    """Gradients of z and of the previous memory, from those of h, of what the next step read, and of c."""
     into_c, into_o, into_rest = factors
     of_h = _plus_masked(gradient, of_read.to(gradient.dtype), state_mask)
     of_c = torch.addcmul(of_c, of_h, into_c)
@@ -282,17 +284,17 @@ class _LSTM(torch.autograd.Function):
 
 
 def _of_weight(of_outputs: Tensor, inputs: Tensor) -> Tensor:
-    """The gradient of a matrix from its outputs' (T, B, .) and its inputs (T, B, .)."""
+    """The gradient of a matrix, from that of its outputs, (T, B, .), and its inputs, (T, B, .)."""
     return torch.mm(of_outputs.flatten(0, 1).t(), inputs.flatten(0, 1))
 
 
-# RHN: blocks h, t of z; L processing steps a token.
+# RHN: blocks h, t of z; L processing steps per token.
 
 
 def _rhn_step(
     z: Tensor, s: Tensor, state_mask: Mask, update_mask: Mask
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """tanh z_h, the gate, the state, and what the next step reads of it, as products take it."""
+    """tanh z_h, the gate, the state, and the masked state in the precision of products."""
     update, gate = z.to(s.dtype).chunk(2, 1)
     update, gate = update.tanh(), gate.sigmoid()
     s = torch.lerp(s, _masked(update, update_mask), gate)
@@ -300,7 +302,7 @@ def _rhn_step(
 
 
 def _rhn_back(of_s: Tensor, of_read: Tensor, factors: Tensor, state_mask: Mask) -> tuple[Tensor, Tensor]:
-    """Gradients of z and of the state before, from those of the state and of what the next step read."""
+    """Gradients of z and of the previous state, from those of the state and of what the next step read."""
     of_s = _plus_masked(of_s, of_read.to(of_s.dtype), state_mask)
     found = of_s[:, None] * factors
     return found[:, :2].flatten(1).to(of_read.dtype), found[:, 2]
@@ -355,7 +357,7 @@ class _RHN(torch.autograd.Function):
             of_read = torch.mm(of_z, weights[number % depth])
             of_zs.append(of_z)
         of_first = _plus_masked(of_s, of_read.to(of_s.dtype), state_mask)
-        # Step by step of a token: (L, T B, .)
+        # For each processing step, the rows of all tokens: (L, T B, .)
         of_z, reads = (
             each.unflatten(0, (-1, depth)).transpose(0, 1).flatten(1, 2)
             for each in (torch.stack(of_zs[::-1]), reads)

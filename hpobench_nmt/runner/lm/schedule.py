@@ -14,21 +14,22 @@ class TrainingSchedule:
 
     Attributes:
         batch_size: parallel streams of a batch.
-        bptt: time steps of an update; the mean where `vary` is set.
-        vary: draw the number of steps again for each update, and scale the learning rate with it.
+        bptt: time steps of an update; their mean if `vary` is set.
+        vary: whether the number of steps is drawn for each update, and the learning rate is scaled with it.
         clip: largest norm of the gradient; 0: not clipped.
-        max_epochs: passes over the training data, at most; 0: any number.
-        max_updates: updates, at most; 0: any number.
+        max_epochs: largest number of passes over the training data; 0: any number.
+        max_updates: largest number of updates; 0: any number.
         checks_per_epoch: dev evaluations per pass.
-        check_updates: if not 0, dev is evaluated every that many updates instead.
-        accumulate: batches, of other streams each, that are read one after the other for an update. Its
-            gradient is their mean: that of one batch of all streams, but for the masks, which each draws.
+        check_updates: updates between dev evaluations; 0: checks_per_epoch decides.
+        accumulate: batches of different streams that are read one after the other for an update. The mean of
+            their gradients equals the gradient of one batch of all streams, except that each batch draws its
+            own masks.
         precision: of matrix products, "fp32", "tf32", "bf16" or "fp16" (precision.py). Dev is evaluated in
             fp32.
         compile: whether the time steps of recurrent cells are compiled (scanned_cells.py).
-        windows: each pass begins at a random step below bptt and reads whole sequences only, so that updates
-            have equally many tokens and every pass cuts the data elsewhere.
-        dev_streams: that dev is cut into at a check, which is quicker but changes its loss a little.
+        windows: whether each pass begins at a random step below bptt and reads only whole sequences, so that
+            all updates have the same number of tokens and each pass cuts the data at other places.
+        dev_streams: streams that dev is cut into at a check, which is faster but changes its loss a little.
     """
 
     batch_size: int
@@ -51,12 +52,12 @@ class TrainingSchedule:
         return self.batch_size * self.accumulate
 
     def done(self, update: int, epochs: float) -> float:
-        """The share of the longest possible training that is done after that many updates and passes."""
+        """The share of the longest possible training that is complete after that many updates and passes."""
         return update / self.max_updates if self.max_updates else epochs / self.max_epochs
 
 
 def draw_length(schedule: TrainingSchedule, generator: torch.Generator) -> int:
-    """Time steps of the next update: mostly near bptt, one time in twenty near half of it."""
+    """Time steps of the next update: mostly near bptt, and one time in twenty near half of it."""
     if not schedule.vary:
         return schedule.bptt
     half = float(torch.rand((), generator=generator)) >= 0.95
@@ -75,6 +76,6 @@ def check_interval(steps: int, schedule: TrainingSchedule) -> int:
 
 
 def schedule_of(settings: Any, vary: bool) -> TrainingSchedule:
-    """The schedule with the settings of a training that have its fields' names."""
+    """The schedule with the settings of a training that have the names of its fields."""
     names = [field.name for field in fields(TrainingSchedule) if hasattr(settings, field.name)]
     return TrainingSchedule(**{name: getattr(settings, name) for name in names}, vary=vary)

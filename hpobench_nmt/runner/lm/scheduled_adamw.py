@@ -7,8 +7,8 @@ With u of U updates made, a warm-up of w updates, and the rate r:
     "wsd"           r, then linearly to f r over the last d U updates       Hu et al. 2024
     "constant"      r
 
-f is the final share. Weight decay is decoupled (Loshchilov & Hutter 2019) and spares vectors: biases and the
-gains of normalisations.
+f is the final share. Weight decay is decoupled (Loshchilov & Hutter 2019). It does not act on vectors, which
+are biases and the gains of normalisations.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class RateSchedule:
         rate: the highest, r.
         updates: of the whole training, U.
         warm_up: share of the updates, w / U.
-        decay: its name above.
+        decay: the name of the schedule above.
         decay_share: d, of "wsd".
         final_share: f.
     """
@@ -46,7 +46,7 @@ class RateSchedule:
     final_share: float = 0.0
 
     def at(self, update: int) -> float:
-        """The rate of the update that follows this many."""
+        """The rate of the update after this many updates."""
         warm = round(self.warm_up * self.updates)
         if update < warm:
             return self.rate * (update + 1) / warm
@@ -99,7 +99,7 @@ class ScheduledAdamW:
         return self.updates >= self.schedule.updates
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the next steps depend on beside the parameters."""
+        """Everything that further steps depend on, except the parameters."""
         return {"adam": self._adam.state_dict(), "updates": self.updates}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

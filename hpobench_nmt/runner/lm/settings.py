@@ -14,7 +14,7 @@ Rule = Literal["sgd", "sgd-prior", "rms-prior", "rms-rms-prior", "sparse"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
-"""Of matrix products in training, see lm/precision.py."""
+"""Precisions of matrix products in training, see lm/precision.py."""
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 DecayScale = Literal["elements", "tensors"]
@@ -29,7 +29,7 @@ def dropout(what: str) -> About:
 
 @dataclass(frozen=True, kw_only=True)
 class TimingSettings(Settings):
-    """Of the clock."""
+    """Settings of the clock."""
 
     exclusive_timing: Annotated[
         Literal["gpu", "machine", "never"],
@@ -39,7 +39,7 @@ class TimingSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings(Settings):
-    """Of the training of every language model."""
+    """Settings of the training of every language model."""
 
     precision: Annotated[
         Precision,
@@ -72,7 +72,7 @@ MaxEpochs = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class PlateauSettings(Settings):
-    """Of Adam with a learning rate that drops at plateaus of dev, see lm/plateau_adam.py."""
+    """Settings of Adam with a learning rate that drops at plateaus of dev, see lm/plateau_adam.py."""
 
     learning_rate: LearningRate = 0.001
     weight_decay: Annotated[float, About("L2, in the gradient", low=0.0, high=1.0, scale="log")] = 0.0
@@ -95,7 +95,7 @@ class PlateauSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class PlateauTrainingSettings(TrainingSettings, PlateauSettings):
-    """Of a training with that optimiser, of recurrent cells that are computed step by step."""
+    """Settings of a training with that optimiser, of recurrent cells that are computed step by step."""
 
     compile: Annotated[
         bool,
@@ -122,7 +122,7 @@ DynamicUnits = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class DynamicSettings(Settings):
-    """Of dynamic evaluation."""
+    """Settings of dynamic evaluation."""
 
     dynamic_rule: Annotated[Rule | Literal["none"], About("dynamic evaluation: update rule")] = (
         "rms-rms-prior"
@@ -169,7 +169,7 @@ class DynamicSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationSettings(DynamicSettings, _CacheSettings, TimingSettings):
-    """Of everything that is measured of a trained model."""
+    """Settings of everything that is measured of a trained model."""
 
     tuning_tokens: Annotated[
         int,
@@ -249,5 +249,5 @@ METRICS = (
 
 
 def missing() -> str:
-    """The command that installs what the language models need, or "" where it is there."""
+    """The command that installs the packages of language models, or "" if they are installed."""
     return "" if importlib.util.find_spec("torch") else "pip install 'hpobench-nmt[train]'"

@@ -1,8 +1,8 @@
 """An LSTM layer that reads one sequence on a CPU, for a few time steps at once.
 
-torch.lstm arranges the weights anew at each call, which pays for long batches, not for the segments of
-dynamic evaluation: with segments of 5 tokens, a pass of dynamic evaluation is 1.4 times as fast as with
-torch.lstm and 1.6 times as fast as with torch.lstm_cell (benchmarks/language_model_gradients.py).
+torch.lstm rearranges the weights at each call. That pays for long batches, but not for the segments of
+dynamic evaluation. With segments of 5 tokens, a pass of dynamic evaluation is 1.4 times as fast as with
+torch.lstm, and 1.6 times as fast as with torch.lstm_cell (benchmarks/language_model_gradients.py).
 
 With inputs x (T, I), units H, and gates i, f, g, o in blocks of z:
 
@@ -23,7 +23,7 @@ from torch.autograd.function import once_differentiable
 from hpobench_nmt.core.arrays import Floats32
 from hpobench_nmt.core.compiled import compiled
 
-# Sums in any order, products rounded once: without these promises the loops do not use the vector unit.
+# Allows sums in any order and products that are rounded once. Otherwise the loops do not use the vector unit.
 _FAST = {"nnan", "nsz", "contract", "reassoc"}
 
 
@@ -42,7 +42,7 @@ class _Single(torch.autograd.Function):
         ctx: Any, x: Tensor, h: Tensor, c: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor, b_hh: Tensor
     ) -> tuple[Tensor, Tensor]:
         z = torch.addmm(b_ih + b_hh, x, w_ih.t())
-        # One row more than steps: the first is the state that the sequence begins with.
+        # There is one row more than steps, because the first is the state before the sequence.
         hs, cs = x.new_empty(2, len(x) + 1, len(h)).unbind(0)
         hs[0], cs[0] = h, c
         _forward(z.numpy(), w_hh.detach().numpy(), hs.numpy(), cs.numpy())
@@ -64,7 +64,7 @@ class _Single(torch.autograd.Function):
 
 @compiled(fastmath=_FAST, error_model="numpy")
 def _forward(z: Floats32, w: Floats32, hs: Floats32, cs: Floats32) -> None:  # pragma: no cover - compiled
-    """z (T, 4 H): what the inputs contribute; and the gates' values after. Sets rows 1 to T of hs and cs."""
+    """Sets rows 1 to T of hs and cs. z (T, 4 H) has the inputs' contributions, and then the gates' values."""
     one = np.float32(1.0)
     units = hs.shape[1]
     for t in range(len(z)):
@@ -87,7 +87,7 @@ def _forward(z: Floats32, w: Floats32, hs: Floats32, cs: Floats32) -> None:  # p
 def _backward(
     z: Floats32, w: Floats32, cs: Floats32, grad: Floats32, dz: Floats32, dh: Floats32, dc: Floats32
 ) -> None:  # pragma: no cover - compiled
-    """dz (T, 4 H) is set; dh and dc (H,), those of the last step, become those of the first."""
+    """Sets dz (T, 4 H), and changes dh and dc (H,) from gradients of the last state to those of the first."""
     one = np.float32(1.0)
     units = len(dh)
     for t in range(len(z) - 1, -1, -1):

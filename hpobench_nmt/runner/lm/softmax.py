@@ -7,9 +7,9 @@ targets y (N,).
     nll_n = log sum_v exp z_nv - z_n,y(n)
     d nll_n / d z_nv = softmax(z_n)_v - [v = y(n)]
 
-The gradients are computed in the forward pass, while a chunk's logits are at hand, so that they need be
-neither kept nor computed again. Time O(N V D); memory O(chunk V) beside the gradients. Training is 0.9 to
-1.2 times as fast as with torch's cross_entropy, which holds three matrices of N x V, and as fast as with its
+The forward pass also computes the gradients, chunk by chunk, so that logits are neither kept nor computed
+again. Time O(N V D); memory O(chunk V), apart from the gradients. Training is 0.9 to 1.2 times as fast as
+with torch's cross_entropy, which holds three matrices of N x V. It is as fast as with torch's
 linear_cross_entropy in chunks, which came with torch 2.13 (benchmarks/language_model_gradients.py).
 """
 
@@ -28,8 +28,9 @@ _CHUNK_ELSEWHERE = 4096
 def linear_cross_entropy(hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
     """Mean negative log-likelihood of the targets, differentiable in hidden, weight and bias.
 
-    Without gradients (torch.no_grad) it costs a third. In mixed precision (precision.py) the matrix products
-    have 16 bits and the softmax has 32. On a CPU it is torch's own then, which holds three matrices of N x V.
+    Without gradients (torch.no_grad), it costs a third. In mixed precision (precision.py), matrix products
+    have 16 bits and the softmax has 32 bits. On a CPU, mixed precision uses torch's own function, which holds
+    three matrices of N x V.
     """
     if torch.is_autocast_enabled(hidden.device.type):
         if hidden.device.type == "cpu":
@@ -70,15 +71,15 @@ def nll_with_gradients(
 ) -> tuple[Tensor, Tensor]:
     """Each target's negative log-likelihood, shape (N,), and the gradient of their mean in hidden, (N, D).
 
-    The mean's gradients in weight and bias are written over grad_weight and grad_bias, where given.
+    The mean's gradients in weight and bias overwrite grad_weight and grad_bias, if these are given.
     """
     n = len(hidden)
     nll = hidden.new_empty(n)
     grad_hidden = torch.empty_like(hidden)
     chunks = _chunks(hidden)
     logits = hidden.new_empty(len(hidden[chunks[0]]), len(weight))
-    # Few passes over a chunk's logits: e = exp(z - max) is never divided by its sum s. The small factors
-    # are, in softmax(z) W = (e W) / s and softmax(z)^T h = e^T (h / s), and the target's -1 comes last.
+    # For few passes over a chunk's logits, e = exp(z - max) is never divided by its sum s. Smaller arrays are
+    # divided: softmax(z) W = (e W) / s, and softmax(z)^T h = e^T (h / s). The target's -1 is added last.
     for i, rows in enumerate(chunks):
         chunk, target = hidden[rows], targets[rows, None]
         z = logits[: len(chunk)]
@@ -90,7 +91,7 @@ def nll_with_gradients(
         scale = total.mul_(n).reciprocal_()
         grad = grad_hidden[rows]
         torch.mm(z, weight, out=grad).mul_(scale)
-        kept = float(i > 0)  # 0 also overwrites what was no number
+        kept = float(i > 0)  # a factor of 0 also overwrites NaN
         if grad_weight is not None:
             torch.addmm(grad_weight, z.t(), chunk * scale, beta=kept, out=grad_weight)
         if grad_bias is not None:
@@ -122,7 +123,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
         (scale,) = outputs
         gradients: tuple[Tensor, ...] = ctx.saved_tensors
-        # Nearly always 1: then the pass over V x D numbers is saved, where looking costs no wait.
+        # The scale is nearly always 1. Then a pass over V x D numbers is saved. On a GPU, looking would wait.
         if scale.device.type == "cpu" and scale.item() == 1.0:
             return (*gradients, None)
         return (*(g * scale for g in gradients), None)
@@ -143,7 +144,7 @@ class _MixedCrossEntropy(torch.autograd.Function):
             losses.append(torch.logsumexp(z, 1) - z.gather(1, target)[:, 0])
             of_z = z.softmax(1).scatter_add_(1, target, z.new_full((), -1.0).expand_as(target))
             of_bias += of_z.sum(0)
-            # As large as fp16 can hold: the mean's 1 / n, and the scale of the loss, come last.
+            # The mean's 1 / n and the scale of the loss come last, so that fp16 can hold these numbers.
             short = of_z.to(dtype)
             of_hidden[rows] = torch.mm(short, short_weight)
             of_weight += torch.mm(short.t(), chunk)

@@ -16,12 +16,12 @@ from hpobench_nmt.runner.lm.softmax import linear_nll
 
 _STEPS = 256
 WARM_UP = _STEPS + 10
-"""Tokens to read before a clock starts: first calls load kernels, and short pieces have one of their own."""
+"""Tokens to read before a clock starts. First calls load kernels, and a short piece has its own kernels."""
 
 
 @contextmanager
 def evaluating(model: LanguageModel) -> Iterator[None]:
-    """The model without dropout inside; as it was after."""
+    """Inside, the model has no dropout. Afterwards it is as before."""
     before = model.training
     model.train(False)
     try:
@@ -33,8 +33,8 @@ def evaluating(model: LanguageModel) -> Iterator[None]:
 def hidden_vectors(model: LanguageModel, tokens: Tokens, batch: int = 1) -> Iterator[tuple[Tensor, Tensor]]:
     """Hidden vectors of a stream, (n, D), and the tokens that follow them, (n,), piece by piece.
 
-    The model is in evaluation mode. N - 1 of the stream's N tokens are predicted. Cut into a batch of
-    parallel streams, it is read faster, but each of them begins with an empty state.
+    The model must be in evaluation mode. N - 1 of the stream's N tokens are predicted. Reading a `batch` of
+    parallel streams instead is faster, but each of them begins with an empty state.
     """
     columns = streams(torch.from_numpy(np.array(tokens, dtype=np.int64)), batch)
     columns = columns.to(model.output_weight.device)
@@ -48,7 +48,7 @@ def hidden_vectors(model: LanguageModel, tokens: Tokens, batch: int = 1) -> Iter
 
 
 def static_nll(model: LanguageModel, tokens: Tokens, batch: int = 1) -> Floats:
-    """Negative log-likelihood (nats) of every token but the first, in order where batch is 1."""
+    """Negative log-likelihood (nats) of every token except the first, in order if batch is 1."""
     with evaluating(model):
         parts = [
             linear_nll(hidden, model.output_weight, model.output_bias, targets).cpu().numpy()

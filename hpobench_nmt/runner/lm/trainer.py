@@ -25,12 +25,13 @@ from hpobench_nmt.runner.lm.schedule import TrainingSchedule, check_interval, dr
 from hpobench_nmt.runner.lm.static import perplexity, static_nll
 from hpobench_nmt.runner.lm.training_state import Checkpoints, StateFile
 
-# In nats a token. Models that have collapsed to the words' frequencies end a little below or above these.
+# In nats per token. The loss of a model that has learned only the frequencies of words is a little below or
+# above that of a guess by these frequencies.
 _LEAST_GAIN = 0.02
 
 
 class Optimiser(Protocol):
-    """Updates parameters, says which of their values to evaluate, and when training has converged."""
+    """Updates parameters, and decides which of their values to evaluate and when training has converged."""
 
     def step(self, scale: float) -> None:
         """One update with the parameters' gradients and `scale` times the learning rate."""
@@ -39,13 +40,13 @@ class Optimiser(Protocol):
         """Inside, the parameters have the values to evaluate, such as averages."""
 
     def checked(self, dev_loss: float) -> bool:
-        """Take note of the dev loss (nats a token); True: training has converged."""
+        """Record the dev loss (nats per token). Returns whether training has converged."""
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the next steps depend on beside the parameters: numbers, tensors, lists and dicts."""
+        """All that further steps depend on, except the parameters: numbers, tensors, lists and dicts."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from such a state."""
+        """Resume from such a state."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,11 @@ class TrainingSummary:
 
     Attributes:
         curve: at each check, the update's number, epochs passed, dev_ppl, and seconds spent in training.
-        updates: made until the end; with fp16 also those that were left out because gradients overflowed.
+        updates: made until the end, including updates of fp16 that were skipped because gradients overflowed.
         best_update: the update that the weights are from.
         seconds: spent in training, by the clock of clock.py, without dev evaluations.
-        converged: whether the optimiser ended it, not the limit of epochs.
-        paused: whether it has not ended, because a pause was asked for. The weights are not the best then.
+        converged: whether the optimiser ended it, not a limit of epochs or updates.
+        paused: whether it paused, as asked, before its end. Then the weights are not the best ones.
     """
 
     curve: tuple[dict[str, float], ...]
@@ -71,12 +72,12 @@ class TrainingSummary:
 
 @dataclass
 class _Course:
-    """How far a training is. With the model, the optimiser and the generators it is the whole state.
+    """The progress of a training. With the model, the optimiser and the generators, it is the whole state.
 
-    The best values of the parameters are the averages where those were evaluated; the best loss is in nats a
-    token. `epoch` counts the passes that are complete, and `position` the time steps of the present one.
-    `stream` is the model's state there, one for each batch of an update; None at the start of a pass.
-    `spent` is in seconds of training. A training may end without having converged.
+    The best values of the parameters are averages if averages were evaluated. The best loss is in nats per
+    token. `epoch` counts complete passes, and `position` the time steps of the present pass. `stream` has the
+    model's state there, one for each batch of an update; None at the start of a pass. `spent` is in seconds
+    of training. A training may end without having converged.
     """
 
     best_values: list[Tensor]
@@ -92,7 +93,7 @@ class _Course:
     ended: bool = False
 
     def paused(self, until: int | None) -> bool:
-        """Whether a dev evaluation has come after that many updates, and the training has not ended."""
+        """Whether dev was evaluated after at least that many updates, and the training has not ended."""
         return not self.ended and until is not None and bool(self.curve) and self.curve[-1]["update"] >= until
 
 
@@ -107,7 +108,7 @@ def train(
 ) -> TrainingSummary:
     """Train to convergence on dev and keep the best weights. Each check writes a line to stdout, the log.
 
-    A state that was saved by the same training is resumed, with the same results to the bit.
+    A state that the same training saved is resumed, and the results have the same bits as without the break.
 
     Args:
         model: a LanguageModel, with its random generator as an attribute.
@@ -117,8 +118,9 @@ def train(
 
     Raises:
         InputError: the device cannot compute in the schedule's precision.
-        TrainingFailed: the loss is not finite; the result is no better than a uniform guess; or the training
-            has converged, and the result is no better than a guess by the words' frequencies.
+        TrainingFailed: the training data is too short; the loss is not finite; the result is no better than a
+            uniform guess; or the training has converged, and the result is no better than a guess by the
+            frequencies of words.
     """
     checkpoints = checkpoints or Checkpoints()
     parameters = list(model.parameters())
@@ -161,10 +163,10 @@ def train(
 
 @dataclass(eq=False)
 class _Run:
-    """What a training works with: the arguments of `train`, and what is made of them once.
+    """The arguments of `train`, and values that are computed from them once.
 
-    The data has parallel streams, shape (T, streams). `steps_of` is the optimiser as the scaler knows it.
-    `graph` is made in the first update that has one.
+    The data has parallel streams, shape (T, streams). `steps_of` is the optimiser in the form that the scaler
+    needs. `graph` is made in the first update that uses a graph.
     """
 
     model: Any
@@ -188,7 +190,7 @@ class _Run:
 
 
 def _begun(run: _Run) -> _Course:
-    """The course of the training from its beginning, or from the state that was saved last."""
+    """The progress of the training: none, or that of the last saved state."""
     saved = run.file.read()
     if saved is None:
         return _Course([p.detach().clone() for p in run.parameters])
@@ -198,7 +200,7 @@ def _begun(run: _Run) -> _Course:
 
 
 def _learn(run: _Run, course: _Course) -> None:
-    """Update after update, with checks between them, until the training has ended or is to pause."""
+    """Make updates, with checks between them, until the training ends or pauses."""
     until, watch = run.checkpoints.until, Watch(run.checkpoints.stands_still_for)
     every = check_interval(len(run.data), run.schedule)
     started = seconds(run.device)
@@ -251,7 +253,7 @@ def _update(run: _Run, course: _Course) -> None:
 
 
 def _check(run: _Run, course: _Course) -> None:
-    """Evaluate dev, take note of the best weights, and tell how far the training is."""
+    """Evaluate dev, keep the best weights, and report the progress."""
     with run.optimiser.evaluated():
         nll = static_nll(run.model, run.dev, min(run.schedule.dev_streams, max(1, len(run.dev) // 2)))
         loss = float(nll.mean())
@@ -276,10 +278,10 @@ def _check(run: _Run, course: _Course) -> None:
 
 
 def _refuse_guess(run: _Run, course: _Course, train_tokens: Tokens) -> None:
-    """Raise TrainingFailed where the best weights are no better than a guess."""
+    """Raise TrainingFailed if the best weights are no better than a guess."""
     words = len(run.model.output_bias)
     guess = math.log(words)
-    # A training with a budget, or one that was cut off, may only have begun to learn.
+    # A training with a budget, or one that was cut off, may have only started to learn.
     if course.converged and not run.schedule.max_updates:
         guess = unigram_loss(train_tokens, run.dev, words) - _LEAST_GAIN
     if course.best >= guess:
@@ -288,9 +290,9 @@ def _refuse_guess(run: _Run, course: _Course, train_tokens: Tokens) -> None:
 
 
 def unigram_loss(train: Tokens, dev: Tokens, words: int) -> float:
-    """Mean loss, in nats a token, of a model that knows how frequent words are and nothing of their order.
+    """Mean loss, in nats per token, of a model that knows only the frequencies of words.
 
-    The frequencies are those of the training data with one added to each count (Laplace).
+    The frequencies are those of the training data, with 1 added to each count (Laplace).
     """
     counts = np.bincount(train, minlength=words) + 1.0
     return float(-np.log(counts / counts.sum())[dev[1:]].mean())
@@ -310,7 +312,7 @@ def _state(run: _Run, course: _Course) -> dict[str, Any]:
 
 
 def _restored(run: _Run, saved: dict[str, Any]) -> _Course:
-    """Put everything back as it was when the state was saved, and return how far it was."""
+    """Restore everything from a saved state, and return the progress of the training."""
     run.model.load_state_dict(saved["model"])
     run.model.generator.set_state(saved["masks"])
     run.optimiser.load_state_dict(_moved(saved["optimiser"], run.device))
@@ -320,7 +322,7 @@ def _restored(run: _Run, saved: dict[str, Any]) -> _Course:
 
 
 def _moved(value: Any, device: torch.device) -> Any:
-    """Dicts, lists and tuples with their tensors on the device."""
+    """A value with its tensors on the device, also those in dicts, lists and tuples."""
     if isinstance(value, Tensor):
         return value.to(device)
     if isinstance(value, dict):
@@ -331,7 +333,7 @@ def _moved(value: Any, device: torch.device) -> Any:
 
 
 def _log_line(point: Mapping[str, float], epoch_tokens: int, schedule: TrainingSchedule) -> str:
-    """A line of a training's log: how far it is, the dev perplexity, its speed and the most time left."""
+    """A line of a training's log: its progress, dev perplexity, speed, and the longest time left."""
     update, epochs, spent = int(point["update"]), point["epoch"], max(point["seconds"], 1e-9)
     left = spent * (1 / schedule.done(update, epochs) - 1)
     far = f"update {update}, epoch {epochs:.2f} of at most {schedule.max_epochs}"

@@ -1,8 +1,8 @@
 """The state of a language model's training on disk: for a pause, and to resume after a kill.
 
 A state is everything that the rest of the training depends on: the model, the optimiser, the best weights so
-far, the position in the data with the hidden state there, and all random generators. A training that resumes
-from it has the same results, to the bit, as one that was never interrupted on the same machine.
+far, the position in the data with the hidden state there, and all random generators. On the same machine, a
+training that resumes from it has the same results, to the bit, as one that was never interrupted.
 """
 
 from __future__ import annotations
@@ -25,13 +25,12 @@ from hpobench_nmt.runner.disk.save_requests import LISTENS, SAVE_NOW
 from hpobench_nmt.runner.family import Job, tells_of_no_memory
 from hpobench_nmt.runner.lm.clock import lock_of
 
-# Part of every state: raise it whenever the same settings give another course of training, or a state holds
-# something else.
+# Part of every state. Raise it whenever the same settings train differently, or a state has other contents.
 _FORMAT = 3
 _STATE = "training.pt"
-# Saving takes at most one part in this many of the time.
+# Saving takes at most 1 / _MOST_TIME of the time.
 _MOST_TIME = 50
-_ASKED_SECONDS = 0.1  # between two looks at whether a state is to be saved at once
+_ASKED_SECONDS = 0.1  # between two looks for a request to save the state at once
 
 
 @dataclass(frozen=True)
@@ -39,12 +38,12 @@ class Checkpoints:
     """Where and when a training keeps its state.
 
     Attributes:
-        folder: that the state is kept in; None: it is not kept.
-        identity: all that the course of the training depends on. The state of another training is ignored.
+        folder: where the state is kept; None: it is not kept.
+        identity: everything that the training depends on. The state of another training is ignored.
         until: the training pauses at its first dev evaluation after this many updates; None: it does not.
-        seconds: at least this many between two times that the state is saved.
-        stands_still_for: a lock (clock.py): the training stands still while another process is inside, and
-            that does not count as its time; None: it continues.
+        seconds: least time between two saved states.
+        stands_still_for: a lock (clock.py). While another process holds it, the training stands still, which
+            does not count as its time; None: it never stands still.
     """
 
     folder: Path | None = None
@@ -78,7 +77,7 @@ class StateFile:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Inside, the training is asked whether its state is due, and can be asked to save it at once."""
+        """Inside, other processes can ask the training to save its state at once (disk/save_requests.py)."""
         folder = self._checkpoints.folder
         if folder is None:
             yield
@@ -94,7 +93,7 @@ class StateFile:
                 (folder / name).unlink(missing_ok=True)
 
     def read(self) -> dict[str, Any] | None:
-        """The state that was saved last, in the memory of the CPU; None if there is none of this training."""
+        """The last saved state of this training, in the CPU's memory; None if there is none."""
         if self._checkpoints.folder is None or not (path := self._checkpoints.folder / _STATE).exists():
             return None
         try:
@@ -112,7 +111,7 @@ class StateFile:
 
     @property
     def due(self) -> bool:
-        """Whether it is time to save, or somebody has asked for it."""
+        """Whether it is time to save the state, or another process has asked for it."""
         if self._checkpoints.folder is None:
             return False
         now = time.monotonic()
@@ -123,7 +122,7 @@ class StateFile:
         return now - self._saved >= max(self._checkpoints.seconds, _MOST_TIME * self._took)
 
     def write(self, state: Mapping[str, Any]) -> None:
-        """Save a state in place of the last one, which survives where there is no room for another."""
+        """Replace the saved state by a new one. If the disk has no room for both, the old one stays."""
         folder = self._checkpoints.folder
         if folder is None:
             return
@@ -136,7 +135,7 @@ class StateFile:
                 file.flush()
                 os.fsync(file.fileno())
             part.replace(folder / _STATE)
-        except (OSError, RuntimeError) as error:  # torch has its own for a disk that is full
+        except (OSError, RuntimeError) as error:  # torch has its own error for a full disk
             _tell(f"the state of the training cannot be saved in {folder}: {error}")
             with suppress(OSError):
                 part.unlink(missing_ok=True)

@@ -1,9 +1,9 @@
 """The update rules of dynamic evaluation as functions of arrays; dynamic.py has the equations.
 
-Memory traffic limits them on a CPU. The RMS rule takes torch several passes over its arrays; a compiled loop
-reads and writes each array once, and a whole update of dynamic evaluation is 1.3 to 1.4 times as fast
-(benchmarks/language_model_gradients.py). On a GPU the number of operations limits them: there, an update
-changes many tensors at a time, in groups that bound the memory of what is computed in between.
+On a CPU, memory traffic limits their speed. For the RMS rule, torch makes several passes over the arrays. A
+compiled loop reads and writes each array once, which makes a whole update of dynamic evaluation 1.3 to 1.4
+times as fast (benchmarks/language_model_gradients.py). On a GPU, the number of operations limits their speed.
+There, an update changes many tensors at a time, in groups that bound the memory of intermediate results.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hpobench_nmt.core.compiled import compiled
 
 _CHUNK = 1 << 24
 
-# Without these promises (no NaN, products rounded once) the loops do not use the vector unit.
+# Without these assumptions (no NaN, products rounded once), the loops do not use the vector unit.
 _FAST = {"nnan", "nsz", "contract"}
 
 
@@ -49,13 +49,13 @@ def descend_rms(
 
 
 class Group:
-    """Tensors, or parts of large ones, that an update changes at a time on a GPU: two to six operations."""
+    """Tensors, or parts of large ones, that an update on a GPU changes together, in two to six operations."""
 
     def __init__(self, places: Sequence[tuple[int, slice | None]]) -> None:
         self._places = places
 
     def of(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """The group's share of tensors in the order of those that it was made of."""
+        """The tensors of the group, or their parts, from tensors in the order that `groups` received."""
         return [
             tensors[number] if part is None else tensors[number].view(-1)[part]
             for number, part in self._places
@@ -88,7 +88,7 @@ def descend_together(
     decay: float,
     per_rms: float,
 ) -> None:
-    """`descend`, or `descend_rms` where there is an rms, for many tensors of one device, of any shape."""
+    """`descend`, or `descend_rms` if rms is given, for many tensors of one device, of any shape."""
     if per_rms and rms is not None:
         pulls = torch._foreach_mul(rms, per_rms)
         torch._foreach_add_(pulls, decay)

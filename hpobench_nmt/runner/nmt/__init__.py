@@ -1,1 +1,1 @@
-"""Parts of the translation family: subwords, Sockeye's commands, and what they write."""
+"""Parts of the translation families: subwords, Sockeye's commands and output, and `marian`'s training."""

@@ -1,7 +1,7 @@
 """Byte-pair encoding of one side of a corpus, by the sentencepiece library.
 
-The library works on plain text, so that languages written without spaces need no word segmentation, and
-its encoding can be undone exactly, so that BLEU is computed on the text itself.
+The library works on plain text, so that languages written without spaces need no word segmentation. Its
+encoding can be undone exactly, so that BLEU is computed on the text itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Bpe:
         self._processor: Any = sentencepiece.SentencePieceProcessor(model_proto=model)
 
     def encode(self, lines: Sequence[str]) -> list[str]:
-        """The lines as subwords with spaces between; white space within a line counts as one space."""
+        """The lines as subwords separated by spaces; white space within a line counts as one space."""
         pieces = self._processor.encode([" ".join(line.split()) for line in lines], out_type=str)
         return [" ".join(line) for line in pieces]
 
@@ -46,14 +46,14 @@ class Bpe:
 
     def decode(self, lines: Sequence[str]) -> list[str]:
         """The text that the subwords stand for."""
-        # One by one: in a list, sentencepiece 0.2.0 wants subwords in the first line.
+        # One by one, because sentencepiece 0.2.0 needs subwords in the first line of a list.
         return [str(self._processor.decode(line.split())) if line.strip() else "" for line in lines]
 
 
 def read_bpe(path: Path) -> Bpe:
-    """The segmentation in a file from anywhere. Raises InputError if it is none of sentencepiece's."""
+    """The segmentation in a file from anywhere. Raises InputError if it is not a sentencepiece model."""
     content = read_bytes(path, follow_link=False)
-    if not content:  # sentencepiece takes it, and prints an error at every use
+    if not content:  # sentencepiece accepts it, and prints an error at every use
         raise InputError(f"{path}: is not a sentencepiece model (it is empty).")
     try:
         return Bpe(content)
@@ -62,24 +62,25 @@ def read_bpe(path: Path) -> Bpe:
 
 
 def evenly(total: int, count: int) -> Ints:
-    """The numbers of that many of `total` lines, evenly spaced; of all lines if there are no more."""
+    """The numbers of `count` of `total` lines, evenly spaced, or of all lines if there are no more."""
     if count >= total:
         return np.arange(total)
     return np.linspace(0, total - 1, count).round().astype(np.int64)
 
 
 def learn_on(lines: Sequence[str], sentences: int) -> Iterable[str]:
-    """The lines of train that subwords are learnt on; 0 sentences are all of them."""
+    """The training lines on which subwords are learned; with 0 sentences, all lines."""
     return lines if not sentences else [lines[i] for i in evenly(len(lines), sentences)]
 
 
 def learn(lines: Iterable[str], symbols: int, side: str, merges: bool = False) -> bytes:
-    """A model of that many subwords, every character of the lines among them. No randomness.
+    """A model of that many subwords, including every character of the lines. Nothing in it is random.
 
-    The symbols are the three marks of unknown text, beginning and end, all characters, and the subwords that
-    merges make; with `merges`, these last alone, as Zhang & Duh (2020) count. The side is for the error.
+    The symbols are the three marks (of unknown text, beginning and end), all characters, and the subwords
+    that merges make. With `merges`, only the subwords that merges make count, as in Zhang & Duh (2020). The
+    error names the side.
 
-    Raises TrainingFailed for fewer symbols than characters, or more than the text has subwords.
+    Raises TrainingFailed if there are fewer symbols than characters, or more than the text has subwords.
     """
     plain = [" ".join(line.split()) for line in lines]
     uncounted = len(set().union(*plain, BLANK) - {" "}) + MARKS if merges else 0
@@ -90,7 +91,7 @@ def learn(lines: Iterable[str], symbols: int, side: str, merges: bool = False) -
 
 
 def _reason(error: WrongSize, side: str, uncounted: int) -> str:
-    """The error in words that name the setting, without the subwords that it does not count."""
+    """The reason of an error, without the subwords that the setting does not count."""
     if error.least is not None:
         return f"the {side} side alone has {error.least} characters and marks."
     if error.most is not None:

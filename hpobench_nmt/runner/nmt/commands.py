@@ -31,14 +31,14 @@ def run_command(
     Args:
         module, arguments: for example "sockeye.train" and its command line.
         log: file that its output is added to.
-        pauses_for: the path of `exclusive`, in which a process measures a time: the command stands still
-            meanwhile. The seconds of all pauses are in `pauses_file(log)`.
+        pauses_for: the path of the lock (`exclusive`) that a process holds while it measures a time.
+            Meanwhile the command stands still. The seconds of all pauses are in `pauses_file(log)`.
         watch: called a few times a second while the command runs.
 
     Raises:
         TrainingStarved: it ran out of memory, or was killed.
-        RunError: it failed, was told to stop, or the disk is full: nothing that is known to be the
-            configuration's fault, so that a broken installation does not fill a ledger with failures.
+        RunError: it failed, was asked to stop, or the disk is full. None of these is known to be the fault of
+            the configuration. A broken installation must not fill a ledger with failures.
     """
     with log.open("ab") as output:
         child = subprocess.Popen(
@@ -59,14 +59,14 @@ def run_command(
 
 
 def pauses_file(log: Path) -> Path:
-    """The file with the seconds that a command with that log has stood still."""
+    """The file with the seconds for which a command with that log has stood still."""
     return log.with_name(f"{log.name}.pauses")
 
 
 def _watch(
     child: subprocess.Popen[bytes], pauses_for: Path | None, pauses: Path, watch: Callable[[], None]
 ) -> None:
-    """Wait until a process has ended; it stands still while it is to."""
+    """Wait until a process has ended. While the lock of `pauses_for` is held, the process stands still."""
     paused, since = 0.0, None
     while child.poll() is None:
         pause = pauses_for is not None and is_held(pauses_for)
@@ -82,12 +82,12 @@ def _watch(
 
 
 _ENVIRONMENT = {
-    "PYTHONUNBUFFERED": "1",  # else what it printed before an error would follow the error in its log
+    "PYTHONUNBUFFERED": "1",  # otherwise earlier output would come after an error in the log
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
-    # glibc keeps freed memory rather than handing it back: an update makes and frees the same large tensors
-    # over and over, and a third of its time on a CPU went into fresh pages.
+    # With these, glibc keeps freed memory. Every update allocates and frees the same large tensors, and on a
+    # CPU a third of its time went into fresh pages.
     "MALLOC_MMAP_THRESHOLD_": "1000000000",
     "MALLOC_TRIM_THRESHOLD_": "1000000000",
 }
@@ -96,16 +96,16 @@ _ENVIRONMENT = {
 def _failure(module: str, code: int, log: Path) -> Exception:
     """The error for a command that ended with that code and that log."""
     text = log.read_text("utf-8", errors="replace")
-    # Each of several processes of one training writes its own (sockeye_workers.py).
+    # If a training has several processes, each writes its own log (sockeye_workers.py).
     others = [path.read_text("utf-8", errors="replace") for path in sorted(log.parent.glob("worker-*.log"))]
     reason = last_words(text)
     if -code in STOPPING or "KeyboardInterrupt" in reason:
         return RunError(f"{module} was stopped.")
     if code == -signal.SIGKILL:
         return TrainingStarved(f"{module} was killed, most likely for lack of memory.")
-    # CUDA's error goes on for some lines after the one that says so.
+    # In CUDA's error, further lines follow the line about memory.
     tracebacks = [each.rpartition("Traceback (most recent call last)")[2] for each in (text, *others)]
-    if "No space left on device" in tracebacks[0]:  # a training that cannot save its state goes on
+    if "No space left on device" in tracebacks[0]:  # a training continues if it cannot save its state
         return RunError(f"{module}: no space left on the disk. Make room and run again.")
     if told := [line for each in tracebacks for line in each.splitlines() if tells_of_no_memory(line)]:
         return TrainingStarved(f"{module}: out of memory ({last_words(told[-1])})")
@@ -115,9 +115,9 @@ def _failure(module: str, code: int, log: Path) -> Exception:
 
 
 def last_words(text: str) -> str:
-    """The last line of a log that says something, without its prefix and at most 300 characters long.
+    """The last line of a log with a message, without its prefix and at most 300 characters long.
 
-    Sockeye prints an exception with its traceback, whose last line names it.
+    Sockeye prints an exception with its traceback, whose last line names the exception.
     """
     for line in reversed(text.splitlines()):
         words = _LOG_PREFIX.sub("", line).strip()

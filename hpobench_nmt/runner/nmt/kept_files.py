@@ -26,7 +26,7 @@ CONFIG, PARAMETERS = "config", "params.best"
 SOURCE_VOCABULARY, TARGET_VOCABULARY = "vocab.src.0.json", "vocab.trg.0.json"
 SOCKEYE_FILES = (CONFIG, "version", SOURCE_VOCABULARY, TARGET_VOCABULARY, PARAMETERS)
 _SUBWORDS = ("source.model", "target.model")
-_LONGER = 2  # Sockeye's own marks, beyond the longest training sentence
+_LONGER = 2  # marks that Sockeye adds to the longest training sentence
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class KeptTranslationModel:
 def save_translation_model(
     folder: Path, model: Path, prepared: Path, translations: Mapping[str, Sequence[str]]
 ) -> None:
-    """Write the files above into an empty folder, from that of Sockeye's training and that of its corpus."""
+    """Write the files above into an empty folder, from the folders of Sockeye's training and its corpus."""
     for name in SOCKEYE_FILES:
         shutil.copyfile(model / name, folder / name)  # params.best is a link
     for name in _SUBWORDS:
@@ -60,7 +60,7 @@ def save_translation_model(
 def read_translation_model(folder: Path, about: KeptModel, settings: SockeyeSettings) -> KeptTranslationModel:
     """The files above, checked, so that Sockeye can load them.
 
-    Raises InputError if one is missing, damaged, or not of a model of these settings.
+    Raises InputError if one is missing, is damaged, or does not fit a model of these settings.
     """
     paths = {name: kept_file(folder, about, name) for name in (*SOCKEYE_FILES, *_SUBWORDS)}
     sizes = []
@@ -76,7 +76,7 @@ def read_translation_model(folder: Path, about: KeptModel, settings: SockeyeSett
 
 
 def _check_config(path: Path, settings: SockeyeSettings, source: int, target: int) -> None:
-    """Refuse sizes that are not those of the settings and vocabularies: Sockeye takes memory by this file."""
+    """Refuse sizes that differ from the settings and vocabularies: Sockeye allocates memory by this file."""
     import yaml
 
     reader: Any = yaml
@@ -84,7 +84,7 @@ def _check_config(path: Path, settings: SockeyeSettings, source: int, target: in
     class Loader(reader.SafeLoader):  # type: ignore[misc]
         """Reads Sockeye's own kinds of values as mappings and lists."""
 
-    # A merge of merges takes memory without bound, and Sockeye writes none.
+    # Nested merges can take memory without bound, and Sockeye does not write merges.
     Loader.flatten_mapping = lambda loader, node: None
     Loader.add_multi_constructor("!", lambda loader, tag, node: loader.construct_mapping(node, deep=True))
     tuples = "tag:yaml.org,2002:python/tuple"
@@ -124,7 +124,7 @@ def _inside(config: Any, keys: Sequence[str]) -> Any:
 
 
 def _check_parameters(path: Path, settings: SockeyeSettings, source: int, target: int) -> None:
-    """Refuse a file with fewer numbers than the attention, feed-forward and embeddings of such a model."""
+    """Refuse a file with fewer numbers than such a model's attention, feed-forward layers and embeddings."""
     size, hidden = settings.num_embed, settings.num_hidden
     layers = settings.num_layers * (12 * size**2 + 4 * size * hidden)
     least = layers + size * (source + target)

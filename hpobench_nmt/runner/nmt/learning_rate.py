@@ -1,8 +1,8 @@
-"""The learning rate of each update, by the definitions of Sockeye 3.1, so that a spec means the same in both.
+"""The learning rate of each update, as Sockeye 3.1 defines it, so that both families read a spec alike.
 
 With update t from 1, warm-up w, and r the rate of the settings:
 
-    "plateau-reduce"    r t / w up to w, then r times what checkpoints have lowered it by
+    "plateau-reduce"    r t / w up to w, then r times the reductions at checkpoints
     "inv-sqrt-decay"    r min(1, t / w) / sqrt(max(t, w, 1))
     "linear-decay"      r min(1, t / w) (1 - t / T) of T updates
     "none"              r, without warm-up
@@ -23,7 +23,7 @@ def learning_rate(settings: TranslationSettings, update: int, lowered: float = 1
     if name == "none":
         return rate
     if name == "plateau-reduce":
-        # Reductions of 1 are none, and then Sockeye has no schedule and no warm-up.
+        # With a factor of 1 there are no reductions, and Sockeye uses neither a schedule nor a warm-up.
         if settings.reduce_factor == 1:
             return rate
         return rate * update / warm_up if update <= warm_up else rate * lowered
@@ -34,7 +34,10 @@ def learning_rate(settings: TranslationSettings, update: int, lowered: float = 1
 
 
 def has_converged(settings: TranslationSettings, best: Sequence[float]) -> bool:
-    """Whether the best value so far, after each checkpoint, has improved too little over the last of them."""
+    """Whether the best value so far has improved too little over the last checkpoints.
+
+    `best` has the best value so far after each checkpoint.
+    """
     if len(best) < settings.max_not_improved:
         return False
     before = best[-1 - min(settings.max_not_improved, len(best) - 1)]

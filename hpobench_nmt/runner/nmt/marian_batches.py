@@ -1,9 +1,9 @@
-"""Sentence pairs as numbers, in batches of about as many target subwords each.
+"""Sentence pairs as numbers, in batches with about the same number of target subwords.
 
-A pass over the data draws an order. Pairs of like lengths come together, so that little is padding: they are
-sorted by the lengths of target and source, in steps of eight, and cut where a batch has its words. Then the
-batches are shuffled. The order depends on the seed and the number of the pass alone, so that a
-training that is resumed need not remember it.
+A pass over the data draws an order. The pairs are sorted by the lengths of target and source, in steps of
+eight, so that a batch has pairs of similar lengths and little padding. They are cut wherever a batch has its
+words. Then the batches are shuffled. The order depends only on the seed and the number of the pass, so a
+training's state need not contain it.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from hpobench_nmt.core.arrays import Ints
 from hpobench_nmt.runner.nmt.marian_numbers import BEGIN, END, PAD, Pairs
 
 _STEP = 8
-_ROWS, _SUBWORDS = 16, 8  # what padded shapes are multiples of
+_ROWS, _SUBWORDS = 16, 8  # padded shapes are multiples of these
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """B pairs of at most S source and T target subwords, both with their ends, N target subwords in all.
+    """B pairs of at most S source and T target subwords, both with END; N target subwords in total.
 
     Attributes:
         source: shape (B, S), padded.
-        mask: 1 where the source is not padding, shape (B, S); None where all of it is.
-        read: what the decoder reads, BEGIN and the target, shape (B, T).
+        mask: 1 where the source is not padding, shape (B, S); None if nothing is padding.
+        read: the decoder's input, BEGIN and the target, shape (B, T).
         real: where the target is not padding, shape (B, T).
-        written: what it is to write there, the target and END, shape (N,).
+        written: the output that the decoder should have there, the target and END, shape (N,).
     """
 
     source: Tensor
@@ -44,15 +44,15 @@ class Batch:
 
 
 class PaddedBatch(NamedTuple):
-    """B pairs of S source and T target subwords, a shape that other batches have as well.
+    """B pairs of S source and T target subwords, in a shape that other batches have as well.
 
     Attributes:
-        source: shape (B, S), padded; a pair that was added has END alone.
+        source: shape (B, S), padded; an added pair has only END.
         mask: where the source is not padding, shape (B, 1, 1, S).
-        read: what the decoder reads, shape (B, T), padded.
-        seen: the words that it sees at each place, those up to it, shape (1, 1, T, T).
-        written: what it is to write there, shape (B, T), padded.
-        words: what the loss is divided by, a scalar.
+        read: the decoder's input, shape (B, T), padded.
+        seen: the positions that the decoder sees at each position, those up to it, shape (1, 1, T, T).
+        written: the output that the decoder should have, shape (B, T), padded.
+        words: the number that the loss is divided by, a scalar.
     """
 
     source: Tensor
@@ -66,8 +66,8 @@ class PaddedBatch(NamedTuple):
 def batches(pairs: Pairs, words: int, seed: int, epoch: int, chosen: Ints | None = None) -> list[Ints]:
     """The numbers of the pairs of each batch of one pass, in the order of the pass.
 
-    A pass is over the chosen pairs, or over all. A batch has one pair or more. Its target subwords are as
-    near to `words` as whole pairs allow.
+    A pass has the chosen pairs, or all pairs. A batch has at least one pair. Its number of target subwords is
+    as near to `words` as whole pairs allow.
     """
     draws = np.random.default_rng([seed, epoch])
     source, target = pairs.source.lengths, pairs.target.lengths
@@ -108,12 +108,12 @@ def _padded_sides(pairs: Pairs, chosen: Sequence[int] | Ints) -> tuple[Ints, Int
 
 
 def _enlarged(array: Ints) -> Ints:
-    """With padding up to a multiple of _ROWS rows and of _SUBWORDS columns."""
+    """The array with padding up to a multiple of _ROWS rows and of _SUBWORDS columns."""
     rows, columns = (-size % step for size, step in zip(array.shape, (_ROWS, _SUBWORDS), strict=True))
     return np.pad(array, ((0, rows), (0, columns)), constant_values=PAD)
 
 
 def mask_of(source: Ints, device: torch.device) -> Tensor | None:
-    """1 where the source is not padding; None where all of it is none, which is quicker."""
+    """1 where the source is not padding; None if nothing is padding, which is faster."""
     mask = source != PAD
     return None if mask.all() else torch.from_numpy(mask.astype(np.int64)).to(device)

@@ -1,4 +1,4 @@
-"""A parallel corpus as numbers of subwords, which are learnt once for all jobs that can share them."""
+"""A parallel corpus as numbers of subwords, which are learned once for all jobs that can share them."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class EncodedCorpus:
     """The subwords of each side, and the pairs of train and dev, each line with its end.
 
     Attributes:
-        models: of sentencepiece, as files hold them.
-        short: the numbers of the training pairs that are trained on.
+        models: the content of sentencepiece's model files.
+        short: the numbers of the training pairs that are short enough to train on.
         dev_lines: the text of dev, its source and target lines.
     """
 
@@ -51,7 +51,7 @@ class EncodedCorpus:
     dev_lines: tuple[Sequence[str], Sequence[str]]
 
     def sample(self, sentences: int) -> tuple[str, list[str], list[str]]:
-        """Source and target lines of dev, evenly spaced, and the name of their BLEU; -1: all of dev."""
+        """The name of BLEU on evenly spaced lines of dev, and their source and target; -1: all of dev."""
         count = len(self.dev_lines[0])
         if sentences < 0 or sentences >= count:
             return "dev_bleu", list(self.dev_lines[0]), list(self.dev_lines[1])
@@ -60,13 +60,13 @@ class EncodedCorpus:
 
 
 def encode_corpus(corpus: ParallelCorpus, settings: MarianSettings, cache: Path) -> EncodedCorpus:
-    """The corpus in subwords, learnt on its training part or read from the cache.
+    """The corpus in subwords, learned on its training part or read from the cache.
 
-    Training pairs with more than `max_length` subwords on a side are left out. Lines of dev are cut where
-    the model reads no more.
+    Training pairs with more than `max_length` subwords on a side are left out. Lines of dev are cut to the
+    length that the model reads.
 
     Raises:
-        TrainingFailed: no subwords of that number can be learnt, or no pair is short enough.
+        TrainingFailed: that number of subwords cannot be learned, or no pair is short enough.
     """
     digest = hashlib.sha256(f"sentencepiece {version('sentencepiece')}\n".encode())
     for lines in corpus.train:
@@ -99,11 +99,11 @@ def encode_corpus(corpus: ParallelCorpus, settings: MarianSettings, cache: Path)
 
 
 def learn_sides(corpus: ParallelCorpus, settings: MarianSettings) -> tuple[bytes, bytes]:
-    """sentencepiece's model of each side; the same twice where they share one.
+    """sentencepiece's model of each side; the same model twice if the sides share one.
 
-    The last ones are remembered, because a run that checks its spec asks for the same ones often.
+    The last models are cached, because a run that checks its spec often asks for the same models.
 
-    Raises TrainingFailed where the text has fewer subwords, or more characters.
+    Raises TrainingFailed if the text has fewer subwords, or more characters, than the settings ask for.
     """
     joint, sentences = settings.vocabularies == "joint", settings.bpe_sentences
     return _learnt(corpus, joint, settings.bpe_symbols, settings.bpe_count, sentences)
@@ -122,7 +122,7 @@ def _learnt(
 
 
 def corpus_check(settings: MarianSettings, corpus: ParallelCorpus) -> None:
-    """Refuse a vocabulary that the corpus cannot have, which takes seconds, and BLEU that would be near 0."""
+    """Refuse a vocabulary that the corpus cannot have (this takes seconds), and BLEU that would be near 0."""
     refuse_unspaced(corpus.dev[1], settings.bleu_tokenizer)
     try:
         learn_sides(corpus, settings)

@@ -1,4 +1,4 @@
-"""Translation by beam search, with transformers' `generate`, in batches of sentences of like lengths."""
+"""Translation by beam search, with transformers' `generate`, in batches of sentences of similar lengths."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _LONGER = 2, 10  # a translation has at most twice the source's subwords, and te
 def translate_lines(
     model: Any, source: Bpe, target: Bpe, lines: Sequence[str], settings: MarianSettings
 ) -> list[str]:
-    """A translation of each line; empty for an empty one. The model is left as it was, in training or not.
+    """A translation of each line; empty for an empty line. Afterwards the model is in its previous mode.
 
-    Lines longer than the model reads are cut (`marian_settings.longest`).
+    Lines that are too long for the model are cut (`marian_settings.longest`).
     """
     device = next(model.parameters()).device
     most = model.config.max_position_embeddings - 1

@@ -59,14 +59,14 @@ def save_model(
 def read_model(folder: Path, about: KeptModel, settings: MarianSettings) -> KeptMarian:
     """The files above, checked.
 
-    Raises InputError if one is missing, damaged, or not of a model of these settings.
+    Raises InputError if one is missing, is damaged, or does not fit a model of these settings.
     """
     source, target = (read_bpe(kept_file(folder, about, name)) for name in SUBWORDS)
     path = kept_file(folder, about, WEIGHTS)
     weights = read_archive(path, load_named_tensors)
     expected = parameters(settings, vocabulary_size(source), vocabulary_size(target))
     found = sum(tensor.numel() for tensor in weights.values())
-    if found != expected:  # before memory is taken for what the settings ask
+    if found != expected:  # before memory is allocated for a model of these settings
         raise InputError(f"{path}: holds {found:,} numbers; a model of these settings has {expected:,}.")
     return KeptMarian(settings, source, target, {name: tensor.clone() for name, tensor in weights.items()})
 

@@ -1,9 +1,9 @@
 """The gradient of an update, computed kernel by kernel or, on a GPU, as CUDA graphs, one for each shape.
 
-A small model's kernels end sooner than the processor can launch the next ones. A graph launches those of a
-batch as a whole, and has one shape. Batches on a GPU are therefore padded to a few dozen shapes, which
-changes no sum: what is added has no loss, and nothing attends to it. A shape is computed kernel by kernel the
-first time it comes and captured the second time. Results have the same bits in each run.
+The kernels of a small model finish faster than the processor can launch the next ones. A graph launches all
+kernels of a batch as a whole, but it has one shape. Batches on a GPU are therefore padded to a few dozen
+shapes. Padding changes no sum, because it has no loss and nothing attends to it. A shape is computed kernel
+by kernel when it first occurs, and is captured the second time. Results have the same bits in each run.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Gradients:
     """Gradients of a model's batches, added up in its parameters.
 
     Args:
-        parameters: those that are trained.
+        parameters: the trained parameters.
         pairs: the training data.
-        smoothing: of labels.
+        smoothing: label smoothing.
         precision: of matrix products.
         scaler: of the loss; the gradients are left scaled.
         graphs: whether to use CUDA graphs on a GPU. Without them the bits are the same.
@@ -96,7 +96,7 @@ class _Graphed:
         self._stream, self._memory = torch.cuda.Stream(device), torch.cuda.graph_pool_handle()
 
     def clear(self) -> None:
-        torch._foreach_zero_(self._gradients)  # graphs know this memory
+        torch._foreach_zero_(self._gradients)  # graphs write to this memory
 
     def __call__(self, batch: PaddedBatch) -> Tensor:
         here = torch.cuda.current_stream(self._stream.device)

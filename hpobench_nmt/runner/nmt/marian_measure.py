@@ -1,4 +1,4 @@
-"""One training of a Transformer of transformers from its job to its outcome."""
+"""One training of a Transformer of the library transformers, from its job to its outcome."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from hpobench_nmt.runner.nmt.text_scores import signature
 
 
 def train_and_measure(job: Job[MarianSettings]) -> Outcome:
-    """Train from the state that was saved last, or from the beginning; translate dev and test, and score.
+    """Train from the last saved state or from the beginning; translate dev and test; and score.
 
-    Raises TrainingFailed where the configuration cannot be trained, or learned nothing.
+    Raises TrainingFailed if the configuration cannot be trained, or learned nothing.
     """
     corpus: ParallelCorpus = corpus_of(job)
     encoded = encode_corpus(corpus, job.settings, job.cache)
@@ -82,7 +82,7 @@ def _trained(
     checkpoints = replace(found, identity=identity, stands_still_for=timing_lock(job))
     of_model, of_data = seeds_of(job.seed)
     sizes = vocabulary_size(encoded.source), vocabulary_size(encoded.target)
-    # Dropout, and what the library initialises, draw from torch's own generator.
+    # Dropout and the library's own initialisation draw from torch's global generator.
     with torch.random.fork_rng([where] if where.type == "cuda" else []):
         torch.manual_seed(of_model)
         model = build(settings, *sizes, torch.Generator(where).manual_seed(of_model))
@@ -92,7 +92,7 @@ def _trained(
 def _timed(
     model: Any, encoded: EncodedCorpus, lines: Sequence[str], settings: MarianSettings
 ) -> tuple[list[str], float, float]:
-    """Translations, and the least seconds that they take by the clock and of the processor."""
+    """Translations, and the least wall-clock and processor seconds that they take."""
     device = next(model.parameters()).device
     times = []
     for _ in range(settings.decode_times):

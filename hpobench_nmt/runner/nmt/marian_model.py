@@ -9,10 +9,10 @@ ReLU. Initial weights are as in Sockeye:
     embeddings              uniform, +-0.07; one that is also the output's is initialised as a linear map
     biases                  0
 
-The multiplication matters most. Without it, which is the default of the library's Marian, small vectors of
-words are lost beside positions of size 1. With all weights drawn as in the library (deviation 0.02), 320
-updates on a tiny language reached BLEU 96 with it and 60 without (norm "pre"; 93 and 56 with "post"; means of
-three seeds).
+The multiplication of embeddings matters most. By default, the library's Marian does without it. Then small
+vectors of words are lost beside positions of size 1. With all weights drawn as in the library (deviation
+0.02), 320 updates on a tiny language reached BLEU 96 with the multiplication and 60 without it (norm "pre";
+93 and 56 with "post"; means of three seeds).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def build(settings: MarianSettings, source: int, target: int, generator: torch.G
     _embed(model, settings, source, target)
     _initialise(model, generator)
     model.to(generator.device)
-    if settings.tied != "none":  # on some kinds of device, each module gets a copy of its own
+    if settings.tied != "none":  # on some kinds of device, each module gets its own copy
         model.lm_head.weight = model.model.decoder.embed_tokens.weight
     return model
 
@@ -79,19 +79,19 @@ def parameters(settings: MarianSettings, source: int, target: int) -> int:
     """The number of a model's trained parameters, without making it; a tied one counts once."""
     e, h = settings.num_embed, settings.num_hidden
     attention, forward, norm = 4 * (e + 1) * e, (e + 1) * h + (h + 1) * e, 2 * e
-    layer = 3 * attention + 2 * forward + 5 * norm  # of the encoder and of the decoder
+    layer = 3 * attention + 2 * forward + 5 * norm  # one layer of the encoder and one of the decoder
     ends = 2 * norm if settings.norm == "pre" else 0
     matrices = {"none": source + 2 * target, "target": source + target, "all": target}[settings.tied]
     return settings.num_layers * layer + ends + matrices * e + target
 
 
 def trained(model: nn.Module) -> list[nn.Parameter]:
-    """The parameters that are trained, each once: positions are fixed."""
+    """The trained parameters, each once. Positions are fixed."""
     return [p for p in model.parameters() if p.requires_grad]
 
 
 def _embed(model: Any, settings: MarianSettings, source: int, target: int) -> None:
-    """Embeddings as the settings tie them; the library ties all or none."""
+    """Tie the embeddings as the settings ask; the library ties all or none."""
     inner = model.model
     decoder = inner.decoder.embed_tokens
     if settings.tied != "all":
@@ -118,7 +118,7 @@ def _alike(embedding: Any, size: int) -> nn.Embedding:
 
 @torch.no_grad()
 def _initialise(model: nn.Module, generator: torch.Generator) -> None:
-    """Fresh weights as above. Drawn on the CPU, so that they are the same on every device."""
+    """Draw the initial weights above, on the CPU, so that they are the same on every device."""
     own = torch.Generator().manual_seed(generator.initial_seed())
     for module in model.modules():
         if isinstance(module, nn.Embedding) and module.weight.requires_grad:
@@ -136,7 +136,7 @@ def _initialise(model: nn.Module, generator: torch.Generator) -> None:
 def loss(model: Any, batch: Batch, smoothing: float) -> Tensor:
     """The sum of the batch's smoothed cross-entropies, in nats.
 
-    The smoothed distribution gives `smoothing` to all words alike, the right one included.
+    The smoothed distribution spreads `smoothing` evenly over all words, including the correct word.
     """
     hidden = model.model(
         input_ids=batch.source,
@@ -149,7 +149,7 @@ def loss(model: Any, batch: Batch, smoothing: float) -> Tensor:
 
 
 def padded_loss(model: Any, batch: PaddedBatch, smoothing: float) -> Tensor:
-    """`loss` of a padded batch over its words."""
+    """`loss` of a padded batch, divided by its words."""
     hidden = model.model(
         input_ids=batch.source,
         attention_mask=batch.mask,

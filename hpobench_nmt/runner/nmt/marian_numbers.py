@@ -1,6 +1,6 @@
-"""Lines of text as numbers of subwords: sentencepiece's plus one. Needs no torch.
+"""Lines of text as numbers of subwords, which are sentencepiece's numbers plus one. Needs no torch.
 
-0 is padding, then come unknown text, beginning and end.
+0 is padding, 1 unknown text, 2 the beginning, and 3 the end.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class NumberLines:
 
     Attributes:
         numbers: of all lines, one after the other.
-        starts: where each line begins, and where one after the last would, shape (lines + 1,).
+        starts: where each line begins, and where the last line ends, shape (lines + 1,).
     """
 
     numbers: NDArray[Any]
@@ -37,7 +37,7 @@ class NumberLines:
 
     @classmethod
     def of(cls, lines: Iterable[Sequence[int]]) -> NumberLines:
-        """These lines."""
+        """The lines in one array."""
         held = [np.asarray(line, np.int64) for line in lines]
         return cls(np.concatenate([np.empty(0, np.int64), *held]), _starts(map(len, held)))
 
@@ -49,7 +49,7 @@ class NumberLines:
 
     @cached_property
     def lengths(self) -> Ints:
-        """Of the lines."""
+        """The length of each line."""
         return np.diff(self.starts)
 
     def padded(self, chosen: Sequence[int] | Ints) -> Ints:
@@ -71,7 +71,7 @@ class Pairs:
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[Sequence[int], Sequence[int]]]) -> Pairs:
-        """These pairs."""
+        """The pairs in two arrays."""
         source, target = zip(*pairs, strict=True)
         return cls(NumberLines.of(source), NumberLines.of(target))
 
@@ -79,12 +79,12 @@ class Pairs:
         return len(self.source)
 
     def words(self, chosen: Sequence[int] | Ints) -> int:
-        """The target numbers of the pairs with these numbers."""
+        """How many target subwords, END included, the pairs with these numbers have."""
         return int(self.target.lengths[chosen].sum())
 
 
 def vocabulary_size(bpe: Bpe) -> int:
-    """Of a side with these subwords, PAD included."""
+    """The size of the vocabulary of a side with these subwords, PAD included."""
     return len(bpe) + _SHIFT
 
 
@@ -99,7 +99,7 @@ def cut(line: Sequence[int], most: int) -> Sequence[int]:
 
 
 def write_encoded(bpe: Bpe, lines: Iterable[str], path: Path) -> None:
-    """Write the numbers of a part's lines to two files, which `read_encoded` maps."""
+    """Write the numbers of a part's lines to two files, which `read_encoded` maps into memory."""
     lengths, left = list[int](), iter(lines)
     with path.open("wb") as file:
         while some := list(islice(left, _AT_ONCE)):
@@ -110,7 +110,7 @@ def write_encoded(bpe: Bpe, lines: Iterable[str], path: Path) -> None:
 
 
 def read_encoded(bpe: Bpe, path: Path) -> NumberLines:
-    """Those lines, with the same subwords."""
+    """The lines that `write_encoded` wrote with the same subwords."""
     starts: Ints = np.load(_starts_path(path), mmap_mode="r")
     return NumberLines(np.memmap(path, _small(bpe), "r", shape=(int(starts[-1]),)), starts)
 

@@ -16,7 +16,7 @@ Tied = Literal["none", "target", "all"]
 
 @dataclass(frozen=True, kw_only=True)
 class MarianSettings(TimingSettings, TranslationSettings):
-    """Of one configuration."""
+    """Settings of one configuration."""
 
     vocabularies: Annotated[
         Literal["separate", "joint"], About("one for each side, or one that is learned on both sides")
@@ -59,7 +59,7 @@ class MarianSettings(TimingSettings, TranslationSettings):
 
 
 def check(settings: MarianSettings) -> None:
-    """Refuse settings that no model can have, in their own words."""
+    """Refuse impossible settings, with errors that name them."""
     if settings.num_embed % settings.num_heads:
         raise InputError(
             f"num_embed {settings.num_embed} must be a multiple of num_heads {settings.num_heads}."
@@ -87,5 +87,5 @@ def check(settings: MarianSettings) -> None:
 
 
 def longest(settings: MarianSettings) -> int:
-    """The most subwords of a text that a model reads or writes."""
+    """The largest number of subwords of a text that a model reads or writes."""
     return 2 * settings.max_length + 16

@@ -1,9 +1,9 @@
 """Training a Transformer for translation until it no longer improves on dev, as Sockeye's training does.
 
 Checkpoints evaluate dev: its perplexity, with the loss of training, and BLEU of the sentences that the
-settings ask for. What is evaluated are the weights, their moving average, or the mean of those of the last
-checkpoints. The best are kept. Where dev stops improving, the rate is lowered ("plateau-reduce") and the
-training goes back to its best checkpoint.
+settings ask for. They evaluate the weights, their moving average, or the mean of the weights of the last
+checkpoints. The best of the evaluated weights are kept. When dev stops improving, the rate is lowered
+("plateau-reduce") and the training returns to its best checkpoint.
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ _DEV_PAIRS = 32
 
 @dataclass
 class _Course:
-    """How far a training is. With the model, Adam and torch's random state it is the whole state.
+    """The progress of a training. With the model, Adam and torch's random state, it is the whole state.
 
-    `epoch` counts complete passes, and `batch` the batches read of the present one. `best` has the best score
-    after each checkpoint. `last` has the weights of the checkpoints to be averaged, `moving` the moving
-    average, and `back` the weights, their averages and Adam's state that a lowered rate goes back to.
+    `epoch` counts complete passes, and `batch` the batches that were read in the present pass. `best` has the
+    best score so far after each checkpoint. `last` has the weights of the checkpoints to average. `moving`
+    has the moving average. `back` has the weights, their averages and Adam's state to which the training
+    returns when the rate is lowered.
     """
 
     best: list[float] = field(default_factory=list)
@@ -66,7 +67,7 @@ class _Course:
     ended: bool = False
 
     def paused(self, until: int | None) -> bool:
-        """Whether a checkpoint has come after that many updates, and the training has not ended."""
+        """Whether there was a checkpoint after at least that many updates, and the training has not ended."""
         return not self.ended and until is not None and bool(self.curve) and self.curve[-1]["update"] >= until
 
 
@@ -97,16 +98,16 @@ def train(
 ) -> TrainingSummary:
     """Train to convergence, or to the last update, and leave the model with its best weights.
 
-    Dropout draws from torch's own generator, which the caller seeds. A state that was saved by the same
-    training is resumed, with the same results to the bit.
+    Dropout draws from torch's global generator, which the caller seeds. A state that the same training saved
+    is resumed, and the results have the same bits as without the break.
 
     Args:
         seed: of the order of the sentence pairs.
         checkpoints: where and when to save the state, and whether to pause; None: neither.
-        workers: that share the batches of this training; None: it is in this process alone.
+        workers: the processes that share the batches of this training; None: this process alone.
 
     Raises:
-        TrainingFailed: the loss is not finite, or dev is worse than a guess.
+        TrainingFailed: the loss is not finite, or dev perplexity is over twice that of a uniform guess.
     """
     checkpoints, workers = checkpoints or Checkpoints(), workers or Workers()
     saved = StateFile(checkpoints).read()
@@ -155,7 +156,7 @@ def train(
 
 
 def _begun(run: _Run, saved: dict[str, Any] | None) -> _Course:
-    """The course of the training from its beginning, or from the state that was saved last."""
+    """The progress of the training: none, or that of the last saved state."""
     if saved is None:
         return _Course(moving=_copies(run.parameters) if run.settings.ema else [])
     run.model.load_state_dict(saved["model"])
@@ -187,7 +188,7 @@ def _state(run: _Run, course: _Course) -> dict[str, Any]:
 
 
 def _learn(run: _Run, course: _Course) -> None:
-    """Update after update, with checkpoints between them, until the training has ended or is to pause."""
+    """Make updates, with checkpoints between them, until the training ends or pauses."""
     until, watch = run.checkpoints.until, Watch(run.checkpoints.stands_still_for)
     interval, most = run.settings.checkpoint_interval, run.settings.max_updates
     started = seconds(run.device)
@@ -212,7 +213,7 @@ def _learn(run: _Run, course: _Course) -> None:
 
 
 def _update(run: _Run, course: _Course) -> None:
-    """One update with the mean gradient of the words of its batches."""
+    """One update with the gradient of the mean loss of all words in its batches."""
     settings, course.update = run.settings, course.update + 1
     for group in run.adam.param_groups:
         group["lr"] = learning_rate(settings, course.update, course.lowered)
@@ -224,7 +225,7 @@ def _update(run: _Run, course: _Course) -> None:
     for chosen in run.workers.own(found):
         total += run.gradients.add(chosen, words)
     run.workers.add_up([total, *(p.grad for p in run.parameters if p.grad is not None)])
-    look = course.update % 50 == 1 and run.workers.number == 0  # when the first ends, all do
+    look = course.update % 50 == 1 and run.workers.number == 0  # if the first worker ends, all end
     if look and not math.isfinite(value := float(total)):
         raise TrainingFailed(f"diverged: the training loss is {value} after {course.update} updates")
     if settings.clip:
@@ -254,7 +255,7 @@ def _next(run: _Run, course: _Course) -> Ints:
 
 
 def _check(run: _Run, course: _Course) -> None:
-    """Evaluate dev, keep the best weights, and lower the rate where they are old."""
+    """Evaluate dev, keep the best weights, and lower the rate if they have not improved for long enough."""
     settings = run.settings
     with _evaluated(run, course):
         point, score = run.workers.of_first(lambda: _measured(run, course.update))
@@ -268,7 +269,7 @@ def _check(run: _Run, course: _Course) -> None:
 
 
 def _measured(run: _Run, update: int) -> tuple[dict[str, float], float]:
-    """The point of the curve of these weights, and what decides which ones are the best: more is better."""
+    """The curve's point of these weights, and the score that decides on the best weights: more is better."""
     settings = run.settings
     perplexity = _perplexity(run.model, run.corpus.dev, settings.label_smoothing, run.device)
     if not perplexity <= _DIVERGED * run.model.config.vocab_size:
@@ -283,7 +284,7 @@ def _measured(run: _Run, update: int) -> tuple[dict[str, float], float]:
 
 
 def _lower(run: _Run, course: _Course, improved: bool) -> None:
-    """Lower the rate after checkpoints without improvement, and go back to the best one."""
+    """Lower the rate after checkpoints without improvement, and return to the best checkpoint."""
     settings = run.settings
     if settings.learning_rate_scheduler != "plateau-reduce" or settings.reduce_factor == 1:
         return
@@ -326,7 +327,7 @@ def _evaluated(run: _Run, course: _Course) -> Iterator[None]:
 
 @torch.no_grad()
 def _perplexity(model: Any, pairs: Pairs, smoothing: float, device: torch.device) -> float:
-    """Of the target's subwords, with training's label smoothing."""
+    """The perplexity of the target's subwords, with the label smoothing of training."""
     order = np.argsort(pairs.target.lengths, kind="stable")
     total, words = 0.0, 0
     for start in range(0, len(order), _DEV_PAIRS):
@@ -354,7 +355,7 @@ def _copies(parameters: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _copied(value: Any) -> Any:
-    """A dict with copies of its tensors, also of those in dicts inside."""
+    """A dict with copies of its tensors, also of those in nested dicts."""
     if isinstance(value, dict):
         return {key: _copied(part) for key, part in value.items()}
     return value.clone() if isinstance(value, Tensor) else value

@@ -1,13 +1,14 @@
-"""Several processes for one training of `marian`, each with batches of its own; on GPUs, each with its own.
+"""Several processes for one training of `marian`, each with its own batches and, on GPUs, its own GPU.
 
-The first process starts the others. They meet at a file, so that no port is needed. Each has the whole model
-and makes every update: it computes the gradient of its own batches, the gradients are added up, and all
-weights change alike. The first one alone evaluates dev and writes files. It tells the others what it found.
+The first process starts the others. They meet at a file, so that no port is needed. Each process has the
+whole model and makes every update: it computes the gradient of its own batches, the gradients are added up,
+and all processes change their weights in the same way. Only the first process evaluates dev and writes files.
+It sends the results to the others.
 
-Masks of dropout depend on the seed, the update and the worker, so that a state holds no random numbers of the
-other workers, and a training that resumes has the same bits as one that was never stopped.
+Masks of dropout depend on the seed, the update and the worker. A state therefore need not hold the random
+states of the other workers, and a training that resumes has the same bits as one that was never stopped.
 
-Where one process fails, all end.
+If one process fails, all end.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ T = TypeVar("T")
 
 # The others wait while the first evaluates dev, or stands still because another job measures a time.
 _PATIENCE = timedelta(days=7)
-# How long an error waits for the end of another process to be noticed.
+# How long an error waits until the end of another process is noticed.
 _LAST_WORDS_SECONDS = 5.0
 
 
@@ -47,19 +48,19 @@ class Workers:
     """The processes of a training, of which this is one.
 
     Attributes:
-        number: of this process, from 0.
-        count: of all.
+        number: the number of this process, from 0.
+        count: the number of processes.
     """
 
     number: int = 0
     count: int = 1
 
     def own(self, batches: Sequence[T]) -> Sequence[T]:
-        """Those of an update's batches that this process computes."""
+        """The batches of an update that this process computes."""
         return batches[self.number :: self.count]
 
     def begin_update(self, seed: int, update: int) -> None:
-        """Seed the dropout masks of this worker for an update, the same ones in every run."""
+        """Seed the dropout masks of this worker for an update, so that they are the same in every run."""
         if self.count > 1:
             (state,) = np.random.SeedSequence([seed, update, self.number]).generate_state(1)
             torch.manual_seed(int(state))
@@ -76,7 +77,7 @@ class Workers:
             )
 
     def of_first(self, function: Callable[[], T]) -> T:
-        """What a function returns in the first process, which alone calls it."""
+        """The result of a function, which only the first process calls."""
         if self.count == 1:
             return function()
         found = [function() if self.number == 0 else None]
@@ -88,10 +89,10 @@ class Workers:
 def workers_of(
     job: Job[MarianSettings], work: Callable[[Job[MarianSettings], Workers], object]
 ) -> Iterator[Workers]:
-    """Inside, this process is the first of those that a job asks for. The others call `work`, and end.
+    """Inside, this process is the first of the job's workers. The others call `work`, and then end.
 
     Args:
-        work: a function of a module: the training alone. It gets the job with the worker's own device.
+        work: a function at the top of a module, which only trains. It gets the job with the worker's device.
 
     Raises:
         InputError: there are too few GPUs, or processes cannot be forked here.
@@ -104,7 +105,7 @@ def workers_of(
         raise InputError(
             f"workers = {count} needs an operating system that can fork processes, such as Linux."
         )
-    first_devices([job.device], count)  # an error where there are too few GPUs
+    first_devices([job.device], count)  # raises an error if there are too few GPUs
     meeting, server = job.scratch / f"meeting-{os.getpid()}", Server(f"{__name__}:prepare")
     others = []
     for number in range(1, count):
@@ -123,7 +124,7 @@ def workers_of(
     try:
         with _met(job.device, 0, count, meeting):
             yield Workers(0, count)
-    except RuntimeError:  # perhaps of an exchange, because another process has ended; then report that end
+    except RuntimeError:  # perhaps in an exchange with a process that has ended; then that end is reported
         for thread in watching:
             thread.join(_LAST_WORDS_SECONDS / len(watching))
         raise
@@ -134,11 +135,11 @@ def workers_of(
 
 
 def prepare() -> None:
-    """Do nothing: the server of the other workers has imported this module, and torch with it."""
+    """Do nothing. The server of the other workers calls it, and so has imported this module and torch."""
 
 
 def _device(first: str, number: int) -> str:
-    """The device of a worker: GPUs are numbered from the first worker's on."""
+    """The device of a worker. GPUs are numbered from that of the first worker."""
     kind, _, at = first.partition(":")
     return kind if kind == "cpu" else f"{kind}:{int(at or 0) + number}"
 

@@ -1,4 +1,4 @@
-"""What is measured of a translation model, in every family. Needs no torch."""
+"""The metrics of translation models, in every family. Needs no torch."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def scores(
 ) -> dict[str, float]:
     """BLEU and chrF of the translations of dev and test, by the metrics' names.
 
-    Raises TrainingFailed where BLEU of dev is below MIN_BLEU.
+    Raises TrainingFailed if BLEU of dev is below MIN_BLEU.
     """
     references = {"dev": corpus.dev[1], "test": corpus.test[1]}
     found = {}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A folder with a corpus in subwords (train.source, train.target, dev.source, …) and binary in data/."""
+    """A folder with a corpus in subwords (train.source, dev.source, …) and, in data/, in Sockeye's format."""
 
     folder: Path
 
@@ -48,12 +48,13 @@ def prepare(
 ) -> Prepared:
     """Learn subwords on each side of the training part, encode all parts, and run sockeye.prepare_data.
 
-    The folder is made in the cache, named after the text and the settings, unless it is there already. Longer
-    training sentences than `max_length` subwords, on either side, are left out. With `merges`, the symbols
-    count merges alone, without characters. Subwords are learnt on that many `sentences`, or on all. The log
-    and `pauses_for` are those of `run_command`.
+    The folder is made in the cache, unless it exists already. Its name depends on the text and the settings.
+    Training sentences with more than `max_length` subwords on either side are left out. With `merges`, the
+    symbols count only merges, without characters. Subwords are learned on that many `sentences`; 0: on all.
+    The log and `pauses_for` are those of `run_command`.
 
-    Raises TrainingFailed if the text has fewer subwords than that, or more characters; or Sockeye failed.
+    Raises TrainingFailed if the text has fewer subwords, or more characters, than `symbols`; and the errors
+    of `run_command`.
     """
     kind = f"{'merges' if merges else 'bpe'}{symbols}{f'-of{sentences}' if sentences else ''}"
     name = f"nmt-{_fingerprint(corpus)}-{kind}-length{max_length}"

@@ -1,4 +1,4 @@
-"""Settings of translation models: those of every family, and those of Sockeye's alone."""
+"""Settings of translation models: those of every family, and those of Sockeye alone."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _MOST_DROPPED = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationSettings(Settings):
-    """Of one configuration, in every family: a spec that sets these alone runs with any.
+    """Settings of one configuration in every family. A spec that sets only these works with every family.
 
-    The first six are those of the paper's Table 1, by their names in the published tables. There bpe_symbols
-    counts merges, here the vocabulary, unless bpe_count says otherwise.
+    The first six are those of the paper's Table 1, with their names in the published tables. In the published
+    tables, bpe_symbols counts merges. Here it counts the vocabulary, unless bpe_count says otherwise.
     """
 
     bpe_symbols: Annotated[
@@ -138,7 +138,7 @@ class TranslationSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class SockeyeSettings(TimingSettings, TranslationSettings):
-    """Of one configuration of Sockeye's."""
+    """Settings of one configuration of Sockeye."""
 
     amp: Annotated[bool, About("mixed precision in training, only on a CUDA device")] = False
     tf32: Annotated[bool, About("products of 32-bit numbers in lower precision, on GPUs that support it")] = (

@@ -1,4 +1,4 @@
-"""Reads what Sockeye writes: its metrics file and the log of a training. Text only; nothing is unpickled."""
+"""Reads Sockeye's metrics file and the log of a training. Both are text; nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _PARAMETERS = re.compile(r"# of parameters: \d+ \| trainable: (\d+)")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One checkpoint of a training; its number is from 1.
+    """One checkpoint of a training, numbered from 1.
 
     Attributes:
         perplexity: on dev, per subword; NaN or infinite where training diverged.
-        gpu_memory: peak memory of the tensors on the GPU so far, in MB; 0 without one.
+        gpu_memory: peak memory of the tensors on the GPU so far, in MB; 0 without a GPU.
         diverged: Sockeye's verdict: perplexity not finite, or over twice that of a uniform guess.
         converged: Sockeye's verdict: no improvement for as long as its patience.
     """
@@ -33,7 +33,7 @@ class Checkpoint:
 def read_checkpoints(metrics: str, log: str) -> list[Checkpoint]:
     """The checkpoints of a training, from its metrics file and its log (which has the updates).
 
-    Raises TrainingFailed if there is no checkpoint, or one without what is looked for.
+    Raises TrainingFailed if there is no checkpoint, or a checkpoint without one of the values.
     """
     updates = {int(number): int(update) for number, update in _CHECKPOINT.findall(log)}
     checkpoints = []
@@ -54,7 +54,7 @@ def read_checkpoints(metrics: str, log: str) -> list[Checkpoint]:
 
 
 def read_parameter_count(log: str) -> int:
-    """Number of trained parameters: tied ones count once, the fixed encoding of positions does not."""
+    """Number of trained parameters. Tied ones count once; the fixed encoding of positions does not count."""
     found = _PARAMETERS.search(log)
     if not found:
         raise TrainingFailed("Sockeye's log does not tell the number of parameters.")

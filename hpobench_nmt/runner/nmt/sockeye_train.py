@@ -1,12 +1,14 @@
-"""sockeye.train, with a copy of its folder after every checkpoint, from which it can continue after a kill.
+"""Runs sockeye.train, and copies its folder after every checkpoint, so that it can resume after a kill.
 
     python -m hpobench_nmt.runner.nmt.sockeye_train FOLDER LOG CLOCK WORKERS UPDATES <arguments of Sockeye>
 
-Sockeye writes the files of a checkpoint one after the other: killed meanwhile, it leaves parts of two.
-A copy gets its name, `checkpoint-00007`, when it is whole, and the copy before is removed after that. It also
-holds the log so far and the cost of each checkpoint. CLOCK is "processor", or a file that holds the
-seconds of pauses: then the cost is by the clock without these. WORKERS is the number of processes that train.
-UPDATES is the limit of the whole training, where --max-updates may be that of a pause.
+Sockeye writes the files of a checkpoint one after the other. If it is killed meanwhile, its folder has parts
+of two checkpoints. A copy gets its name, such as `checkpoint-00007`, when it is complete. Only then is the
+copy before it removed. A copy also holds the log so far and the cost of each checkpoint.
+
+CLOCK is "processor", or a file with the seconds of pauses. With a file, the cost is wall-clock time without
+these pauses. WORKERS is the number of processes that train. UPDATES is the limit of the whole training,
+whereas --max-updates may be the limit of a pause.
 """
 
 from __future__ import annotations
@@ -33,17 +35,17 @@ _COPY = re.compile(r"checkpoint-(\d{5})")
 COSTS = "costs.json"
 LOG = "train.log"
 ARGUMENTS = "arguments.json"
-# Another limit of updates is the same training, further. It may go on on another GPU.
+# The same training may have another limit of updates, and may resume on another GPU.
 _MAY_DIFFER = ("--max-updates", "--device-id")
 _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a training up to a checkpoint, whose number is from 1, with the perplexity on dev.
+    """The cost of a training up to a checkpoint, numbered from 1, with the perplexity on dev.
 
-    The seconds are of the processor on a CPU, by the clock without pauses on a CUDA device. The memory is the
-    most that was resident, in MB; 0 where the system does not tell.
+    The seconds are processor time on a CPU, and wall-clock time without pauses on a CUDA device. The memory
+    is the peak resident memory in MB; 0 if the system does not report it.
     """
 
     checkpoint: int
@@ -67,7 +69,7 @@ def latest_copy(folder: Path, arguments: list[str]) -> Path | None:
 
 
 def put_back(copy: Path, model: Path) -> None:
-    """Put a copy of a checkpoint in the place of Sockeye's folder."""
+    """Replace Sockeye's folder by a copy of a checkpoint."""
     remove_folder(model)
     shutil.copytree(copy, model, symlinks=True)
 
@@ -81,9 +83,9 @@ def read_costs(model: Path) -> list[Cost]:
 def copy_after_checkpoint(
     model: Path, folder: Path, log: Path, arguments: list[str], elapsed: Callable[[], float]
 ) -> Callable[[int], None]:
-    """A function for Sockeye to call after each checkpoint: it notes the cost and makes the copy in `folder`.
+    """A function for Sockeye to call after each checkpoint: it records the cost and makes a copy in `folder`.
 
-    Sockeye has its own folder, log and arguments. `elapsed` gives the seconds of training in this process.
+    `model`, `log` and `arguments` are Sockeye's own. `elapsed` gives the seconds of training in this process.
     """
     costs = read_costs(model)
     before = costs[-1].seconds if costs else 0.0
@@ -105,7 +107,7 @@ def copy_after_checkpoint(
             target = folder / f"checkpoint-{checkpoint:05d}"
             remove_folder(target)  # of another training
             part.replace(target)
-        except OSError as error:  # training goes on: the copy before, if there is one, is still whole
+        except OSError as error:  # training continues: the copy before, if any, is still complete
             sys.stdout.write(f"checkpoint {checkpoint} cannot be kept in {folder}: {error}\n")
             sys.stdout.flush()  # before what Sockeye itself writes next
             remove_folder(part)
@@ -138,7 +140,7 @@ def main() -> None:
         keep_gpu_state(model)
     over = end_with(others)
     train: Any = importlib.import_module("sockeye.train").train
-    elapsed = _watch(clock)  # imports are not part of what training costs: a pause would add them again
+    elapsed = _watch(clock)  # without imports, which every pause would add again
     after = copy_after_checkpoint(model, Path(folder), Path(log), arguments, elapsed) if not rank() else None
     train(chosen, checkpoint_callback=after)
     over.set()
@@ -147,7 +149,7 @@ def main() -> None:
 
 
 def _watch(clock: str) -> Callable[[], float]:
-    """A function that tells the seconds from now on: of the processor, or by the clock without pauses."""
+    """A function that returns the seconds since now: processor time, or wall-clock time without pauses."""
 
     def now() -> float:
         if clock == "processor":
@@ -160,7 +162,7 @@ def _watch(clock: str) -> Callable[[], float]:
 
 
 def _repair_loading() -> None:
-    """Sockeye 3.1.34 goes on one batch too early: it would train on the last batch of a checkpoint again."""
+    """Sockeye 3.1.34 resumes one batch too early: it would train on the last batch of a checkpoint again."""
     data: Any = importlib.import_module("sockeye.data_io").ParallelSampleIter
     load = data.load_state
 
@@ -172,16 +174,16 @@ def _repair_loading() -> None:
 
 
 def _decay_until(updates: int) -> None:
-    """Let a learning rate that falls linearly be 0 after this many updates, not where the training pauses."""
+    """Make a linearly falling learning rate reach 0 after this many updates, not at the training's pause."""
     schedulers: Any = importlib.import_module("sockeye.lr_scheduler")
     make = schedulers.get_lr_scheduler
     schedulers.get_lr_scheduler = lambda *arguments: make(*arguments[:-1], updates)
 
 
 def _score_bleu_alone() -> None:
-    """Leave out the other scores of what Sockeye decodes at checkpoints: nothing here reads them.
+    """Leave out all scores except BLEU of sentences that Sockeye decodes at checkpoints: nothing reads them.
 
-    TER alone takes as long as decoding the sentences with a small model, or longer.
+    With a small model, TER alone takes as long as decoding the sentences, or longer.
     """
     evaluate: Any = importlib.import_module("sockeye.evaluate")
     for name in ("chrf", "rouge1", "rouge2", "rougel", "ter"):
@@ -189,7 +191,7 @@ def _score_bleu_alone() -> None:
 
 
 def _fixed(arguments: list[str]) -> list[str]:
-    """The arguments without those that may differ when a training goes on."""
+    """The arguments without those that may differ when a training resumes."""
     at = [i for i, word in enumerate(arguments) if word in _MAY_DIFFER]
     return [word for i, word in enumerate(arguments) if i not in at and i - 1 not in at]
 

@@ -1,10 +1,10 @@
-"""Several processes for one training of Sockeye, each with batches of its own; on GPUs, each with its own.
+"""Several processes for one training of Sockeye, each with its own batches and, on GPUs, its own GPU.
 
-The first process starts the others. They meet at a file, so that no port is needed. Where one fails, all
-end. An exchange of gradients alone would wait for the missing ones for many minutes.
+The first process starts the others. They meet at a file, so that no port is needed. If one fails, all end.
+Otherwise an exchange of gradients would wait many minutes for the missing process.
 
-Sockeye saves the random state and the order of the data of the first process alone. Here the others save
-theirs too, so that a training that resumes has the same bits on CPUs as one that was never stopped.
+Sockeye saves the random state and the order of the data of the first process only. Here the others save
+theirs as well, so that on CPUs a training that resumes has the same bits as one that was never stopped.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def rank() -> int:
 def join(count: int, first_gpu: int | None, model: Path) -> list[subprocess.Popen[bytes]]:
     """Make this process one of `count` workers of a training. The first starts the others and returns them.
 
-    On GPUs, the first worker has the one with that number, and the others have the next ones; None: on a CPU.
+    `first_gpu` is the number of the first worker's GPU; the others have the following GPUs; None: on a CPU.
     """
     if count == 1:
         return []
@@ -53,7 +53,7 @@ def join(count: int, first_gpu: int | None, model: Path) -> list[subprocess.Pope
         world_size=count,
         # The others wait while the first decodes dev, or stands still because another job measures a time.
         timeout=timedelta(days=7),
-        # Sockeye's first exchange comes before it says which GPU it uses: torch would guess, from 0 on.
+        # Sockeye's first exchange comes before it names its GPU. Without this, torch would guess, from 0 on.
         device_id=None if first_gpu is None else torch.device("cuda", gpu),
     )
     if number:
@@ -63,9 +63,9 @@ def join(count: int, first_gpu: int | None, model: Path) -> list[subprocess.Pope
 
 
 def end_with(others: Sequence[subprocess.Popen[bytes]]) -> threading.Event:
-    """End this process as soon as one of the other workers fails; in the same way, if that one was killed.
+    """End this process as soon as another worker fails, by the same signal if that worker was killed.
 
-    Once the returned event is set, training is over, and how they end does not matter.
+    Once the returned event is set, training is over, and it does not matter how the others end.
     """
     over = threading.Event()
 
@@ -97,7 +97,7 @@ def _start(number: int, model: Path) -> subprocess.Popen[bytes]:
 
 
 def keep_gpu_state(model: Path) -> None:
-    """Let Sockeye's trainer save and load the state of the GPU's random numbers: it begins them again."""
+    """Make Sockeye's trainer save and load the GPU's random state, which it would otherwise start again."""
     import torch
 
     trainer: Any = importlib.import_module("sockeye.training").EarlyStoppingTrainer
@@ -117,7 +117,7 @@ def keep_gpu_state(model: Path) -> None:
 
 
 def _keep_own_state(model: Path, number: int) -> None:
-    """Let Sockeye's trainer save and load what this worker, not the first, has of its own."""
+    """Make Sockeye's trainer save and load the data's order and random state of a worker after the first."""
     import torch
 
     trainer: Any = importlib.import_module("sockeye.training").EarlyStoppingTrainer
@@ -129,11 +129,11 @@ def _keep_own_state(model: Path, number: int) -> None:
         name, words, *rest = np.random.get_state(legacy=True)  # noqa: NPY002  (Sockeye draws from it)
         state = [random.getstate(), [name, np.asarray(words).tolist(), *rest], torch.get_rng_state().tolist()]
         generators.write_text(json.dumps(state), "utf-8")
-        save(self, data)  # waits for all workers before the first one goes on
+        save(self, data)  # waits for all workers before the first continues
 
     def load_state(self: Any, data: Any) -> None:
         own = data.load_state
-        data.load_state = lambda name: own(str(order))  # once: all workers load the data together
+        data.load_state = lambda name: own(str(order))  # called once: all workers load the data together
         load(self, data)
         (version, words, gauss), numpys, torchs = json.loads(generators.read_text("utf-8"))
         random.setstate((version, tuple(words), gauss))

@@ -12,8 +12,8 @@ from hpobench_nmt.core.errors import InputError
 Tokenizer = Literal["13a", "zh", "ja-mecab", "char"]
 
 _MECAB = "pip install 'sacrebleu[ja]'"
-# Runs of characters of scripts that are written without blanks, and the length of a run, in the mean, beyond
-# which no one has put blanks between the words: those of Chinese and Japanese have two characters or so.
+# Runs of characters in scripts that are written without blanks, and the largest mean length of a run if there
+# are blanks between words. Words of Chinese and Japanese have about two characters.
 _UNSPACED = (
     (re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"), 3.5),
     (re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+"), 9.0),  # Thai, Lao, Burmese, Khmer
@@ -21,7 +21,7 @@ _UNSPACED = (
 
 
 def bleu(translations: Sequence[str], references: Sequence[str], tokenizer: Tokenizer = "13a") -> float:
-    """Corpus BLEU, 0 to 100, with sacrebleu's defaults but for the tokenizer.
+    """Corpus BLEU, 0 to 100, with sacrebleu's defaults, except for the tokenizer.
 
     Raises InputError as `refuse_unspaced` does.
     """
@@ -37,7 +37,7 @@ def chrf(translations: Sequence[str], references: Sequence[str]) -> float:
 
 
 def signature(translations: Sequence[str], references: Sequence[str], tokenizer: Tokenizer) -> str:
-    """What sacrebleu says of how it computed such a BLEU, its version included."""
+    """sacrebleu's signature of such a BLEU: how it was computed, and by which version."""
     metric = _bleu(tokenizer)
     metric.corpus_score(list(translations), [list(references)])
     return str(metric.get_signature())
@@ -46,20 +46,20 @@ def signature(translations: Sequence[str], references: Sequence[str], tokenizer:
 def _bleu(tokenizer: Tokenizer) -> Any:
     import sacrebleu
 
-    # force: lines may be tokenised already, as those of the built-in corpora are.
+    # force: lines may already be tokenised, as in the built-in corpora.
     return sacrebleu.BLEU(tokenize=tokenizer, force=True)
 
 
 def check_tokenizer(tokenizer: Tokenizer) -> None:
-    """Raise InputError, with the command that installs it, where a tokenizer needs a package."""
+    """Raise InputError if a tokenizer needs a missing package, with the command that installs it."""
     if tokenizer == "ja-mecab" and importlib.util.find_spec("MeCab") is None:
         raise InputError(f'bleu_tokenizer = "ja-mecab" needs MeCab. Run: {_MECAB}')
 
 
 def refuse_unspaced(references: Sequence[str], tokenizer: Tokenizer) -> None:
-    """Raise InputError for 13a on references without blanks, where a sentence would count as a word or two.
+    """Raise InputError for the tokenizer 13a on references without blanks.
 
-    BLEU would be near 0 however good translations are.
+    A sentence would count as a word or two, and BLEU would be near 0 even for good translations.
     """
     if tokenizer != "13a":
         return

@@ -1,9 +1,9 @@
-"""sockeye.translate, once or several times, with one line more in its log each time: what decoding took.
+"""Runs sockeye.translate once or several times, and adds a line with the time of decoding to its log.
 
     python -m hpobench_nmt.runner.nmt.timed_translate TIMES <arguments of sockeye.translate>
 
-Without the start of Python and the loading of the model, which take as long as a small model's decoding.
-Sockeye logs when decoding starts and ends; the times are taken at these two messages.
+The times do not include the start of Python and the loading of the model, which take as long as decoding with
+a small model. Sockeye logs when decoding starts and ends. The times are taken at these two messages.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Clock(logging.Handler):
         self.started = self.ended = (0.0, 0.0)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep the clock and the processor time of the two messages."""
+        """Record the wall-clock and processor times of the two messages."""
         now = time.perf_counter(), time.process_time()
         if record.getMessage().startswith("Translating"):
             self.started = now
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def read_times(log: str) -> tuple[float, float]:
-    """Seconds by the clock and of the processor, from the log of this command: the least of each."""
+    """The least wall-clock seconds and the least processor seconds in the log of this command."""
     seconds, cpu_seconds = zip(*_DECODED.findall(log), strict=True)
     return min(map(float, seconds)), min(map(float, cpu_seconds))
 

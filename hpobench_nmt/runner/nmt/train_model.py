@@ -1,4 +1,4 @@
-"""One training with Sockeye's own commands: from a checkpoint that was kept, or from the beginning."""
+"""One training with Sockeye's own commands, from a kept checkpoint or from the beginning."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def train_model(job: Job[SockeyeSettings], prepared: Prepared, measuring: Path |
         shutil.copy(copy / LOG, log)
         known = read()
         last = known.checkpoints[-1]
-        # Sockeye would go on with a training that has converged.
+        # Sockeye would continue a training that has converged.
         if last.converged or last.diverged or last.update >= updates_of(job):
             return known
     clock = "processor" if job.device == "cpu" else str(pauses_file(log))
@@ -78,7 +78,7 @@ def _telling(kept: Path, updates: int) -> Callable[[], None]:
 
 
 def updates_of(job: Job[SockeyeSettings]) -> int:
-    """The updates to make: all, or as many as end with the checkpoint that the job pauses at."""
+    """The number of updates to make: all, or those up to the checkpoint at which the job pauses."""
     interval, most = job.settings.checkpoint_interval, job.settings.max_updates
     return most if job.until is None else min(most, interval * math.ceil(job.until / interval))
 
@@ -97,7 +97,7 @@ def train_arguments(job: Job[SockeyeSettings], prepared: Prepared, model: Path) 
         "transformer-model-size": f"{s.num_embed}:{s.num_embed}",
         "transformer-feed-forward-num-hidden": f"{s.num_hidden}:{s.num_hidden}",
         "transformer-attention-heads": f"{s.num_heads}:{s.num_heads}",
-        # The two sides have vocabularies of their own.
+        # The sides have separate vocabularies, so only the target embedding can be tied.
         "weight-tying-type": "trg_softmax",
         "transformer-dropout-prepost": f"{s.dropout}:{s.dropout}",
         "transformer-dropout-attention": f"{s.attention_dropout}:{s.attention_dropout}",
@@ -116,7 +116,7 @@ def train_arguments(job: Job[SockeyeSettings], prepared: Prepared, model: Path) 
         "optimized-metric": s.stop_on,
         "checkpoint-interval": s.checkpoint_interval,
         "max-num-checkpoint-not-improved": s.max_not_improved,
-        # Sockeye's BLEU goes from 0 to 1.
+        # Sockeye's BLEU is between 0 and 1.
         "checkpoint-improvement-threshold": s.min_improvement / (100 if s.stop_on == "bleu" else 1),
         "max-updates": updates_of(job),
         "decode-and-evaluate": s.checkpoint_sentences,
@@ -124,7 +124,7 @@ def train_arguments(job: Job[SockeyeSettings], prepared: Prepared, model: Path) 
         "update-interval": s.update_interval,
         "tf32": s.tf32,
     }
-    # What it prints is kept whole; a log file of its own would drop its beginning when it gets long.
+    # Its own log file would lose its beginning when it gets long. What it prints is kept in full.
     flags = ["--no-logfile", *(["--amp"] if s.amp else [])]
     if s.workers > 1:
         flags.append("--dist")
@@ -142,13 +142,13 @@ def decode_arguments(job: Job[SockeyeSettings], model: Path, source: Path, outpu
     }
     if job.settings.decode_dtype != "float32":
         options["dtype"] = job.settings.decode_dtype
-    if not job.settings.tf32:  # Sockeye's own default is that of the setting
+    if not job.settings.tf32:  # the default of the setting is Sockeye's own
         options["tf32"] = False
     return _command_line(options) + _device(job.device)
 
 
 def _command_line(options: Mapping[str, object]) -> list[str]:
-    """The options as words. Paths are whole: a training resumes from wherever its command is given."""
+    """The options as words. Paths are absolute, so that a training can resume in any working directory."""
     values = {k: value.resolve() if isinstance(value, Path) else value for k, value in options.items()}
     return [word for name, value in values.items() for word in (f"--{name}", str(value))]
 

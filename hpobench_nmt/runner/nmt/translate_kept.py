@@ -1,4 +1,4 @@
-"""A kept Sockeye model on other text."""
+"""Translation of other text by a kept Sockeye model."""
 
 from __future__ import annotations
 
