@@ -1,8 +1,8 @@
 """How early a table's learning curves show which rows will be good: whether early stopping can work.
 
 symbol    shape  meaning
-so_far (N,) loss of each row's best checkpoint up to a resource; after a training's end, its last value
-final (N,) loss of its best checkpoint in the end
+so_far    (N,)   loss of each row's best checkpoint up to a resource; after a training's end, its last value
+final     (N,)   loss of its best checkpoint in the end
 
 At each resource, the analysis has four results over the rows with a value at that resource: the quantiles of
 so_far; Spearman's coefficient of so_far and final; the same coefficient over the rows that are still

@@ -4,7 +4,7 @@ The look-ups of a trial are replayed into the surrogate. One Cholesky factor giv
 factor for the first j rows is the leading j x j part of the factor for all rows:
 
     symbol   shape    meaning
-    S n the looked-up rows that have losses, in order
+    S        n        the looked-up rows that have losses, in order
     L        n x n    Cholesky factor of K[S,S] + s^2 I
     z        n        L^-1 y_S
     A        n x n    row j: sum of z_i (L^-1)_i over i <= j, the weights of the seen rows after j look-ups

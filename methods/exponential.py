@@ -3,9 +3,9 @@
     exp(x) = 2^k exp(r),   k = round(x / log 2),   r = x - k log 2,   |r| <= log(2) / 2
 
 exp(r) is its Taylor polynomial of degree 13, whose remainder is below 1e-17. k log 2 is subtracted in two
-parts. The first part of log 2 has few digits, so its product with k is exact (Cody & Waite 1980). Adding 1.5
-* 2^52 to a number rounds it to a whole number, which is then in the last bits. A shift moves these bits into
-the exponent. The result is within 2 units in the last place, and has the same bits on every machine.
+parts. The first part of log 2 has few digits, so its product with k is exact (Cody & Waite 1980). A number is
+rounded by adding 1.5 * 2^52. The whole number is then in the last bits. A shift moves these bits into the
+exponent. The result is within 2 units in the last place, and has the same bits on every machine.
 """
 
 from __future__ import annotations

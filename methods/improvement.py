@@ -5,7 +5,7 @@ Logarithms are used throughout. They have the same maximiser, and still distingu
 itself underflows (Ament et al. 2023).
 
     symbol   meaning
-    h(u) u Phi(u) + phi(u): expected improvement of a unit normal whose mean lies u beyond the threshold
+    h(u)     u Phi(u) + phi(u): expected improvement of a unit normal whose mean lies u beyond the threshold
     phi      standard normal density;  Phi its distribution function
 """
 
@@ -249,9 +249,9 @@ def log_ehvi_of_contenders(
 
         EHVI = sum_{i=0..J} [EI_1(a_{i+1}) - EI_1(a_i)] EI_2(b_i),   a_0 = -inf, a_{J+1} = r_1, b_0 = r_2
 
-    Candidates that cannot be the best are found by an upper bound of EHVI. It follows from h(u) <= (max(u, 0)
-    + 0.4) exp(-min(u, 0)^2 / 2). With u_1 and u_2 the distances of the mean from the reference point, and d
-    its distance from the region, all in standard deviations:
+    Candidates that cannot be the best are found by an upper bound of EHVI. The bound follows from h(u) <=
+    (max(u, 0) + 0.4) exp(-min(u, 0)^2 / 2). With u_1 and u_2 the distances of the mean from the reference
+    point, and d its distance from the region, all in standard deviations:
 
         EHVI <= sd_1 sd_2 (max(u_1, 0) + 0.4) (max(u_2, 0) + 0.4) min(1, (J + 1) exp(-d^2 / 2))
 

@@ -13,7 +13,7 @@ covariance T[i,j] (K(x, x') + c). Candidates are rows at the last stage. With on
     symbol   shape      meaning
     W        B x H      1 / length^2 of each kernel and hyperparameter; the columns of a category share theirs
     s^2      B          noise variance, as a share of the kernel's amplitude^2
-    T, c covariance of the stages, 1 on its diagonal; variance that all rows have in common
+    T, c                covariance of the stages, 1 on its diagonal; variance that all rows have in common
     L        B x n x n  Cholesky factors of K_b[S,S] + s_b^2 I for the n points S observed
     y        n          targets, new at every step; prior mean 0
     z        B x n      L_b^-1 y

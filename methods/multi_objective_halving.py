@@ -2,7 +2,7 @@
 Asynchronous Successive Halving").
 
 symbol    shape    meaning
-n, m scalars number of rows that have reached a level of training (partial_training.py), and of losses
+n, m      scalars  number of rows that have reached a level of training (partial_training.py), and of losses
 losses    n x m    losses of each row's best checkpoint so far, by the first loss; infinite if missing
 ranks     n        non-dominated rank, from 0: the number of fronts to remove before the row is on a front
 

@@ -6,7 +6,7 @@ use the improvement at one point instead: at mean - gain sd, the lower confidenc
 symbol   shape    meaning
 p        M x m    lower confidence bounds of the candidates
 f        J x m    Pareto front of the losses observed
-r scalar the reference point, the same in every loss
+r        scalar   the reference point, the same in every loss
 
 All losses are scaled first, so that in each loss the best observed is 0 and the worst observed is 1; r = 1.1.
 A point p adds the volume between p and r, without the part that the points max(p, f_j) dominate (the

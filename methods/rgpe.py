@@ -5,7 +5,7 @@ symbol     shape    meaning
 n, N       scalars  number of observed rows, and of all rows
 y          n        observed losses, standardised
 f_i        n        a draw from the posterior of transfer table i at these rows (transfer_models.py)
-f_0 n a draw of each observed loss given all others, by the model of the problem itself
+f_0        n        a draw of each observed loss given all others, by the model of the problem itself
 l_i        scalar   pairs j, k that f_i ranks otherwise than y does: (f_i[j] < f_i[k]) xor (y[j] < y[k]);
                     f_0[j] is compared with y[k]
 w_i        scalar   share of 256 draws in which l_i is the smallest. In a tie that includes the problem's own

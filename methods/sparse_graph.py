@@ -3,7 +3,7 @@
     symbol    meaning
     A         2 beta (Lap + I / sigma^2), sparse; K = A^-1 is the prior covariance of methods/graph.py
     C         a connected part of the graph, with c rows; K is 0 between parts
-    P K restricted to C, minus its mean, sigma^2 / (2 beta c), so that each row sums to 0
+    P         K restricted to C, minus its mean, sigma^2 / (2 beta c), so that each row sums to 0
 
 A row of K solves A x = e_i within a part, by conjugate gradients to within 1% of the diagonal of P. The
 preconditioner has two levels: the diagonal of A, and an exact solve for vectors that are constant on chunks

@@ -25,7 +25,7 @@ An adapter is a class with three short functions. This is a complete adapter, fo
 It is used like any method: `hb.benchmark("sw-en", ["adapter.py:OptunaRandom"])`.
 
 symbol    shape    meaning
-features (N, F) of the candidates, in [0, 1] (core/space.py)
+features  (N, F)   of the candidates, in [0, 1] (core/space.py)
 left      (N,)     whether a candidate may still be looked up
 """
 
