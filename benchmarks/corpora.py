@@ -5,8 +5,8 @@
 Writes this many pairs of random sentences of 5 to 39 words (a vocabulary of 60,000, English lengths) as two
 text files. One process prepares the corpus with the filters empty, length, ratio and duplicate. A second
 process learns 8,000 subwords per side for the family `marian`, and encodes the pairs. A third process opens
-the encoded corpus, as every further training does, and makes one epoch's batches. Bars: 1,000,000 pairs in 3
-minutes and 2 GB, 10,000,000 in 4 GB.
+the encoded corpus, as every further training does, and makes the batches of one epoch. Bars: 1,000,000 pairs
+in 3 minutes and 2 GB, 10,000,000 in 4 GB.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def awd_lstm(arguments: argparse.Namespace, regularisation: Regularisation) -> A
 
 
 def words(arguments: argparse.Namespace, n: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Random words, the frequent ones as frequent as in text."""
+    """Random words with Zipf's frequencies."""
     p = 1.0 / np.arange(1, arguments.vocabulary + 1)
     return np.random.default_rng(0).choice(arguments.vocabulary, size=n, p=p / p.sum()).astype(np.int64)
 

@@ -1,4 +1,4 @@
-"""Whether the optimum of a pilot lies inside its grid, how additive the pilot is, and the cost of a row.
+"""Whether the optimum of a pilot lies inside its grid, how additive its effects are, and the cost of a row.
 
     python benchmarks/table_pilot.py FOLDER [--objective dev_ppl] [--resamples 500]
 

@@ -117,8 +117,8 @@ def spearman_interval(r: float, n: int) -> tuple[float, float]:
     """95% interval of a Spearman coefficient from n pairs (Bonett & Wright 2000).
 
     Normal on Fisher's scale: atanh(r) +- 1.96 sqrt((1 + r^2 / 2) / (n - 3)). NaN for fewer than 4 pairs. A
-    perfect order of few pairs is weak evidence. Its inner limit is that of the largest coefficient below 1, 1
-    - 12 / (n (n^2 - 1)), for which two neighbours change places.
+    perfect order of few pairs is weak evidence. Its inner limit is that of the largest coefficient below 1,
+    for which two neighbours change places: 1 - 12 / (n (n^2 - 1)).
     """
     if n <= _FEWEST or np.isnan(r):
         return np.nan, np.nan

@@ -6,7 +6,7 @@ x_U                    the values of the hyperparameters in the set U
 a_U(x_U)     grid of U mean of f over the grid points that have x_U
 V            scalar    variance of f over the grid
 V_{i}        scalar    variance of a_{i}:                      share V_{i} / V
-V_{i,j}      scalar    variance of a_{i,j}, less V_{i} and V_{j}: share V_{i,j} / V
+V_{i,j}      scalar    variance of a_{i,j}, minus V_{i} and V_{j}: share V_{i,j} / V
 
 If every point of the grid has a row, f is the table itself and the shares are exact. Otherwise f is a random
 forest fitted to the rows. A tree is constant on boxes, so its a_U is a sum over leaves, which is exact

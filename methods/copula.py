@@ -47,7 +47,7 @@ _SETTLED = 1e-10
 
 
 class CTS(SampledSearch):
-    """Thompson sampling by what other tables expect."""
+    """Thompson sampling from the prior that other tables define."""
 
     def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
         super().__init__(problem, rng, PriorDraws(problem, rng))

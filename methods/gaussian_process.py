@@ -37,7 +37,7 @@ class BayesianOptimisation:
         acquisition: which candidate to ask for. Left out: that of `usual_acquisition`.
         name: a valid method name. Left out: made from the other settings, for example "BO_matern52_std".
         length_scale: of the kernel, on features in [0, 1].
-        noise_sd: standard deviation of the observation noise, in the units of what is modelled.
+        noise_sd: standard deviation of the observation noise, in the units of the model's targets.
     """
 
     kernel: Kernel

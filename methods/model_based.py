@@ -42,7 +42,7 @@ class Surrogate:
 
     Attributes:
         prior: covariance over the rows.
-        noise_sd: standard deviation of the observation noise, in the units of what is modelled.
+        noise_sd: standard deviation of the observation noise, in the units of the model's targets.
         scaling: the model is of (losses - centre) / spread, both computed again at every step. Left out: the
             model is of the losses as they are.
         row_sums: row sums of the prior covariance, shape (N,), for acquisitions that need those of the
