@@ -1,13 +1,13 @@
-"""What adapters of other people's optimizers cost besides the libraries, and the time of suite `frameworks`.
+"""What adapters of other libraries cost in addition to the libraries, and the time of suite `frameworks`.
 
     hpobench-nmt tables fetch nmthpo
     python benchmarks/adapters.py [--table sw-en] [--suite]
 
-Each adapter whose library is installed looks up 60 rows, and what the library proposes is kept. Then the same
-proposals are made without the library, and what is left of a step is timed: its row is found, the library's
-log and warnings are silenced, and random states are put in place (`methods/adapters/common.py`). The lines in
-which an adapter calls its library are not counted, and neither is the first step, where much is made that
-later steps use. The figure is the median over steps, of the best of five times.
+Each adapter whose library is installed looks up 60 rows, and the library's proposals are recorded. Then the
+same proposals are replayed without the library, and the rest of a step is timed: finding the row, silencing
+the library's log and warnings, and setting random states (`methods/adapters/common.py`). The lines in which
+an adapter calls its library do not count. The first step does not count either, because it makes much that
+later steps use. The figure is the median over steps, the best of five repetitions.
 
 With --suite, `frameworks` runs with two jobs through the command line, which shows the time left.
 """
@@ -36,7 +36,7 @@ BAR_MINUTES = 15.0
 
 
 def steps_of(make: Callable[..., Any], problem: Problem, losses: np.ndarray) -> tuple[Any, list[float]]:
-    """An adapter after 60 look-ups with what it was proposed, and the seconds of each step."""
+    """An adapter after 60 look-ups, and the seconds of each step."""
     made, seconds = make(problem, np.random.default_rng(0)), []
     for row in range(INITIAL):
         made.tell(row, losses[row].copy())
@@ -49,7 +49,7 @@ def steps_of(make: Callable[..., Any], problem: Problem, losses: np.ndarray) -> 
 
 
 def overhead_ms(kind: Any, problem: Problem, losses: np.ndarray) -> tuple[float, float]:
-    """Milliseconds a step: without the library, and with it."""
+    """Milliseconds per step, without the library and with it."""
     proposed: list[Any] = []
 
     def recording(self: Any) -> Any:

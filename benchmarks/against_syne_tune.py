@@ -4,11 +4,11 @@
     python -m venv /tmp/syne && /tmp/syne/bin/pip install "syne-tune[extra]==0.16.0"
     python benchmarks/against_syne_tune.py /tmp/syne/bin/python [--configurations 300] [--runs 3]
 
-Syne Tune lives in an environment of its own, because of its pins. Both run ASHA by stopping (eta 3, from one
-checkpoint on) until so many configurations were begun: version 0.16 has no ASHA by promotion any more. There,
-a curve that ends before others stays as it is. Shown are the processor seconds of a run of each, the best of
-several in turns, and whether runs with one seed have equal times on the simulated clock. Syne Tune saves
-nothing, and looks for results as seldom as it may.
+Syne Tune has its own environment, because it pins versions. Both run ASHA by stopping (eta 3, from one
+checkpoint on) until --configurations were started, because version 0.16 no longer has ASHA by promotion. In
+Syne Tune, a curve that ends before others keeps its last value. The output has the processor seconds of a run
+of each, the best of several runs in turns, and whether runs with the same seed have equal times on the
+simulated clock. Syne Tune saves nothing, and looks for results as rarely as possible.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def ours(configurations: int) -> tuple[float, list[float]]:
     trainings = table.trainings(["dev_ppl"])
     resources = np.unique(trainings.resources)
     resources.setflags(write=False)
-    # The most time that so many configurations can take is never reached: the last promotions are left out.
+    # The problem allows all rows. The run stops when enough configurations were started, before they have all
+    # ended.
     problem = Problem(table.features, 1, len(table), 0, workers=WORKERS, resources=resources, clock="cost")
     begun: set[int] = set()
 
@@ -78,7 +79,7 @@ def export(path: Path) -> None:
 
 
 def theirs(path: str, configurations: int) -> None:
-    """A run of Syne Tune; prints seconds and the simulated time of its end."""
+    """Run Syne Tune, and print the seconds and the simulated time of its end."""
     import logging
     import warnings
 
@@ -97,7 +98,7 @@ def theirs(path: str, configurations: int) -> None:
     logging.disable(logging.CRITICAL)
     found = np.load(path)
     values, longest = found["values"], found["values"].shape[2]
-    # Its index of configurations needs two hyperparameters or more.
+    # Syne Tune's index of configurations needs at least two hyperparameters.
     space = {"row": choice([int(row) for row in found["rows"]]), "other": choice([0, 1])}
     blackbox = BlackboxTabular(
         hyperparameters=pd.DataFrame({"row": np.repeat(found["rows"], 2), "other": [0, 1] * len(values)}),
@@ -112,7 +113,7 @@ def theirs(path: str, configurations: int) -> None:
         elapsed_time_attr="elapsed",
         max_resource_attr="most",
         seed=0,
-        # It looks for results once in this time on the simulated clock: the cost of a checkpoint.
+        # The interval, on the simulated clock, at which it looks for results: the cost of a checkpoint.
         tuner_sleep_time=CHECKPOINT,
     )
     scheduler = ASHA(

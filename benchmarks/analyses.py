@@ -3,8 +3,8 @@
     hpobench-nmt tables fetch nmthpo
     python benchmarks/analyses.py [--figures]
 
-Functional ANOVA is timed with the imports that it needs, over the whole space, which is the bar, and over the
-best quarter too. Use a quiet machine: other work on its cores shows in the figures.
+Functional ANOVA is timed over the whole space, including its imports, which is compared with the bar, and
+over the best quarter. Use an idle machine: other work on its cores changes the figures.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What each choice in `BO_auto` is worth: regret on the development tables, one setting changed at a time.
+"""The effect of each choice in `BO_auto`: regret on the development tables, one setting changed at a time.
 
     python benchmarks/auto_ablation.py [--trials 20] [--jobs 2] [METHOD ...]
 

@@ -5,16 +5,17 @@
     python benchmarks/auto_against_others.py run trials.jsonl --trials 100 --methods BO_auto
     python benchmarks/auto_against_others.py report trials.jsonl [MORE.jsonl ...]
 
-`run` appends a line per trial, and leaves out what the file has. It uses one core: start parts 1/4 to 4/4
-with files of their own to use four, here or elsewhere, and give all files to `report`. Trials depend on their
-number only. 20 trials of all methods take 80 minutes of one core, of which Optuna's GP takes 56. The folder
-auto-against-others has 20 trials of the two slowest methods, which `report` reads.
+`run` appends a line per trial, and leaves out trials that the file already has. It uses one core. To use four
+cores, on one or several machines, start parts 1/4 to 4/4 with a separate file each, and pass all files to
+`report`. Trials only depend on their number. 20 trials of all methods take 80 minutes of one core, of which
+Optuna's GP takes 56. The folder auto-against-others has 20 trials of the two slowest methods, which `report`
+can read.
 
 `development_tables.py` has the tables and their budgets. The figure is *times fewer trainings than random
 search* (evaluation/fewer_trainings.py): the target is a row within the tolerance of the best, and runtimes
-are capped at the budget. Tests are exact signed-rank tests over tables of the mean regrets, and of the
+are capped at the budget. The tests are exact signed-rank tests over tables, of the mean regrets and of the
 logarithms of r_i, with Holm's correction over the rivals. Trials of BO_auto are compared with the exact
-expected regret of random search by flipping signs, with Holm's correction over tables.
+expected regret of random search by a test that flips signs, with Holm's correction over tables.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ OURS = "BO_auto"
 RIVALS = ("BO_EI_M_std", "optuna.TPE", "optuna.GP", "smac.RF", "botorch.LogEI")
 BUDGETS = ("N/20", "N/8")
 TRIALS = 20
-Trials = dict[tuple[str, str], dict[int, list[int]]]  # rows by trial, of each method and table
+Trials = dict[tuple[str, str], dict[int, list[int]]]  # by method and table: rows by trial
 
 
 def read(paths: Sequence[Path]) -> Trials:
@@ -60,7 +61,7 @@ def read(paths: Sequence[Path]) -> Trials:
 
 
 def run(path: Path, methods: Sequence[str], tables: Sequence[str], trials: int, part: str) -> None:
-    """Append what the file lacks."""
+    """Append the trials that the file lacks."""
     number, parts = map(int, part.split("/"))
     known = read([path])
     names = tables or [table for family in families().values() for table in family]

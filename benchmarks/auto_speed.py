@@ -1,11 +1,11 @@
-"""Time of one step of `BO_auto`: 50 look-ups of sw-en's 767 rows, and of 100,000 random rows; its memory.
+"""Time of one step of `BO_auto`, in 50 look-ups of sw-en's 767 rows and of 100,000 random rows; its memory.
 
     hpobench-nmt tables fetch nmthpo
     python benchmarks/auto_speed.py [--trials 10]
 
-A step is ask, look up and tell, in processor time on one core. The figure is the mean over trials. The
-first trial of each kind, which may compile, is left out. The 100,000 rows have 6 numbers. Their losses are
-the squared distances to a point. Two versions are compared by running both in turns, in folders of their own.
+A step is ask, look up and tell, in processor time on one core. The figure is the mean over trials. The first
+trial of each kind, which may compile, is left out. The 100,000 rows have 6 numbers. Their losses are the
+squared distances to a point. To compare two versions, run both in turns, in separate folders.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BAR_MS, BAR_LARGE_MS, BAR_LARGE_GB = 1.0, 100.0, 1.0
 
 
 def step_ms(features: Floats, losses: Floats, trials: int) -> tuple[float, str]:
-    """Milliseconds a step, and a hash of the rows of all trials."""
+    """Milliseconds per step, and a hash of the rows of all trials."""
     problem, seconds, digest = Problem(features, 1, LOOKUPS, N_INITIAL), [], hashlib.sha256()
     trainings, make = Trainings.whole(losses[:, None]), BUILT_IN["BO_auto"].load()
     for trial in range(trials + 1):

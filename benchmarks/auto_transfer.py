@@ -1,12 +1,12 @@
-"""Whether `BO_auto` gains from weights of its kernels that were learnt on other tables, beside `RGPE_M`.
+"""Whether `BO_auto` gains from kernel weights that were learnt on other tables, compared with `RGPE_M`.
 
     python benchmarks/auto_transfer.py [--trials 10]
 
-Each table of a family of the development tables (`development_tables.py`) is searched with the others of its
-family as sources. The weights are those that the bank has after 30 random rows of a source, the mean over
-five draws and over the sources. They replace the equal prior weights, whole or half. The lines are regret
-after N/20 and N/8 look-ups, the mean over trials and tables. The warp has nothing to learn: caps from 1 to 10
-cannot be told apart (`auto_ablation.py`).
+Each development table (`development_tables.py`) is searched with the other tables of its family as sources.
+The learnt weights are the weights of the bank after 30 random rows of a source, averaged over five draws and
+over the sources. They replace the equal prior weights, completely or by half. The lines show regret after
+N/20 and N/8 look-ups, averaged over trials and tables. The warp is not learnt, because results do not differ
+for caps from 1 to 10 (`auto_ablation.py`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def weights_of(problem: Problem) -> Floats:
 
 
 def weights_on(problem: Problem, source: Source, draw: int) -> Floats:
-    """Those after some random rows of a source."""
+    """The bank's weights after some random rows of a source."""
     known = np.flatnonzero(~np.isnan(source.losses[:, 0]))
     rows = np.random.default_rng(draw).choice(known, min(ROWS, len(known)), replace=False)
     posterior = BankPosterior(bank_of(problem), points_of(source.features, feature_counts(problem)))
@@ -53,7 +53,7 @@ def weights_on(problem: Problem, source: Source, draw: int) -> Floats:
 
 
 class Learnt(AutoBO):
-    """`BO_auto` with a share of the prior weights learnt."""
+    """`BO_auto` in which a share of the prior weights is learnt."""
 
     def __init__(self, problem: Problem, rng: np.random.Generator, share: float) -> None:
         super().__init__(problem, rng)
@@ -63,7 +63,7 @@ class Learnt(AutoBO):
 
 
 def regret(name: str, problem: Problem, make: MethodFactory, trials: int) -> Floats:
-    """Mean regret at both budgets; the generators are those of `BO_auto`."""
+    """Mean regret at both budgets, with the same generators as `BO_auto`."""
     _, losses = loaded(name)
     found = []
     for trial in range(trials):

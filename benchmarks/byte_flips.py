@@ -1,12 +1,12 @@
-"""How many changed bytes the hashes notice, and what the hashes cost.
+"""How many changed bytes the hashes detect, and what the hashes cost.
 
 python benchmarks/byte_flips.py             # a few minutes: flips, then costs
 python benchmarks/byte_flips.py --flips 100
 python benchmarks/byte_flips.py --costs     # results of 5,000 trials and a ledger of 1,000 rows
 
-A flip changes one byte of a file to another one. It is noticed if reading ends in an error. The others are
-counted by whether what was read is the same as before: then no result can change. The bars are that every
-flip that can change a result is noticed, and 3% of processor time.
+A flip changes one byte of a file. It is noticed if reading ends in an error. Other flips are harmless if the
+content read is the same as before, because no result can change then. The bars: every flip that can change a
+result is noticed, and hashes take at most 3% of processor time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 
 
 def flipped(path: Path, read: Callable[[], Any], flips: int, seed: int = 0) -> tuple[int, int, int]:
-    """Flips noticed, flips that changed nothing that was read, and flips that changed it unnoticed."""
+    """Numbers of noticed flips, of harmless flips, and of unnoticed flips that changed the content read."""
     from hpobench_nmt.core.errors import InputError
 
     whole, draw = path.read_bytes(), random.Random(seed)
@@ -52,7 +52,7 @@ def a_ledger(folder: Path, rows: int) -> Path:
     path = folder / LEDGER
     ledger.open_ledger(path, {"name": "t", "seed": 1}, {"sha256": "ab" * 32})
     rng = np.random.default_rng(0)
-    os.fsync = lambda fd: None  # the disk's time is not the hashes'
+    os.fsync = lambda fd: None  # the disk's time does not count
     versions = {"torch": "2.9.0", "python": "3.11.9"}
     for row in range(rows):
         config = {"a": row, "b": 0.5}
@@ -66,7 +66,7 @@ def a_ledger(folder: Path, rows: int) -> Path:
 
 
 def flips(count: int) -> None:
-    """Print the share that is noticed for each kind of file."""
+    """Print how many flips are noticed for each kind of file."""
     import hpobench_nmt as hb
     from hpobench_nmt.benchmarking.manifest import read_manifest
     from hpobench_nmt.lookup.folder import load_folder, save_folder
@@ -104,7 +104,7 @@ def flips(count: int) -> None:
 
 
 def seconds(work: Callable[[], object], times: int = 5) -> float:
-    """Least processor time of some repetitions."""
+    """Smallest processor time of several repetitions."""
     taken = []
     for _ in range(times):
         started = time.process_time()

@@ -1,10 +1,10 @@
-"""An event along learning curves with two objectives against one, measured in turns.
+"""Time of an event along learning curves with two objectives against one, measured in turns.
 
     python benchmarks/checkpoint_fronts.py [--rows 300] [--times 9]
 
-An event begins when a training reaches a checkpoint. The loop tells the method, updates the goals, asks the
-method again and starts the worker. Random search measures the loop alone; MO-ASHA against ASHA measures a
-method. The output is the median ratio of processor times; its bar is 1.3.
+An event starts when a training reaches a checkpoint. The loop passes the losses to the method, updates the
+goals, asks the method for the next row, and starts the worker. Random search measures the loop alone; MO-ASHA
+against ASHA measures a method. The output is the median ratio of processor times; its bar is 1.3.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WORKERS = 8
 
 
 def curves(rows: int, objectives: int) -> Trainings:
-    """Falling curves with noise, and a second loss that is the row's own."""
+    """Falling curves with noise, and a second loss that is constant for each row."""
     rng = np.random.default_rng(0)
     steps = np.tile(np.arange(1.0, CHECKPOINTS + 1), rows)
     ends = np.repeat(rng.random(rows), CHECKPOINTS)
@@ -43,7 +43,7 @@ def curves(rows: int, objectives: int) -> Trainings:
 
 
 def seconds(method: MethodFactory, given: Trainings, goals: Sequence[Goal]) -> float:
-    """Processor time an event."""
+    """Processor time per event."""
     m = given.losses.shape[1]
     problem = Problem(
         np.zeros((len(given), 1)),
@@ -66,7 +66,7 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=9)
     arguments = parser.parse_args()
     one, two = curves(arguments.rows, 1), curves(arguments.rows, 2)
-    # Goals that stay open, so that no trial ends early.
+    # These goals stay open, so that trials do not end early.
     goals = (
         [replace(make_goal(score, one), needed=len(one) + 1) for score in ("ftb", "ftc")],
         [replace(make_goal(score, two), needed=len(one) * CHECKPOINTS) for score in ("fto", "fta")],

@@ -1,13 +1,13 @@
-"""What saving the state of a training costs, and what is lost when the training is killed.
+"""The cost of saving the state of a training, and the loss of time when the training is killed.
 
     pip install 'hpobench-nmt[train]'
     python benchmarks/checkpoints.py [--updates 120] [--kills 4]
 
-An AWD-LSTM with a state of some 60 MB is trained on random words. Its cost: the time by the clock that is
-spent in saving, over that of the whole training. A state is saved every 30 seconds, and less often where that
-would take over a fiftieth of the time. Bar: 3%. Then such trainings, which save every 3 seconds, are killed
-at random times. What is lost is the training between the saved state and the kill. Bar: one interval between
-two states, beside the update and the saving in which the training was killed. Linux and macOS; minutes.
+An AWD-LSTM with a state of about 60 MB is trained on random words. The cost is the wall-clock time of saving,
+divided by that of the whole training. A state is saved every 30 seconds, and less often if that would take
+over a fiftieth of the time. Bar: 3%. Then trainings that save every 3 seconds are killed at random times. The
+loss is the training time between the saved state and the kill. Bar: one interval between two states, plus the
+update and the saving in which the training was killed. Runs on Linux and macOS, for some minutes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SECONDS = 3.0  # between two states of trainings that are killed
 
 
 def training(checkpoints: Checkpoints, updates: int, times: Any = None) -> None:
-    """Train for so many updates; `times` takes when each began, by the clock."""
+    """Train for this many updates; `times` receives the wall-clock time after each update."""
     rng = np.random.default_rng(0)
     tokens = rng.zipf(1.3, size=20 * (35 * updates + 1)) % WORDS
     model = AWDLSTM(
@@ -62,7 +62,7 @@ def training(checkpoints: Checkpoints, updates: int, times: Any = None) -> None:
 
 
 def cost(updates: int) -> float:
-    """The share of a training's time that is spent in saving its state."""
+    """The share of a training's time that saving its state takes."""
     spent: list[float] = []
     write = StateFile.write
 

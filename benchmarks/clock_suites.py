@@ -5,9 +5,9 @@
     python benchmarks/clock_suites.py methods results/multi-fidelity --of ASHA --to RS,BO_EI_M_std
     python benchmarks/clock_suites.py workers results/parallel-1 results/parallel-4 results/parallel-16
 
-`methods` divides the mean time of each other method by that of --of, by table. `workers` multiplies times by
-the number of workers, so that they are look-ups, and divides them by those of the first folder. Intervals are
-95%, percentile bootstrap over trials; trials without an answer leave a cell empty.
+`methods` divides the mean time of each other method by the mean time of --of, by table. `workers` multiplies
+times by the number of workers, which gives look-ups, and divides them by the look-ups of the first folder.
+Intervals are 95% percentile bootstrap intervals over trials. A cell with an unanswered trial is empty.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""`BO_auto` in continuous spaces, beside BoTorch's LogEI with its own optimiser: regret and time, in turns.
+"""`BO_auto` in continuous spaces, against BoTorch's LogEI with its own optimiser: regret and time, in turns.
 
     python benchmarks/continuous.py [--trials 10] [--evaluations 50]   # needs: pip install -e '.[botorch]'
 
-The functions are Branin (2 dimensions), Hartmann-6, and a quadratic of 10 dimensions to whose values normal
-noise of deviation 0.1 is added. Regret is the least value among those evaluated, without the noise, above the
-minimum. BO_auto begins with 3 random points, as `minimize` does, and LogEI with 2 H + 2. With --once,
-`minimize` is compared with BO_auto among 1,000 and 10,000 points that are drawn once, as `tune` does.
+The functions are Branin (2 dimensions), Hartmann-6, and a quadratic of 10 dimensions whose values have normal
+noise of standard deviation 0.1. Regret is the smallest evaluated value, without the noise, minus the minimum.
+BO_auto starts with 3 random points, as in `minimize`, and LogEI with 2 H + 2. With --once, `minimize` is
+compared with BO_auto among 1,000 and 10,000 points that are drawn once, as in `tune`.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _HARTMANN_P = 1e-4 * np.array(
 
 
 def branin(u: Floats, seed: int) -> float:
-    """On [0, 1]^2, less its minimum."""
+    """Branin's function on [0, 1]^2, minus its minimum."""
     x, y = 15 * u[0] - 5, 15 * u[1]
     parabola = (y - 5.1 / (4 * math.pi**2) * x * x + 5 / math.pi * x - 6) ** 2
     return float(parabola + 10 * (1 - 1 / (8 * math.pi)) * math.cos(x) + 10 - 0.397887)
 
 
 def hartmann(u: Floats, seed: int) -> float:
-    """On [0, 1]^6, less its minimum."""
+    """Hartmann's function on [0, 1]^6, minus its minimum."""
     weights = np.array([1, 1.2, 3, 3.2])
     return float(3.32237 - weights @ np.exp(-(_HARTMANN_A * (u - _HARTMANN_P) ** 2).sum(axis=1)))
 
@@ -139,7 +139,7 @@ def main() -> None:
         + "share of the last one's time"
     )
     for name in FUNCTIONS:
-        measured(of_auto, name, 5, 0)  # compiled once
+        measured(of_auto, name, 5, 0)  # compiles
         found = np.array(
             [
                 [measured(method, name, options.evaluations, seed) for method in methods.values()]

@@ -1,12 +1,12 @@
-"""What it takes to prepare a parallel corpus, and to open it in a training: seconds and memory.
+"""Time and memory to prepare a parallel corpus, and to open it in a training.
 
     python benchmarks/corpora.py [--pairs 1000000] [--bpe-sentences 100000]
 
-Writes that many pairs of random sentences of 5 to 39 words (a vocabulary of 60,000, English lengths) as two
-text files. One process prepares the corpus with the filters empty, length, ratio and duplicate. A second one
-learns 8,000 subwords a side for the family `marian` and encodes the pairs. A third opens what is there, as
-every further training does, and makes one batch. Bars: 1,000,000 pairs in 3 minutes and 2 GB, 10,000,000 in
-4 GB.
+Writes this many pairs of random sentences of 5 to 39 words (a vocabulary of 60,000, English lengths) as two
+text files. One process prepares the corpus with the filters empty, length, ratio and duplicate. A second
+process learns 8,000 subwords per side for the family `marian`, and encodes the pairs. A third process opens
+the encoded corpus, as every further training does, and makes the batches of one epoch. Bars: 1,000,000 pairs
+in 3 minutes and 2 GB, 10,000,000 in 4 GB.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def write_corpus(folder: Path, pairs: int) -> None:
 
 
 def step(name: str, folder: Path, sentences: int) -> None:
-    """One step, in a process of its own."""
+    """One step, run in a separate process."""
     names = [f"{part}_{side}" for part in ("train", "dev", "test") for side in ("source", "target")]
     section: dict[str, Any] = {"name": "parallel", "source": "de", "target": "en"}
     section |= {name: name.replace("_", ".") for name in names}
@@ -101,12 +101,12 @@ def main() -> None:
 
 
 def _memory(process: int) -> int:
-    """The bytes that a process has of its own; pages of mapped files belong to all."""
+    """The private memory of a process in bytes, because pages of mapped files are shared."""
     try:
         for line in Path(f"/proc/{process}/status").read_text().splitlines():
             if line.startswith("RssAnon:"):
                 return 1024 * int(line.split()[1])
-    except (FileNotFoundError, ProcessLookupError):  # it ended just now
+    except (FileNotFoundError, ProcessLookupError):  # it has just ended
         pass
     return 0
 

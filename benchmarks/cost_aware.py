@@ -1,12 +1,12 @@
-"""What it is worth to know that trainings differ in cost: EI per expected cost against EI.
+"""The gain from knowing that trainings differ in cost: EI per expected cost against EI.
 
     hpobench-nmt tables fetch nmthpo && hpobench-nmt tables fetch nmtlc
     python benchmarks/cost_aware.py [--workers 1] [--trials 100] [TABLE ...]
 
-Each trial ends when a row is within the tolerance of the best. All trainings run to their end. The cost is
-the table's: updates, or the cost of the whole learning curve. Shown are mean costs with standard errors, and
-the geometric mean of the cost of EI per expected cost over that of EI with its 95% interval, on the same
-initial designs.
+Each trial ends when a row is within the tolerance of the best. All trainings run to their end. Costs come
+from the table: the number of updates, or the cost of the whole learning curve. The output has mean costs with
+standard errors, and the geometric mean, with its 95% interval, of the ratio of the costs of EI per expected
+cost and of EI, on the same initial designs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ N_INITIAL = 3
 
 
 def whole(table: Table) -> tuple[Trainings, str]:
-    """The table's rows with what training them costs, and its unit."""
+    """The table's rows with their training costs, and the unit of the costs."""
     losses = table.losses(table.objectives[:1])
     if "num_updates" in {metric.name for metric in table.metrics}:
         return Trainings.whole(losses, table.column("num_updates")), "updates"

@@ -1,11 +1,11 @@
 """The tables that `BO_auto` was developed on, their budgets, and regret on them.
 
-Tables that are not installed are left out: `hpobench-nmt tables fetch` brings nmthpo, nmtlc, steplaw, taskset
-and algoperf. Nothing else was looked at while the method was made.
+Tables that are not installed are left out: `hpobench-nmt tables fetch` installs nmthpo, nmtlc, steplaw,
+taskset and algoperf. No other tables were used while the method was developed.
 
-A table of N rows has two budgets: N/20 look-ups, from 8 to 30, and N/8, from 8 to 50. Regret is the loss of
-the best row found above that of the best row, as a share of the median's. Random search is exact: the
-expected least loss of a random subset.
+A table of N rows has two budgets: N/20 look-ups, from 8 to 30, and N/8, from 8 to 50. Regret is the gap
+between the best row found and the best row of the table, as a share of the median row's gap. Random search is
+exact: the expected smallest loss of a random subset.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FAMILIES = {
 
 
 def families() -> dict[str, list[str]]:
-    """The installed development tables of each family that has some."""
+    """The installed development tables, by family; families without any are left out."""
     have = installed()
     found = {family: [t for t in tables if t in have] for family, tables in _FAMILIES.items()}
     return {family: tables for family, tables in found.items() if tables}
@@ -57,18 +57,18 @@ def loaded(name: str) -> tuple[Problem, Floats]:
 
 
 def budgets(n_rows: int) -> tuple[int, int]:
-    """The numbers of look-ups after which regret is taken."""
+    """The numbers of look-ups after which regret is measured."""
     return min(max(math.ceil(n_rows / 20), 8), 30), min(max(math.ceil(n_rows / 8), 8), 50)
 
 
 def scaled(losses: Floats) -> Floats:
-    """Losses as regret: 0 at the best, 1 at the median; a missing loss is the worst."""
+    """Losses as regret: 0 at the best, 1 at the median. A missing loss is the largest gap, unscaled."""
     best = np.nanmin(losses)
     return np.nan_to_num((losses - best) / (np.nanmedian(losses) - best), nan=np.nanmax(losses) - best)
 
 
 def of_random_search(name: str) -> list[float]:
-    """Its exact expected regret at both budgets: sum over ranks of P(the least of b rows has this rank)."""
+    """Exact expected regret at both budgets: sum over ranks of P(best of b rows has the rank) * regret."""
     _, losses = loaded(name)
     regrets, n = np.sort(scaled(losses)), len(losses)
     found = []

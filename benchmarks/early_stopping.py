@@ -1,15 +1,15 @@
-"""What stopping trainings early is worth on the tables with learning curves, in simulated time.
+"""The gain from stopping trainings early on the tables with learning curves, in simulated time.
 
     hpobench-nmt tables fetch nmthpo && hpobench-nmt tables fetch nmtlc
     python benchmarks/early_stopping.py [--workers 8] [--trials 100] [TABLE ...]
 
-Each method runs until it has a value within 5% of the way from the best row to the median one: of the
-table's first objective, or of a perplexity where the curves have only that. Shown are the mean cost with its
-standard error, that of random search over it, and the processor time of a trial. Below each table is the
-geometric mean of the cost of the model-based method, BO_levels, over that of ASHA, with its 95% interval.
-With one worker, random search stands beside its exact value. The bar is for 100 trials of ASHA with 8 workers
-on sw-en, on two cores. Perplexities of other vocabularies cannot be compared, so that on the NMT tables of
-nmthpo this says nothing about translations.
+Each method runs until it finds a value within 5% of the way from the best row to the median row. The value is
+the table's main metric, or a perplexity if the curves have nothing else. The output has the mean cost with
+its standard error, the ratio of random search's mean cost to it, and the processor time of a trial. Below
+each table is the geometric mean of the ratio of the costs of the model-based method, BO_levels, and of ASHA,
+with its 95% interval. With one worker, random search is shown with its exact value. The bar is for 100 trials
+of ASHA with 8 workers on sw-en, on two cores. Perplexities of different vocabularies cannot be compared. So
+on the NMT tables of nmthpo, the results do not apply to translations.
 """
 
 from __future__ import annotations

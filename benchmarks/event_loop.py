@@ -1,10 +1,10 @@
-"""Events a second of the loop: random search on a simulated clock, and one row at a time.
+"""Events per second of the loop: random search on a simulated clock, and one row at a time.
 
     python benchmarks/event_loop.py [--rows 20000] [--times 5] [--sequential]
 
-An event is a training that has finished, with all that belongs to it: the method is told and asked again, and
-the worker starts. The best of several runs is shown, in processor time. `--sequential` measures look-ups of
-the sequential loop alone, so that two checkouts can be compared in turns.
+An event is a finished training with everything that follows: the method receives its losses and is asked
+again, and the worker starts. The output is the best of several runs, in processor time. `--sequential` only
+measures look-ups of the sequential loop, so that two checkouts can be compared in turns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WORKERS = 8
 
 
 def sequential(rows: int) -> float:
-    """Look-ups a second of the sequential loop."""
+    """Look-ups per second of the sequential loop."""
     losses = np.random.default_rng(0).random((rows, 1))
     problem = Problem(np.zeros((rows, 1)), 1, rows, 3)
     start = time.process_time()
@@ -34,7 +34,7 @@ def sequential(rows: int) -> float:
 
 
 def simulated(rows: int) -> float:
-    """Events a second on a simulated clock with several workers."""
+    """Events per second on a simulated clock with several workers."""
     rng = np.random.default_rng(0)
     trainings = Trainings.whole(rng.random((rows, 1)), rng.lognormal(size=rows))
     problem = Problem(np.zeros((rows, 1)), 1, rows, 3, workers=WORKERS, clock="cost")

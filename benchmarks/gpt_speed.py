@@ -3,8 +3,9 @@
     pip install 'hpobench-nmt[train]' transformers
     python benchmarks/gpt_speed.py [--times 14]
 
-A step is forward, loss and backward, in 32 bits, with torch's fused attention in both and without compiling.
-The two take turns in one process, by processor time. The ratio is that of the five best steps of each.
+A step is forward, loss and backward, in 32 bits, without compiling, and with torch's fused attention in both
+models. The two models take turns in one process. The ratio is that of the processor times of the five best
+steps of each.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def their_step(model: Any) -> Step:
 
 
 def pair(kind: str, vocabulary: int, depth: int, width: int, heads: int, context: int) -> tuple[Step, Step]:
-    """Our step and theirs, on models of one shape."""
+    """Our step and theirs, on models of the same shape."""
     common: dict[str, Any] = {"vocab_size": vocabulary, "attn_implementation": "sdpa"}
     common |= {"bos_token_id": 0, "eos_token_id": 0}
     if kind == "GPT-2":

@@ -3,10 +3,10 @@
     pip install '.[train]'
     python benchmarks/gpu_speed.py [NAME ...]
 
-An update is forward, backward, clipping and the optimiser's step, in each precision, and compiled or as a
-CUDA graph where a family can: the median of 20, after 3. Dynamic evaluation (RMS with an RMS prior) reads
-segments of 5 tokens of one stream. Words are drawn at random, because their time does not depend on which
-they are.
+An update is forward, backward, clipping and the optimiser's step. It is timed in each precision, and also
+compiled or as a CUDA graph if the family supports it: the median of 20 updates, after 3. Dynamic evaluation
+(RMS with an RMS prior) reads segments of 5 tokens of one stream. Words are random, because the time does not
+depend on them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hpobench_nmt.runner.lm.precision import loss_scaler, rounded_products
 from hpobench_nmt.runner.lm.scanned_cells import compiled_steps
 
 UPDATES, SEGMENTS, FIRST = 20, 100, 3
-# The family, the vocabulary, streams, steps, and settings.
+# By name: the family, the vocabulary, streams, steps, and settings.
 MODELS: dict[str, tuple[str, int, int, int, dict[str, Any]]] = {
     "AWD-LSTM, 3 layers": ("awd-lstm", 10_000, 20, 70, {}),
     "QRNN, 4 layers": ("awd-lstm", 33_278, 40, 140, {"cell": "qrnn", "layers": 4, "hidden_size": 1550}),
@@ -40,7 +40,7 @@ MODELS: dict[str, tuple[str, int, int, int, dict[str, Any]]] = {
 
 
 class Update:
-    """A model and its optimiser, which learn random words."""
+    """A model and its optimiser, which are trained on random words."""
 
     def __init__(
         self, name: str, precision: str = "fp32", compile: bool = False, graph: bool = False
@@ -87,7 +87,7 @@ def milliseconds(update: Update) -> float:
 
 
 def busy(update: Update) -> tuple[int, float]:
-    """Kernels of an update, and the milliseconds for which they keep the GPU busy."""
+    """The number of kernels of an update, and the milliseconds for which they keep the GPU busy."""
     profiler: Any = torch.profiler
     kinds: Any = torch.autograd
     for _ in range(FIRST):
@@ -101,7 +101,7 @@ def busy(update: Update) -> tuple[int, float]:
 
 
 def dynamic_rate(update: Update) -> float:
-    """Tokens a second of dynamic evaluation."""
+    """Tokens per second of dynamic evaluation."""
     model, rule = update.model.eval(), UpdateRule("rms-rms-prior", 1e-4, 5, 0.005, 1e-4)
     tokens = update.words[: 5 * (SEGMENTS + FIRST) + 1]
     with adapting_reader(model, rule, gradient_rms(model, update.words[:200], 2, 5)) as reader:

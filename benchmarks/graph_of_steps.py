@@ -1,10 +1,10 @@
-"""Expected influence on the graph of rows at most two grid steps apart, beside the usual graph, in Table 3.
+"""Expected influence on the graph of rows at most two grid steps apart, against the usual graph, in Table 3.
 
     hpobench-nmt tables fetch nmthpo
     python benchmarks/graph_of_steps.py [--jobs 2] [--seed 0]
 
-Prints how many cells of the paper's Table 3 each graph meets within 3 standard errors, on the four tables of
-larger resources and on sw-en and so-en, and every cell.
+Prints how many cells of the paper's Table 3 each graph matches within 3 standard errors, on the four tables
+with larger corpora and on sw-en and so-en. Then prints every cell.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ METHODS = ("GB_EIF_M", "GB_EIF_R")
 
 
 def distances(setting: str, jobs: int, seed: int) -> dict[tuple[str, str, str], float]:
-    """Ours less the paper's mean, in standard errors, by table, method and score."""
+    """Our mean minus the paper's, in standard errors, by table, method and score."""
     suite = load_suite("paper-single")
     results = hb.run(suite, methods=[name + setting for name in METHODS], jobs=jobs, seed=seed)
     trials, figures = suite.trials, published_figures(suite)

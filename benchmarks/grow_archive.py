@@ -1,13 +1,13 @@
-"""The archive of lm-2026 after a track has got another table: old trials are kept, and only new ones run.
+"""Extend the archive of lm-2026 after a track got another table: old trials are kept, only new ones run.
 
     python benchmarks/grow_archive.py [OUT]
 
-Run it after a line of `lm_2026.py` went into a track's file, before a release. For each method of the package
-in the archive, the trials on tables whose lines are the same are taken over; on others the method runs. If
-a method's code has changed, its first trials on each table run again, and all of them unless these are equal.
-It writes OUT (default: archive/lm-2026.parquet), and with the default the digest that comes with the package
-and the leaderboard. All tables of the tracks must be installed. Methods that others sent in are left out and
-named: they have to run them.
+Run it after adding a line of `lm_2026.py` to a track's file, before a release. For each of the package's
+methods in the archive, trials on tables with unchanged lines are kept. On other tables, the method runs. If a
+method's code has changed, its first trials on each table run again. Unless these are equal to the old trials,
+all of its trials run again. The script writes OUT (default: archive/lm-2026.parquet). With the default, it
+also writes the digest that comes with the package, and the leaderboard. All tables of the tracks must be
+installed. Submitted methods are left out and listed, because their authors have to run them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def line(suite: Suite, table: str) -> tuple[object, ...]:
-    """All that a suite's file says of a table."""
+    """All settings of a table in a suite's file."""
     settings = (suite.pinned, suite.tolerance, suite.time, suite.score_at, suite.source_of)
     return tuple(each.get(table) for each in settings)
 
@@ -81,7 +81,7 @@ def differing(
     methods: list[str],
     instances: Mapping[str, Instance],
 ) -> list[str]:
-    """Those of the methods whose first trials, run again, are not all equal to those of the archive."""
+    """The methods whose first trials, run again, differ from those of the archive."""
     if not methods:
         return []
     again = hb.run(suite, tables=tables, methods=methods, trials=RERUN)

@@ -1,10 +1,10 @@
-"""Time and memory of importing a large sweep: 100,000 runs by 60 columns, with the bar of each.
+"""Time and memory of importing a large sweep of 100,000 runs by 60 columns, each with its bar.
 
 python benchmarks/import_sweep.py
 
 The file is MLflow's `search_runs()` as CSV: 12 hyperparameters drawn at random, 12 of grids and labels, 12
-metrics, and 24 columns of bookkeeping, tags and constants. The command runs in a process of its own, so that
-imports count and memory is that of the whole process. The bars are for two cores.
+metrics, and 24 columns of bookkeeping, tags and constants. The command runs in a separate process, so that
+imports count, and memory is that of the whole process. The bars are for two cores.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""How much more several trainings of `marian` do together on one GPU than one alone.
+"""The throughput of several trainings of `marian` together on one GPU, against one training alone.
 
     python benchmarks/jobs_on_a_gpu.py [--jobs 1,8,16] [--device cuda] [--seconds 3]
 
-Each process trains two layers of 128 on 4,000 pairs of random sentences, batches of 4,096 subwords in tf32.
-Once all have made 200 updates, they train together for some seconds, then decode 500 sentences again and
-again. Printed are the updates and the steps of decoding of all processes a second. Run it once as it is, and
-once with NVIDIA's multi-process service (`nvidia-cuda-mps-control -d`).
+Each process trains a model of two layers of width 128 on 4,000 pairs of random sentences, in batches of 4,096
+subwords, in tf32. After 200 updates each, all processes train together for some seconds, then decode 500
+sentences repeatedly. The output has the updates and the decoding steps per second of all processes. Run it
+once without and once with NVIDIA's multi-process service (`nvidia-cuda-mps-control -d`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WORDS, _WARM_UP, _SENTENCES, _STEPS = 4096, 200, 500, 60
 
 
 def job(device: str, lasting: float, ready: Any, told: Any) -> None:
-    """Train, and decode, and tell how many updates and steps were made a second."""
+    """Train, then decode, and put the updates and the decoding steps per second into a queue."""
     where, here = set_up(device), device == "cpu"
     made = training(2, 128, _WORDS, where)
 

@@ -1,12 +1,12 @@
-"""Kill a writer at each call that changes a file: what it leaves is the old state or the new, never neither.
+"""Kill a writer at each call that changes a file: it must leave either the old state or the new state.
 
 python benchmarks/kill_writers.py                       # all of it, an hour; needs strace and unshare
 python benchmarks/kill_writers.py add build run         # the writers that are named
 python benchmarks/kill_writers.py containers --times 5  # tables are added in three PID namespaces at once
 python benchmarks/kill_writers.py pairs --times 5       # two runs into one folder
 
-strace traces a writer once, and finds its calls that change something below the folder. The writer then runs
-again for each of them, from the same state, and strace kills it (SIGKILL) at that call.
+strace traces a writer once to find the calls that change something below the folder. For each of these calls,
+the writer runs again from the same state, and strace kills it (SIGKILL) at the call.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ HPO = [sys.executable, "-m", "hpobench_nmt"]
 
 
 def run(home: Path, *arguments: object, wrap: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
-    """Run a command with its data in a home of its own."""
+    """Run a command with its data in this home."""
     environment = {**os.environ, "HPOBENCH_NMT_HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [*wrap, *HPO, *map(str, arguments)]
     return subprocess.run(command, env=environment, cwd=home, capture_output=True, text=True)
 
 
 def calls_below(folder: Path, trace: Path) -> list[tuple[str, int]]:
-    """Calls that change something below a folder: the name, and which of that name it is in its process."""
+    """Calls that change something below a folder: the name, and the number among calls of the name."""
     counts: Counter[str] = Counter()
     found = []
     first = trace.read_text(errors="replace").split(maxsplit=1)[0]
@@ -54,7 +54,7 @@ def calls_below(folder: Path, trace: Path) -> list[tuple[str, int]]:
 def kill_everywhere(
     what: str, prepare: Callable[[Path], tuple[object, ...]], state: Callable[[Path], str], step: int
 ) -> None:
-    """Print how often a writer that was killed left the old state, the new one, or neither."""
+    """Print how often a killed writer left the old state, the new state, or neither."""
     with tempfile.TemporaryDirectory() as name:
         base = Path(name)
         shutil.rmtree(base)
@@ -92,7 +92,7 @@ def kill_everywhere(
 
 
 def small_table(folder: Path, step: int = 7, layers: int = 8) -> None:
-    """A CSV file of a table and its datasheet."""
+    """Write a table's CSV file and its datasheet."""
     rows = [f"{n},{r},{20 + n * r * step % 5}" for n in range(1, layers + 1) for r in (1, 2, 3, 5)]
     (folder / "toy.csv").write_text("layers,lr,bleu\n" + "\n".join(rows) + "\n")
     (folder / "toy.toml").write_text(
@@ -101,7 +101,7 @@ def small_table(folder: Path, step: int = 7, layers: int = 8) -> None:
 
 
 def added(home: Path) -> tuple[object, ...]:
-    """A home with a table, and the command that replaces it by another of its name."""
+    """Set up a home with a table; return the command that replaces it by another table of the same name."""
     small_table(home)
     run(home, "tables", "add", "toy.csv")
     small_table(home, 11)
@@ -109,7 +109,7 @@ def added(home: Path) -> tuple[object, ...]:
 
 
 def built(home: Path) -> tuple[object, ...]:
-    """A copy of a shipped ledger without a table, and the command that builds it."""
+    """Set up a copy of a shipped ledger without its table; return the command that builds the table."""
     import hpobench_nmt
 
     shipped = Path(hpobench_nmt.__file__).parent / "tables" / "sotu-dyneval"
@@ -120,7 +120,7 @@ def built(home: Path) -> tuple[object, ...]:
 
 
 def ran(home: Path) -> tuple[object, ...]:
-    """A home with a table, and the command that runs a method on it."""
+    """Set up a home with a table; return the command that runs a method on it."""
     small_table(home)
     run(home, "tables", "add", "toy.csv")
     return (
@@ -141,7 +141,7 @@ def ran(home: Path) -> tuple[object, ...]:
 
 
 def table_state(name: str) -> Callable[[Path], str]:
-    """What the command line shows of a table; "none" where there is none."""
+    """A function that returns what the command line shows of a table, or "none" without the table."""
 
     def state(home: Path) -> str:
         done = run(home, "tables", "show", name)
@@ -151,7 +151,7 @@ def table_state(name: str) -> Callable[[Path], str]:
 
 
 def results_state(home: Path) -> str:
-    """The scores of the results; "none" where nothing is finished."""
+    """The scores of the results; "none" if nothing is finished."""
     done = run(home, "score", "r", "--format", "csv")
     unfinished = "nothing is finished yet" in done.stderr or "no such folder" in done.stderr
     empty = "has no manifest.json" in done.stderr
@@ -183,7 +183,7 @@ def containers(times: int) -> None:
 
 
 def pairs(times: int) -> None:
-    """Start the same run twice at once into one folder, and print how many ended with an error."""
+    """Start the same run twice at the same time into one folder, and print how many runs failed."""
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
         arguments = [*ran(home)]

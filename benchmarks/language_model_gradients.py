@@ -1,20 +1,20 @@
-"""Each hand-written gradient of the language models against torch's own, in training as the runner does it.
+"""Each hand-written gradient of the language models against torch's own, in the runner's training.
 
     pip install 'hpobench-nmt[train]'
     python benchmarks/language_model_gradients.py [--only softmax] [--turns 5]
 
-A hand-written gradient stays in the library only where it is faster in a whole training update (forward,
-backward, clipping, optimiser), or in a whole pass of dynamic evaluation for what is used there. The bar is
-1.2 times; the softmax stays at equal speed, because torch's own needs several times the memory or, in chunks,
-torch 2.13. Every contender is the same model with one function replaced by its plain version. Rates are words
-a second by processor time on one core, the best of several turns; the contenders take turns, so that other
-load hits them alike.
+A hand-written gradient stays in the library only if it is faster in a whole training update (forward,
+backward, clipping, optimiser). Functions of dynamic evaluation must be faster in a whole pass of it. The bar
+is 1.2 times. The softmax may be equally fast, because torch's own needs several times the memory or, in
+chunks, torch 2.13. Every contender is the same model with one function replaced by its plain version. Rates
+are words per second of processor time on one core, the best of several turns. The contenders take turns, so
+that other load affects them equally.
 
 Hand-written gradients of the LSTM, RHN, NAS and mLSTM cells were measured in the same way and deleted. In a
 training update they were 0.94 to 1.12 times as fast as automatic differentiation for words (vocabulary
-10,000, 128 to 400 units). For characters (vocabulary 60, 128 to 512 units) it was 1.04 to 1.07 times (tied
-LSTM), 1.00 to 1.06 (RHN), 1.15 to 1.33 (other LSTMs), 1.13 to 1.22 (NAS) and 0.95 to 1.37 (mLSTM), with a
-noise of 0.2 between runs.
+10,000, 128 to 400 units). For characters (vocabulary 60, 128 to 512 units) they were 1.04 to 1.07 times as
+fast (tied LSTM), 1.00 to 1.06 (RHN), 1.15 to 1.33 (other LSTMs), 1.13 to 1.22 (NAS) and 0.95 to 1.37 (mLSTM),
+with a noise of 0.2 between runs.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def plain_cross_entropy(hidden: Tensor, weight: Tensor, bias: Tensor, targets: T
 
 
 def torch_cross_entropy(hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
-    """Torch's own loss in chunks, which came with version 2.13."""
+    """Torch's own loss in chunks, which version 2.13 introduced."""
     options = torch.nn.LinearCrossEntropyOptions(batch_chunk_size=128)
     return functional.linear_cross_entropy(hidden, weight, targets, linear_bias=bias, options=options)
 
@@ -110,7 +110,7 @@ def torch_descend_rms(
 
 
 def text(vocabulary: int, n: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Random words, the frequent ones as frequent as in text."""
+    """Random words with Zipf's frequencies."""
     p = 1.0 / np.arange(1, vocabulary + 1)
     return np.random.default_rng(0).choice(vocabulary, size=n, p=p / p.sum()).astype(np.int64)
 
@@ -136,7 +136,7 @@ def update(model: Any, vocabulary: int, batch: int, steps: int) -> Callable[[], 
 
 
 def replaced(run: Callable[[], int], *replacements: tuple[Any, str, Any]) -> Callable[[], int]:
-    """The same with some functions of modules replaced."""
+    """The same run with some functions of modules replaced."""
 
     def with_replacements() -> int:
         with contextlib.ExitStack() as stack:
@@ -202,14 +202,14 @@ def dynamic_evaluation() -> Iterator[tuple[str, Contenders]]:
 
 
 def take_turns(contenders: Contenders, turns: int) -> dict[str, float]:
-    """Words a second of each contender, the best turn of at least a fifth of a second."""
+    """Words per second of each contender, in the best turn of at least a fifth of a second."""
     best = dict.fromkeys(contenders, 0.0)
     for turn in range(turns + 1):
         for name, run in contenders.items():
             started, read = time.process_time(), 0
             while time.process_time() - started < 0.2:
                 read += run()
-            if turn:  # the first one loads code
+            if turn:  # the first turn loads code
                 best[name] = max(best[name], read / (time.process_time() - started))
     return best
 

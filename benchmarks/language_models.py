@@ -1,4 +1,4 @@
-"""Training and dynamic evaluation against plain torch, and the order of merit of the rules.
+"""Training and dynamic evaluation against plain torch, and a comparison of the update rules.
 
     pip install 'hpobench-nmt[train]'
     python benchmarks/language_models.py speed [--vocabulary 10000 --embedding 200 --hidden 400 --layers 3]
@@ -6,20 +6,20 @@
     python benchmarks/language_models.py memory
     python benchmarks/language_models.py merit [SPEC.toml]
 
-speed: words a second on one core by processor time, the best of several turns, with the contenders taking
-turns so that other load hits them alike. Training reads batches of 20 streams and 70 steps; a step is
-forward, backward, clipping and update, with all of AWD-LSTM's dropout, AR/TAR and averaging against none of
-it. Dynamic evaluation (RMS with an RMS prior, segments of 5) is held against forward and backward passes
-over the same segments without the update.
+speed: words per second of processor time on one core, the best of several turns. The contenders take turns,
+so that other load affects them equally. Training reads batches of 20 streams and 70 steps. A step is forward,
+backward, clipping and update. The AWD-LSTM has all of its dropout, AR/TAR and averaging, and plain torch has
+none of it. Dynamic evaluation (RMS with an RMS prior, segments of 5) is compared with forward and backward
+passes over the same segments without the update.
 
-losses: what the loss of every token costs in dynamic evaluation, kept in a file as `train --keep` keeps it,
-against the mean loss alone; in turns, by processor time.
+losses: processor time of dynamic evaluation that saves the loss of every token in a file, as `train --keep`
+does, against dynamic evaluation that computes only the mean loss; in turns.
 
-memory: the most that dynamic evaluation holds, as a multiple of the parameters (Linux).
+memory: the peak memory of dynamic evaluation, as a multiple of the parameters (Linux).
 
-merit: each rule of Table 1 of Krause et al. (2018) on the model of a spec of family dynamic-evaluation, the
-learning rate, decay and epsilon of each tuned on the first dev tokens. The model is the runner's own, or else
-it is trained first (a quarter of an hour); the rest takes eight minutes.
+merit: each rule of Table 1 of Krause et al. (2018) on the model of a spec of family dynamic-evaluation. The
+learning rate, decay and epsilon of each rule are tuned on the first dev tokens. The model is the runner's own
+if it exists; otherwise it is trained first (a quarter of an hour). The rest takes eight minutes.
 """
 
 from __future__ import annotations
@@ -96,13 +96,13 @@ def awd_lstm(arguments: argparse.Namespace, regularisation: Regularisation) -> A
 
 
 def words(arguments: argparse.Namespace, n: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Random words, the frequent ones as frequent as in text."""
+    """Random words with Zipf's frequencies."""
     p = 1.0 / np.arange(1, arguments.vocabulary + 1)
     return np.random.default_rng(0).choice(arguments.vocabulary, size=n, p=p / p.sum()).astype(np.int64)
 
 
 def take_turns(contenders: dict[str, Callable[[], int]]) -> dict[str, float]:
-    """Words a second of each, the best turn; each returns the words it read."""
+    """Words per second of each contender in its best turn; a contender returns the number of words read."""
     best = dict.fromkeys(contenders, 0.0)
     for turn in range(TURNS + 1):
         for name, run in contenders.items():
@@ -144,7 +144,7 @@ def training_contenders(arguments: argparse.Namespace) -> dict[str, Callable[[],
         parameters = list(model.parameters())
         optimiser = NTASGD(parameters, learning_rate=1.0, weight_decay=1.2e-6, window=0, patience=5)
         for loss in (1.0, 2.0):
-            optimiser.checked(loss)  # so that it averages
+            optimiser.checked(loss)  # so that it starts averaging
         state = model.initial_state(BATCH)
 
         def step() -> int:

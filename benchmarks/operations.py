@@ -1,10 +1,10 @@
-"""Operations of a training update and of a dynamic segment on a GPU, counted without one.
+"""Operations of a training update and of a dynamic segment on a GPU, counted without a GPU.
 
     pip install '.[train,dev]'
     python benchmarks/operations.py [NAME ...]
 
-Models are small, because operations do not depend on their width, but sequences have the lengths of real
-trainings. tests/pretend/pretend_accelerator.py says what is counted. Steps are not compiled.
+Models are small, because the number of operations does not depend on their width. Sequences are as long as in
+real trainings. tests/pretend/pretend_accelerator.py defines what is counted. Steps are not compiled.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MODELS: dict[str, tuple[str, int, dict[str, Any]]] = {
 
 
 def operations(family_name: str, steps: int, given: dict[str, Any]) -> tuple[int, int]:
-    """Of an update, and of a segment of 5 tokens."""
+    """Numbers of operations of an update, and of a segment of 5 tokens."""
     family, tokens = load_family(family_name), np.random.default_rng(0).integers(WORDS, size=4 * (steps + 1))
     assert family.architecture is not None
     settings = family.settings(**given)
@@ -50,7 +50,7 @@ def operations(family_name: str, steps: int, given: dict[str, Any]) -> tuple[int
         optimiser, schedule = family.architecture.course(settings, "word", list(model.parameters()))
         piece = streams(torch.from_numpy(tokens), 4).to(device)
         scaler = loss_scaler("fp32", device)
-        for _ in range(2):  # the optimiser makes its state in the first one
+        for _ in range(2):  # the optimiser makes its state in the first update
             with counted() as update:
                 gradient(model.train(), piece, (model.initial_state(4),), "fp32", scaler)
                 torch.nn.utils.clip_grad_norm_(model.parameters(), schedule.clip)

@@ -1,10 +1,10 @@
-"""The paper's Tables 3 and 4 from start to finish: how long they take, and how far they are from the paper.
+"""Time to reproduce the paper's Tables 3 and 4, and the distance of every cell from the paper.
 
     hpobench-nmt tables fetch nmthpo
     python benchmarks/paper_suites.py [--jobs 2] [--seed 0]
 
-Runs `paper-single` and `paper-multi` through the command line, in processes of their own, into a new
-folder, then compares every cell with the paper's. The first run after an installation also compiles.
+Runs `paper-single` and `paper-multi` through the command line, in separate processes, into a new folder. Then
+compares every cell with the paper's cell. The first run after an installation also compiles.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def run(suite: str, folder: Path, jobs: int, seed: int) -> tuple[float, list[Cel
 
 
 def ratio(cell: Cell) -> float:
-    """Ours over the paper's."""
+    """Our mean divided by the paper's."""
     return cell.summary.mean / cell.published_mean
 
 
@@ -49,7 +49,7 @@ def show(cell: Cell) -> str:
 
 
 def compare_single(found: list[Cell]) -> None:
-    """The bars on Table 3."""
+    """Compare Table 3 with the bars."""
     near = [c for c in found if not c.method.startswith("GB")]
     within = sum(abs(c.distance) <= 3 for c in near)
     print(f"\nTable 3, RS and BO: {within} of {len(near)} cells within 3 standard errors (bar: 95%)")
@@ -73,7 +73,7 @@ def compare_single(found: list[Cell]) -> None:
 
 
 def compare_multi(found: list[Cell]) -> None:
-    """The bars on Table 4."""
+    """Compare Table 4 with the bars."""
     for family, near in (
         ("RS", [c for c in found if c.method == "RS"]),
         ("BO", [c for c in found if c.method.startswith("BO")]),

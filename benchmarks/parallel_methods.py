@@ -1,16 +1,16 @@
-"""What parallel workers cost model-based methods: time of a step, and look-ups to the tolerance.
+"""The cost of parallel workers for model-based methods: time per step, and look-ups to the tolerance.
 
     hpobench-nmt tables fetch nmthpo
     python benchmarks/parallel_methods.py [--trials 50] [--seed 0] [TABLE ...]
 
-First the processor time of a step of BO_EI_M on sw-en with 16 workers, over that with one, both in whole
-exhaustive trials, in turns. The bar is 3 times.
+First, the processor time of a step of BO_EI_M on sw-en with 16 workers is compared with that of one worker,
+in exhaustive trials, in turns. The bar is 3 times.
 
-Then the rows that each method has begun when the first one within the tolerance of ftc is finished. All rows
-take the same time, so that 16 workers work in rounds of 16. Shown are means with standard errors. Beside
-batched EI (the variance knows what is pending) stand Thompson sampling, random search, and EI that only
-leaves out the rows that are pending. The last lines compare pairs on the same tables and initial designs: the
-mean difference of log look-ups, as a ratio, with its 95% interval over trials.
+Then the script counts the rows that each method has started when the first row within the tolerance of ftc is
+finished. All rows take the same time, so 16 workers work in rounds of 16. The output has means with standard
+errors. The methods are batched EI (whose variance is conditioned on pending rows), EI that only leaves out
+pending rows, Thompson sampling, and random search. The last lines compare pairs of methods on the same tables
+and initial designs: the mean difference of log look-ups, as a ratio, with its 95% interval over trials.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ N_INITIAL = 3
 
 
 class _LeftOut(ModelBased):
-    """EI among the rows that are not pending, as if these did not exist."""
+    """EI that leaves out pending rows, but does not condition the variance on them."""
 
     def scores(self, given: Given) -> Floats:
         return super().scores(given._replace(var=self.posterior.var))
 
 
 def left_out(problem: Problem, rng: np.random.Generator) -> ModelBased:
-    """The same model and acquisition as BO_EI_M_std."""
+    """Model and acquisition of BO_EI_M_std, with pending rows only left out."""
     from hpobench_nmt.methods.acquisition import by_expected_improvement
 
     return _LeftOut(problem, rng, BO_M_std.surrogate(problem), by_expected_improvement)
@@ -75,7 +75,7 @@ def trial(
 
 
 def step_time() -> None:
-    """Processor time of exhaustive trials with 16 workers, over that with one."""
+    """Print the processor time of a step with 16 workers, divided by that with one worker."""
     table = load_table("sw-en")
     trainings = Trainings.whole(table.losses(table.objectives[:1]))
     seconds: dict[int, list[float]] = {1: [], 16: []}
@@ -131,7 +131,7 @@ def main() -> None:
     for other in ("EI, pending left out", "Thompson"):
         for workers in WORKERS:
             each = np.array(logs[other, workers]) - np.array(logs["batched EI", workers])
-            over = each.mean(axis=0)  # over tables, by trial
+            over = each.mean(axis=0)  # mean over tables, by trial
             half = 1.96 * over.std(ddof=1) / len(over) ** 0.5
             low, middle, high = np.exp([over.mean() - half, over.mean(), over.mean() + half])
             print(

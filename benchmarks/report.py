@@ -1,12 +1,11 @@
-"""How long the report of the paper's two suites takes: to write, and to open in a browser.
+"""Time to write the report of the paper's two suites, and to open it in a browser.
 
     hpobench-nmt tables fetch nmthpo
     python benchmarks/report.py [--jobs 2] [--results FOLDER]
 
-Runs `paper-single` and `paper-multi` into FOLDER first, unless they are there (a new folder is used and
-removed where none is given). The report is written by the command line, in processes of its own; their
-processor time is counted besides, for a machine that others use too. The browser is a headless Chromium, if
-there is one.
+Runs `paper-single` and `paper-multi` into FOLDER first, unless FOLDER already has them. Without --results, a
+temporary folder is used. The report is written in separate processes. Their processor time is printed as
+well, for machines with other work. The browser is a headless Chromium, if one is installed.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ WRITE = (
     "import sys\nfrom pathlib import Path\nfrom hpobench_nmt.render.html.page import write_report\n"
     "from joblib.externals.loky import get_reusable_executor\n"
     "write_report([Path(a) for a in sys.argv[3:]], Path(sys.argv[1]), jobs=int(sys.argv[2]))\n"
-    # Its workers end, so that their processor time is known.
+    # The workers must end, so that their processor time counts.
     "get_reusable_executor().shutdown(wait=True)\n"
 )
 
@@ -41,7 +40,7 @@ def run_suites(folder: Path, jobs: int) -> list[Path]:
 
 
 def resident(root: int) -> int:
-    """Memory of a process and all below it in bytes, what they share counted once; on Linux."""
+    """Memory of a process and its descendants in bytes, with shared memory counted once; Linux only."""
     parents, sizes = {}, {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

@@ -1,11 +1,11 @@
-"""How long all analyses of the paper's two suites take: 12 systems, six tables, 100 trials.
+"""Time of all analyses of the paper's two suites: 12 systems, six tables, 100 trials.
 
     hpobench-nmt tables fetch nmthpo
     python benchmarks/run_analyses.py [--jobs 2] [--results FOLDER]
 
-Runs `paper-single` and `paper-multi` into FOLDER first, unless they are there (a new folder is used and
-removed where none is given), then times every analysis, and every figure besides. The bar is what a report
-can afford.
+Runs `paper-single` and `paper-multi` into FOLDER first, unless FOLDER already has them. Without --results, a
+temporary folder is used. Then times every analysis, and separately every figure. The bar is a time that is
+acceptable for a report.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def run_suites(folder: Path, jobs: int) -> None:
 
 
 def analyse(results: Results, jobs: int, clock: Clock) -> dict[str, Any]:
-    """Everything there is for a run."""
+    """All analyses of a run."""
     tables, two = list(results.instances), results.suite.n_objectives == 2
     found = {
         "statistics": clock("statistics", lambda: run_statistics(results)),
@@ -93,7 +93,7 @@ def analyse(results: Results, jobs: int, clock: Clock) -> dict[str, Any]:
 
 
 def draw(results: Results, found: dict[str, Any], clock: Clock) -> int:
-    """Every figure, as PNG; their number."""
+    """Draw every figure as PNG; return their number."""
     styles = method_styles(results.methods)
     statistics, tables = found["statistics"], list(results.instances)
     figures: list[tuple[str, Callable[[], Any]]] = []

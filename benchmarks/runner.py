@@ -1,11 +1,11 @@
-"""Rows per hour that the runner reaches here, and the share of the time that is not training or measuring.
+"""Rows per hour of the runner on this machine, and the share of time that is not training or measuring.
 
     pip install '.[train]'
     python benchmarks/runner.py [--spec tables/sotu-awd-lstm/spec.toml] [--limit 4] [--jobs 2]
 
-Trains the first configurations of a spec by the command line, in a folder that is thrown away. The corpus and
-what trainings share are prepared by the first row, before the clock starts. The command counts from its start
-to its end; only the wait of a job that found nothing left to train does not.
+Trains the first configurations of a spec by the command line, in a temporary folder. The first row prepares
+the corpus and everything that trainings share, before the clock starts. The command is timed from start to
+end, without the time that a job waits because nothing is left to train.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BAR = 0.05
 
 
 def train(spec: Path, folder: Path, limit: int, jobs: int) -> tuple[float, list[float]]:
-    """Seconds that the command takes, and those after which each of its records was there."""
+    """Seconds of the command, and the seconds after which each of its records was written."""
     command = [sys.executable, "-m", "hpobench_nmt", "train", str(spec), "--out", str(folder), "--quiet"]
     known = count(folder)
     start = time.perf_counter()
@@ -41,7 +41,7 @@ def train(spec: Path, folder: Path, limit: int, jobs: int) -> tuple[float, list[
 
 
 def count(folder: Path) -> int:
-    """Lines of the ledger."""
+    """The number of lines of the ledger."""
     path = folder / LEDGER
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
@@ -57,7 +57,7 @@ def main() -> None:
         train(arguments.spec, folder, 1, 1)
         wall, ends = train(arguments.spec, folder, arguments.limit, arguments.jobs)
         records = read_ledger(folder / LEDGER).records[-len(ends) :]
-    # The last records are one of each job, for a job only stops when there is nothing left.
+    # The last records belong to different jobs, because a job only stops when nothing is left to train.
     waited = sum(ends[-1] - end for end in ends[-arguments.jobs :])
     held = arguments.jobs * wall - waited
     share = 1 - sum(record.seconds for record in records) / held

@@ -4,17 +4,19 @@
     hpobench-nmt run scale --out results/scale
     python benchmarks/scale.py results/scale [--against BO_auto]
 
-A line for each table that has a source, of the configurations that both have:
+Prints for each table that has a source, from the configurations that both have:
 
 - zero-shot, exact: the regret of the source's best configuration, in the objective's unit and as a share of
-  the way from the best row to the median one, and its rank;
-- trainings until one is within the tolerance of the best, capped at the suite's look-ups: of random search
-  (exact), of --against, and what each method saves against it, with a 95% interval over trials;
-- the regret after the suite's `score_at` look-ups, likewise;
-- what training the whole source costs, in trainings of the target: by 6 N D, or by seconds where these are
-  known. What a method saves is free if the source was trained anyway, and else has to be more than that.
+  the way from the best row to the median row, and its rank;
+- trainings until a row is within the tolerance of the best, capped at the suite's look-ups: of random search
+  (exact) and of --against, and how many trainings each method saves compared with --against, with a 95%
+  interval over trials;
+- the regret after the suite's `score_at` look-ups, in the same way;
+- the cost of training the whole source, in trainings of the target: by 6 N D for Step Law tables, otherwise
+  by seconds. If the source was trained anyway, a method's saving is a net gain. Otherwise the saving must
+  exceed this cost.
 
-Intervals are percentile bootstrap over trials, tables fixed. A handful of pairs allows no test.
+Intervals are percentile bootstrap intervals over trials, with fixed tables. The pairs are too few for a test.
 """
 
 from __future__ import annotations
@@ -39,13 +41,13 @@ _SIZES = re.compile(r"steplaw-([\d.]+)m-([\d.]+)b")
 
 
 def tokens_times_parameters(name: str) -> float:
-    """N D of a table of dense Step Law models, by its name; NaN of others."""
+    """N D of a table of dense Step Law models, from its name; NaN for other tables."""
     found = _SIZES.fullmatch(name)
     return float(found[1]) * float(found[2]) if found else np.nan
 
 
 def source_price(target: str, source: str, rows: int) -> float:
-    """What `rows` trainings of the source cost, in trainings of the target."""
+    """The cost of `rows` trainings of the source, in trainings of the target."""
     price = tokens_times_parameters(source) / tokens_times_parameters(target)
     if np.isnan(price):
         ours, theirs = (load_table(name).column("seconds") for name in (target, source))
@@ -54,10 +56,10 @@ def source_price(target: str, source: str, rows: int) -> float:
 
 
 def zero_shot(instance: Instance) -> tuple[float, float, int]:
-    """Regret of the source's best configuration, the same as a share of the median row's, and its rank."""
+    """Regret of the source's best configuration, its share of the median row's regret, and its rank."""
     losses = instance.losses[:, 0]
     source = instance.problem.sources[0]
-    # The source's rows that have a value, in the order of the table's.
+    # The table's row with the configuration of the source's best row.
     places = [
         int(np.flatnonzero((instance.table.features == row).all(axis=1))[0])
         for row in source.features[np.argsort(source.losses[:, 0], kind="stable")[:1]]
@@ -69,7 +71,7 @@ def zero_shot(instance: Instance) -> tuple[float, float, int]:
 
 
 def runtimes_of(results: Results, table: str, method: str) -> Floats:
-    """Trainings until the target of ftc, at most those of a trial, by trial."""
+    """Trainings until the target of ftc, capped at the budget, by trial."""
     instance = results.instances[table]
     goal = next(goal for goal in instance.goals if goal.name == "ftc")
     tau, problem = budget_of(instance), instance.problem
@@ -81,14 +83,14 @@ def runtimes_of(results: Results, table: str, method: str) -> Floats:
 
 
 def regrets_of(results: Results, table: str, method: str) -> Floats:
-    """The gap to the best after the suite's look-ups, by trial."""
+    """The gap to the best at the suite's `score_at`, by trial."""
     instance = results.instances[table]
     goal = next(goal for goal in instance.goals if goal.name == "fb")
     return np.array([score_of(instance, goal, trial) for trial in results.trials[table, method]])
 
 
 def less(ours: Floats, theirs: Floats, digits: int = 1) -> str:
-    """By how much the mean is less than theirs, with its interval over trials."""
+    """By how much our mean is smaller than theirs, with an interval over trials."""
     draws = np.random.default_rng(0).integers(0, len(ours), (RESAMPLES, len(ours)))
     low, high = np.quantile((theirs - ours)[draws].mean(axis=1), [0.025, 0.975])
     return f"{(theirs - ours).mean():+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]"

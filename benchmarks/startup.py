@@ -3,10 +3,10 @@
     hpobench-nmt tables fetch nmthpo
     python benchmarks/startup.py [--times 10] [--against FOLDER]
 
-The best of several runs, each in a new process, beside a fixed piece of numpy work that is timed between
-them: on a busy machine, compare the ratios. With --against, another checkout of the project is timed in turns
-with this one, in the same Python environment. The run of two trials is `paper-single` on zh-en; it is done
-once before, because the first run after an installation compiles.
+Times are the best of several runs, each in a new process. A fixed piece of numpy work is timed between the
+runs: on a busy machine, compare the ratios. With --against, another checkout of the project is timed in turns
+with this one, in the same Python environment. The run of two trials is `paper-single` on zh-en. Each command
+first runs once without timing, because the first run after an installation compiles.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CASES = (
 
 
 def fixed_work() -> float:
-    """Seconds of a fixed piece of numpy work: sorting and multiplying, in one thread."""
+    """Seconds of a fixed piece of numpy work (sorting and multiplying) in one thread."""
     start = time.perf_counter()
     values = np.random.default_rng(0).random((4, 200_000))
     for _ in range(4):

@@ -4,11 +4,11 @@
     hpobench-nmt tables fetch nmthpo
     python benchmarks/step_time.py [--table sw-en] [--trials 3] [--optuna-steps 50]
 
-A step is ask, look up and tell. Ours is the mean over whole exhaustive trials on one core, prior included
-(the first trial of a process also compiles; it is left out and shown apart). Optuna's is the mean of its
-first steps, which are its cheapest: its cost grows with every observation. It chooses among the same
-configurations of the grid; one that the table lacks is told as the worst value. Three losses are BLEU,
-decoding time and number of parameters; their bar is 2 ms.
+A step is ask, look up and tell. Our time is the mean over exhaustive trials on one core, including the prior.
+The first trial of a process also compiles, so it is left out of the mean and shown separately. Optuna's time
+is the mean of its first steps, which are its cheapest, because its cost grows with every observation. Optuna
+chooses among the same configurations of the grid, and receives the worst value for a configuration that the
+table lacks. Three losses are BLEU, decoding time and number of parameters; their bar is 2 ms.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ BARRED = {"BO_EI_M", "BO_EI_R", "GB_EI_M", "GB_EIF_M", "BO_M", "BO_R", "GB_M"}
 
 
 def step_us(table: Table, method: str, n_objectives: int, trials: int) -> tuple[float, float]:
-    """Microseconds a step in exhaustive trials: mean over trials, and of the first one."""
+    """Microseconds per step in exhaustive trials: the mean over trials, and the first trial."""
     losses = Trainings.whole(table.losses(THREE if n_objectives == 3 else table.objectives[:n_objectives]))
     problem = Problem(table.features, n_objectives, len(table), 3)
     factory = BUILT_IN[method].load()
@@ -64,7 +64,7 @@ def step_us(table: Table, method: str, n_objectives: int, trials: int) -> tuple[
 
 
 def optuna_step_us(table: Table, steps: int) -> float:
-    """Microseconds a step of Optuna's GPSampler after the same initial design."""
+    """Microseconds per step of Optuna's GPSampler after the same initial design."""
     import warnings
 
     import optuna

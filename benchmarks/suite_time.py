@@ -3,9 +3,10 @@
     hpobench-nmt tables fetch nmthpo
     python benchmarks/suite_time.py [--jobs 2] [--times 2] [--methods RS] [--against FOLDER]
 
-Each suite runs through the command line into a new folder, once before it is timed, because the first run
-after an installation compiles. Both the time on the clock and the computing time of all processes are shown;
-on a busy machine only the second can be compared. A fixed piece of numpy work is timed between the runs.
+Each suite runs through the command line into a new folder. It first runs once without timing, because the
+first run after an installation compiles. The output has elapsed time and the processor time of all processes.
+On a busy machine, only processor times can be compared. A fixed piece of numpy work is timed between the
+runs.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from pathlib import Path
 
 from startup import HERE, fixed_work, seconds_of
 
-# Of the computing time of the other checkout: of all methods, and of those that are named.
+# The most processor time, as a ratio to the other checkout: with all methods, and with --methods.
 BAR_RATIO, BAR_RATIO_NAMED = 1.05, 1.15
 
 
 def computing() -> float:
-    """Seconds of computing of all processes that this one has started and that have ended."""
+    """Processor seconds of all processes that this process has started and that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -1,15 +1,15 @@
-"""Figures of the collections of others' tables, and how long it takes to work with them.
+"""Figures of the table collections of other authors, and times of working with them.
 
     python benchmarks/table_collections.py --from ../shared/sources [--time]
 
 The collections are fetched from copies of the authors' files, below --from, into a temporary folder. A line
-is printed for each table: rows, checkpoints, trainings with other seeds, at how many ends of hyperparameters
-the best row lies, how additive the first objective is (nan: too few rows to tell), and the standard deviation
-between seeds in the better half.
+is printed for each table: rows, checkpoints, trainings with other seeds, the number of hyperparameters for
+which the best row lies at an end, how additive the main metric is (nan: too few rows), and the standard
+deviation between seeds in the better half.
 
-With --time: processor seconds of fetching Step Law (bar 5 s), of a run of RS and BO_EI_M_std on its 17 dense
-tables, 20 trials of 50 look-ups (bar 20 s of two cores), of listing 100 tables (bar 1 s), and of every
-analysis of its table of 1,911 rows.
+With --time, it also prints the processor seconds of fetching Step Law (bar 5 s), of a run of RS and
+BO_EI_M_std on its 17 dense tables with 20 trials of 50 look-ups (bar 20 s of two cores), of listing 100
+tables (bar 1 s), and of every analysis of Step Law's table of 1,911 rows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SOURCES = {
 
 
 def command(*arguments: str) -> float:
-    """Processor seconds of one command, its processes and those that they started."""
+    """Processor seconds of one command, including all processes that it started."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, "-m", "hpobench_nmt", *arguments], check=True, capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -46,7 +46,7 @@ def command(*arguments: str) -> float:
 
 
 def print_figures(fetched: list[str]) -> None:
-    """A line for each table."""
+    """Print a line for each table."""
     from hpobench_nmt.lookup.catalogue import load_table
     from hpobench_nmt.lookup.surface_checks import additivity, edges_of_best
 
@@ -63,7 +63,7 @@ def print_figures(fetched: list[str]) -> None:
 
 
 def noise(table: Table) -> float:
-    """The pooled standard deviation between trainings of a row, of rows whose mean is in the better half."""
+    """The pooled standard deviation between trainings of a row, over rows with means in the better half."""
     if table.replicates is None:
         return np.nan
     metric = table.main_metric
@@ -78,7 +78,7 @@ def noise(table: Table) -> float:
 
 
 def print_times(source: Path, fetched: list[str], work: Path) -> None:
-    """The four times."""
+    """Print the four times."""
     print(
         f"\nfetch steplaw: {command('tables', 'fetch', 'steplaw', '--from', str(source / 'steplaw')):.1f} s"
     )

@@ -1,16 +1,15 @@
-"""Whether the optimum of a pilot lies inside its grid, how additive it is, and what a row costs.
+"""Whether the optimum of a pilot lies inside its grid, how additive its effects are, and the cost of a row.
 
     python benchmarks/table_pilot.py FOLDER [--objective dev_ppl] [--resamples 500]
 
 FOLDER has the ledger and the spec of a pilot (`hpobench-nmt train`). A quadratic with all interactions is
-fitted to the log of the objective, or to minus that log where larger is better. Every axis is scaled to
-[-1, 1], as a method sees it. The penalty of the ridge regression has the smallest error when each row in
-turn is left out. The optimum is taken to lie at the minimum of the quadratic in the box. Bootstrap
-resamples of the rows give an interval for each axis. An axis is "inside" if at most a tenth of the
-resamples have their minimum within a twentieth of an end.
+fitted to the log of the objective, or to minus that log where larger is better. Every axis is scaled to [-1,
+1], as a method sees it. The penalty of the ridge regression minimises the error of predicting each row from
+all others. The optimum is the minimum of the quadratic in the box. Bootstrap resamples of the rows give an
+interval for each axis. An axis is "inside" if at most a tenth of the resamples have their minimum within a
+twentieth of an end.
 
-R2 is that of predictions of rows that were left out; that of the model without interactions stands beside
-it.
+R2 is that of predicting rows that were left out. It is printed for the model with and without interactions.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ Floats = NDArray[np.float64]
 
 _PENALTIES = np.geomspace(1e-4, 1e2, 25)
 _STARTS = 8
-_NEAR_END, _MOST_AT_ENDS = 0.1, 0.1  # of [-1, 1], which is 2 long; share of the resamples
+_NEAR_END, _MOST_AT_ENDS = 0.1, 0.1  # distance in [-1, 1], whose length is 2; share of resamples
 
 
 def terms(x: Floats, interactions: bool) -> Floats:
-    """The terms of a quadratic of rows x, shape (n, H): without the constant."""
+    """The terms of a quadratic of rows x, shape (n, H), without the constant."""
     columns = [*x.T, *(x**2).T]
     if interactions:
         columns += [x[:, i] * x[:, j] for i, j in combinations(range(x.shape[1]), 2)]
@@ -68,7 +67,7 @@ def best_penalty(a: Floats, y: Floats) -> tuple[float, float]:
 
 
 def minimum(x: Floats, y: Floats, penalty: float, rng: np.random.Generator) -> Floats:
-    """Where the fitted quadratic is smallest in the box, from the best of several starts."""
+    """The minimum of the fitted quadratic in the box, the best from several starts."""
     constant, weights = fitted(terms(x, True), y, penalty)
     axes = x.shape[1]
 

@@ -1,11 +1,11 @@
-"""The two families of translation models on one synthetic language: BLEU of seeds, and seconds, in turns.
+"""The two families of translation models on a synthetic language: BLEU and seconds by seed, in turns.
 
     python benchmarks/translation.py --seeds 5 --updates 1000
 
-One spec, the same updates, batch and seeds for `sockeye` and `marian`. In the language each word has its
-translation, and the last one comes first. Times are processor seconds of one core (`train_time`
-without evaluations in between, `dev_cpu_time` with the beam of the spec), the families one after the other
-for each seed. Prints each training, then means with their standard errors.
+`sockeye` and `marian` have the same spec, updates, batch and seeds. In the language, each word has a
+translation, and the translation of the last word comes first. Times are processor seconds of one core
+(`train_time` without evaluations in between, `dev_cpu_time` with the beam of the spec). For each seed, the
+families are trained one after the other. Prints each training, then means with their standard errors.
 """
 
 from __future__ import annotations

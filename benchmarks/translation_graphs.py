@@ -1,9 +1,9 @@
-"""The time of an update of `marian` on a GPU with CUDA graphs and without, and whether both give the same.
+"""Time of an update of `marian` on a GPU with and without CUDA graphs, and whether the weights are equal.
 
     python benchmarks/translation_graphs.py [--device cuda]
 
-Trains for 220 updates on 4,000 pairs of random sentences, batches of 2,048 subwords in tf32, and prints the
-milliseconds of each of the last 50. On a CPU there are no graphs, and four updates show that the command
+Trains for 220 updates on 4,000 pairs of random sentences, in batches of 2,048 subwords, in tf32. Prints the
+mean milliseconds of the last 50 updates. A CPU does not have graphs, and four updates test that the command
 runs.
 """
 
@@ -33,7 +33,7 @@ _VOCABULARY, _WORDS, _TIMED = 2000, 2048, 50
 
 
 def random_pairs(count: int) -> Pairs:
-    """Sentences of 3 to 39 subwords, and targets that differ in length by two at most."""
+    """Sentences of 3 to 39 subwords, with targets whose lengths differ by at most two."""
     draws = np.random.default_rng(1)
     found = []
     for _ in range(count):
@@ -46,7 +46,7 @@ def random_pairs(count: int) -> Pairs:
 
 @dataclass(frozen=True)
 class Training:
-    """A model with four heads, and what makes its next update on random pairs."""
+    """A model with four heads, and the function that makes its next update on random pairs."""
 
     model: Any
     parameters: Sequence[nn.Parameter]

@@ -4,10 +4,10 @@
     hpobench-nmt tables fetch nmthpo
     python benchmarks/two_objectives.py [--trials 10] [--methods BO_auto,BO_M_std,botorch.LogEHVI]
 
-The first method is compared with the others: trials of a table by flipping signs, with Holm's correction over
-tables. The tables are those that ship with two objectives, and the six of nmthpo where they are installed. In
-the lines "diverged", 5% of the rows have 20 to 50 times their first loss: other rows in each trial, and none
-of the front.
+The first method is compared with the others: trials on a table by a test that flips signs, with Holm's
+correction over tables. The tables are the shipped tables with two objectives, and the six of nmthpo if they
+are installed. In the lines "diverged", the first loss of 5% of the rows is multiplied by 20 to 50. These rows
+differ between trials, and are never on the front.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ REFERENCE = 1.1  # in every loss, scaled from 0 at the ideal to 1 at the nadir o
 
 
 def diverged(losses: Floats, front: set[int], seed: int) -> Floats:
-    """The losses with a twentieth of the first one 20 to 50 times as large."""
+    """The losses, with the first loss of a twentieth of the rows multiplied by 20 to 50."""
     rng = np.random.default_rng(seed)
     others = [row for row in range(len(losses)) if row not in front]
     bad = rng.choice(others, len(losses) // 20, replace=False)
@@ -46,7 +46,7 @@ def diverged(losses: Floats, front: set[int], seed: int) -> Floats:
 
 
 def measure(table: Table, name: str, method: MethodFactory, trials: int, bad: bool) -> Floats:
-    """Front rows found, and share of the hypervolume of the losses as they are, shape (trials, 2)."""
+    """Front rows found, and share of the hypervolume of the unchanged losses, shape (trials, 2)."""
     losses = table.losses(table.objectives[:2])
     rows = pareto_front(losses)
     ideal, nadir = losses[rows].min(axis=0), losses[rows].max(axis=0)

@@ -10,14 +10,15 @@ For methods A and B on one table and score, d = A - B in each trial:
     rank_biserial  effect size: the share of the ranks of |d| in favour of A minus the share in favour of B,
                    from -1 to 1; half of a tie's rank goes to each (Demsar 2006, for Wilcoxon's test)
 
-Scores are compared by their means, so the mean is tested. The last two describe single trials, which can
-differ from the mean: a method may win most trials and lose the mean because of a few bad ones.
+Scores are compared by their means, so the mean is tested. The last two quantities describe single trials,
+which may disagree with the mean: a method can win most trials and still have the worse mean, because of a few
+bad trials.
 
 A method is called better only if p_holm is below alpha and the interval of the difference excludes 0. A trial
 has no value if it failed, or did not reach its target within the look-ups that both methods had. Then the
-mean does not exist, but the order of two trials does: a missing value counts as infinite. In this case
-Wilcoxon's signed-rank test replaces the permutation test, and the interval of p_a_better, which must exclude
-1/2, replaces that of the difference.
+mean does not exist, but two trials can still be ordered: a missing value counts as infinite. In this case,
+Wilcoxon's signed-rank test replaces the permutation test. The interval of p_a_better, which must exclude 1/2,
+replaces the interval of the difference.
 """
 
 from __future__ import annotations
@@ -34,28 +35,30 @@ from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.evaluation.intervals import CONFIDENCE, in_parts, mean_intervals, wilson_interval
 
-# Up to this many trials Wilcoxon's test is exact; beyond, a normal approximation, corrected for ties.
+# Up to this many trials, Wilcoxon's test is exact. With more, it is a normal approximation, corrected for
+# ties.
 _EXACT_RANKS = 10
-# Up to _EXACT_FLIPS trials all sign flips are tried; beyond, _FLIPS of them, drawn at random.
+# Up to _EXACT_FLIPS trials, all sign flips are tried. With more, _FLIPS flips are drawn at random.
 _EXACT_FLIPS = 13
 _FLIPS = 9_999
-# More pairs need smaller p-values to survive Holm's correction: at least this many flips a pair.
+# With more pairs, p-values must be smaller to survive Holm's correction, which takes at least this many flips
+# per pair.
 _FLIPS_PER_PAIR = 100
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Method a against method b, by their positions in what was compared.
+    """Method a against method b, by their positions in the rows of the compared values.
 
     Attributes:
         a, b: positions.
-        trials: pairs of trials that count: those that both methods ran.
-        difference, low, high: mean of a - b and its interval; NaN where a trial has no answer.
-        test: "permutation", or "signed-rank" where a trial has no answer.
+        trials: number of pairs of trials that count, which both methods ran.
+        difference, low, high: mean of a - b and its interval; NaN if a trial lacks a score.
+        test: "permutation", or "signed-rank" if a trial lacks a score.
         p, p_holm: its two-sided p-value, raw and corrected; NaN without trials.
-        rank_biserial: effect size for a, -1 to 1; positive: a better.
+        rank_biserial: effect size, -1 to 1; positive if a is better.
         p_a_better, p_low, p_high: probability that a beats b, and its interval.
-        better: "a", "b", or "" where neither is shown to be better.
+        better: "a", "b", or "" if neither is shown to be better.
     """
 
     a: int
@@ -77,10 +80,11 @@ class Comparison:
 def compare_pairs(
     values: Floats, lower_is_better: bool = True, confidence: float = CONFIDENCE
 ) -> list[Comparison]:
-    """All pairs of methods on one table and score, by values of shape (methods, trials).
+    """Comparisons of all pairs of methods on one table and score, from values of shape (methods, trials).
 
-    Column i is of trials that start alike: NaN where the trial was not run, infinite where it ended or failed
-    without getting there, whatever is better. 1 - confidence is the level of the test.
+    The trials of a column start from the same rows. A value is NaN if the trial was not run. It is infinite,
+    whatever the score's direction, if the trial failed or ended without reaching its target. 1 - confidence
+    is the level of the test.
     """
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 2:
@@ -91,7 +95,8 @@ def compare_pairs(
     first, second = (values[[pair[side] for pair in pairs]] for side in (0, 1))
     with np.errstate(invalid="ignore"):
         differences = first - second
-        # Positive where a is better. Neither is, where neither got there: inf - inf is not a failure.
+        # Positive where a is better. If neither trial reached the target, inf - inf is NaN, which becomes a
+        # tie below.
         gains = -differences if lower_is_better else differences
     neither = np.isinf(first) & np.isinf(second)
     if not lower_is_better:
@@ -130,9 +135,9 @@ def compare_pairs(
 def sign_flips(differences: Floats, seed: int = 0) -> Floats:
     """Two-sided permutation test of each row's mean against 0, by flipping signs: p-values, shape (pairs,).
 
-    The same test as `scipy.stats.permutation_test` of kind "samples" for one sample, with the same flips for
-    all pairs, so that it is one matrix product. The differences, shape (pairs, trials), are finite, or NaN
-    where a trial does not count; p is NaN where none counts.
+    The same test as `scipy.stats.permutation_test` of kind "samples" for one sample. All pairs use the same
+    flips, so one matrix product computes the test. The differences, shape (pairs, trials), are finite, or NaN
+    where a trial does not count; p is NaN where no trial counts.
     """
     pairs, n = differences.shape
     d = np.where(np.isnan(differences), 0.0, differences)
@@ -156,17 +161,17 @@ def _signs(rng: np.random.Generator, n: int, flips: int) -> Floats:
 def signed_rank(gains: Floats) -> Floats:
     """Wilcoxon's signed-rank test of each row, two-sided, ties split: p-values, shape (pairs,).
 
-    The gains, shape (pairs, trials), may be infinite, and NaN do not count; p is NaN where no trial counts.
+    The gains, shape (pairs, trials), may be infinite. NaN does not count; p is NaN where no trial counts.
     """
     p = np.full(len(gains), np.nan)
     if not len(gains):
         return p
-    # Seldom needed, and it takes longer to import than a small run takes.
+    # Seldom needed, and its import takes longer than a small run.
     from scipy.stats import PermutationMethod, wilcoxon
 
     for rows, kept in _by_trials(gains):
-        # Which of the two is fixed by the number of trials: with scipy's own choice ties in one pair would
-        # change the p-values of others.
+        # The number of trials alone determines the method. With scipy's own choice, ties in one pair would
+        # change the p-values of other pairs.
         n = kept.shape[1]
         method = PermutationMethod(n_resamples=2**_EXACT_RANKS) if n <= _EXACT_RANKS else "asymptotic"
         p[rows] = wilcoxon(kept, zero_method="zsplit", method=method, axis=1).pvalue if n > 1 else 1.0
@@ -174,7 +179,7 @@ def signed_rank(gains: Floats) -> Floats:
 
 
 def rank_biserial(gains: Floats) -> Floats:
-    """Matched-pairs rank-biserial correlation of each row of gains, as of `signed_rank`, shape (pairs,)."""
+    """Matched-pairs rank-biserial correlation of each row of gains (as in `signed_rank`), shape (pairs,)."""
     effect = np.full(len(gains), np.nan)
     for rows, kept in _by_trials(gains):
         n = kept.shape[1]
@@ -184,7 +189,7 @@ def rank_biserial(gains: Floats) -> Floats:
 
 
 def tied_ranks(values: Floats) -> Floats:
-    """Ranks in each row, 1 for the smallest value; equal values share the mean of theirs. Same shape."""
+    """Ranks in each row, 1 for the smallest value; equal values have their mean rank. Same shape."""
     ranks = np.empty(values.shape)
     for i, row in enumerate(values):
         ordered = np.sort(row)
@@ -193,7 +198,7 @@ def tied_ranks(values: Floats) -> Floats:
 
 
 def _by_trials(gains: Floats) -> Iterator[tuple[NDArray[np.int64], Floats]]:
-    """Rows in which the same trials count, with those trials; such rows are treated at once."""
+    """Groups of rows in which the same trials count, with these trials; each group is computed at once."""
     masks, group = np.unique(~np.isnan(gains), axis=0, return_inverse=True)
     for j, mask in enumerate(masks):
         if mask.any():
@@ -202,9 +207,9 @@ def _by_trials(gains: Floats) -> Iterator[tuple[NDArray[np.int64], Floats]]:
 
 
 def holm(p: Floats) -> Floats:
-    """Holm's step-down correction of p-values, shape (n,); NaN stays and does not count.
+    """Holm's step-down correction of p-values, shape (n,); NaN stays NaN and does not count.
 
-    A comparison that was planned and could not be made is given as 1, so that it counts.
+    Pass 1 for a planned comparison that could not be made, so that it counts.
     """
     corrected = np.full(len(p), np.nan)
     tested = np.flatnonzero(~np.isnan(p))
@@ -215,5 +220,5 @@ def holm(p: Floats) -> Floats:
 
 
 def _share_won(gains: Floats) -> float:
-    """Share of trials won, ties counting half."""
+    """Share of trials won; ties count half."""
     return float(((gains > 0).sum() + 0.5 * (gains == 0).sum()) / len(gains)) if len(gains) else np.nan

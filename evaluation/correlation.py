@@ -1,8 +1,8 @@
 """Do good configurations stay good elsewhere? Rank correlation between tables (Zhang & Duh 2020, 3.5).
 
-Two tables are compared on the configurations that both hold. Their Figure 4 takes those that *all* the
-tables hold, so that every cell is about the same configurations: 28 of them for the six published tables,
-with bpe of 30k and 32k taken as one value. That gives their 0.084 for ja-en and so-en.
+Two tables are compared on the configurations that both have. The paper's Figure 4 uses the configurations
+that *all* tables have, so that every cell describes the same configurations. The six published tables have 28
+in common, if bpe of 30k and 32k are treated as one value. This gives the paper's 0.084 for ja-en and so-en.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hpobench_nmt.core.response import Response
 
 Common = Literal["all", "pair"]
 
-# Values of a hyperparameter that are taken as another one, as in the paper's note on Figure 4.
+# Values of a hyperparameter that are treated as another value, as in the paper's note on Figure 4.
 EQUIVALENT: Mapping[str, Mapping[float, float]] = {"bpe_symbols": {32000.0: 30000.0}}
 
 # Two configurations can only agree or disagree, so a coefficient needs three.
@@ -38,12 +38,12 @@ class RankCorrelation:
     Attributes:
         names: of the tables.
         objectives: the objective that each table is ranked by, as "metric:direction".
-        common: the configurations that are compared: those that every table holds, "all", or both tables,
-            "pair".
-        coefficient: NaN where fewer than 3 configurations are common, or a metric is constant on them.
-        n_common: configurations with the metric in both.
-        low, high: 95% interval of the coefficient; NaN for fewer than 4.
-        taken_as_equal: values of these tables that were taken as equal, in words.
+        common: which configurations are compared: "all" for those of all tables, "pair" for those of both
+            tables.
+        coefficient: NaN if fewer than 3 configurations are common, or if a metric is constant on them.
+        n_common: number of configurations that have the metric in both tables.
+        low, high: 95% interval of the coefficient; NaN for fewer than 4 configurations.
+        taken_as_equal: values of these tables that were treated as equal, in words.
     """
 
     names: tuple[str, ...]
@@ -73,9 +73,9 @@ def rank_correlation(
 ) -> RankCorrelation:
     """Spearman correlation of two or more tables' configuration rankings by a metric. O(T^2 N log N).
 
-    Ties get their mean rank. Rows without the metric are left out. Tables whose hyperparameters differ in
-    name have no common configuration, which is not an error: the cell is NaN and its n_common 0. `equivalent`
-    has, by hyperparameter, values (keys) that are taken as other ones.
+    Ties have their mean rank. Rows without the metric are left out. Tables whose hyperparameters have
+    different names do not have common configurations. This is not an error: the cell is NaN, and its n_common
+    is 0. `equivalent` maps values of each hyperparameter to the values that they are treated as.
     """
     if len(responses) < 2:
         raise InputError("a correlation needs at least two tables.")
@@ -104,12 +104,12 @@ def rank_correlation(
 
 
 def spearman(x: Floats, y: Floats) -> float:
-    """Pearson's coefficient of mean ranks; NaN for fewer than 3 values, or where one side is constant."""
+    """Pearson's coefficient of mean ranks; NaN for fewer than 3 values, or if one side is constant."""
     if len(x) < _FEWEST or (x == x[0]).all() or (y == y[0]).all():
         return np.nan
     a, b = rankdata(x), rankdata(y)
     a, b = a - a.mean(), b - b.mean()
-    # Rounding may carry a perfect correlation past 1.
+    # Rounding may lift a perfect correlation above 1.
     return float(np.clip(a @ b / np.sqrt((a @ a) * (b @ b)), -1.0, 1.0))
 
 
@@ -117,8 +117,8 @@ def spearman_interval(r: float, n: int) -> tuple[float, float]:
     """95% interval of a Spearman coefficient from n pairs (Bonett & Wright 2000).
 
     Normal on Fisher's scale: atanh(r) +- 1.96 sqrt((1 + r^2 / 2) / (n - 3)). NaN for fewer than 4 pairs. A
-    perfect order of few pairs proves little: its inner limit is that of the largest coefficient below 1,
-    1 - 12 / (n (n^2 - 1)), where two neighbours change places.
+    perfect order of few pairs is weak evidence. Its inner limit is that of the largest coefficient below 1,
+    for which two neighbours change places: 1 - 12 / (n (n^2 - 1)).
     """
     if n <= _FEWEST or np.isnan(r):
         return np.nan, np.nan
@@ -147,10 +147,10 @@ _Point = tuple[tuple[str, float | str], ...]
 def _by_configuration(
     response: Response, equivalent: Mapping[str, Mapping[float, float]]
 ) -> dict[_Point, float]:
-    """Loss of each configuration that has one; the key names its hyperparameters, in alphabetical order.
+    """Loss of each configuration that has a loss. Keys name the hyperparameters, in alphabetical order.
 
-    Keys can be sorted: a number is a float, -inf where inactive, and a label a text, "" where inactive, with
-    a name of its own.
+    Keys can be sorted. A number is a float, -inf if inactive. A label is a string, "" if inactive, and its
+    hyperparameter's name is marked, so that numbers and labels are never compared.
     """
     names = [h.name for h in response.hyperparameters]
     configs = response.configs.copy()

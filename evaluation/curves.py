@@ -1,8 +1,8 @@
-"""Curves of trials over the time of their clock: how far a method has come by each time.
+"""Curves of trials over the time of their clock: how good a method's result is at each time.
 
-A curve of trials has shape (trials, T), one column for each time; with one worker that looks up rows, the
-times are numbers of look-ups. Where a trial has seen failed trainings only, its regret is infinite. After a
-trial's end its values are unknown, NaN, unless it ended with all that can be found: it stays there.
+A curve of trials has shape (trials, T), one column for each time. With one worker that looks up rows, the
+times are numbers of look-ups. While a trial has seen only failed trainings, its regret is infinite. After a
+trial's end, its values are unknown, NaN, unless it ended with the best possible value, which then stays.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hpobench_nmt.core.pareto import FrontScale
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.hypervolume import hypervolume_curve
 
-# The middle half of the trials.
+# The quartiles bound the middle half of the trials.
 QUARTILES = (0.25, 0.5, 0.75)
 
 
@@ -27,9 +27,9 @@ class Curve:
     """A quantity over trials, against T times.
 
     Attributes:
-        lookups: the times, numbers of look-ups where those are counted, shape (T,).
-        mean: over the trials, shape (T,); NaN where one of them has no value yet.
-        quantiles: of the trials, infinite where that many have no value yet, shape (levels, T).
+        lookups: the times, shape (T,); numbers of look-ups if the clock counts look-ups.
+        mean: over the trials, shape (T,); NaN where a trial does not have a value yet.
+        quantiles: of the trials, shape (levels, T); infinite where too many trials do not have a value yet.
         trials: how many trials have a value, shape (T,).
     """
 
@@ -40,7 +40,7 @@ class Curve:
 
 
 def spaced_times(trials: Sequence[Trajectory], count: int) -> Floats:
-    """Times from the first training that finishes to the last one, evenly spaced on a log scale."""
+    """Times from the first finished training to the last, evenly spaced on a log scale."""
     ends = [trial.timeline.finishes for trial in trials if len(trial.rows)]
     if not ends:
         return np.empty(0)
@@ -50,7 +50,7 @@ def spaced_times(trials: Sequence[Trajectory], count: int) -> Floats:
 
 
 def simple_regret(trials: Sequence[Trajectory], best: float, times: Floats) -> Floats:
-    """Gap between the least first loss found by each time and the best of the table, shape (trials, T)."""
+    """Gap between the smallest first loss found by each time and the table's best, shape (trials, T)."""
     curves = []
     for trial in trials:
         losses = np.where(np.isnan(trial.losses[:, 0]), np.inf, trial.losses[:, 0])
@@ -69,7 +69,7 @@ def hypervolume_shares(trials: Sequence[Trajectory], scale: FrontScale, times: F
 
 
 def _held(trial: Trajectory, values: Floats, times: Floats, before: float, end: float) -> Floats:
-    """The value that held at each time, of those after each training."""
+    """The value at each time, from the values after each training."""
     finishes = trial.timeline.finishes
     found = np.append(before, values)[np.searchsorted(finishes, times, side="right")]
     over = times > (finishes[-1] if len(finishes) else 0.0)
@@ -84,10 +84,10 @@ def summarise_curves(
     least_share: float = 1.0,
     lookups: NDArray[np.int64] | Floats | None = None,
 ) -> Curve:
-    """Mean and quantiles over trials, as far as they are known, of curves of shape (trials, T).
+    """Mean and quantiles over the trials whose values are known, of curves of shape (trials, T).
 
-    Each quantile is a value that some trial has. The curve ends where fewer than least_share of the trials
-    are known; with 1 the mean is over the same trials throughout. `lookups` has the time of each column; by
+    Each quantile is the value of some trial. The curve ends where fewer than least_share of the trials are
+    known; with 1, the mean is over the same trials throughout. `lookups` has the time of each column; by
     default 1, 2, ...
     """
     known = ~np.isnan(curves)
@@ -97,7 +97,7 @@ def summarise_curves(
     curves, known, n_known = curves[:, :end], known[:, :end], n_known[:end]
     there = known & ~np.isinf(curves)
     n_there = there.sum(axis=0)
-    # Of some trials only, the mean would rise when a bad one finds its first value.
+    # A mean over some of the trials would rise when a bad trial finds its first value.
     total = np.where(there, curves, 0.0).sum(axis=0)
     mean = np.where((n_there > 0) & (n_there == n_known), total / np.maximum(n_there, 1), np.nan)
     ordered = np.sort(curves, axis=0)  # NaN last

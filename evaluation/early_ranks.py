@@ -1,12 +1,13 @@
-"""How well a table's learning curves tell early which rows will be good: whether early stopping can work.
+"""How early a table's learning curves show which rows will be good: whether early stopping can work.
 
 symbol    shape  meaning
-so_far    (N,)   loss of each row's best checkpoint up to a resource; a training that ended before stays there
+so_far    (N,)   loss of each row's best checkpoint up to a resource; after a training's end, its last value
 final     (N,)   loss of its best checkpoint in the end
 
-At each resource there are, over rows with a value by then, the quantiles of so_far, Spearman's coefficient of
-so_far and final, the same over the rows that are still training, and the share of the best tenth in the
-end that is among the best third so far: those that successive halving would keep (eta = 3).
+At each resource, the analysis has four results over the rows with a value at that resource: the quantiles of
+so_far; Spearman's coefficient of so_far and final; the same coefficient over the rows that are still
+training; and the share of the finally best tenth that is in the best third so far, which successive halving
+would keep (eta = 3).
 """
 
 from __future__ import annotations
@@ -27,25 +28,25 @@ _POINTS = 60
 _FOLLOWED = 10
 _LEAST_ROWS = 5
 BEST = 10
-"""One in this many rows is among the best in the end."""
+"""One in this many rows counts as one of the best in the end."""
 KEPT = 3
 """One in this many rows is kept at a resource."""
 
 
 @dataclass(frozen=True, eq=False)
 class EarlyRanks:
-    """What learning curves tell early of a table's rows.
+    """How early learning curves show a table's good rows.
 
     Attributes:
         table, metric: the table's name, and the curves' metric.
-        maximised: whether more of it is better.
+        maximised: whether larger values of the metric are better.
         resource: the name and unit of the resource, for an axis.
-        n_rows: rows with a curve.
-        frame: one line per resource: resource, rows (with a value by then), going (whose training continues
-            after it), best, low, median, high (raw values: the best and the quartiles), order, order_going
-            (Spearman's coefficients, NaN for fewer than 5 rows or where all are alike), kept (the share of
-            the best tenth among the best third).
-        ranks: of the rows that are the 10 best in the end: row, place (in the end, from 1), resource, rank.
+        n_rows: number of rows with a curve.
+        frame: one line per resource: resource, rows (number with a value at the resource), going (number
+            whose training continues after it), best, low, median, high (raw values: the best and the
+            quartiles), order, order_going (Spearman's coefficients, NaN for fewer than 5 rows or if all
+            values are equal), kept (the share of the best tenth that is in the best third).
+        ranks: for the 10 rows that are best in the end: row, place (in the end, from 1), resource, rank.
     """
 
     table: str
@@ -64,10 +65,10 @@ def early_ranks(
     trainings: Trainings,
     numbers: NDArray[np.int64] | None = None,
 ) -> EarlyRanks:
-    """The analysis by the first loss of the trainings, all of rows with a curve.
+    """The analysis by the first loss of the trainings, which must all belong to rows with a curve.
 
-    The rows are shown with `numbers`, by default from 0. O(P + N log N) for each of up to 60 resources.
-    Raises InputError if fewer than 5 rows have a value.
+    `numbers` are the rows' numbers in the result, by default from 0. O(P + N log N) for each of up to 60
+    resources. Raises InputError if fewer than 5 rows have a value.
     """
     final = trainings.final[:, 0]
     known = np.flatnonzero(~np.isnan(final))
@@ -102,7 +103,7 @@ def early_ranks(
 
 
 def _spread(resources: Floats) -> Floats:
-    """Up to 60 of the resources, the first and the last among them, evenly on a log scale."""
+    """Up to 60 resources, evenly on a log scale, with the last one and, unless it is near 0, the first."""
     if len(resources) <= _POINTS:
         return resources
     wanted = np.geomspace(max(resources[0], resources[-1] * 1e-6), resources[-1], _POINTS)
@@ -110,7 +111,7 @@ def _spread(resources: Floats) -> Floats:
 
 
 def _so_far(trainings: Trainings, resource: float) -> tuple[Floats, NDArray[np.bool_]]:
-    """Loss of each row's best checkpoint up to a resource, NaN before its first; and whether more follow."""
+    """Loss of each row's best checkpoint up to a resource, NaN before its first; whether more follow."""
     within = trainings.resources <= resource
     counts = np.add.reduceat(within.astype(np.int64), trainings.starts[:-1])
     places = trainings.starts[:-1] + counts - 1

@@ -1,4 +1,4 @@
-"""Times fewer trainings than random search: the figure that sums up a method over tables.
+"""Times fewer trainings than random search: a figure that summarises a method over tables.
 
     symbol     meaning
     R_i(m)     restricted mean of method m on table i: see restricted.py
@@ -8,17 +8,17 @@
     figure     exp(mean of log over families): each family has the same weight
 
 For the interval of a figure, trials are resampled within tables. All methods use the same draws, because
-trial i of every method begins with the same rows. Tables stay fixed, so the interval holds for these tables
-only. From six families on there is a second interval, which resamples families, and tables within them. Only
-this interval allows conclusions about other tables.
+trial i of every method starts from the same rows. Tables stay fixed, so the interval holds for these tables
+only. With six or more families, a second interval resamples families, and tables within families. Only this
+interval allows conclusions about other tables.
 
 Methods are compared over tables by the exact Wilcoxon signed-rank test of the differences of log r_i. Zeros
-are treated by Pratt's rule: they have ranks, but count for neither side. For a comparison with random search,
-the differences are log r_i. Holm's correction is over the comparisons that are fixed before a run, which are
-each method with random search, and each pair of methods. Tables of one family resemble each other, so the
-test over tables holds for these families only. The same test over the means of families is shown as well, and
-only it allows conclusions about other families. With n families its smallest possible p is 2^(1 - n), which
-is 0.031 for six.
+are treated by Pratt's rule: they have ranks, but count for neither side. In a comparison with random search,
+the differences are log r_i. Holm's correction is over the comparisons that are fixed before a run: each
+method with random search, and each pair of methods. Tables of one family resemble each other, so the test
+over tables holds for these families only. The same test over the means of families is shown as well. Only
+this test allows conclusions about other families. With n families, its smallest possible p is 2^(1 - n),
+which is 0.031 for six.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from hpobench_nmt.evaluation.restricted import restricted_mean
 
 FEWEST_FAMILIES = 6
 """With this many families or more, families are resampled as well."""
-# Logarithms that differ by less are equal: sums of whole numbers of look-ups differ by far more.
+# Logarithms are equal if they agree to this many decimals: different sums of look-ups differ by far more.
 _DIGITS = 12
 
 
@@ -46,8 +46,8 @@ class TimesFewer:
     Attributes:
         ratios: r_i of each table and method, shape (n, k).
         capped: share of capped trials, shape (n, k).
-        figure: of each method, shape (k,); NaN where it lacks a value on a table.
-        by_tables: the same with equal weights of tables.
+        figure: of each method, shape (k,); NaN if the method lacks a value on a table.
+        by_tables: the figure with the same weight for each table.
         low, high: its interval over trials; tables are fixed.
         families_low, families_high: its interval over families and tables.
     """
@@ -73,12 +73,12 @@ def times_fewer(
     """The figures of k methods over n tables. O(resamples n k trials).
 
     Args:
-        runtimes: by table, shape (k, trials), as of restricted.runtime_within: infinite where a trial is
-            capped, NaN where it has no value.
-        budgets, random_search, families: of each table tau, R_i(RS), and the name of its family.
-        copies: whether all trials of a method on a table are the same run, shape (n, k): such a method has
-            no interval.
-        resamples: of each interval.
+        runtimes: by table, shape (k, trials), from restricted.runtime_within: infinite if a trial is capped,
+            NaN if it does not have a value.
+        budgets, random_search, families: tau, R_i(RS), and the name of the family, by table.
+        copies: whether all trials of a method on a table are the same run, shape (n, k). Such a method does
+            not have an interval.
+        resamples: number of resamples for each interval.
     """
     found = [
         [restricted_mean(line, tau) for line in table] for table, tau in zip(runtimes, budgets, strict=True)
@@ -116,7 +116,7 @@ def _over_trials(
     families: Sequence[str],
     resamples: int,
 ) -> tuple[Floats, Floats]:
-    """Quantiles of the figure where trials are resampled; the logarithms of R(RS) have shape (n, 1)."""
+    """Quantiles of the figure over resamples of trials; `exact` has the logarithms of R(RS), (n, 1)."""
     sizes = {name: families.count(name) for name in families}
     total = np.zeros((resamples, len(runtimes[0])))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -127,7 +127,7 @@ def _over_trials(
 
 
 def _over_families(logs: Floats, families: Sequence[str], resamples: int) -> tuple[Floats, Floats]:
-    """Quantiles of the figure where families, and tables in them, are resampled; NaN for few families."""
+    """Quantiles of the figure over resamples of families and their tables; NaN for few families."""
     names, place = np.array(families), list(dict.fromkeys(families))
     if len(place) < FEWEST_FAMILIES:
         none = np.full(logs.shape[1], np.nan)
@@ -153,18 +153,19 @@ def _quantiles(logs: Floats) -> tuple[Floats, Floats]:
 def signed_rank_exact(differences: Floats) -> float:
     """Wilcoxon's signed-rank test, two-sided and exact, zeros by Pratt's rule. O(n^3) for n differences.
 
-    The p-value is the share of all choices of signs whose sum of ranks is as far from its mean; ties share
-    their mean rank. 1 where all are 0, NaN for no differences.
+    The p-value is the share of all choices of signs whose sum of positive ranks is at least as far from its
+    mean as the observed sum. Ties have their mean rank. The p-value is 1 if all differences are 0, and NaN
+    without differences.
     """
     if not len(differences):
         return np.nan
     rounded = np.round(differences, _DIGITS)
-    # Twice the ranks, which are whole numbers.
+    # Twice the ranks, because these are whole numbers.
     ranks = np.rint(2 * tied_ranks(np.abs(rounded)[None])[0]).astype(np.int64)
     counted = ranks[rounded != 0]
     chances = np.ones(1)
     for rank in counted:
-        # Of each further rank, half of the choices add it to the positive ones.
+        # Half of the choices add the next rank to the sum of positive ranks.
         longer = np.zeros(len(chances) + rank)
         longer[: len(chances)] += chances / 2
         longer[rank:] += chances / 2

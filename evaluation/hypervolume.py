@@ -1,10 +1,10 @@
-"""Hypervolume of two and more losses against look-ups, and attainment surfaces.
+"""Hypervolume of two or more losses against look-ups, and attainment surfaces.
 
-The hypervolume of some rows is the area (of three losses the volume, and so on) that they dominate up to a
-reference point. Here losses are scaled first, so that 0 is the best of the table and 1 the worst of its
-Pareto front in each loss. The reference point is 1.1 in all of them, so that the ends of the front count.
-Where the whole front agrees in a loss, 1 is the worst of the table instead. The curve is given as a share of
-the table's own hypervolume: it is 1 once the whole front is found.
+The hypervolume of some rows is the area (for three losses the volume, and so on) that they dominate up to a
+reference point. Here losses are scaled first. In each loss, 0 is the best of the table, and 1 the worst of
+its Pareto front. The reference point is 1.1 in every loss, so that the ends of the front count. If the whole
+front has the same value in a loss, 1 is the worst of the table instead. The curve is a share of the table's
+own hypervolume, and is 1 once the whole front is found.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def table_scale(losses: Floats) -> FrontScale:
 def hypervolume(points: Floats, reference: float = REFERENCE) -> float:
     """Hypervolume of points, shape (n, m), up to `reference` in every loss.
 
-    O(n log n) for m of 2 and 3; by moocore from 3 on (Fonseca, Paquete & Lopez-Ibanez 2006; Guerreiro &
-    Fonseca 2018). A point with a NaN adds nothing.
+    O(n log n) for m = 2 and 3. From m = 3 on, moocore computes it (Fonseca, Paquete & Lopez-Ibanez 2006;
+    Guerreiro & Fonseca 2018). A point with a NaN adds nothing.
     """
     if points.shape[1] == 2:
         curve = hypervolume_curve(points, reference)
@@ -57,8 +57,8 @@ def hypervolume(points: Floats, reference: float = REFERENCE) -> float:
 def hypervolume_curve(points: Floats, reference: float = REFERENCE) -> Floats:
     """Hypervolume of the first 1, 2, ... of n points, shape (n, m) and (n,).
 
-    Of two losses in O(n log n), plus moves in the front's list; of more by a call of `hypervolume` for
-    each point that is on the front when it comes.
+    For two losses, O(n log n), plus moves in the front's list. For more losses, a call of `hypervolume` for
+    each point that is on the front when it is added.
     """
     return _areas(points, reference) if points.shape[1] == 2 else _volumes(points, reference)
 
@@ -77,18 +77,18 @@ def _volumes(points: Floats, reference: float) -> Floats:
 def _areas(points: Floats, reference: float) -> Floats:
     """Areas of the first 1, 2, ... of n points of two losses, shape (n,).
 
-    The front so far is kept sorted by the first loss, so its second losses descend; a new point takes out
-    those it dominates. (With moocore, which computes the hypervolume of one set, a curve takes hundreds of
-    times as long.)
+    The front so far is sorted by the first loss, so its second losses descend. A new point removes the points
+    that it dominates. (moocore computes the hypervolume of one set, so a curve would take hundreds of times
+    as long.)
     """
-    firsts, seconds = [reference], [-np.inf]  # a sentinel at the end spares the loop a special case
+    firsts, seconds = [reference], [-np.inf]  # the sentinel at the end saves a special case in the loop
     area, areas = 0.0, np.empty(len(points))
     for t, (x, y) in enumerate(points.tolist()):
         if x < reference and y < reference:
             i = bisect_left(firsts, x)
             ceiling = seconds[i - 1] if i else reference
             if y < ceiling and not (firsts[i] == x and seconds[i] <= y):
-                # Strip by strip to the right, down from what was dominated before.
+                # The area gained, strip by strip to the right, below the region that was dominated before.
                 start, level, j = x, ceiling, i
                 while seconds[j] >= y:
                     area += (firsts[j] - start) * (level - y)
@@ -103,29 +103,29 @@ def _areas(points: Floats, reference: float) -> Floats:
 def attainment_surface(trials: Sequence[Floats], level: float = 0.5) -> Floats:
     """The staircase that at least this share of the trials attain: its corners, shape (corners, 2).
 
-    A trial, given by the losses that it saw, shape (n_i, 2), attains a point if one of its rows is no worse
-    in both losses; a row with a NaN attains nothing. Each corner is attained by enough trials, and nothing
-    below or left of the staircase is. Level 0.5 is the median front. Computed by moocore (Fonseca, Guerreiro,
-    Lopez-Ibanez & Paquete 2011): O(M log M + n M) for M rows in n trials.
+    A trial, given by the losses that it saw, shape (n_i, 2), attains a point if one of its rows is at least
+    as good in both losses. A row with a NaN attains nothing. Enough trials attain each corner, and too few
+    attain any point below or left of the staircase. Level 0.5 is the median front. Computed by moocore
+    (Fonseca, Guerreiro, Lopez-Ibanez & Paquete 2011): O(M log M + n M) for M rows in n trials.
     """
     check_level(level)
     seen = [points[~np.isnan(points).any(axis=1)] for points in trials]
     lengths = np.array([len(points) for points in seen], dtype=np.int64)
-    # The ceil must not ask for one trial more because of rounding.
+    # Without the subtraction, a rounding error could require one more trial.
     needed = int(np.ceil(level * len(trials) - 1e-9))
     not_empty = int((lengths > 0).sum())
     if needed > not_empty or not trials:
         return np.empty((0, 2))
     from moocore import eaf
 
-    # Half a trial short of it in percent, which is rounded up to `needed` trials.
+    # Half a trial less than `needed`, in percent, because moocore rounds up to whole trials.
     percentile = 100.0 * (needed - 0.5) / not_empty
     surface = eaf(np.concatenate(seen), np.repeat(np.arange(len(seen)), lengths), percentiles=[percentile])
     return np.asarray(surface[np.argsort(surface[:, 0]), :2], dtype=np.float64)
 
 
 def corners(xs: Floats, heights: Floats) -> Floats:
-    """The corners (x, height) at which a staircase that never rises goes down."""
+    """The corners (x, height) at which a non-increasing staircase descends."""
     drops = heights < np.append(np.inf, heights[:-1])
     return np.column_stack([xs[drops], heights[drops]])
 

@@ -6,7 +6,7 @@ x_U                    the values of the hyperparameters in the set U
 a_U(x_U)     grid of U mean of f over the grid points that have x_U
 V            scalar    variance of f over the grid
 V_{i}        scalar    variance of a_{i}:                      share V_{i} / V
-V_{i,j}      scalar    variance of a_{i,j}, less V_{i} and V_{j}: share V_{i,j} / V
+V_{i,j}      scalar    variance of a_{i,j}, minus V_{i} and V_{j}: share V_{i,j} / V
 
 If every point of the grid has a row, f is the table itself and the shares are exact. Otherwise f is a random
 forest fitted to the rows. A tree is constant on boxes, so its a_U is a sum over leaves, which is exact
@@ -14,13 +14,13 @@ without sampling. Shares are means over the trees, with their spread.
 
 The best part (their "improvement over a default"; Hooker 2007; the cutoffs of the fANOVA package) is the set
 of grid points where f is at least as good as a threshold. The means and variances above are then computed
-over these points only. There hyperparameters are not independent. The share of i is the variance that knowing
+over these points only. On this set, hyperparameters are not independent. The share of i is the variance that
 x_i explains, and shares may overlap. The share of a pair is the variance that it explains beyond its two
 hyperparameters (0 if negative). With few points, shares are large by chance; see `Importance.n_best`.
 
 A categorical hyperparameter counts as one hyperparameter, however many columns its features have: a tree's
-box contains the categories that all its splits on these columns allow. Where a hyperparameter is inactive, it
-counts as its default.
+box contains the categories that all its splits on these columns allow. An inactive hyperparameter counts with
+its default value.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ if TYPE_CHECKING:
 
 Effect = tuple[int, ...]
 
-# Trees of the forest, and how many rows these may have in all: on a large table each tree knows enough that
-# fewer do.
+# The number of trees in the forest, and the most rows of all trees together: on a large table, each tree
+# learns more, so fewer trees are enough.
 N_TREES = 64
 MOST_TREE_ROWS = 1_000_000
 _FEWEST_TREES = 8
 BEST_SHARE = 0.25
-# A forest cannot estimate the rest of the grid from fewer rows than this.
+# With fewer rows, a forest cannot estimate the rest of the grid.
 _FEWEST_ROWS = 10
-# Boxes that are looked at at once, and trees: both bound the memory.
+# The numbers of boxes and of trees that are processed at once. Both bound the memory.
 _BLOCK = 16_384
 _MOST_THREADS = 8
 
@@ -65,10 +65,10 @@ class Importance:
 
     Attributes:
         table, metric: names of the table and of the metric.
-        method: "exact" for a complete grid, else "forest".
+        method: "exact" for a complete grid, otherwise "forest".
         best_share: share of the rows that make up the best part; None for the whole space.
-        threshold: the worst value of the metric that belongs to the best part, in raw units; None likewise.
-        direction: which way the metric is better.
+        threshold: the worst value of the metric in the best part, in raw units; None for the whole space.
+        direction: the direction in which the metric is better.
         n_rows: rows that have the metric.
         n_grid: points of the grid of the values that occur.
         inactive: names of the hyperparameters that are inactive in some of these rows.
@@ -113,18 +113,19 @@ class Importance:
 
 @dataclass(frozen=True, eq=False)
 class GridModel:
-    """A metric on the whole grid: the table itself where every point has a row, else a forest.
+    """A metric on the whole grid: the table itself if every point has a row, otherwise a forest.
 
     Attributes:
         response: the metric of each row.
-        features: of the n rows that have the metric, shape (n, F), in [0, 1].
-        losses: of these rows, shape (n,).
-        places: of these rows' values among those that occur, shape (n, H).
+        features: features of the n rows that have the metric, shape (n, F), in [0, 1].
+        losses: losses of these rows, shape (n,).
+        places: for each of these rows and each hyperparameter, the index of its value among the values that
+            occur, shape (n, H).
         axes: by hyperparameter, the features of the k values that occur, shape (k, columns); the grid is the
             product of these values.
         inactive: names of the hyperparameters that are inactive in some of these rows.
-        forest: a scikit-learn forest fitted to these rows; None where every point of the grid has a row.
-        out_of_bag_r2: R^2 of the forest on rows that its trees did not see; NaN without one.
+        forest: a scikit-learn forest fitted to these rows; None if every point of the grid has a row.
+        out_of_bag_r2: R^2 of the forest on rows that its trees did not see; NaN without a forest.
     """
 
     response: Response
@@ -145,9 +146,9 @@ class GridModel:
 def model_grid(response: Response, *, seed: int = 0, trees: int | None = None) -> GridModel:
     """A model of a metric on the grid of the values that occur; rows without the metric are left out.
 
-    The forest has 64 trees by default up to 15,625 rows, beyond that 1,000,000 / rows, and 8 at least. A tree
-    on 100,000 rows takes about 0.2 s; trees are fitted on all cores. Raises InputError if the metric is
-    constant, or too few rows have it.
+    By default, the forest has 64 trees up to 15,625 rows. With more rows it has 1,000,000 / rows trees, but
+    at least 8. A tree on 100,000 rows takes about 0.2 s; trees are fitted on all cores. Raises InputError if
+    the metric is constant, or too few rows have it.
     """
     losses = response.losses
     known = np.flatnonzero(~np.isnan(losses))
@@ -160,13 +161,13 @@ def model_grid(response: Response, *, seed: int = 0, trees: int | None = None) -
         raise InputError(f"{response.where} is the same in every row: no variance can be explained.")
     hyperparameters, configs = response.hyperparameters, response.configs[known]
     columns = [h.counted_as(column) for h, column in zip(hyperparameters, configs.T, strict=True)]
-    # A value without a row would only be guessed.
+    # The grid has only values that occur in these rows. At other values, a forest would only guess.
     values, places = zip(*(np.unique(column, return_inverse=True) for column in columns), strict=True)
     axes = tuple(h.features(v) for h, v in zip(hyperparameters, values, strict=True))
     features = np.hstack([axis[place] for axis, place in zip(axes, places, strict=True)])
     inactive = tuple(h.name for h, c in zip(hyperparameters, configs.T, strict=True) if np.isnan(c).any())
     whole = GridModel(response, features, losses, np.column_stack(places), axes, inactive, None, np.nan)
-    # Where some are inactive, two rows may count as one point.
+    # With inactive hyperparameters, two rows may count as the same point.
     if len(known) == whole.n_grid and not inactive:
         return whole
     if len(known) < _FEWEST_ROWS:
@@ -178,7 +179,7 @@ def model_grid(response: Response, *, seed: int = 0, trees: int | None = None) -
         trees = max(_FEWEST_TREES, min(N_TREES, MOST_TREE_ROWS // len(known)))
     from sklearn.ensemble import RandomForestRegressor
 
-    # The forest is the same for any number of jobs: every tree has a seed of its own.
+    # The forest does not depend on the number of jobs, because every tree has its own seed.
     forest = RandomForestRegressor(n_estimators=trees, random_state=seed, n_jobs=-1).fit(features, losses)
     return replace(whole, forest=forest, out_of_bag_r2=_out_of_bag_r2(forest, features, losses))
 
@@ -195,8 +196,8 @@ def importance(
 
     Args:
         response: the metric of each row; rows without it are left out.
-        best_share: None for the whole space, or the share of the rows (their best) that sets the threshold of
-            the best part, such as 0.25.
+        best_share: None for the whole space, or the share of best rows, such as 0.25, that sets the threshold
+            of the best part.
         seed, trees: of the forest; see `model_grid`.
         model: from `model_grid`, for several parts of one metric; by default made from the arguments above.
 
@@ -211,7 +212,7 @@ def importance(
             f"the best part must be a share of the rows above 0 and up to 1, not {best_share!r}."
         )
     model = model or model_grid(response, seed=seed, trees=trees)
-    # Sorted losses up to the last of the best part: the ceil keeps at least one row.
+    # The largest loss of the best part, which has at least one row because of the ceil.
     losses, limit = model.losses, np.inf
     if best_share is not None:
         limit = float(np.sort(losses)[ceil(best_share * len(losses) - 1e-9) - 1])
@@ -221,7 +222,7 @@ def importance(
         shares = [variance_shares(losses, boxes, losses <= limit)]
     else:
         shares = _forest_shares(model.forest, model.axes, limit)
-    # A tree may be constant on the best part: then it explains nothing.
+    # A tree that is constant on the best part explains nothing.
     found = [one for one in shares if one]
     if not found:
         raise InputError(
@@ -249,14 +250,14 @@ def variance_shares(
 ) -> dict[Effect, float]:
     """Shares of variance by effect, (i,) or (i, j) with i < j, of a function constant on boxes of a grid.
 
-    A share of a pair is what it adds to its two hyperparameters. There are no shares where the function is
-    constant on what is included.
+    The share of a pair is its share beyond the shares of its two hyperparameters. The result is empty if the
+    function is constant on the included boxes.
 
     Args:
-        values: of the function on each of L boxes that cover the grid and do not overlap, shape (L,).
+        values: value of the function on each of L boxes that cover the grid and do not overlap, shape (L,).
         boxes: by hyperparameter, which of its k cells each box spans, shape (L, k).
         included: boxes to take into account, shape (L,).
-        weights: by hyperparameter, the share of its values in each cell, shape (k,); by default all alike.
+        weights: by hyperparameter, the share of its values in each cell, shape (k,); by default equal shares.
 
     O(L K^2) time and O(L H) memory, for K cells of all H hyperparameters together.
     """
@@ -270,12 +271,12 @@ def variance_shares(
     size = size / size.sum()
     values = values - size @ values  # the mean is 0 from here on
     total = size @ (values * values)
-    # Weight, and weight times mean, of each cell (of every hyperparameter), and of each pair of cells.
+    # Weight, and weight times mean value, of each cell of every hyperparameter, and of each pair of cells.
     n_cells = sum(len(weight) for weight in weights)
     single, pair = np.zeros((2, n_cells)), np.zeros((2, n_cells, n_cells))
     for start in range(0, len(values), _BLOCK):
         block = slice(start, start + _BLOCK)
-        # A box's share of each cell's weight, given the box: each hyperparameter's cells sum to 1.
+        # How a box is distributed over the cells. The parts of each hyperparameter's cells sum to 1.
         axes = zip(spans, weights, widths.T, strict=True)
         parts = np.hstack([span[block] * weight / width[block, None] for span, weight, width in axes])
         for k, amount in enumerate((size[block], size[block] * values[block])):
@@ -285,7 +286,7 @@ def variance_shares(
     cells = [slice(*of) for of in pairwise(ends)]
 
     def explained(weight: Floats, weighted: Floats) -> float:
-        """Share of variance of the mean of the function given the cell."""
+        """The share of variance that the mean value of each cell explains."""
         some = weight > 0
         return float((weighted[some] ** 2 / weight[some]).sum() / total)
 
@@ -299,15 +300,17 @@ def variance_shares(
 def leaf_boxes(tree: object, axes: Sequence[Floats]) -> tuple[Floats, list[Bools], list[Floats]]:
     """The L leaves of a scikit-learn tree as boxes of a grid: values, shape (L,), spans and weights.
 
-    By hyperparameter, its k cells: values that no split of the tree tells apart are one. The spans, shape (L,
-    k), are the cells of each leaf; the weights, shape (k,), the share of the values in each cell. An axis has
-    the features of a hyperparameter's values, shape (values, columns). O(nodes K) for K cells in all.
+    Spans and weights are by hyperparameter. A cell is a set of values that no split of the tree separates.
+    The spans, shape (L, k), are the cells of each leaf; the weights, shape (k,), the share of the values in
+    each of the k cells. An axis has the features of a hyperparameter's values, shape (values, columns).
+    O(nodes K) for K cells in all.
     """
     nodes = tree.tree_  # type: ignore[attr-defined]
     places, weights = [], []
     first_column = np.cumsum([0, *(axis.shape[1] for axis in axes)])
     for j, axis in enumerate(axes):
-        # scikit-learn compares features in single precision with thresholds in double; equal goes left.
+        # scikit-learn compares features in single precision with thresholds in double precision; equal values
+        # go left.
         place = axis.astype(np.float32)
         splits = [
             np.unique(nodes.threshold[nodes.feature == first_column[j] + c]) for c in range(place.shape[1])
@@ -316,7 +319,7 @@ def leaf_boxes(tree: object, axes: Sequence[Floats]) -> tuple[Floats, list[Bools
         _, first, count = np.unique(np.column_stack(cells), axis=0, return_index=True, return_counts=True)
         places.append(place[first])
         weights.append(count / len(axis))
-    # Every cell of every hyperparameter by every feature; NaN where the feature is another hyperparameter's.
+    # A row for each cell, a column for each feature; NaN where the feature belongs to another hyperparameter.
     place = linalg.block_diag(*places)
     place[linalg.block_diag(*(np.ones_like(p) for p in places)) == 0] = np.nan
     left, right = nodes.children_left, nodes.children_right
@@ -346,7 +349,7 @@ def _forest_shares(
         values, boxes, weights = leaf_boxes(tree, axes)
         return variance_shares(values, boxes, values <= limit, weights)
 
-    # A thread for each of a few trees at a time: each needs memory for its leaves.
+    # Only a few threads, one per tree, because each tree needs memory for its leaves.
     jobs = min(cpu_count(), _MOST_THREADS)
     with threadpool_limits(limits=1, user_api="blas"):
         shares: list[dict[Effect, float]] = Parallel(n_jobs=jobs, prefer="threads")(

@@ -29,12 +29,12 @@ from hpobench_nmt.core.errors import InputError
 
 CONFIDENCE = 0.95
 RESAMPLES = 9_999
-# Resampling fewer trials than these says too little about the trials that were not run.
+# With fewer trials, resampling says too little about other trials.
 FEW_TRIALS = 10
-# Numbers in a matrix of counts, or of signs, that is made at once: 32 MB.
+# The most numbers in a matrix of counts, or of signs, that is made at once: 32 MB.
 MAX_PART = 4 * 2**20
 Draw = Callable[[np.random.Generator, int, int], Floats]
-"""From a generator draws a number of lines for n trials, shape (lines, n): called with (rng, n, lines)."""
+"""Draws lines for n trials from a generator, shape (lines, n): called with (rng, n, lines)."""
 
 
 def mean_intervals(
@@ -42,10 +42,11 @@ def mean_intervals(
 ) -> tuple[Floats, Floats]:
     """BCa bootstrap intervals of means: lower and upper limits, each of shape (c,). O(resamples n c).
 
-    Samples have shape (n, c), one column per cell, NaN where a trial does not count. A column has no
-    interval, NaN, for fewer than two trials, or with an infinite value (a trial that never got there): it has
-    no mean. Where all trials agree, both limits are that value, because the bootstrap knows no other. The
-    confidence is of each interval by itself, and the same seed gives the same limits.
+    Samples have shape (n, c), one column per cell, NaN where a trial does not count. The interval of a column
+    is NaN for fewer than two trials. It is also NaN with an infinite value (a trial that never reached its
+    target), because the column does not have a mean. If all trials have the same value, both limits are that
+    value, because resamples cannot have another. The confidence applies to each interval separately. The same
+    seed gives the same limits.
     """
     check_confidence(confidence)
     samples = np.asarray(samples, dtype=np.float64)
@@ -54,19 +55,19 @@ def mean_intervals(
     sizes = np.where(np.isinf(samples).any(axis=0), 0, counted.sum(axis=0))
     for size in np.unique(sizes[sizes > 1]):
         cells = np.flatnonzero(sizes == size)
-        # Column by column, so that the trials stay in order.
+        # Transposed, so that the trials of each column stay in order.
         group = samples[:, cells].T[counted[:, cells].T].reshape(len(cells), size).T
         low[cells], high[cells] = _bca(group, confidence, resamples, seed)
     return low, high
 
 
 def resampled_sums(values: Floats, resamples: int, seed: int) -> Floats:
-    """Sums over each bootstrap resample of n trials, of values of shape (n, c): W x, shape (resamples, c)."""
+    """Sums of values, shape (n, c), over each bootstrap resample of n trials: W x, shape (resamples, c)."""
     return np.vstack([counts @ values for counts in in_parts(_draw_counts, len(values), resamples, seed)])
 
 
 def in_parts(draw: Draw, n: int, lines: int, *seed: int) -> Iterator[Floats]:
-    """Random lines for n trials, in parts of as many as exist or fit into MAX_PART; read-only if whole."""
+    """Random lines for n trials, in parts of up to MAX_PART numbers; read-only if there is only one part."""
     most = max(1, MAX_PART // max(n, 1))
     if most >= lines:
         yield _whole(draw, n, lines, *seed)
@@ -93,17 +94,17 @@ def _draw_counts(rng: np.random.Generator, n: int, resamples: int) -> Floats:
 def wilson_interval(
     mean: Floats, n: NDArray[np.int64], confidence: float = CONFIDENCE
 ) -> tuple[Floats, Floats]:
-    """Wilson's score interval of shares of n trials, any shape: of wins say, where a tie may count half.
+    """Wilson's score interval of shares of n trials, such as of wins (a tie may count half); any shape.
 
-    Unlike a bootstrap it does not collapse where one side always wins. With ties it is a little too wide,
-    because a tie varies less than a win.
+    Unlike a bootstrap interval, it does not collapse if one side always wins. With ties it is slightly too
+    wide, because a tie varies less than a win.
     """
     check_confidence(confidence)
     z = float(ndtri(0.5 + confidence / 2))
     with np.errstate(invalid="ignore", divide="ignore"):
         centre = (mean + z * z / (2 * n)) / (1 + z * z / n)
         reach = z / (1 + z * z / n) * np.sqrt(mean * (1 - mean) / n + z * z / (4.0 * n * n))
-    # Without trials both are NaN.
+    # Without trials, both limits are NaN.
     return np.maximum(centre - reach, 0.0), np.minimum(centre + reach, 1.0)
 
 
@@ -115,16 +116,16 @@ def check_confidence(confidence: float) -> None:
 
 def _bca(x: Floats, confidence: float, resamples: int, seed: int) -> tuple[Floats, Floats]:
     mean = x.mean(axis=0)
-    # Of deviations, so that trials that agree give exactly no spread.
+    # Deviations are resampled, so that equal trials have a spread of exactly 0.
     deviation = x - mean
     deviation[:, (x == x[0]).all(axis=0)] = 0.0
     means = resampled_sums(deviation, resamples, seed) / len(x)
     largest = np.abs(deviation).max(axis=0)
-    # In units of the largest one, so that no cube overflows or vanishes; powers of two change no digit.
+    # In units of the largest deviation, so that cubes do not overflow or underflow. Powers of two are exact.
     scaled = np.ldexp(deviation, -np.frexp(largest)[1])
     squares = np.where(largest == 0.0, 1.0, (scaled**2).sum(axis=0))
     acceleration = (scaled**3).sum(axis=0) / (6.0 * squares**1.5)
-    # Half of the resamples that meet the mean count as below it. What is within rounding meets it.
+    # Half of the resamples whose mean equals the cell's mean, up to rounding, count as below it.
     slack = 1e-12 * largest
     below = ((means < -slack).mean(axis=0) + (means <= slack).mean(axis=0)) / 2
     z0 = ndtri(np.clip(below, 1.0 / (resamples + 1), 1.0 - 1.0 / (resamples + 1)))
@@ -132,7 +133,7 @@ def _bca(x: Floats, confidence: float, resamples: int, seed: int) -> tuple[Float
     ordered = np.sort(means, axis=0)
     for tail in ((1 - confidence) / 2, (1 + confidence) / 2):
         z = z0 + ndtri(tail)
-        # The quantile of each cell at a level of its own, between neighbours.
+        # Each cell has its own level. Its quantile is interpolated between neighbours.
         position = ndtr(z0 + z / (1.0 - acceleration * z)) * (resamples - 1)
         before = np.floor(position).astype(np.int64)
         after = np.minimum(before + 1, resamples - 1)

@@ -11,13 +11,14 @@ the standard deviation s sqrt(2), so with probability 0.95 it stays below
 
     smallest difference worth believing = t(0.975, df) s sqrt(2)
 
-where t is Student's quantile: 1.96 for many trainings, and more for few, because s itself is uncertain.
+where t is Student's quantile. It is 1.96 for many trainings, and larger for few, because s itself is
+uncertain.
 
 Configurations that were trained again with the same seeds may share more than noise. In dynamic evaluation,
 for example, one model is used for all settings, so a seed means a model, and another seed changes all
 settings in the same way. Such a common change does not show which configuration is better. It is estimated by
 least squares of y_cr = mean_c + effect_r, relative to the table's own trainings, and subtracted before
-spreads and orders are computed; every seed costs one degree of freedom. Values and means are not changed. If
+spreads and orders are computed. Every seed costs one degree of freedom. Values and means are not changed. If
 the table's best rows were lucky, all their trainings with other seeds are worse, and this would look like an
 effect of the seeds.
 """
@@ -45,8 +46,8 @@ _MOST_CONFIGURATIONS = 50
 class PooledNoise:
     """Spread within groups of repeated measurements: standard deviation, its df, and its 95% interval.
 
-    The interval is chi-squared, for normal noise. In 5% of cases noise alone exceeds `smallest_difference`
-    between two single measurements.
+    The interval is chi-squared, for normal noise. Two single measurements that differ only by noise are
+    farther apart than `smallest_difference` in 5% of cases.
     """
 
     sd: float
@@ -63,26 +64,29 @@ class SeedNoise:
     Attributes:
         table, metric: names of the table and of the metric.
         trainings: one line per training: configuration (a number, best table row first), row (of the table,
-            -1 where it has none), source ("table" or "replicate"), value (as measured).
-        configurations: one line per configuration: row, its hyperparameters (one whose name another column
-            has: with "_" after it), in_table (the table's value), n (trainings, the table's own included),
-            mean (as measured), sd and range (without the effects of shared seeds), luck (how much better the
-            table's value is than the mean of the replicates, in units of the sd of a single training, with
-            the effect of its seed; NaN for a mean).
-        n_again: how many configurations were trained again; of more than 50, `configurations` has a part.
-        pooled: over all of `configurations`, without the effects of shared seeds.
-        averaged_over: of how many trainings a row is the mean, in the median.
-        between_rows: the smallest difference worth believing between two rows: for single trainings that of
-            `pooled`, for means of n trainings over sqrt(n).
+            -1 if the table lacks the configuration), source ("table" or "replicate"), value (as measured).
+        configurations: one line per configuration: row, its hyperparameters (with "_" appended to a name that
+            another column has), in_table (the table's value), n (number of trainings, including the table's
+            own), mean (as measured), sd and range (without the effects of shared seeds), luck (how much
+            better the table's value is than the mean of the replicates, in units of the sd of a single
+            training that includes the effect of its seed; NaN if the table's values are means).
+        n_again: how many configurations were trained again; if more than 50, `configurations` has a part of
+            them.
+        pooled: noise over all of `configurations`, without the effects of shared seeds.
+        averaged_over: the number of trainings whose mean a row is; the median over configurations.
+        between_rows: the smallest difference worth believing between two rows: that of `pooled` for single
+            trainings, divided by sqrt(n) for means of n trainings.
         shared_seeds: seeds that several configurations were trained with.
-        kendall: mean over rounds of Kendall's tau between the table's order and that of the r-th replicates;
-            NaN for fewer than 2 configurations, and for means, whose own trainings made the order.
-        agreement: by pair of configurations, their rows, the difference in the table, and the probability
-            that one replicate of each are ordered as in the table (ties count half); no line for means.
+        kendall: mean over rounds r of Kendall's tau between the table's order and the order of the r-th
+            replicates; NaN for fewer than 2 configurations, and for means, because the replicates determine
+            the table's order.
+        agreement: for each pair of configurations: their rows, their difference in the table, and the
+            probability that two replicates, one of each, are ordered as in the table (ties count half). Empty
+            for means.
         pairs_within: share of all pairs of the table's rows that differ by no more than `between_rows`.
-        rows_within: rows of the table that are no further from the best than that, the best included.
-        n_rows: rows of the table that have the metric.
-        ranked: those rows, the best first (equal ones in the table's order): row, value, gap to the best.
+        rows_within: number of the table's rows within `between_rows` of the best, including the best.
+        n_rows: number of the table's rows that have the metric.
+        ranked: these rows, the best first (equal rows in the table's order): row, value, gap to the best.
     """
 
     table: str
@@ -103,15 +107,15 @@ class SeedNoise:
 
     @property
     def order_holds(self) -> float:
-        """Mean of the agreement over pairs; NaN where it has no line."""
+        """Mean of the agreement over pairs; NaN without pairs."""
         return float(self.agreement["probability"].mean()) if len(self.agreement) else np.nan
 
 
 def pooled_noise(groups: Sequence[Floats], effects: int = 0) -> PooledNoise:
-    """Spread within groups of measurements of the same thing, without NaN; groups of one do not count.
+    """Spread within groups of repeated measurements, without NaN; groups of one measurement do not count.
 
-    Each estimated effect that was taken out of the values costs a degree of freedom. Raises InputError if no
-    group has two values, or no more than the effects use up.
+    Each estimated effect that was subtracted from the values costs a degree of freedom. Raises InputError if
+    no group has two values, or if the effects use up all degrees of freedom.
     """
     df = sum(len(g) - 1 for g in groups if len(g) > 1) - effects
     if df <= 0 and effects:
@@ -127,16 +131,17 @@ def pooled_noise(groups: Sequence[Floats], effects: int = 0) -> PooledNoise:
 def seed_noise(response: Response, replicates: pd.DataFrame, averaged: bool = False) -> SeedNoise:
     """Noise of a table's metric from trainings with other seeds.
 
-    Of more than 50 configurations that were trained again, 50 are looked at: from the best to the median one
-    in equal steps, because one diverged training of the worse half would outweigh all others. A configuration
-    that was chosen because it is the best of the table has a lucky value there on average, which widens the
-    spread a little; its `luck` shows how much.
+    If more than 50 configurations were trained again, 50 are analysed, in equal steps from the best to the
+    median. A single diverged training in the worse half would outweigh all others. A configuration that was
+    chosen because it is the best of the table has, on average, a lucky value in the table. This widens the
+    spread slightly; its `luck` shows how much.
 
     Args:
-        response: one training of each configuration, which counts as one more; or their means (averaged).
+        response: one training of each configuration, which counts as a further training; or, if averaged, the
+            means of the trainings.
         replicates: one line per training, with a column for each hyperparameter and for the metric, in raw
-            units, and `seed` where it is known. Lines whose `replicate` is 0 are the table's own and left
-            out, as are those without the metric.
+            units, and `seed` if it is known. Lines whose `replicate` is 0 are the table's own trainings, and
+            are left out, as are lines without the metric.
 
     Raises InputError if a column is absent, or no configuration has two trainings.
     """
@@ -163,7 +168,7 @@ def seed_noise(response: Response, replicates: pd.DataFrame, averaged: bool = Fa
     measured = replicates[objective.metric].to_numpy(np.float64)
     known = dict.fromkeys(own_values, np.nan) if averaged else own_values
     adjusted, shared, lost = _without_shared_seeds(configs, measured, _seeds(replicates), known)
-    # Best in the table first; NaN, which no table has a value for, last.
+    # Best in the table first. NaN, for a configuration without a value in the table, last.
     sign = objective.to_loss(1.0)
     best_first = sorted(own_values.items(), key=lambda item: (np.isnan(item[1]), sign * item[1]))
     groups = []
@@ -211,7 +216,7 @@ class _Group:
     averaged: bool
 
     def with_own(self, replicates: Floats) -> Floats:
-        """The table's value as one more training, unless there is none or it is the mean of these."""
+        """The replicates, with the table's value as a further training unless it is missing or their mean."""
         return replicates if self.averaged or np.isnan(self.own) else np.append(replicates, self.own)
 
 
@@ -226,7 +231,7 @@ def _column(h: Hyperparameter, values: pd.Series) -> list[Value | None]:
 
 
 def _seeds(replicates: pd.DataFrame) -> list[float]:
-    """The seed of each training, NaN where it is not known."""
+    """The seed of each training, NaN if unknown."""
     if "seed" not in replicates.columns:
         return [np.nan] * len(replicates)
     return [float(seed) for seed in pd.to_numeric(replicates["seed"], errors="coerce")]
@@ -243,7 +248,8 @@ def _without_shared_seeds(
     shared = [seed for seed, members in trained_with.items() if len(members) > 1]
     if not shared:
         return values, 0, 0
-    # One line per training, the table's own last: which configuration, and which of the shared seeds.
+    # The design has one line per training, the table's own last, with indicators of configurations and shared
+    # seeds.
     own = [(config, value) for config, value in own_values.items() if not np.isnan(value)]
     member = {config: j for j, config in enumerate(own_values)}
     lines = [*configs, *(config for config, _ in own)]
@@ -254,13 +260,13 @@ def _without_shared_seeds(
     fitted = np.linalg.lstsq(design, np.append(values, [value for _, value in own]), rcond=None)[0]
     lost = int(np.linalg.matrix_rank(design)) - len(member)
     effects = of_seed[: len(configs)] @ fitted[len(member) :]
-    if not own:  # relative to what? To the seeds' mean.
+    if not own:  # then effects are relative to their mean
         effects -= effects.mean()
     return values - effects, len(shared), lost
 
 
 def _some(own_values: Mapping[_Config, float], sign: float) -> dict[_Config, float]:
-    """Some of the configurations, in equal steps from the best to the median one, both included."""
+    """Some of the configurations, in equal steps from the best to the median, both included."""
     known = sorted((sign * value, i, c) for i, (c, value) in enumerate(own_values.items()) if value == value)
     ends = np.linspace(0, len(known) // 2, min(len(known), _MOST_CONFIGURATIONS))
     return {known[i][2]: own_values[known[i][2]] for i in np.round(ends).astype(int).tolist()}
@@ -306,7 +312,7 @@ def _kendall(groups: Sequence[_Group]) -> float:
     for r in range(max((len(values) for _, values in ranked), default=0)):
         here = [(own, values[r]) for own, values in ranked if len(values) > r]
         own, value = np.array(here).T
-        # Tau is not defined where one side is constant.
+        # Tau is not defined if one side is constant.
         if len(set(own)) > 1 and len(set(value)) > 1:
             taus.append(float(kendalltau(own, value).statistic))
     return float(np.mean(taus)) if taus else np.nan

@@ -1,8 +1,8 @@
-"""Random search needs no simulation: on a finite table its scores and curves have exact values.
+"""Random search does not need a simulation: on a finite table, its scores and curves have exact values.
 
-Rows are drawn uniformly without replacement, and a random initial design changes nothing in that. So the
-number of k given rows among the first t is hypergeometric, and all of them are missed with probability
-C(N - k, t) / C(N, t). Everything here follows from these two facts.
+Rows are drawn uniformly without replacement, also with a random initial design. So the number of k given rows
+among the first t is hypergeometric, and all of them are missed with probability C(N - k, t) / C(N, t).
+Everything here follows from these two facts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hpobench_nmt.evaluation.hypervolume import REFERENCE, check_level, corners
 
 # The expected hypervolume takes time quadratic in the number of rows.
 MAX_ROWS = 10_000
-# A few hundred trials are simulated: what is rarer than this does not occur among them.
+# Simulations have a few hundred trials, in which rarer events do not occur.
 _NEGLIGIBLE = 1e-3
 
 
@@ -33,14 +33,14 @@ def exact_random_search(
     """Mean and standard deviation of a goal's score under random search of whole trainings.
 
     A runtime T to `needed` targets has P(T > t) = P(fewer than needed among the first t). For one of k
-    targets among N rows, and no initial design, its mean is (N + 1) / (k + 1). It is at least n_initial. W
+    targets among N rows, without an initial design, its mean is (N + 1) / (k + 1). T is at least n_initial. W
     workers look up W rows in each unit of time. Whole trainings have costs, shape (N,), or take one unit of
-    time each. Where the front is over checkpoints, a whole training finds all targets of its row.
+    time each. If the front is over checkpoints, a whole training finds all targets of its row.
 
-    NaN if there are too few targets, or rows without a loss are all that more than one
-    trial in a thousand sees; of fewer, such trials are left out. The share of the hypervolume has a mean
-    only, for two losses and up to MAX_ROWS rows. Where costs differ, runtimes of one worker have values, and
-    a standard deviation for an initial design of one row or none.
+    NaN if there are too few targets, or if more than one trial in a thousand sees only rows without a loss;
+    fewer such trials are left out. The share of the hypervolume only has a mean, for two losses and up to
+    MAX_ROWS rows. If costs differ, only runtimes of one worker have values, and a standard deviation only
+    with an initial design of at most one row.
     """
     if costs is not None and not (costs == 1.0).all():
         if workers > 1 or goal.score_at is not None:
@@ -82,14 +82,14 @@ def exact_random_search(
 
 
 def _exact_cost(targets: Bools, costs: Floats, needed: int, n_initial: int) -> tuple[float, float]:
-    """Mean and standard deviation of the cost until random search has enough targets, with one worker.
+    """Mean and standard deviation of the cost until random search finds `needed` targets; one worker.
 
-    Every row is trained to its end, in a random order. Each row that is not a target comes before the j-th of
-    k targets with probability j / (k + 1), and two of them both do with j (j + 1) / ((k + 1) (k + 2)). The j
-    targets that come first are any of them, and which ones does not depend on the other rows.
+    Every row is trained to its end, in a random order. A row that is not a target comes before the j-th of k
+    targets with probability j / (k + 1). Two such rows both come before it with probability j (j + 1) / ((k +
+    1) (k + 2)). Any j targets are equally likely to come first, independently of the order of the other rows.
 
-    Targets met within the initial design take the cost of the whole design, and then the deviation is unknown
-    if it has two rows or more. Both are NaN where there are too few targets.
+    Targets met within the initial design take the cost of the whole design. With an initial design of two
+    rows or more, the deviation is NaN. Both are NaN if there are too few targets.
     """
     n, k, j = len(targets), int(targets.sum()), needed
     if k < j:
@@ -102,7 +102,7 @@ def _exact_cost(targets: Bools, costs: Floats, needed: int, n_initial: int) -> t
     mean, std = float(one * others.sum() + j * own.mean()), float(np.sqrt(max(before, 0.0) + among))
     if n_initial < 2:
         return mean, std
-    # The i-th row of the design also counts where the targets were met before it.
+    # The i-th row of the design also counts if the targets were met before it.
     earlier = np.arange(1, n_initial)
     hypergeom = _hypergeometric()
     after_other = hypergeom.sf(j - 1, n - 1, k, earlier) if k < n else np.zeros(len(earlier))
@@ -112,12 +112,12 @@ def _exact_cost(targets: Bools, costs: Floats, needed: int, n_initial: int) -> t
 
 
 def _exact_cost_of_some(held: Rows, costs: Floats, needed: int, n_initial: int) -> float:
-    """Mean cost until random search has found some of the targets, of which rows hold several, shape (N,).
+    """Mean cost until random search finds `needed` targets, of which row i holds held[i], shape (N,).
 
-    Of k rows with targets, s others are before a given one with probability 1 / k for each s, and then they
-    are any s of them: the numbers of subsets by size and sum give the probability that they hold too few.
-    Rows without a target are before the m-th of the k rows with probability m / (k + 1). O(k^3 needed).
-    NaN with an initial design of two rows or more, or with too few targets.
+    Of k rows with targets, the number of others before a given row is s with probability 1 / k, for each s,
+    and any s of them are equally likely. So the number of subsets by size and sum gives the probability that
+    they hold too few targets. A row without a target comes before the m-th of the k rows with probability m /
+    (k + 1). O(k^3 needed). NaN with an initial design of two rows or more, or with too few targets.
     """
     own = held > 0
     k = int(own.sum())
@@ -126,7 +126,7 @@ def _exact_cost_of_some(held: Rows, costs: Floats, needed: int, n_initial: int) 
     weights = held[own].tolist()
     all_of_them = _subsets(weights, needed)
     choices = _choices(k)
-    rows_needed = float((all_of_them.sum(axis=1)[: k + 1] / choices).sum())  # E of m: sum of P(m > s)
+    rows_needed = float((all_of_them.sum(axis=1)[: k + 1] / choices).sum())  # E[m], as the sum of P(m > s)
     among = 0.0
     for i, cost in enumerate(costs[own].tolist()):
         short = _subsets(weights[:i] + weights[i + 1 :], needed).sum(axis=1)
@@ -135,7 +135,7 @@ def _exact_cost_of_some(held: Rows, costs: Floats, needed: int, n_initial: int) 
 
 
 def _subsets(weights: Sequence[int], below: int) -> Floats:
-    """How many subsets have s members whose weights add up to t, for t below a number: (n + 1, below)."""
+    """The number of subsets of s members whose weights sum to t, for all t < below: shape (n + 1, below)."""
     counts = np.zeros((len(weights) + 1, below))
     counts[0, 0] = 1.0
     for weight in weights:
@@ -150,7 +150,7 @@ def _choices(n: int) -> Floats:
 
 
 def runtime_survival(goal: Goal, n_initial: int) -> Floats:
-    """P(T > t) for t = 0 to N look-ups of one worker, T the runtime to the goal, shape (N + 1,). O(N).
+    """P(T > t) for the runtime T to the goal, for t = 0 to N look-ups of one worker, (N + 1,). O(N).
 
     T is at least n_initial.
     """
@@ -164,9 +164,9 @@ def runtime_survival(goal: Goal, n_initial: int) -> Floats:
 
 
 def none_drawn(n_rows: int, k: int) -> Floats:
-    """Probability that none of k rows is among t drawn from N, for t = 0 to N, shape (N + 1,).
+    """Probability that none of k rows is among t rows drawn from N, for t = 0 to N, shape (N + 1,).
 
-    The same as that none of t rows is among k drawn. A running product: O(N).
+    It equals the probability that none of t rows is among k rows drawn. A running product: O(N).
     """
     t = np.arange(n_rows)
     return np.append(1.0, np.cumprod(np.maximum(n_rows - k - t, 0) / (n_rows - t)))
@@ -177,10 +177,11 @@ def _moments(mean: float, mean_of_squares: float) -> tuple[float, float]:
 
 
 def random_search_choice(losses: Floats, values: Floats, drawn: int) -> float:
-    """Expected value of the row that has the least loss in a random sample, for losses of shape (N,).
+    """Expected value of the row with the smallest loss in a random sample, for losses of shape (N,).
 
-    The values, shape (N,), are such as the metric on test. Of rows that tie in the loss, each is as likely.
-    NaN losses are never chosen. NaN where more than one trial in a thousand draws nothing else.
+    The values, shape (N,), are another metric, such as the test metric. Rows that tie in the loss are equally
+    likely. NaN losses are never chosen. The result is NaN if more than one trial in a thousand draws only NaN
+    losses.
     """
     _, group = np.unique(losses, return_inverse=True, equal_nan=False)
     shared = np.bincount(group, values) / np.bincount(group)
@@ -194,11 +195,11 @@ def random_search_choice(losses: Floats, values: Floats, drawn: int) -> float:
 
 
 def random_search_regret(gaps: Floats, lookups: int, levels: Sequence[float] = QUARTILES) -> Curve:
-    """Mean and quantiles of the smallest gap, NaN where it has no value, among the first t = 1, 2, ... rows.
+    """Mean and quantiles of the smallest gap among the first t = 1, 2, ... rows; a missing gap is NaN.
 
     The probability that the i best rows are all missed gives the distribution of the rank of the best row
-    drawn. The mean begins where all but one trial in a thousand have found a value, and is over these;
-    `trials` is 0. O(N lookups).
+    drawn. The mean starts where at most one trial in a thousand has not found a value yet, and leaves out
+    such trials. `trials` is 0. O(N lookups).
     """
     ordered = np.sort(gaps[~np.isnan(gaps)])
     n_rows, n_known = len(gaps), len(ordered)
@@ -221,7 +222,7 @@ def random_search_regret(gaps: Floats, lookups: int, levels: Sequence[float] = Q
 
 
 def random_search_share_met(goals: Sequence[Goal], lookups: Floats, n_initial: int) -> Floats:
-    """Expected share of the goals met within each number of look-ups, rounded down: see `share_met`."""
+    """Expected share of the goals met within each number of look-ups, rounded down (see `share_met`)."""
     n_rows = len(goals[0].targets)
     drawn = np.floor(np.asarray(lookups, dtype=np.float64) + 1e-9)
     share = np.zeros(len(drawn))
@@ -235,9 +236,9 @@ def random_search_hypervolume(losses: Floats, scale: FrontScale, lookups: int) -
     """Expected share of the table's hypervolume after 1, 2, ... look-ups of random search: exact.
 
     A point z of the plane is dominated after t look-ups unless the k(z) rows that dominate it are all missed.
-    So the expectation is a sum over k of the probability to draw one of k rows times the area where exactly k
-    rows dominate. The losses have shape (N, 2), the scale is that of table_scale. O(N^2) time, O(N) memory.
-    Raises InputError for more than MAX_ROWS rows.
+    So the expectation is a sum over k: the probability of drawing at least one of k rows, times the area that
+    exactly k rows dominate. The losses have shape (N, 2), and the scale comes from `table_scale`. O(N^2)
+    time, O(N) memory. Raises InputError for more than MAX_ROWS rows.
     """
     n_rows = len(losses)
     if losses.shape[1] != 2:
@@ -257,11 +258,11 @@ def random_search_hypervolume(losses: Floats, scale: FrontScale, lookups: int) -
 
 
 def _expected_share(points: Floats, drawn: int) -> float:
-    """The expected share of the hypervolume after this many look-ups; NaN where it would take too long."""
+    """The expected share of the hypervolume after this many look-ups; NaN if it is not known or too slow."""
     if points.shape[1] != 2 or len(points) > MAX_ROWS:
         return np.nan
     area = _area_by_count(points[~np.isnan(points).any(axis=1)])
-    missed = none_drawn(len(points), drawn)[: len(area)]  # of the k rows that dominate a point
+    missed = none_drawn(len(points), drawn)[: len(area)]  # by number of rows that dominate a point
     return float(area[1:] @ (1.0 - missed[1:]) / area[1:].sum())
 
 
@@ -285,8 +286,9 @@ def _area_by_count(points: Floats) -> Floats:
 def random_search_attainment(losses: Floats, lookups: int, level: float = 0.5) -> Floats:
     """The surface that random search attains with probability `level` after this many look-ups: exact.
 
-    It passes where just enough rows dominate: the smallest k for which the probability to miss all k rows is
-    at most 1 - level. Its corners have shape (corners, 2); there are none where even all rows are too few.
+    It bounds the region that at least k rows dominate, for the smallest k whose rows are all missed with a
+    probability of at most 1 - level. Its corners have shape (corners, 2); the result is empty if no point is
+    dominated by k rows.
     """
     check_level(level)
     n_rows = len(losses)
@@ -300,7 +302,7 @@ def random_search_attainment(losses: Floats, lookups: int, level: float = 0.5) -
         insort(below, y)
         if len(below) >= needed:
             heights[i] = below[needed - 1]
-    # Of rows that tie in the first loss, the last has counted all.
+    # Of rows that tie in the first loss, only the last has counted all of them.
     last = np.append(points[1:, 0] != points[:-1, 0], True) if len(points) else np.empty(0, bool)
     return corners(points[last, 0], heights[last])
 
@@ -309,9 +311,9 @@ def random_search_squared_error(truth: Floats, lookups: Rows) -> Floats:
     """Expected squared error of predicting every unseen row with the mean of the values seen, shape (k,).
 
     The mean of i values, drawn without replacement from n values of variance S^2 (with n - 1 in the
-    denominator), has an expected squared distance of S^2 (1 + 1 / i) from an unseen value. Where rows lack a
-    value (NaN in `truth`, one loss of N rows), i is hypergeometric. The result is conditional on one value
-    having been seen and one being left. There is one for each of k numbers of look-ups.
+    denominator), has an expected squared distance of S^2 (1 + 1 / i) from an unseen value. If rows lack a
+    value (NaN in `truth`, one loss of N rows), i is hypergeometric. The result, for each of k numbers of
+    look-ups, is conditional on at least one value having been seen and at least one being left.
     """
     known = truth[~np.isnan(truth)]
     n = len(known)
@@ -325,7 +327,7 @@ def random_search_squared_error(truth: Floats, lookups: Rows) -> Floats:
 
 
 def _hypergeometric() -> Any:
-    """Scipy's distribution. It is imported late because that takes longer than a small run takes."""
+    """SciPy's distribution, imported late because the import takes longer than a small run."""
     from scipy.stats import hypergeom
 
     return hypergeom

@@ -24,16 +24,16 @@ from hpobench_nmt.evaluation.intervals import CONFIDENCE, check_confidence
 
 @dataclass(frozen=True, eq=False)
 class RankTest:
-    """k methods ranked over N tables, methods in the order in which they were given.
+    """Ranks of k methods over N tables; methods are in the order of the arguments.
 
     Attributes:
         mean_ranks: shape (k,), 1 the best.
         n_tables: N.
         statistic, p: Friedman's chi-squared and its p-value, corrected for ties.
-        critical_difference: how far apart two mean ranks must lie.
+        critical_difference: how far apart two mean ranks must lie to differ.
         pairwise_p: Nemenyi's p-value of each pair, shape (k, k), 1 on the diagonal.
-        groups: largest sets of methods, by position and best first, of which no two are shown to differ; of
-            two or more. One of all where Friedman's test shows no difference at all.
+        groups: maximal sets of two or more methods, by position and best first, of which no two are shown to
+            differ. If Friedman's test does not show a difference, one set of all methods.
     """
 
     mean_ranks: Floats
@@ -46,7 +46,7 @@ class RankTest:
 
     @property
     def can_show(self) -> bool:
-        """Whether two mean ranks can lie a critical difference apart at all; never over two tables."""
+        """Whether two mean ranks can lie more than a critical difference apart; never with two tables."""
         return self.critical_difference < len(self.mean_ranks) - 1
 
 
@@ -65,13 +65,13 @@ def rank_test(values: Floats, lower_is_better: bool = True, confidence: float = 
         raise InputError(f"Friedman's test needs two or more tables, not {n_tables}.")
     if not np.isfinite(values).all():
         raise InputError("Friedman's test needs a score of every method on every table.")
-    # Imported here: it takes longer than a small run, of one table, which needs none of this.
+    # Imported here, because the import takes longer than a small run, which has one table and needs no ranks.
     from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
     ranks = rankdata(values if lower_is_better else -values, axis=1)
     mean_ranks = ranks.mean(axis=0)
     if (ranks == ranks[:, :1]).all():
-        statistic, p = 0.0, 1.0  # all equal on every table: 0 / 0 in the correction for ties
+        statistic, p = 0.0, 1.0  # the correction for ties would be 0 / 0
     else:
         statistic, p = (float(x) for x in friedmanchisquare(*ranks.T))
     unit = np.sqrt(k * (k + 1) / (12 * n_tables))
@@ -79,10 +79,10 @@ def rank_test(values: Floats, lower_is_better: bool = True, confidence: float = 
     apart = np.abs(mean_ranks[:, None] - mean_ranks)
     pairwise = np.ones((k, k))
     upper = np.triu_indices(k, 1)
-    # The upper tail is an integral, which may come out a little outside of [0, 1].
+    # The upper tail is a numerical integral, which may lie slightly outside [0, 1].
     tail = np.clip(studentized_range.sf(apart[upper] / unit, k, np.inf), 0.0, 1.0)
     pairwise[upper] = pairwise.T[upper] = tail
-    # Nemenyi's test is only asked where Friedman's has found a difference (Demsar 2006).
+    # Nemenyi's test only counts if Friedman's test has found a difference (Demsar 2006).
     groups = _groups(mean_ranks, critical if p < 1 - confidence else np.inf)
     return RankTest(mean_ranks, n_tables, statistic, p, critical, pairwise, groups)
 

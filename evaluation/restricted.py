@@ -9,8 +9,9 @@ A trial that failed, or did not reach the target by tau, counts as tau: it is ca
 before tau without reaching the target has no value, and no value is imputed.
 
 If a look-up takes one unit of time, R of random search is known exactly, for any number of workers: it is the
-sum over t < tau of P(T > t). On a clock of costs, min(T, tau) has no closed form. There R is the mean over
-100,000 permutations from a fixed seed, with a standard error below 0.3% of the largest possible value.
+sum over t < tau of P(T > t). On a clock of costs, the mean of min(T, tau) does not have a closed form. In
+this case, R is the mean over 100,000 permutations from a fixed seed, with a standard error below 0.3% of the
+largest possible value.
 """
 
 from __future__ import annotations
@@ -23,17 +24,18 @@ from hpobench_nmt.evaluation.random_search import runtime_survival
 from hpobench_nmt.evaluation.scores import answer, ended_early
 
 PERMUTATIONS = 100_000
-# So many are simulated at once, which keeps memory small.
+# The most permutations that are simulated at once, to save memory.
 _AT_ONCE = 10_000
-_MOST_CELLS = 2**28  # of row numbers held at once, 1 GB
+_MOST_CELLS = 2**28  # the most row numbers in memory, 1 GB
 
 
 def runtime_within(
     goal: Goal, trial: Trajectory, tau: float, n_initial: int, lookups: int | None = None
 ) -> float:
-    """The runtime of a trial; infinite where it is capped, NaN where the trial has no value.
+    """The runtime of a trial; infinite if it is capped, NaN if the trial does not have a value.
 
-    The goal is of a runtime; `n_initial` and `lookups` are as in `answer`. O(n log n) for n trainings.
+    The goal must be that of a runtime. `n_initial` and `lookups` are as in `answer`. O(n log n) for n
+    trainings.
     """
     if trial.failure:
         return np.inf
@@ -46,23 +48,23 @@ def runtime_within(
 
 
 def restricted_mean(runtimes: Floats, tau: float) -> tuple[float, float]:
-    """R, and the share of capped trials, of runtimes as of `runtime_within`; NaN where a trial has none."""
+    """R and the share of capped trials, from runtimes of `runtime_within`; NaN if a runtime is NaN."""
     if not len(runtimes) or np.isnan(runtimes).any():
         return np.nan, np.nan
     return float(np.minimum(runtimes, tau).mean()), float(np.isinf(runtimes).mean())
 
 
 def restricted_random_search(goal: Goal, tau: float, n_initial: int, workers: int = 1) -> tuple[float, float]:
-    """R of random search on look-ups, exact, and the probability to be capped. O(N).
+    """Exact R of random search on a clock of look-ups, and the probability that a trial is capped. O(N).
 
-    Workers look up as many rows in each unit of time. Both are NaN where there are too few targets.
+    W workers look up W rows in each unit of time. Both are NaN if there are too few targets.
     """
     if goal.targets.sum() < goal.needed:
         return np.nan, np.nan
     survival = runtime_survival(goal, n_initial)[::workers]
     whole = int(min(tau, len(survival)))
     beyond = float(survival[whole]) if whole < len(survival) else 0.0
-    # Of a budget that is not a whole number, the last part counts in part.
+    # If the budget is not a whole number, its last unit counts in part.
     return float(survival[:whole].sum() + (min(tau, len(survival)) - whole) * beyond), beyond
 
 
@@ -75,7 +77,7 @@ def simulated_random_search(
     permutations: int = PERMUTATIONS,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """R of random search of whole trainings with costs, nearly, and the share of capped permutations.
+    """Simulated R of random search of whole trainings with costs, and the share of capped permutations.
 
     The target is one of the rows of `targets`, shape (N,); each row costs `costs`, shape (N,). Both are NaN
     without a target.
@@ -101,14 +103,14 @@ def _runtimes(
     workers: int,
     count: int,
 ) -> Floats:
-    """Runtimes of `count` trials, shape (count,). Those beyond tau are not exact."""
+    """Runtimes of `count` trials, shape (count,). Runtimes above tau are not exact."""
     n_rows = len(targets)
     order = np.tile(np.arange(n_rows, dtype=np.int32), (count, 1))
     free, found, design = np.zeros((count, workers)), np.full(count, np.inf), np.zeros(count)
     settled: list[Floats] = []
     for place in range(n_rows):
         each = np.arange(len(order))
-        # One step of Fisher and Yates, so that only the rows that are needed are drawn.
+        # One step of Fisher and Yates's shuffle, so that only needed rows are drawn.
         other = rng.integers(place, n_rows, len(order))
         rows = order[each, other]
         order[each, other] = order[:, place]

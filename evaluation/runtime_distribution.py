@@ -1,17 +1,18 @@
-"""Runtimes to many goals: empirical distributions and expected running times, as COCO draws them (Hansen et
-al. 2016, 2021). COCO calls the goals targets.
+"""Runtimes to many goals: empirical distributions and expected running times, as in COCO (Hansen et al. 2016,
+2021). COCO calls the goals targets.
 
-A table gives a ladder of goals, from easy to hard, and each trial has a runtime to each: the number of
-look-ups, or the time on the clock, until it was met, where one met in the initial design counts the whole
-design, as in the scores. The distribution is the share of (trial, goal) pairs met within t look-ups. The
-expected running time (ERT) of a goal is the number of look-ups of all trials, until they met it or ended,
-divided by the number of trials that met it.
+A table defines a sequence of goals, from easy to hard. A trial's runtime to a goal is the number of look-ups,
+or the time on the clock, until it met the goal. A goal met in the initial design takes the whole design, as
+in the scores. The distribution is the share of (trial, goal) pairs met within t look-ups. The expected
+running time (ERT) of a goal is the number of look-ups of all trials, until they met it or ended, divided by
+the number of trials that met it.
 
-Trials often end early, and not by chance: a run that stops once its scores are settled stops a trial because
-it was good. The runtime to a goal that was still open then is unknown; neither bad luck nor a censored
-lifetime would describe it. So only goals are used that the scores had to settle (`is_settled`): where ftb or
-fta was asked for, all. A trial with an open one among these ended at a number of look-ups that all trials
-share, or failed and never meets it. Until the first such end the share is exact, then a marked lower bound.
+Trials often end early, and not by chance: a run that ends trials once their scores are settled ends good
+trials first. The runtime to a goal that was still open at the end is unknown. It can be treated neither as a
+failure nor as a censored lifetime. So only goals that the scores had to settle are used (`is_settled`). With
+ftb or fta, these are all goals. If a trial has an open goal among these, it ended at a number of look-ups
+that all trials share, or it failed and never meets the goal. Until the first such end, the share is exact.
+From there on it is a lower bound, and marked as such.
 """
 
 from __future__ import annotations
@@ -35,24 +36,24 @@ MAX_GOALS = 20
 
 @dataclass(frozen=True, eq=False)
 class Runtimes:
-    """Look-ups until goals were met, infinite if not, shape (trials, goals), and lengths of whole trials."""
+    """Look-ups until goals were met, infinite if not, shape (trials, goals), and lengths of trials."""
 
     times: Floats
     lengths: Floats
 
     @property
     def exact_until(self) -> float:
-        """The largest number of look-ups up to which it is known which goals were met."""
+        """The number of look-ups up to which all met goals are known."""
         open_ended = np.isinf(self.times).any(axis=1)
         return float(self.lengths[open_ended].min()) if open_ended.any() else np.inf
 
 
 def gap_goals(trainings: Trainings, n_goals: int = MAX_GOALS) -> list[Goal]:
-    """At most n_goals goals for one loss: to be among the best half of the rows, ..., to be the best.
+    """At most n_goals goals for one loss: a row among the best half, ..., the best row.
 
     The shares of the table are evenly spaced on a log scale, so that random search meets about equally many
     goals with every doubling of its look-ups, in every table. Rows that tie with the last row of a goal count
-    as well; goals that come out alike are one.
+    as well. Equal goals are merged.
     """
     if n_goals < 1:
         raise InputError(f"there must be at least one target, not {n_goals}.")
@@ -74,9 +75,10 @@ def gap_goals(trainings: Trainings, n_goals: int = MAX_GOALS) -> list[Goal]:
 
 
 def front_goals(trainings: Trainings) -> list[Goal]:
-    """Goals for several losses: one model of the Pareto front, two, ..., all.
+    """Goals for several losses: to find one model of the Pareto front, two, ..., all.
 
-    Of a front of more than MOST_TARGETS checkpoints, MAX_GOALS numbers, evenly spaced on a log scale.
+    For a front of more than MOST_TARGETS checkpoints, at most MAX_GOALS numbers, evenly spaced on a log
+    scale.
     """
     losses = trainings.models
     front = np.zeros(len(losses), dtype=bool)
@@ -97,15 +99,16 @@ def front_goals(trainings: Trainings) -> list[Goal]:
 
 
 def defining_value(goal: Goal) -> float:
-    """The largest gap that meets a goal of gap_goals; the number of rows that a goal of front_goals needs."""
+    """The largest gap that meets a goal of gap_goals, or the number of rows that one of front_goals needs."""
     return float(goal.needed if goal.gaps is None else goal.gaps[goal.targets].max())
 
 
 def is_settled(wanted: Goal, goals: Iterable[Goal]) -> bool:
-    """Whether a trial that runs until all goals are settled has met the wanted one, whatever it looks up.
+    """Whether every trial that runs until all goals are settled has met the wanted goal.
 
-    It has if some runtime's goal needs enough rows that enough of them count for the wanted goal. Where all
-    goals are settled after a fixed number of look-ups, every goal will do.
+    It has if some runtime's goal needs enough rows: even without its targets that do not count for the wanted
+    goal, the others meet the wanted goal. If all goals are settled after a fixed number of look-ups, the
+    answer is yes for any goal.
     """
     endless = [goal for goal in goals if goal.score_at is None]
     if not endless:
@@ -114,7 +117,7 @@ def is_settled(wanted: Goal, goals: Iterable[Goal]) -> bool:
 
 
 def runtimes(trials: Sequence[Trajectory], goals: Sequence[Goal], n_initial: int) -> Runtimes:
-    """When trials met goals, on their clock; a goal met in the initial design takes the whole of it."""
+    """When trials met goals, on their clock. A goal met in the initial design takes the whole design."""
     times = np.full((len(trials), len(goals)), np.inf)
     lengths = np.zeros(len(trials))
     needed = np.array([goal.needed for goal in goals])
@@ -141,10 +144,11 @@ class ExpectedRuntimes:
     """ERT of each goal, all arrays of shape (goals,).
 
     Attributes:
-        ert: look-ups of all trials until they met the goal or ended, over successes; infinite without one.
+        ert: look-ups of all trials until they met the goal or ended, divided by successes; infinite without a
+            success.
         low, high: percentile bootstrap interval over trials.
-        successes: trials that met it.
-        lookups: the look-ups of all trials, the numerator.
+        successes: number of trials that met the goal.
+        lookups: look-ups of all trials, the numerator of ert.
     """
 
     ert: Floats
@@ -165,7 +169,7 @@ def expected_runtimes(
     met_again = resampled_sums(met.astype(np.float64), resamples, seed)
     spent_again = resampled_sums(spent, resamples, seed)
     drawn = np.where(met_again > 0, spent_again / np.maximum(met_again, 1), np.inf)
-    # Whole ranks, because infinite values cannot be interpolated.
+    # Order statistics, because infinite values cannot be interpolated.
     cut = int((1 - confidence) / 2 * resamples)
     ordered = np.sort(drawn, axis=0)
     low, high = ordered[cut], ordered[resamples - 1 - cut]

@@ -3,11 +3,12 @@
 Each score is a `Score` in `SCORES`. On a table it becomes a `Goal`: the rows that count, from which
 checkpoint on, and how many of them are needed. A look-up is a training of one checkpoint that takes one unit
 of time. A runtime (ftb, ftc, fto, fta) is the finish time of the training with which enough target rows were
-found; a target met within the initial design counts the whole design. The other scores are taken at a fixed
+found. A target met within the initial design takes the whole design. The other scores are taken at a fixed
 time: the smallest gap to the best value (fb), the number of target rows found (fbp), or the share of the
 table's hypervolume (fbh; see evaluation/hypervolume.py).
 
-A trial that stopped too early has no score: NaN. It is never averaged in, see `summary_of`.
+A trial that stopped too early has the score NaN, which is never averaged with other scores (see
+`summary_of`).
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from hpobench_nmt.evaluation.hypervolume import hypervolume, table_scale
 Ties = Literal["any", "first"]
 
 MOST_TARGETS = 50
-"""Checkpoints on a front, at most, that scores count one by one; a longer front is scored by fbh alone."""
+"""The most checkpoints on a front that scores count one by one. A longer front is scored by fbh alone."""
 _COUNT_THE_FRONT = ("fto", "fta", "fbp")
 
-# A gap that equals the tolerance on paper (14.66 - 14.16 = 0.5) must not miss it by a rounding error.
+# A rounding error must not exclude a gap that equals the tolerance in decimals (14.66 - 14.16 = 0.5).
 _ROUNDING = 1e-12
 
 
@@ -40,14 +41,14 @@ class Score:
     """One way to score a trial.
 
     Attributes:
-        name: as in suites and on the command line.
+        name: its name in suites and on the command line.
         description: what it measures on a clock that counts look-ups, in a few words.
-        n_objectives: 1; or 2, for two or more objectives.
-        goal: makes the goal from losses of shape (N, m), the tolerance, and how ties count.
+        n_objectives: 1 for one objective, 2 for two or more objectives.
+        goal: makes the goal from losses of shape (N, m), the tolerance, and the rule for ties.
         needs_score_at: whether it is taken after a fixed number of look-ups.
         needs_tolerance: whether its goal depends on the tolerance.
         lower_is_better: its direction.
-        digits: decimals that are shown at least, as many as the paper gives.
+        digits: the least number of decimals shown, as in the paper.
     """
 
     name: str
@@ -60,7 +61,7 @@ class Score:
     digits: int = 0
 
     def meaning(self, timed: bool) -> str:
-        """The description; where time is not the number of look-ups, in terms of time."""
+        """The description; with `timed`, in terms of time instead of look-ups."""
         if not timed:
             return self.description
         return self.description.replace("a fixed number of look-ups", "a fixed time").replace(
@@ -158,7 +159,7 @@ SCORES = {
 
 
 def score_names(n_objectives: int) -> tuple[str, ...]:
-    """The scores for one objective, or for two and more."""
+    """The scores for one objective, or for two or more."""
     return tuple(s.name for s in SCORES.values() if s.n_objectives == min(n_objectives, 2))
 
 
@@ -172,15 +173,15 @@ def make_goal(
 ) -> Goal:
     """The goal of a score on the trainings of a table. O(P log P) for P checkpoints.
 
-    With one loss, a row counts from the first checkpoint whose best loss so far is as good as the target
-    asks. With several, every checkpoint is a model of its own: the front is over checkpoints, and each of
-    them counts once it is reached. Of checkpoints of one row with equal losses the first counts.
+    With one loss, a row counts from the first checkpoint at which its best loss so far meets the target. With
+    several losses, every checkpoint is a separate model: the front is over checkpoints, and each counts once
+    it is reached. Of several checkpoints of a row with equal losses, the first counts.
 
     Args:
         name: one of SCORES.
         trainings: of all N rows, or the losses of look-ups, shape (N, m). Losses are minimised; NaN is never
             best and never on a front.
-        tolerance: of ftc, in the unit of the loss.
+        tolerance: the tolerance of ftc, in the unit of the loss.
         score_at: number of look-ups, or time on the clock, at which fb, fbp and fbh are taken.
         ties: whether any row with the best value meets the target of ftb, or only the first, as in the paper.
 
@@ -206,13 +207,13 @@ def make_goal(
     if score.n_objectives == 2:
         goal = _over_models(goal, trainings, counts=name in _COUNT_THE_FRONT)
         return replace(goal, score_at=score_at, name=name)
-    # The best of all checkpoints is that of the rows, so that the same rule holds for both.
+    # The best value over all checkpoints is the best over rows, so the same goal applies to both.
     good = score.goal(trainings.best, tolerance, "any").targets
     return replace(goal, score_at=score_at, name=name, resources=counts_from(goal.targets, good, trainings))
 
 
 def _over_models(goal: Goal, trainings: Trainings, counts: bool) -> Goal:
-    """The goal of a front, over checkpoints where these count; `counts`: whether targets are counted."""
+    """The goal of a front, over checkpoints if they count; `counts`: whether the score counts targets."""
     if not trainings.checkpoints_count:
         return replace(goal, resources=np.where(goal.targets, trainings.resources, np.inf))
     targets = first_alike(goal.targets, trainings)
@@ -226,7 +227,7 @@ def _over_models(goal: Goal, trainings: Trainings, counts: bool) -> Goal:
 
 
 def first_alike(front: Bools, trainings: Trainings) -> Bools:
-    """The checkpoints of a front, shape (P,), without those whose row has had the same losses before."""
+    """The checkpoints of a front, shape (P,), without later ones of a row that have the same losses."""
     places = np.flatnonzero(front)
     keys = np.column_stack([trainings.owners[places], trainings.losses[places]])
     kept = np.zeros_like(front)
@@ -235,7 +236,7 @@ def first_alike(front: Bools, trainings: Trainings) -> Bools:
 
 
 def counts_from(targets: Bools, good: Bools, trainings: Trainings) -> Floats:
-    """The resource of the first good one of P checkpoints of each target row, infinite elsewhere, (N,)."""
+    """The resource of the first good checkpoint of each target row, infinite for other rows, shape (N,)."""
     rows = np.repeat(np.arange(len(targets)), np.diff(trainings.starts))
     good = good & targets[rows]
     first = np.full(len(targets), len(good))
@@ -244,23 +245,23 @@ def counts_from(targets: Bools, good: Bools, trainings: Trainings) -> Floats:
 
 
 def times_met(goal: Goal, trial: Trajectory) -> Floats:
-    """The times at which one more target counts, ascending, each target once. O(n log n)."""
+    """The times at which targets are met, ascending, one for each target. O(n log n)."""
     return np.repeat(trial.timeline.finishes, goal.met_by(trial))
 
 
 def answer(goal: Goal, trial: Trajectory, n_initial: int, lookups: int | None = None) -> float:
-    """The score of one trial; NaN where it ended too early to have one. O(n log n) for n trainings.
+    """The score of one trial; NaN if it ended too early to have a score. O(n log n) for n trainings.
 
-    Of a runtime, it is the finish time of the training with which the target was met; otherwise what had been
-    found at `score_at`: the smallest gap (NaN if nothing had), the number of targets, or the share of the
+    A runtime is the finish time of the training with which the target was met. Any other score is the result
+    at `score_at`: the smallest gap (NaN if no loss was found), the number of targets, or the share of the
     hypervolume.
 
     Args:
         goal: from make_goal.
-        trial: what was looked up or trained, and when.
-        n_initial: size of the initial design; a runtime is never less than the whole design takes.
-        lookups: the most rows that the trial may have started. One that has come to this number, or has
-            failed, may have ended before the score is taken, and then has none. None: it is not known.
+        trial: the rows that were looked up or trained, and when.
+        n_initial: size of the initial design. A runtime is at least the time of the whole design.
+        lookups: the most rows that the trial may start, None if unknown. A trial that has started this many,
+            or has failed, may end before the score is taken. Then it does not have a score.
     """
     met = times_met(goal, trial)
     if goal.score_at is None:
@@ -282,7 +283,7 @@ def answer(goal: Goal, trial: Trajectory, n_initial: int, lookups: int | None = 
 
 
 def _points_reached(goal: Goal, trial: Trajectory, count: int) -> Floats:
-    """The scaled losses of all checkpoints that the first `count` trainings of a trial have come to."""
+    """The scaled losses of all checkpoints that the first `count` trainings of a trial have reached."""
     assert goal.rows is not None and goal.points is not None and goal.resources is not None
     furthest = np.full(goal.n_rows, -1.0)
     np.maximum.at(furthest, trial.candidates[:count], trial.timeline.resources[:count])
@@ -290,21 +291,22 @@ def _points_reached(goal: Goal, trial: Trajectory, count: int) -> Floats:
 
 
 def ended_early(trial: Trajectory, n_rows: int, lookups: int | None) -> bool:
-    """Whether it could have continued. One that looks up a row in each unit of time ends early if it ends."""
+    """Whether the trial failed, or stopped before all rows for another reason than the end of its clock."""
     started = len(np.unique(trial.candidates))
     limited = not trial.timing or lookups is None or lookups <= started
     return bool(trial.failure) or (started < n_rows and limited)
 
 
 def design_finish(trial: Trajectory, n_initial: int) -> float:
-    """When the initial design of a trial was over: the rows that were started first, each trained whole."""
+    """When the initial design ended: the rows that were started first, each trained to its end."""
     time = trial.timing
     if time is None:
         return float(n_initial)
-    # Of trainings that start at the same time, the workers are in the order of the requests.
+    # Trainings that start at the same time are in the order of their workers, which is the order of the
+    # requests.
     order = np.lexsort((time.workers, time.starts))
     if (time.finishes == time.starts).any():
-        # A worker whose training took no time starts again at once, but after the others have started.
+        # A worker whose training took no time starts another at the same time, but after all other workers.
         same = (np.diff(time.starts[order]) == 0) & (np.diff(time.workers[order]) == 0)
         place = np.arange(len(order))
         turns = np.empty_like(place)
@@ -318,13 +320,13 @@ class Summary:
     """A score over trials.
 
     Attributes:
-        mean: over the trials that did not fail; NaN where one of them has no score (see `at_least`).
-        std: population standard deviation, likewise.
+        mean: over the trials that did not fail; NaN if one of them does not have a score (see `at_least`).
+        std: population standard deviation of the same trials; NaN in the same cases.
         trials: number of trials.
-        unanswered: trials that stopped before the score was settled (censored).
-        failed: trials whose method failed. They count in neither mean nor std.
-        at_least: a lower bound of the mean of censored runtimes: their mean with each unanswered trial at the
-            number of rows it looked up, or the time when it ended. NaN otherwise.
+        unanswered: number of trials that stopped before the score was settled (censored).
+        failed: number of trials whose method failed. They count neither in the mean nor in the std.
+        at_least: a lower bound of the mean of censored runtimes. An unanswered trial counts with the number
+            of rows that it looked up, or the time when it ended. NaN if runtimes are not censored.
     """
 
     mean: float
@@ -342,10 +344,10 @@ class Summary:
 
 
 def summary_of(goal: Goal, answers: Floats, lengths: Floats, failed: int) -> Summary:
-    """Mean and spread of a score over trials, of which `failed` have no answer here.
+    """Mean and spread of a score over trials. `failed` trials failed, and are not among the answers.
 
-    An answer is NaN where a trial stopped too early. The lengths are when trials ended, which bound a
-    runtime.
+    An answer is NaN if a trial stopped too early. The lengths are the times when trials ended, which are
+    lower bounds of missing runtimes.
     """
     unanswered, trials = int(np.isnan(answers).sum()), len(answers) + failed
     if not len(answers) or unanswered:

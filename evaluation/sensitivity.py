@@ -1,11 +1,11 @@
 """Is the best configuration a fluke, and would a grid search have found one as good? (Melis et al. 2018, 7.3)
 
-All distances in a metric are gaps to the best value of the table, in raw units, 0 or more. A row *counts*
-if its gap is at most a tolerance d. Distances between configurations are counted in grid steps: the number
-of moves to a neighbouring value, over all hyperparameters, that lead from one to the other. (A step of a
-hyperparameter with more than 9 values is an eighth of them, so that a fine grid also has neighbours.) Any two
-categories are one step apart. For distances, a hyperparameter counts as its default where it is inactive. On
-a grid, an inactive one has no value to choose, so that such a row is on the grids of all its values.
+All distances in a metric are gaps to the best value of the table, in raw units, 0 or more. A row *counts* if
+its gap is at most a tolerance d. Distances between configurations are counted in grid steps: the number of
+moves to a neighbouring value, over all hyperparameters, that lead from one to the other. (A step of a
+hyperparameter with more than 9 values is an eighth of their range, so that a fine grid also has neighbours.)
+Any two categories are one step apart. For distances, an inactive hyperparameter counts with its default
+value. On coarse grids, an inactive hyperparameter fits any choice of values.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from hpobench_nmt.core.space import Hyperparameter, covered_share
 from hpobench_nmt.evaluation.random_search import none_drawn
 from hpobench_nmt.evaluation.scores import make_goal
 
-# Rows this many grid steps from the best are near it. (Melis et al. looked at 15-25% of each range; a grid of
-# two or three values per hyperparameter has no such rows.)
+# Rows within this many grid steps of the best are near it. (Melis et al. use 15-25% of each range; a grid of
+# two or three values per hyperparameter does not have such rows.)
 NEAR = 2
 _MOST_VALUES = 9
-# Distances to more rows than this are looked up in a tree.
+# With more rows than this, distances come from a search tree.
 _FEW_ROWS = 16
-# Up to this many coarse grids of one size are all tried; beyond, some are drawn at random.
+# Up to this many coarse grids of one size, all are tried. With more, _DRAWN grids are drawn at random.
 _MOST_GRIDS = 20_000
 _DRAWN = 5_000
-# Rows that are looked for on the coarse grids at once.
+# The number of target rows that are compared with the coarse grids at once.
 _BLOCK = 1024
 
 
@@ -50,22 +50,23 @@ class Sensitivity:
         tolerance: d.
         gaps: of every row, shape (N,), NaN where the metric is missing.
         steps: grid steps from each row to the nearest best row, shape (N,).
-        by_steps: one line per number of steps: rows (that have the metric), within (those that count), share,
-            median_gap.
-        near, far: share of the rows that count among those 1 or 2 grid steps from a best row, and among those
-            farther off; NaN if there are none.
-        n_near, n_far: how many rows these are.
+        by_steps: one line per number of steps: rows (number with the metric), within (number that count),
+            share, median_gap.
+        near, far: share of rows that count, among the rows 1 or 2 grid steps from a best row, and among the
+            rows farther away; NaN without such rows.
+        n_near, n_far: numbers of rows near and far.
         reach: by hyperparameter: best (its value in the first best row), lowest and highest value that still
-            count when it alone is changed, share (of its values, those in between). Of categories, which have
-            no order, lowest and highest are all that still count, joined by " or ". What is inactive on
-            either side does not matter; one that is inactive in the best row has no values.
-        interval_trials: trials of the grid that has one value in every interval of that length: the product
-            of ceil(1 / share), Melis et al.'s reckoning.
-        random_trials: exact trials of a search in random order until a row counts: mean, median, 95%
-            quantile.
-        grids: by number of values per hyperparameter: trials (rows of the table on such a grid, mean),
-            choices (how many such grids there are), success (share of them that hold a row that counts),
-            exact (whether all were tried, or a sample).
+            count if only this hyperparameter changes, share (of its values that lie between these).
+            Categories do not have an order, so lowest and highest are all categories that still count, joined
+            by " or ". Hyperparameters that are inactive in either row are not compared. A hyperparameter that
+            is inactive in the best row does not have values.
+        interval_trials: trials of the grid with one value in every interval of that length: the product of
+            ceil(1 / share), as computed by Melis et al.
+        random_trials: exact number of trials of a search in random order until a row counts: mean, median,
+            95% quantile.
+        grids: by number of values per hyperparameter: trials (mean number of the table's rows on such a
+            grid), choices (number of such grids), success (share of the grids that have a row that counts),
+            exact (whether all grids were tried, or a sample).
         coverage: share of the grid's points that have a row (`covered_share`); `grids` needs a large one.
     """
 
@@ -89,8 +90,8 @@ class Sensitivity:
 def sensitivity(response: Response, tolerance: float, *, seed: int = 0) -> Sensitivity:
     """How sensitive a metric is around the table's best row, at a tolerance d in the metric's unit.
 
-    A row without the metric never counts, but costs a search a trial. The seed is of the sample of coarse
-    grids, where there are too many to try all.
+    A row without the metric never counts, but costs a search one trial. The seed is for the sample of coarse
+    grids, which is used if there are too many to try all.
     """
     loss, axes = response.losses, response.hyperparameters
     configs = response.configs
@@ -137,8 +138,8 @@ def share_within(gaps: Floats, distances: Floats) -> Floats:
 def grid_steps(axes: Sequence[Hyperparameter], configs: Floats, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Grid steps from every row to the nearest of some rows, shape (N,).
 
-    It takes O(N H) for each of these. A search tree finds the nearest of many, unless a hyperparameter has
-    more than 9 values.
+    It takes O(N H) for each of these rows. For many rows, a search tree is used, unless a hyperparameter is
+    categorical or has more than 9 values.
     """
     columns = zip(axes, configs.T, strict=True)
     ranks = np.column_stack([h.places(column) for h, column in columns])
@@ -151,7 +152,7 @@ def grid_steps(axes: Sequence[Hyperparameter], configs: Floats, rows: NDArray[np
     nearest = np.full(len(configs), np.iinfo(np.int64).max)
     for row in rows:
         away = np.abs(ranks - ranks[row])
-        # A difference in rank that is not 0 is a step at least.
+        # Rounded up, so that different ranks are at least one step apart.
         steps = np.ceil(np.where(unordered, away > 0, away) * scale - 1e-9).sum(axis=1)
         nearest = np.minimum(nearest, steps.astype(np.int64))
     return nearest
@@ -162,13 +163,13 @@ def random_order(n_rows: int, n_targets: int) -> tuple[float, int, int]:
     if n_targets == 0:
         raise InputError("no row is within the tolerance.")
     reached = random_order_chance(n_rows, n_targets)
-    # Rounding must not ask for one trial more.
+    # Without the tolerance, a rounding error could require one more trial.
     median, most = (int(np.argmax(reached >= share - 1e-12)) for share in (0.5, 0.95))
     return (n_rows + 1) / (n_targets + 1), median, most
 
 
 def random_order_chance(n_rows: int, n_targets: int) -> Floats:
-    """Chance that one of k targets is among the first t of N rows, t from 0, shape (N + 1,). O(N)."""
+    """Probability that one of k targets is among the first t of N rows, t from 0, shape (N + 1,). O(N)."""
     return 1.0 - none_drawn(n_rows, n_targets)
 
 
@@ -177,10 +178,11 @@ def coarse_grids(
 ) -> pd.DataFrame:
     """Grid searches that try g values per hyperparameter, over every choice of these values.
 
-    A hyperparameter with fewer values than g has all of them tried. Nobody knows beforehand which values are
-    good, so all choices are alike; a grid succeeds if it holds a row that counts. What is inactive in a row,
-    NaN in its codes, does not keep it from a grid. Of more than 20,000 choices, 5,000 are drawn. Columns:
-    values (g, from 1 to 9 and to the full grid), trials, choices (infinite beyond 1e308), success, exact.
+    If a hyperparameter has fewer than g values, all of them are tried. Good values are not known beforehand,
+    so all choices have the same weight. A grid succeeds if it has a row that counts. An inactive
+    hyperparameter of a row, NaN in its codes, fits every grid. Of more than 20,000 choices, 5,000 are drawn.
+    Columns: values (g: 1 to at most 9, and the full grid), trials, choices (infinite above 1e308), success,
+    exact.
     """
     sizes = [len(h.values) for h in axes]
     columns = zip(axes, configs[counts].T, strict=True)
@@ -193,8 +195,8 @@ def coarse_grids(
         exact = choices <= _MOST_GRIDS
         rng = np.random.default_rng([seed, g])
         options, which = _all_choices(sizes, taken) if exact else _some_choices(sizes, taken, rng)
-        # Rows are on the same share of the grids, unless some of their hyperparameters are inactive. Python's
-        # whole numbers have no rounding and no largest one.
+        # Every row is on the same share of the grids, unless some of its hyperparameters are inactive.
+        # Python's integers neither round nor overflow.
         on = sum(n * prod(np.where(inactive, sizes, taken).tolist()) for inactive, n in patterns.items())
         success = float(_hits(options, which, targets).mean())
         n_grids = float(choices) if choices <= 1e308 else inf
@@ -207,7 +209,7 @@ def _all_choices(sizes: Sequence[int], taken: Sequence[int]) -> tuple[list[Bools
     options = [_sets(size, k) for size, k in zip(sizes, taken, strict=True)]
     grids = np.arange(prod(map(len, options)))
     which, block = [], len(grids)
-    for sets in options:  # as np.indices, which takes 64 hyperparameters at most
+    for sets in options:  # like np.indices, which supports at most 64 hyperparameters
         block //= len(sets)
         which.append(grids // block % len(sets))
     return options, which
@@ -216,7 +218,7 @@ def _all_choices(sizes: Sequence[int], taken: Sequence[int]) -> tuple[list[Bools
 def _some_choices(
     sizes: Sequence[int], taken: Sequence[int], rng: np.random.Generator
 ) -> tuple[list[Bools], list[NDArray[np.int64]]]:
-    """The same for 5,000 random grids."""
+    """The same, for 5,000 random grids."""
     options, which = [], []
     for size, k in zip(sizes, taken, strict=True):
         if comb(size, k) <= _MOST_GRIDS:
@@ -224,7 +226,7 @@ def _some_choices(
             which.append(rng.integers(len(options[-1]), size=_DRAWN))
             continue
         chosen = rng.integers(size, size=(_DRAWN, k))
-        # Draw again what has a value twice: every set of k different values is as likely as another.
+        # Draw again if a value occurs twice, so that all sets of k different values are equally likely.
         while (twice := (np.diff(np.sort(chosen, axis=1)) == 0).any(axis=1)).any():
             chosen[twice] = rng.integers(size, size=(int(twice.sum()), k))
         options.append(_marked(chosen, size))
@@ -233,7 +235,7 @@ def _some_choices(
 
 
 def _sets(size: int, k: int) -> Bools:
-    """Every choice of k among size values, one line per choice."""
+    """Every choice of k of `size` values, one line per choice."""
     return _marked(np.array(list(combinations(range(size), k))), size)
 
 
@@ -244,10 +246,10 @@ def _marked(chosen: NDArray[np.int64], size: int) -> Bools:
 
 
 def _hits(options: Sequence[Bools], which: Sequence[NDArray[np.int64]], targets: NDArray[np.int64]) -> Bools:
-    """Whether each grid holds one of the targets (ranks of their values, shape (T, H)), shape (grids,).
+    """Whether each grid has one of the targets (ranks of their values, shape (T, H)), shape (grids,).
 
-    Targets are bits: those on a grid are those that all hyperparameters' sets have in common. The rank of an
-    inactive one is past the last, which is in every set.
+    Targets are bits. A target is on a grid if it is in the sets of all hyperparameters. An inactive
+    hyperparameter has the rank after the last value, which is in every set.
     """
     options = [np.pad(option, ((0, 0), (0, 1)), constant_values=True) for option in options]
     hit = np.zeros(len(which[0]), dtype=bool)

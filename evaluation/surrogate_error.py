@@ -1,10 +1,10 @@
 """How well a surrogate predicts the rows that it has not seen (Zhang & Duh 2020, Figure 6, right).
 
-The look-ups of a trial are replayed into the surrogate. All its states come from one Cholesky factor, since
-the factor for the first j rows is the leading j x j part of that for all:
+The look-ups of a trial are replayed into the surrogate. One Cholesky factor gives all its states, because the
+factor for the first j rows is the leading j x j part of the factor for all rows:
 
     symbol   shape    meaning
-    S        n        the rows looked up that gave losses, in order
+    S        n        the looked-up rows that have losses, in order
     L        n x n    Cholesky factor of K[S,S] + s^2 I
     z        n        L^-1 y_S
     A        n x n    row j: sum of z_i (L^-1)_i over i <= j, the weights of the seen rows after j look-ups
@@ -31,13 +31,14 @@ def squared_errors(
 ) -> Floats:
     """Mean squared error over the unseen rows after some look-ups, in squared units of each loss.
 
-    The look-ups of the trials are replayed into the surrogate; a row with a NaN teaches nothing. `truth` has
-    the losses of the whole table, shape (N, m), NaN where a row is left out; `lookups`, shape (k,), ascend
-    from 1 or more. Errors have shape (trials, k, m), NaN where a trial made fewer look-ups, or no row was
-    left to predict. Before the first loss the prediction is 0, or unknown (NaN) where losses are scaled.
+    The look-ups of the trials are replayed into the surrogate, which does not learn from a row with a NaN.
+    `truth` has the losses of the whole table, shape (N, m), NaN where a row is left out. `lookups`, shape
+    (k,), ascend from 1 or more. Errors have shape (trials, k, m). They are NaN if a trial made fewer
+    look-ups, or if no row was left to predict. Before the first loss, the prediction is 0, or unknown (NaN)
+    if losses are scaled.
     """
     errors = np.full((len(trials), len(lookups), truth.shape[1]), np.nan)
-    # Made once: fresh memory of this size costs more than what is computed in it.
+    # Allocated once, because new memory of this size takes longer than the computation in it.
     covariances = np.empty((max(lookups, default=0), len(truth)))
     off = np.empty((len(lookups), len(truth)))
     for found, trial in zip(errors, trials, strict=True):
@@ -58,7 +59,7 @@ def _replay(
     off: Floats,
     errors: Floats,
 ) -> None:
-    """One trial's errors, written to the first rows of errors; covariances and off are work space."""
+    """Write one trial's errors to the first rows of `errors`; `covariances` and `off` are work space."""
     learned = np.flatnonzero(~np.isnan(losses).any(axis=1))
     seen = rows[learned]
     for line, row in zip(covariances, seen.tolist(), strict=False):
@@ -67,7 +68,7 @@ def _replay(
     inverse = np.empty((0, 0))
     if len(seen):
         inverse = _inverse_factor(known_part[:, seen], surrogate.noise_sd**2)
-    # How many rows had taught something by then; state 0 is the prior.
+    # The number of learned rows after each number of look-ups; state 0 is the prior.
     state = np.searchsorted(learned, steps, side="left")
     seen_by_then = np.arange(len(rows)) < steps[:, None]
     states, at = np.unique(state, return_inverse=True)
@@ -79,7 +80,7 @@ def _replay(
         off += centres[at, j, None]
         off -= truth[:, j]
         off[:, unknown] = 0.0
-        # Over all rows, less those seen by then.
+        # The sum over all rows, minus that over the rows seen so far.
         total = np.einsum("ij,ij->i", off, off) - (off[:, rows] ** 2 * seen_by_then).sum(axis=1)
         unseen = (~unknown).sum() - np.cumsum(~unknown[rows])[steps - 1]
         error = np.where(unseen > 0, np.maximum(total, 0.0) / np.maximum(unseen, 1), np.nan)
@@ -87,7 +88,7 @@ def _replay(
 
 
 def _inverse_factor(covariance: Floats, noise: float) -> Floats:
-    """L^-1, shape (n, n), with lines of 0 for rows that those before determine: see posterior.py."""
+    """L^-1, shape (n, n), with lines of 0 for rows that earlier rows determine (see posterior.py)."""
     n, variance = len(covariance), covariance.diagonal()
     prior = covariance + noise * np.eye(n)
     try:
@@ -108,7 +109,7 @@ def _inverse_factor(covariance: Floats, noise: float) -> Floats:
 
 
 def _centres(scaling: LossScaling | None, losses: Floats, states: Rows) -> Floats:
-    """The prediction without data after each number of losses, (states, m): 0, or the scaling's centre."""
+    """The prior mean after each number of losses, (states, m): 0, or the scaling's centre."""
     centres = np.zeros((len(states), losses.shape[1]))
     if scaling is not None:
         for centre, n in zip(centres, states.tolist(), strict=True):
@@ -117,10 +118,10 @@ def _centres(scaling: LossScaling | None, losses: Floats, states: Rows) -> Float
 
 
 def _weights(inverse: Floats, targets: Floats, states: Rows, centres: Floats) -> Floats:
-    """The weights of the seen rows in a prediction after some numbers of them, shape (states, n).
+    """The weights of the seen rows in the predictions after some numbers of rows, shape (states, n).
 
-    Scaling is linear: a loss is predicted as its centre, plus what the seen rows say of the loss less
-    centre times what they say of a constant 1. The spread cancels.
+    Scaling is linear. A predicted loss is its centre, plus the unscaled prediction of the loss, minus the
+    centre times the prediction of a constant 1. The spread cancels.
     """
     n = len(targets)
     weights, of_ones = np.zeros((n + 1, n)), np.zeros((n + 1, n))

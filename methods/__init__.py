@@ -1,4 +1,4 @@
-"""HPO methods, one file per family. The list of those that come with the package is here."""
+"""HPO methods, one file per family, and the list of the built-in methods."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class BuiltIn:
     """A method that comes with the package.
 
     Attributes:
-        name: as in the paper, where it is from there.
+        name: the paper's name, for a method of the paper.
         location: "module:attribute" below this package, imported when it is first used.
         objectives: numbers of objectives that it can optimise.
         description: one line.
-        extra: the extra of this package that its libraries come with; "": none is needed.
-        libraries: modules of other people that it is made of; their versions are part of its fingerprint.
-        partial: whether it trains rows part of the way, so that it has `suggest` and no `ask`.
+        extra: the extra of this package that installs its libraries; "" if it needs no extra.
+        libraries: third-party modules that it uses; their versions are part of its fingerprint.
+        partial: whether it can train rows partially; such a method has `suggest` but not `ask`.
     """
 
     name: str
@@ -52,7 +52,7 @@ class BuiltIn:
         self.require()
         module, _, attribute = self.location.partition(":")
         with warnings.catch_warnings():
-            if self.libraries:  # one may warn of another, which no user can fix
+            if self.libraries:  # libraries warn about each other, and users cannot fix that
                 warnings.simplefilter("ignore")
             factory: MethodFactory = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
         return factory
@@ -194,9 +194,9 @@ BUILT_IN = (
 def _adapter(
     library: str, name: str, where: str, objectives: tuple[int, ...], description: str, *others: str
 ) -> BuiltIn:
-    """A method of another library, whose extra has its name; `others` are other modules that it needs."""
+    """A method of another library, which is also the extra's name; `others` are further modules it needs."""
     location = f"adapters.{library}:{where}"
-    extra = "" if library == "pymoo" else library  # comes with the package in any case
+    extra = "" if library == "pymoo" else library  # a dependency of the package itself
     return BuiltIn(f"{library}.{name}", location, objectives, description, extra, (library, *others))
 
 
@@ -228,7 +228,7 @@ ADAPTERS = {
         _adapter("pymoo", "NSGA3", "NSGAIII", _SEVERAL, "pymoo's NSGA-III"),
     )
 }
-"""Other people's optimizers, each with the extra that installs it."""
+"""Optimizers of other libraries, each with the extra that installs it."""
 
 KNOWN = {**BUILT_IN, **ADAPTERS}
-"""All methods that can be named."""
+"""All methods that users can name."""

@@ -20,17 +20,18 @@ from hpobench_nmt.methods.improvement import log_ehvi_of_contenders, log_ei_of_c
 class Belief(NamedTuple):
     """All that an acquisition function may use, for M candidates and m losses.
 
-    Mean, variance, front, best and worst are of the losses as the model sees them, scaled or not. Later
-    observations overwrite the arrays. (A named tuple, because one is made at every step.)
+    Mean, variance, front, best and worst refer to the losses as the model sees them, scaled or not. Later
+    observations overwrite the arrays. Every step makes a new belief, so it is a named tuple, which is cheap
+    to make.
 
     Attributes:
         mean: posterior mean of each loss, shape (m, M).
         var: posterior variance, shared by the losses, shape (M,).
         unseen: False for candidates that were seen, whose scores will be ignored, shape (M,).
         front: Pareto front of the losses seen, sorted by the first, shape (J, m).
-        best, worst: smallest and largest of each loss seen, shape (m,).
-        row_sums: sums of the posterior covariance's rows over the unseen candidates, shape (M,), if the prior
-            gives them.
+        best, worst: smallest and largest value seen of each loss, shape (m,).
+        row_sums: row sums of the posterior covariance over the unseen candidates, shape (M,), if the prior
+            provides them.
     """
 
     mean: Floats
@@ -45,12 +46,12 @@ class Belief(NamedTuple):
 Acquisition = Callable[[Belief], Floats]
 """The value of asking for each candidate, shape (M,); the largest wins, the first row among equals."""
 
-# The reference point of EHVI lies this share of the range seen beyond the worst losses seen.
+# The reference point of EHVI lies beyond the worst losses seen, by this share of the range seen.
 REFERENCE_MARGIN = 0.1
 
 
 def by_expected_improvement(belief: Belief) -> Floats:
-    """EI of one loss, as its logarithm."""
+    """log EI of one loss."""
     return log_ei_of_contenders(belief.mean[0], belief.var, float(belief.best[0]), belief.unseen)
 
 
@@ -63,7 +64,7 @@ def by_expected_influence(belief: Belief) -> Floats:
 
 
 def by_expected_hypervolume(belief: Belief) -> Floats:
-    """EHVI of two losses, as its logarithm, up to a little beyond the worst losses seen."""
+    """log EHVI of two losses. The reference point lies slightly beyond the worst losses seen."""
     if len(belief.worst) != 2:
         raise ValueError(f"EHVI is for two objectives here, not {len(belief.worst)}.")
     return _log_ehvi(belief.mean, belief.var, belief.front, belief.best, belief.worst, belief.unseen)
@@ -94,8 +95,9 @@ def _log_ehvi(
 def _labels(mean: Floats, best: float, worst: float) -> Floats:
     """Posterior mean from 1 at the best loss seen to 0 at the worst, shape (M,); 1/2 where these are equal.
 
-    The prior's variance is large but finite: labels are harmonic to some six digits. More would let
-    rounding decide where all rows are sure to be good, or bad, and so worth the same.
+    The prior's variance is large but finite, so labels are harmonic to about six digits. They are rounded to
+    six digits: otherwise, where all rows are certain to be good, or certain to be bad, rounding errors would
+    rank rows of equal value.
     """
     if not worst > best:
         return np.full(mean.shape[0], 0.5)
@@ -112,16 +114,17 @@ def expected_influence(
 ) -> Floats:
     """Expected influence of asking for each candidate (Zhang & Duh 2020, section 5.2.2), shape (M,).
 
-    Candidate k turns out good (label 1) with probability f_k and bad (label 0) otherwise. Its value is the
-    total label of the unseen rows in the good future, plus their total distance from 1 in the bad one, after
-    the labels have spread again. With G the posterior covariance of the harmonic labels, the future labels
-    are f + (y - f_k) G[:,k] / G[k,k], so no future has to be propagated:
+    Candidate k turns out good (label 1) with probability f_k, and bad (label 0) otherwise. Its value is an
+    expectation over these two futures, after the labels have spread again: the total label of the unseen rows
+    in the good future, and their total distance from 1 in the bad future. With G the posterior covariance of
+    the harmonic labels, the future labels are f + (y - f_k) G[:,k] / G[k,k], so neither future needs a
+    propagation:
 
         S_k = sum_i G[i,k] / G[k,k],   F = sum_i f_i,   n = number unseen
         EIF(k) = f_k (F + (1 - f_k) S_k) + (1 - f_k) (n - F + f_k S_k)
 
-    The labels f, 1 the best, the variance G[k,k] and the row sums of G have shape (M,). F, n and all sums run
-    over the unseen rows; seen ones have value -inf.
+    The labels f (1 is best), the variance G[k,k] and the row sums of G have shape (M,). F, n and all sums run
+    over the unseen rows. Seen rows have the value -inf.
     """
     total = 0.0
     count = 0

@@ -1,4 +1,4 @@
-"""A Gaussian posterior over a finite set whose targets may be others at every step.
+"""A Gaussian posterior over a finite set, with targets that may change at every step.
 
 symbol   shape    meaning
 K        N x N    prior covariance of the candidates
@@ -8,9 +8,9 @@ V        n x N    L^-1 K[S,:]
 var      N        diag K - column sums of V^2
 mean     N        V' L^-1 y, for any targets y of shape (n,)
 
-L, V and var depend on which rows were observed, not on y. They grow by a row with each observation, in O(n
-N). The mean of new targets takes O(n N + n^2). `posterior.py` is faster where the targets stay, or change
-only by shift and scale.
+L, V and var depend on which rows were observed, not on y. They grow by one row with each observation, in O(n
+N). The mean for new targets takes O(n N + n^2). `posterior.py` is faster if the targets stay the same, or
+change only by shift and scale.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BLOCK_ROWS = 64
 
 
 class AnyTargetsPosterior(FinitePosterior):
-    """See the top of this file. All N rows stay candidates; `seen` has the n rows that entered, in order."""
+    """See the top of this file. All N rows stay candidates; `seen` lists the n rows learned, in order."""
 
     def __init__(self, prior: Prior, noise_sd: float, n_targets: int = 1) -> None:
         super().__init__(prior, noise_sd)
@@ -41,11 +41,11 @@ class AnyTargetsPosterior(FinitePosterior):
 
     @property
     def observed(self) -> Floats:
-        """What was observed of the rows that entered, shape (n, m)."""
+        """The observed targets of the rows in `seen`, shape (n, m)."""
         return self._observed[: len(self.seen)]
 
     def observe(self, row: int, targets: Floats) -> bool:
-        """Condition on a row, whatever its targets; one that others determine is left out. O(n N)."""
+        """Condition on a row, whatever its targets. A row that others determine is left out. O(n N)."""
         self.unseen[row] = False
         n = len(self.seen)
         if n == len(self._whitened_rows):
@@ -62,7 +62,7 @@ class AnyTargetsPosterior(FinitePosterior):
         self.unseen[row] = False
 
     def mean(self, targets: Floats) -> Floats:
-        """The posterior mean of every row for these targets, shape (n,), of the rows that entered."""
+        """The posterior mean of every row, for targets of the rows in `seen`, shape (n,)."""
         return _mean(self._factor, self._whitened_rows, targets)
 
     def left_out(self, targets: Floats) -> tuple[Floats, Floats]:
@@ -73,7 +73,7 @@ class AnyTargetsPosterior(FinitePosterior):
         return targets - (root.T @ (root @ targets)) * var, var
 
     def covariance(self, row: int) -> Floats:
-        """Posterior covariance of a row with all, shape (N,). O(n N)."""
+        """Posterior covariance of a row with all rows, shape (N,). O(n N)."""
         return conditioned(self._whitened_rows, len(self.seen), self._prior.row(row), row)
 
     def _grow(self) -> None:
@@ -86,9 +86,9 @@ class AnyTargetsPosterior(FinitePosterior):
 
 
 class AnyTargetsSearch(PosteriorSearch):
-    """A method with the kernel and the noise of `BO_EI_M_std` that chooses its targets again at every step.
+    """A method with the kernel and the noise of `BO_EI_M_std` that chooses new targets at every step.
 
-    It observes n_targets numbers of a row, by default its losses.
+    It observes n_targets numbers for each row. The default is one for each loss.
     """
 
     posterior: AnyTargetsPosterior
@@ -99,7 +99,7 @@ class AnyTargetsSearch(PosteriorSearch):
 
 
 def standardised(values: Floats) -> Floats:
-    """The values less their mean, over their standard deviation, of each column if there are columns.
+    """The values minus their mean, divided by their standard deviation; for a matrix, by column.
 
     Zeros where all values are equal: their computed deviation is only nearly 0.
     """
@@ -112,7 +112,7 @@ def standardised(values: Floats) -> Floats:
 def _append(
     factor: Floats, whitened_rows: Floats, var: Floats, n: int, row: Floats, index: int, noise: float
 ) -> bool:
-    """Condition on row `index` as the n-th; False where it was determined by those before."""
+    """Condition on row `index` as the n-th; False if the rows before determine it."""
     pivot = row[index] + noise
     for j in range(n):
         factor[n, j] = whitened_rows[j, index]

@@ -44,27 +44,32 @@ from hpobench_nmt.methods.warping import warped, warped_and_unit, warped_violati
 
 # Length scales that are equal for all hyperparameters, on features in [0, 1].
 LENGTHS = (0.15, 0.3, 0.6, 1.0, 2.0)
-# Vectors with a length scale for each hyperparameter are log-normal. Their median is this times the root of
-# the number of hyperparameters, so that distances between random rows stay the same.
+# Vectors with a length scale for each hyperparameter are log-normal. Their median is this number times the
+# root of the number of hyperparameters, so that scaled distances between random rows do not depend on that
+# number.
 MEDIAN_LENGTH, VECTOR_SEED = 0.35, 0
 NOISES = (1e-4, 3e-2)
 WEIGHT = 0.95
-# Candidates times members averaged, at most, so that a step in a large space stays fast; 8 members at least.
+# The most candidates times averaged members, so that a step in a large space stays fast, and the fewest
+# members.
 _MOST_VALUES, _FEWEST = 800_000, 8
 
 
 class AutoBO:
-    """The method; rng is only used while nothing was told.
+    """The method; rng is only used until the first row is observed.
 
-    A step takes O(n N) for each member that is averaged, and O(n^2) for each other, for n rows told.
+    For n observed rows, a step takes O(n N) for each member that is averaged, and O(n^2) for each other
+    member.
 
     Args:
-        cap: losses more than this many scales above the median are all equally bad; infinite: no bound.
+        cap: losses that lie more than this many scales above the median are equally bad; infinite for no
+            bound.
         isotropic: whether the bank has kernels of equal length scales.
         vectors: how many vectors with a length scale for each hyperparameter it has.
         length_sd: standard deviation of the logarithms of those length scales.
         additive: share of each kernel's variance that is a sum over hyperparameters, 0 to 1.
-        weight: the members of largest weight that hold this share of it are averaged, above 0 to 1.
+        weight: the members with the largest weights that together hold this share of the weight are averaged,
+            above 0 to 1.
     """
 
     def __init__(
@@ -94,15 +99,16 @@ class AutoBO:
         self._m, self._constrained = problem.n_objectives, bool(problem.constraints)
 
     def renew(self, problem: Problem) -> None:
-        """Other candidates from now on, among which rows that were told have the same numbers and values."""
+        """Replace the candidates. Observed rows must keep their numbers and features."""
         self._free = np.ones(len(problem.features), dtype=bool)
         self._free[self._posterior.seen] = False
         self._posterior.renew(points_of(problem.features, feature_counts(problem)))
 
     def recommend(self, rows: Sequence[int]) -> int:
-        """The row of smallest posterior mean of the first loss, among some that were told.
+        """The row with the smallest posterior mean of the first loss, among some observed rows.
 
-        A loss that is measured with noise is smallest, as a rule, where the noise helped. The mean is not.
+        The smallest of several noisy losses is usually one that the noise has lowered. The posterior mean
+        averages the noise out.
         """
         return rows[int(self.expected()[list(rows)].argmin())]
 
@@ -112,15 +118,16 @@ class AutoBO:
         return self._mixture(warped(np.ascontiguousarray(told), self._cap), ())[0]
 
     def expected_gain(self, running: Mapping[int, float]) -> float:
-        """By how much the next row is expected to lower the smallest loss, in its unit: the largest EI.
+        """The largest EI, in the loss's unit: how much the next row is expected to lower the best loss.
 
-        Infinite while nothing is known of it: where all losses are equal, or no row keeps the constraints.
+        Infinite while it is unknown, because all losses are equal or no observed row satisfies the
+        constraints.
         """
         n, free = len(self._posterior.seen), self._free.copy()
         free[list(running)] = False
         if not free.any():
             return 0.0
-        if not self._keeps(self._targets[:n]).any():  # or nothing was told
+        if not self._keeps(self._targets[:n]).any():  # or nothing was observed
             return math.inf
         _, unit = warped_and_unit(np.ascontiguousarray(self._targets[:n, 0]), self._cap)
         if math.isnan(unit):
@@ -128,13 +135,13 @@ class AutoBO:
         return unit * math.exp(self._values(list(running), free)[free].max())
 
     def ask(self) -> int:
-        """The free row of largest value."""
+        """The free row with the largest value."""
         row = self.suggest({})
         assert row is not None
         return row
 
     def suggest(self, running: Mapping[int, float]) -> int | None:
-        """The row of largest value that was not seen and is not running; None if there is none."""
+        """The row with the largest value, neither seen nor running; None if no such row is left."""
         pending = list(running)
         free = self._free.copy()
         free[pending] = False
@@ -145,7 +152,7 @@ class AutoBO:
         return best_of(self._values(pending, free), free)
 
     def tell(self, index: int, losses: Floats) -> None:
-        """Learn a row's losses; one that is missing counts as the worst."""
+        """Learn a row's losses; a missing loss counts as the worst."""
         n = len(self._posterior.seen)
         if n == len(self._targets):
             self._targets = np.concatenate([self._targets, np.empty_like(self._targets)])
@@ -155,11 +162,11 @@ class AutoBO:
         self._posterior.observe(index, self._all_warped)
 
     def tell_constrained(self, index: int, losses: Floats, violations: Floats) -> None:
-        """Learn a row's losses and violations; a violation that is missing counts as large."""
+        """Learn a row's losses and violations; a missing violation counts as large."""
         self.tell(index, np.concatenate([losses, violations]))
 
     def _values(self, pending: Sequence[int], free: Bools) -> Floats:
-        """Logarithms of the acquisition, shape (N,); may be -inf where a row is not free or cannot win."""
+        """Logarithms of the acquisition, shape (N,); may be -inf for rows that are not free or cannot win."""
         losses, violations = self._warped()
         values = np.where(free, 0.0, -np.inf)
         if not self._constrained:
@@ -171,23 +178,23 @@ class AutoBO:
         return self._improvement(losses, losses[:, kept], pending, values) if kept.any() else values
 
     def _warped(self) -> tuple[Floats, list[tuple[Floats, float]]]:
-        """Warped losses of all rows told, shape (m, n); of each constraint the same, (n,), and its bound."""
+        """Warped losses of all observed rows, (m, n); for each constraint, violations, (n,), and bound."""
         told = np.ascontiguousarray(self._targets[: len(self._posterior.seen)].T)
         losses = np.stack([warped(column, self._cap) for column in told[: self._m]])
         violations = np.where(np.isnan(told[self._m :]), np.inf, told[self._m :])
         return losses, [warped_violations(column) for column in violations]
 
     def _all_warped(self) -> list[Floats]:
-        """What the bank is weighed by, shape (n,) each."""
+        """All targets that the bank is weighted by, shape (n,) each."""
         losses, violations = self._warped()
         return [*losses, *(y for y, _ in violations)]
 
     def _keeps(self, told: Floats) -> Bools:
-        """Which of the rows told keep all constraints, shape (n,)."""
-        return np.asarray((told[:, self._m :] <= 0).all(axis=1))  # not where one is missing
+        """Which of the observed rows satisfy all constraints, shape (n,)."""
+        return np.asarray((told[:, self._m :] <= 0).all(axis=1))  # False if a violation is missing
 
     def _improvement(self, y: Floats, feasible: Floats, pending: Sequence[int], offsets: Floats) -> Floats:
-        """Of warped losses y, shape (m, n), over those of feasible rows; plus offsets, shape (N,)."""
+        """Log improvement of warped losses y, (m, n), over those of feasible rows, plus offsets, (N,)."""
         if self._m == 1:
             return log_mean_ei(self._posterior, y[0], float(feasible.min()), pending, offsets, self._weight)
         mixtures = [self._mixture(column, pending) for column in y]
@@ -200,12 +207,12 @@ class AutoBO:
             values = by_optimistic_hypervolume(Belief(mean, var, free, front, best, worst, None))
             return offsets + log_of_optimistic(values) if self._constrained else values
         reference = worst + REFERENCE_MARGIN * (worst - best)
-        if self._constrained:  # which candidate could be the best is not for EHVI alone to say
+        if self._constrained:  # EHVI alone does not determine which candidates could win
             return offsets + log_ehvi_of_all(mean, var, front, reference)
         return log_ehvi_of_contenders(mean, np.sqrt(var), front, reference, free)
 
     def _mixture(self, y: Floats, pending: Sequence[int]) -> tuple[Floats, Floats]:
-        """Mean and variance of every candidate by the mixture of the heaviest members, shape (N,) each."""
+        """Mean and variance of every candidate in the mixture of the heaviest members, shape (N,) each."""
         return _moments(*_fields(self._posterior, y, pending, self._weight))
 
 
@@ -220,12 +227,12 @@ def log_mean_ei(
     """log of the mean of the members' EI below `best`, plus offsets, shape (N,); -inf where no row can win.
 
     Args:
-        posterior: of n points.
+        posterior: the bank's posterior, given n points.
         y: their targets, shape (n,).
         best: the target to improve on.
         pending: points that are being evaluated.
         offsets: shape (N,); -inf where a row is not free.
-        weight: the members of largest weight that hold this share of it are averaged.
+        weight: the members with the largest weights that together hold this share of the weight are averaged.
     """
     mean, var, log_weights = _fields(posterior, y, pending, weight)
     return log_mean_ei_of_contenders(mean, var, best, log_weights, offsets)
@@ -234,7 +241,7 @@ def log_mean_ei(
 def _fields(
     posterior: BankPosterior, y: Floats, pending: Sequence[int], weight: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Means and variances by the heaviest members, shape (k, N), and logarithms of their weights, (k,)."""
+    """Means and variances of the heaviest members, shape (k, N), and logarithms of their weights, (k,)."""
     weights = posterior.weigh(y)
     members = weights.heaviest(weight)[: max(_MOST_VALUES // posterior.n_candidates, _FEWEST)]
     mean, var = posterior.fields(members, weights, pending)
@@ -245,7 +252,7 @@ def _fields(
 def bank_of(
     problem: Problem, isotropic: bool = True, vectors: int = 24, length_sd: float = 1.0, additive: float = 0.5
 ) -> Bank:
-    """The kernels for a problem, all of equal prior weight. Only its number of hyperparameters matters."""
+    """The kernels for a problem, with equal prior weights. Only its number of hyperparameters matters."""
     count = len(feature_counts(problem))
     draws = np.random.default_rng(VECTOR_SEED).standard_normal((vectors, count))
     lengths = MEDIAN_LENGTH * math.sqrt(count) * np.exp(length_sd * draws)
@@ -264,7 +271,7 @@ def _points_of(problem: Problem) -> Points:
 
 @compiled(error_model="numpy")
 def _moments(mean: Floats, var: Floats, log_weights: Floats) -> tuple[Floats, Floats]:
-    """Mean and variance of a mixture of k normals, by candidate: shapes (k, N), (k, N), (k,) to (N,) each."""
+    """Mean and variance of a mixture of k normals, by candidate; shapes (k, N), (k, N), (k,) -> (N,) each."""
     shares = np.exp(log_weights)
     shares = shares / shares.sum()
     centre, second = np.zeros(mean.shape[1]), np.zeros(mean.shape[1])

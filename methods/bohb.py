@@ -62,7 +62,7 @@ class DensityRatio:
         self._known.setdefault(level, {})[row] = loss
 
     def choose(self, free: Bools, level: int) -> int | None:
-        """The best of the rows drawn; None where it is a random one's turn or too little is known."""
+        """The best of the rows drawn; None for a random row, by chance or if too few losses are known."""
         if self._rng.random() < self._random_share:
             return None
         enough = [known for _, known in sorted(self._known.items()) if len(known) >= self._least + 2]
@@ -91,7 +91,7 @@ def bandwidths(points: Floats, owners: Rows) -> Floats:
 
 
 def log_density(at: Floats, points: Floats, width: Floats, owners: Rows) -> Floats:
-    """log of the density of n points at each of M places, shape (M,), less what all places share."""
+    """log of the density of n points at each of M places, shape (M,), up to a constant."""
     columns = np.bincount(owners)
     weights = np.array([_weight(h, int(c)) for h, c in zip(width, columns, strict=True)])
     scale = np.sqrt(weights)[owners]
@@ -100,10 +100,10 @@ def log_density(at: Floats, points: Floats, width: Floats, owners: Rows) -> Floa
 
 
 def _weight(width: float, columns: int) -> float:
-    """What squared distances of a hyperparameter are multiplied by; several columns are a category."""
+    """The factor of a hyperparameter's squared distances. Several columns belong to a category."""
     if columns == 1:
         return 1.0 / (width * width)
-    width = min(width, (columns - 1) / columns)  # where all values are equally likely
+    width = min(width, (columns - 1) / columns)  # at this width, all values are equally likely
     return max(2.0 * math.log((1.0 - width) * (columns - 1) / width), 0.0)
 
 
@@ -122,7 +122,7 @@ class BOHB(Hyperband):
 
 
 class TPE(SampledSearch):
-    """The choice of rows alone."""
+    """The choice of rows by densities, with every row trained to its end."""
 
     def __init__(
         self, problem: Problem, rng: np.random.Generator, random_share: float = RANDOM_SHARE

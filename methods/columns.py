@@ -9,7 +9,7 @@ from hpobench_nmt.core.problem import Problem
 
 
 def feature_counts(problem: Problem) -> list[int]:
-    """How many features each hyperparameter has; 1 for each where there are features of other kinds."""
+    """How many features each hyperparameter has; [1] * F if the features are not those of the space."""
     counts = [h.n_features for h in problem.space]
     width = problem.features.shape[1]
     return counts if sum(counts) == width else [1] * width

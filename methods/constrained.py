@@ -7,13 +7,14 @@ mean     M       posterior means of each y_i and c_j over M candidates; they sha
 var      M       its posterior variance
 PF       M       prod_j P(c_j <= 0), the probability that a candidate is feasible
 
-A candidate's value is log EI + log PF, for two losses log EHVI + log PF. The best value and the front that it
-is to improve on are those of the feasible rows seen. While there are none, the value is log PF alone.
+A candidate's value is log EI + log PF, for two losses log EHVI + log PF. EI and EHVI measure the improvement
+over the best loss and the front of the feasible rows seen. Until a feasible row is seen, the value is log PF
+alone.
 
-Losses are modelled as the surrogate says. Violations have units of their own, so they are standardised at
-every step: their bound is then at (0 - centre) / spread. Infeasible rows are data like all others. A row that
-lacks a loss or a violation only leaves the candidates. What is running makes the variance smaller, as in
-pending.py.
+The surrogate defines how losses are modelled. Violations have units of their own, so they are standardised at
+every step, and their bound becomes (0 - centre) / spread. Infeasible rows are data like all other rows. A row
+that lacks a loss or a violation is only removed from the candidates. Running rows make the variance smaller,
+as in pending.py.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ def model_based(
 ) -> Method:
     """The method of a surrogate and an acquisition, under constraints if the problem has any.
 
-    Only EI and EHVI have a constrained form; methods of others are treated as hpobench_nmt.core.constraints
-    says.
+    Only EI and EHVI have a constrained form. hpobench_nmt.core.constraints describes how methods with other
+    acquisitions are treated.
     """
     if problem.constraints and acquisition in (by_expected_improvement, by_expected_hypervolume):
         return ConstrainedModelBased(problem, rng, surrogate, acquisition)
@@ -49,7 +50,8 @@ def model_based(
 class ConstrainedModelBased(ModelBased):
     """EI or EHVI, by the number of losses, times the probability of feasibility.
 
-    Violations have the surrogate's prior as well. rng is only used while no row has given losses.
+    Violations have the same prior as the losses. rng is only used until the first row with all losses and
+    violations.
     """
 
     def __init__(
@@ -59,7 +61,7 @@ class ConstrainedModelBased(ModelBased):
         self._violations: list[Floats] = []
 
     def tell(self, index: int, losses: Floats, feasible: bool = False) -> None:
-        """Without its violations a row only leaves the candidates."""
+        """Remove a row whose violations are unknown from the candidates."""
         self.learn(index, losses * np.nan)
 
     def tell_constrained(self, index: int, losses: Floats, violations: Floats) -> None:
@@ -76,7 +78,7 @@ class ConstrainedModelBased(ModelBased):
         belief, m = self.belief(given), len(self._best)
         violations = np.array(self._violations)
         centre, spread = standard_scaling(violations)
-        # The deviation of equal values is only nearly 0.
+        # The computed deviation of equal values is only nearly 0.
         equal = (violations == violations[0]).all(axis=0)
         centre, spread = np.where(equal, violations[0], centre), np.where(equal, 1.0, spread)
         mean = (self.posterior.mean[m + 1 :] - centre[:, None] * self.posterior.mean[m]) / spread[:, None]

@@ -12,7 +12,7 @@ Scores make tables comparable, whatever the scales of their metrics. The prior N
 rows of all sources together, by their likelihood and a penalty of (w'w + v'v) / 2. In the paper, mu and sigma
 are a neural network with two heads. Here they are quadratic and log-linear, so the fit is fast and does not
 need a seed. With more than 40 features, only squares are used. mu is limited to 3 in absolute value, and
-sigma to the range from 0.1 to 2, because rows may lie outside of the region that the sources cover.
+sigma to the range from 0.1 to 2, because rows may lie outside the region that the sources cover.
 
 `CTS` is Thompson sampling from the prior: each row gets a draw from N(mu, sigma^2), and the free row with the
 smallest draw is next. It does not learn from the rows that it looks up. `GCP_M` models r by the Gaussian
@@ -47,14 +47,14 @@ _SETTLED = 1e-10
 
 
 class CTS(SampledSearch):
-    """Thompson sampling by what other tables expect."""
+    """Thompson sampling from the prior that other tables define."""
 
     def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
         super().__init__(problem, rng, PriorDraws(problem, rng))
 
 
 class PriorDraws:
-    """Chooses the free row of least draw."""
+    """Chooses the free row with the smallest draw."""
 
     def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
         self._mean, self._deviation = score_prior(problem)
@@ -66,11 +66,11 @@ class PriorDraws:
         return int(np.where(free, draws, np.inf).argmin())
 
     def learn(self, row: int, level: int, loss: float) -> None:
-        """It learns nothing."""
+        """The prior does not learn from rows."""
 
 
 class GaussianCopula(AnyTargetsSearch):
-    """Expected improvement by a Gaussian process of what other tables do not explain."""
+    """Expected improvement, with a Gaussian process of the scores that other tables do not explain."""
 
     def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
         super().__init__(problem, rng)
@@ -78,7 +78,7 @@ class GaussianCopula(AnyTargetsSearch):
         self._draws = PriorDraws(problem, rng)
 
     def suggest(self, running: Mapping[int, float]) -> int | None:
-        """The row of largest expected improvement; a draw while nothing was observed."""
+        """The row with the largest expected improvement; before the first observation, a draw."""
         free = self.posterior.unseen.copy()
         free[list(running)] = False
         if self.count or not free.any():
@@ -86,7 +86,7 @@ class GaussianCopula(AnyTargetsSearch):
         return self._draws.choose(free, 0)
 
     def scores(self, given: Given) -> Floats:
-        """Log EI of the normal scores."""
+        """log EI of the normal scores."""
         mean, deviation, seen = self._mean, self._deviation, self.posterior.seen
         z = normal_scores(self.posterior.observed[:, 0])
         residual = self.posterior.mean((z - mean[seen]) / deviation[seen])
@@ -116,14 +116,14 @@ def _with_one(x: Floats) -> Floats:
 
 
 def polynomials(x: Floats) -> Floats:
-    """P of n places, features of shape (n, F): shape (n, p)."""
+    """P of n places, given their features of shape (n, F): shape (n, p)."""
     count = x.shape[1]
     first, second = np.triu_indices(count) if count <= MOST_WITH_PRODUCTS else (np.arange(count),) * 2
     return np.hstack([_with_one(x), x[:, first] * x[:, second]])
 
 
 def fitted(basis: Floats, log_basis: Floats, z: Floats) -> tuple[Floats, Floats]:
-    """w and v of largest penalised likelihood, where each in turn is best given the other.
+    """w and v of largest penalised likelihood. They are optimised in turn, each given the other.
 
     Shapes: basis (n, p), log_basis (n, q), z (n,).
     """
@@ -143,7 +143,7 @@ def fitted(basis: Floats, log_basis: Floats, z: Floats) -> tuple[Floats, Floats]
 
 
 def _misfit(v: Floats, log_basis: Floats, squares: Floats) -> tuple[float, Floats]:
-    """What v costs, and its gradient; convex in v."""
+    """The negative log-likelihood of v with its penalty, and the gradient; convex in v."""
     logs = np.clip(log_basis @ v, -50.0, 50.0)
     explained = squares * np.exp(-logs)
     value = 0.5 * (logs + explained).sum() + 0.5 * v @ v

@@ -1,11 +1,11 @@
-"""exp of many numbers at once, as the compiler can vectorise it: a third of the time of the C library's.
+"""exp of many numbers at once, in loops that the compiler vectorises; takes a third of the C library's time.
 
     exp(x) = 2^k exp(r),   k = round(x / log 2),   r = x - k log 2,   |r| <= log(2) / 2
 
-exp(r) is its Taylor polynomial of degree 13, whose remainder is below 1e-17. log 2 is subtracted in two
-parts, of which the first has few digits, so that k times it is exact (Cody & Waite 1980). Adding 1.5 * 2^52
-to a number rounds it, and leaves the whole number in the last bits, from where a shift makes it an exponent.
-The result is within 2 units in the last place, and has the same bits on every machine.
+exp(r) is its Taylor polynomial of degree 13, whose remainder is below 1e-17. k log 2 is subtracted in two
+parts. The first part of log 2 has few digits, so its product with k is exact (Cody & Waite 1980). A number is
+rounded by adding 1.5 * 2^52. The whole number is then in the last bits. A shift moves these bits into the
+exponent. The result is within 2 units in the last place, and has the same bits on every machine.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hpobench_nmt.core.compiled import compiled
 
 _LOG_2_HIGH, _LOG_2_LOW, _INVERSE_LOG_2 = 0.6931471803691238, 1.9082149292705877e-10, 1.4426950408889634
 _ROUNDS = 1.5 * 2.0**52
-_SMALLEST = -700.0  # below, the result is that of -700, which is 1e-304
+_SMALLEST = -700.0  # smaller numbers have the result of -700, which is 1e-304
 _ONE = 1023 << 52  # the bits of 1.0
 
 

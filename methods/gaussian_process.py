@@ -1,11 +1,11 @@
-"""Bayesian optimisation with Gaussian processes (Zhang & Duh 2020, section 5.1), for one loss and more.
+"""Bayesian optimisation with Gaussian processes (Zhang & Duh 2020, section 5.1), for one or more losses.
 
-The settings reproduce the paper's Table 3: the losses as they are, prior mean 0, amplitude 1, length scale 1
-on features in [0, 1], noise of standard deviation 0.001. Of Table 4 they meet 22 to 24 of the 36 BO cells
-within 3 standard errors (seeds 0 to 2), and the geometric mean over the cells; `benchmarks/paper_suites.py`
-counts both.
+The settings reproduce the paper's Table 3: losses that are not scaled, prior mean 0, amplitude 1, length
+scale 1 on features in [0, 1], noise of standard deviation 0.001. In Table 4, they match 22 to 24 of the 36 BO
+cells within 3 standard errors (seeds 0 to 2), and the geometric mean over the cells.
+`benchmarks/paper_suites.py` counts both.
 
-The `_std` methods differ in one point, which a practitioner would not leave out: they standardise the losses.
+The `_std` methods standardise the losses, as practitioners do. They do not differ in anything else.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class BayesianOptimisation:
         acquisition: which candidate to ask for. Left out: that of `usual_acquisition`.
         name: a valid method name. Left out: made from the other settings, for example "BO_matern52_std".
         length_scale: of the kernel, on features in [0, 1].
-        noise_sd: standard deviation of the observation noise, in the units of what is modelled.
+        noise_sd: standard deviation of the observation noise, in the units of the model's targets.
     """
 
     kernel: Kernel
@@ -73,7 +73,7 @@ class BayesianOptimisation:
         return Surrogate(kernel_prior(problem, self.kernel, self.length_scale), self.noise_sd, scaling)
 
 
-# The name to use: it reads as what it does.
+# The name for users: a call reads as a function that makes a method.
 bayesian_optimisation = BayesianOptimisation
 
 

@@ -17,14 +17,15 @@ match its tables best:
 
 - EI: a seventh of the rows as neighbours, and at least 20, matches ftb of Table 3 best.
 - EIF: 20 neighbours in tables of any size.
-- EHVI: 20 neighbours. Of the 36 graph-based cells of Table 4, 22 are then within 3 standard errors of the
-  paper's (seed 0), against 15 with a seventh of the rows. The mean distance from the paper, as a logarithm,
-  is 0.23 for fbp, 0.12 for fta and 0.22 for fto, against 0.28, 0.22 and 0.16.
-- beta = 0.5. It only scales the posterior's variance, so small changes hardly matter, but large changes do:
-  beta = 0.005 raises ftb of GB_EI on ja-en from 28 to 46. EIF does not depend on beta.
-- sigma^2 = 10^6, which is large enough to hardly matter.
+- EHVI: 20 neighbours. With 20 neighbours, 22 of the 36 graph-based cells of Table 4 are within 3 standard
+  errors of the paper's cells (seed 0), and 15 with a seventh of the rows. The mean distance from the paper,
+  as a logarithm, is 0.23 for fbp, 0.12 for fta and 0.22 for fto with 20 neighbours, and 0.28, 0.22 and 0.16
+  with a seventh of the rows.
+- beta = 0.5. It only scales the posterior's variance, so small changes have little effect, but large changes
+  matter: beta = 0.005 raises ftb of GB_EI on ja-en from 28 to 46. EIF does not depend on beta.
+- sigma^2 = 10^6, which is so large that its exact value has little effect.
 
-On a grid many rows have the same distance. All rows that tie with the last neighbour are included, so the
+On a grid, many rows are equally far away. All rows that tie with the last neighbour are included, so the
 graph does not depend on the order of the rows.
 """
 
@@ -42,7 +43,7 @@ SIGMA_SQUARED = 1e6
 BETA = 0.5
 NEIGHBOURS = 20
 _NEIGHBOUR_SHARE = 1 / 7
-# Above this, K alone would take more than 2 GiB, and the graph is kept sparse.
+# For more rows, K alone would take more than 2 GiB, so the graph is sparse.
 MAX_DENSE_ROWS = 16_384
 
 
@@ -54,11 +55,11 @@ def neighbours_for(n_rows: int, n_objectives: int = 1) -> int:
 
 
 def graph_laplacian(features: Floats, kernel: Kernel, n_neighbours: int) -> Floats:
-    """Lap of the graph that joins each row with its nearest neighbours (either's choice is enough).
+    """Lap of the graph that joins two rows if one of them is among the other's nearest neighbours.
 
-    The kernel of two rows' scaled features is the weight of their edge. A row has n_neighbours in addition to
-    itself, and those that tie with the last one. Lap, of shape (N, N), is symmetric, and its rows sum to 0.
-    O(N^2) memory, so N is limited.
+    The kernel of two rows' scaled features is the weight of their edge. A row is not its own neighbour. Rows
+    that tie with the last of the n_neighbours are neighbours as well. Lap, of shape (N, N), is symmetric, and
+    its rows sum to 0. The memory is O(N^2), so N is limited.
     """
     n_rows = len(features)
     if n_rows > MAX_DENSE_ROWS:
@@ -69,9 +70,9 @@ def graph_laplacian(features: Floats, kernel: Kernel, n_neighbours: int) -> Floa
     last = min(n_neighbours, n_rows - 1)
     if last < 1:
         return np.zeros((n_rows, n_rows))
-    # Distance to the last neighbour, shape (N, 1); the nearest row is the row itself.
+    # Distance to the last neighbour, shape (N, 1). The nearest row is the row itself, hence one more.
     reach = KDTree(features).query(features, k=[last + 1])[0]
-    # Equal distances differ in their last bits.
+    # Distances that should be equal differ in their last bits.
     return laplacian_of(cdist(features, features) <= reach * (1.0 + 1e-9), features, kernel)
 
 
@@ -84,7 +85,7 @@ def laplacian_of(joined: Bools, features: Floats, kernel: Kernel) -> Floats:
 
 
 def graph_covariance(laplacian: Floats, sigma_squared: float = SIGMA_SQUARED, beta: float = BETA) -> Floats:
-    """K = [2 beta (Lap + I / sigma^2)]^-1, shape (N, N). O(N^3), once a table."""
+    """K = [2 beta (Lap + I / sigma^2)]^-1, shape (N, N). O(N^3), once per table."""
     precision = 2.0 * beta * (laplacian + np.eye(len(laplacian)) / sigma_squared)
     covariance = linalg.cho_solve(linalg.cho_factor(precision), np.eye(len(laplacian)))
     return np.asarray((covariance + covariance.T) / 2)

@@ -7,10 +7,10 @@ probability above one half, and 0 otherwise. The paper does not define how the w
 scaled losses instead.
 
 With steps = 2, a row is joined with all rows that are at most two grid steps away, instead of the 20 nearest
-rows. On the four tables of larger resources, GB_EIF_M and GB_EIF_R then match 21 of 24 cells of the paper's
-Table 3 within 3 standard errors, and 13 with the default. On sw-en and so-en they match 2 of 12 cells, and 5
-with the default (`benchmarks/graph_of_steps.py`). This graph is not the default, because it was the best of
-275 variants that were tried on these very cells, so part of its fit is luck.
+rows. On the four tables with the larger corpora, GB_EIF_M and GB_EIF_R then match 21 of 24 cells of the
+paper's Table 3 within 3 standard errors, and 13 with the default graph. On sw-en and so-en they match 2 of 12
+cells, and 5 with the default graph (`benchmarks/graph_of_steps.py`). This graph is not the default: it was
+the best of 275 variants that were tried on these very cells, so part of its fit is luck.
 
 If two values of an axis are far apart, edges may not cross the gap, and the graph falls into parts. A part in
 which no row has been observed is labelled 0, like the worst observed row.
@@ -52,10 +52,10 @@ class GraphSearch:
     Attributes:
         kernel: weight of an edge by the features of its ends.
         name: a valid method name. Left out: made from the other settings, for example "GB_matern52".
-        influence: harmonic labels with expected influence, for one loss, in place of the graph's Gaussian
+        influence: harmonic labels with expected influence, for one loss, instead of the graph's Gaussian
             prior with the acquisitions of `usual_acquisition`.
         length_scale: of the kernel, on features in [0, 1].
-        neighbours: nearest neighbours that a row has an edge to. 0: 20, and with EI those of
+        neighbours: number of nearest neighbours that a row has an edge to. 0: 20, or with EI the number of
             `neighbours_for`.
         steps: join rows that are at most this many grid steps apart, instead of the nearest `neighbours`. 0:
             the nearest neighbours.
@@ -99,7 +99,7 @@ class GraphSearch:
         prior = graph_prior(problem, self.kernel, self.neighbours or usual, self.length_scale, self.steps)
         if not self.influence:
             return Surrogate(prior)
-        # Lap has rows that sum to 0, so K's rows sum to sigma^2 / (2 beta).
+        # Lap's rows sum to 0, so K's rows sum to sigma^2 / (2 beta).
         row_sums = np.full(n_rows, SIGMA_SQUARED / (2.0 * BETA))
         return Surrogate(prior, scaling=range_scaling, row_sums=row_sums)
 
@@ -116,10 +116,11 @@ def influence_search(kernel: Kernel, name: str = "") -> GraphSearch:
 def graph_prior(
     problem: Problem, kernel: Kernel, n_neighbours: int, length_scale: float = 1.0, steps: int = 0
 ) -> Prior:
-    """The graph's prior over the problem's rows, shared by its trials; of nearest neighbours, or of steps.
+    """The graph's prior over the problem's rows, shared by its trials. Edges join neighbours or steps.
 
-    It is a dense matrix, in O(N^3) time, up to MAX_DENSE_ROWS rows. Beyond, it is sparse, and its rows are
-    solved for as they are needed: hpobench_nmt.methods.sparse_graph says how exactly.
+    Up to MAX_DENSE_ROWS rows, it is a dense matrix, which takes O(N^3) time. With more rows it is sparse, and
+    each row of K is solved for when it is needed: hpobench_nmt.methods.sparse_graph describes how, and how
+    exact it is.
     """
     features = problem.features / length_scale
     if len(features) > MAX_DENSE_ROWS:

@@ -1,7 +1,8 @@
 """Pairs of rows that are few grid steps apart.
 
-A hyperparameter's values in a table, in their order, are a step apart each; so are any two categories. The
-steps between two rows are summed over the hyperparameters. An inactive one stands at its default.
+Neighbouring values of a hyperparameter in a table are one step apart, and so are any two categories. The
+steps between two rows are summed over the hyperparameters. An inactive hyperparameter counts with its default
+value.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def pairs_within(problem: Problem, steps: int) -> Rows:
     owners = feature_owners(problem)
     places = np.empty(problem.features.shape)
     for j, column in enumerate(problem.features.T):
-        if (owners == owners[j]).sum() > 1:  # two categories differ in two columns, by 1 / sqrt(2) each
+        if (owners == owners[j]).sum() > 1:  # two categories differ by 1 / sqrt(2) in each of two columns
             places[:, j] = column / math.sqrt(2)
         else:
             places[:, j] = np.unique(column, return_inverse=True)[1]

@@ -23,15 +23,15 @@ from hpobench_nmt.methods.exponential import exponentials
 _SQRT_HALF = math.sqrt(0.5)
 _INV_SQRT_2PI = 1.0 / math.sqrt(2.0 * math.pi)
 _LOG_INV_SQRT_2PI = math.log(_INV_SQRT_2PI)
-# Below -37.5, phi is a denormal, and from -38.6 on 0; above 8.5, h(u) = u to the last bit.
+# Below -37.6, phi is a denormal number, and below -38.6 it is 0. Above 8.5, h(u) = u to the last bit.
 _FAR_BELOW = -38.0
 _FAR_ABOVE = 8.5
-# Anything with a smaller logarithm is 0 in double precision.
+# A number with a smaller logarithm is 0 in double precision.
 _LOG_UNDERFLOW = -746.0
-# Sums of improvements below it are added as logarithms.
+# Smaller sums of improvements are computed from logarithms.
 _LEAST_SUM = 1e-280
 _LEAST_VARIANCE = 1e-300
-# Candidates whose bounds are computed together.
+# The number of candidates whose bounds are computed together.
 _TILE = 1024
 
 
@@ -56,7 +56,7 @@ def _improvement(threshold: float, mean: float, sd: float) -> float:
 def _log_h(u: float) -> float:
     if u > -30.0:
         return math.log(_h(u))
-    # Asymptotic series of h for large -u: h itself underflows and its two terms cancel.
+    # Asymptotic series of h for large -u, where h underflows and its two terms cancel.
     w = 1.0 / (u * u)
     series = w * (1.0 - w * (3.0 - w * (15.0 - w * (105.0 - w * 945.0))))
     return -0.5 * u * u + math.log(_INV_SQRT_2PI * series)
@@ -64,7 +64,7 @@ def _log_h(u: float) -> float:
 
 @compiled(error_model="numpy")
 def _log_distribution(u: float) -> float:
-    """log Phi(u), exact also where Phi underflows or is nearly 1."""
+    """log Phi(u), accurate even if Phi underflows or is nearly 1."""
     if u > 0.0:
         return math.log1p(-0.5 * math.erfc(u * _SQRT_HALF))
     if u > -30.0:
@@ -79,8 +79,8 @@ def _log_distribution(u: float) -> float:
 def log_probability_below(bounds: Floats, mean: Floats, var: Floats) -> Floats:
     """log of the probability that q independent normals are at most their bounds, shape (M,).
 
-    Shapes: bounds (q,), mean (q, M), and var (M,), which they share. Where it is 0, the mean decides: 0 or
-    -inf.
+    Shapes: bounds (q,), mean (q, M), and var (M,), which the normals share. If the variance is 0, the means
+    decide: the result is 0 or -inf.
     """
     result = np.zeros(mean.shape[1])
     for i in range(mean.shape[1]):
@@ -112,12 +112,12 @@ def log_ei_of_all(mean: Floats, var: Floats, best: float) -> Floats:
 def log_mean_ei_of_contenders(
     mean: Floats, var: Floats, best: float, log_weights: Floats, offsets: Floats
 ) -> Floats:
-    """log of the weighted mean of k models' EI, plus an offset, of each candidate that could be the best.
+    """log of the weighted mean of k models' EI, plus an offset, for each candidate that could be the best.
 
-    Candidates that cannot win are found by a bound of EI that is within a tenth of it.
+    Candidates that cannot win are found by an upper bound of EI, which exceeds EI by at most 11%.
 
     Shapes: mean and var (k, M), log_weights (k,), offsets (M,), -inf for candidates that are not free. The
-    result, of shape (M,), is -inf for those that are not free or cannot be the best. O(k M).
+    result, of shape (M,), is -inf for candidates that are not free or cannot be the best. O(k M).
     """
     n_members, n_candidates = mean.shape
     weights, bounds, leader = np.empty(n_members), np.zeros(n_candidates), 0
@@ -129,11 +129,11 @@ def log_mean_ei_of_contenders(
             own, spread = mean[b, start : start + _TILE], var[b, start : start + _TILE]
             _add_most_improvement(best, own, spread, weights[b], tile)
     for i in range(n_candidates):
-        bounds[i] = math.log(bounds[i]) + offsets[i] + 1e-9  # a little more, as the sum is rounded
+        bounds[i] = math.log(bounds[i]) + offsets[i] + 1e-9  # the sum is rounded, so a little is added
         leader = i if bounds[i] > bounds[leader] else leader
     top = _log_mean_ei(mean[:, leader], var[:, leader], best, weights, log_weights) + offsets[leader]
     if top < math.log(_LEAST_SUM):
-        bounds[:] = np.inf  # they may have underflowed: every candidate that is free is computed
+        bounds[:] = np.inf  # the bounds may have underflowed, so all free candidates are computed
     result = np.full(n_candidates, -np.inf)
     for i in range(n_candidates):
         if bounds[i] >= top and offsets[i] > -np.inf:
@@ -144,7 +144,7 @@ def log_mean_ei_of_contenders(
 
 @compiled(error_model="numpy")
 def _add_most_improvement(threshold: float, mean: Floats, var: Floats, weight: float, total: Floats) -> None:
-    """Add a weight times a bound of EI to the total of each of at most _TILE candidates.
+    """Add a weight times an upper bound of EI to the totals of at most _TILE candidates.
 
     For x >= 0, h(-x) = phi(x) - x Phi(-x) and h(x) = x + h(-x). With Phi(-x) >= 2 phi(x) / (x + s), s^2 = x^2
     + 4 (Birnbaum 1942), h(-x) <= phi(x) (s - x) / (s + x).
@@ -163,7 +163,7 @@ def _add_most_improvement(threshold: float, mean: Floats, var: Floats, weight: f
 
 @compiled(error_model="numpy")
 def _log_mean_ei(mean: Floats, var: Floats, best: float, weights: Floats, log_weights: Floats) -> float:
-    """Of one candidate."""
+    """log of the weighted mean EI of one candidate."""
     total = 0.0
     for b in range(mean.shape[0]):
         total += weights[b] * _improvement(best, mean[b], math.sqrt(var[b]))
@@ -172,8 +172,8 @@ def _log_mean_ei(mean: Floats, var: Floats, best: float, weights: Floats, log_we
 
 @compiled(error_model="numpy")
 def _log_sum(mean: Floats, var: Floats, best: float, log_weights: Floats) -> float:
-    """The same where EI may underflow."""
-    terms = log_ei_of_all(mean, var, best)  # each mean with its variance
+    """The same, accurate even if EI underflows."""
+    terms = log_ei_of_all(mean, var, best)  # here over models, not candidates
     top, total = -np.inf, 0.0
     for b in range(terms.shape[0]):
         terms[b] += log_weights[b]
@@ -190,16 +190,17 @@ def log_ei_of_contenders(mean: Floats, var: Floats, best: float, unseen: NDArray
     """log EI of each unseen candidate that could be the best (Jones et al. 1998; Zhang & Duh 2020, 5.1.2).
 
     EI = sd h(u), for u = (best - mean) / sd, grows with sd and with u. So a candidate cannot win if the
-    leader so far exceeds it in both, nor where a bound of its EI is less than the leader's:
+    leader so far exceeds it in both. It cannot win either if an upper bound of its EI is less than the
+    leader's EI:
 
         EI <= max(best - mean, 0) + 0.4 sd, because h(u) <= max(u, 0) + 0.4
         EI <= s phi(u) for u < 0, s being the largest sd, because h(u) <= phi(u) there
 
-    These tests need no special function, and few candidates are left. One with sd = 0 has EI = max(best -
-    mean, 0).
+    These tests do not need special functions, and they leave few candidates. If sd = 0, EI = max(best - mean,
+    0).
 
-    All arrays have shape (M,). The result is -inf for seen candidates, for those that cannot be the best, and
-    where no improvement on `best`, the smallest loss seen, is possible. O(M).
+    All arrays have shape (M,). The result is -inf for candidates that were seen, that cannot be the best, or
+    that cannot improve on `best`, the smallest loss seen. O(M).
     """
     largest = 0.0
     for i in range(mean.shape[0]):
@@ -217,7 +218,7 @@ def log_ei_of_contenders(mean: Floats, var: Floats, best: float, unseen: NDArray
             continue
         sd = math.sqrt(var[i])
         gap = best - mean[i]
-        # The first of the bounds, and u < least_u without a division.
+        # The first bound, and the test u < least_u without a division.
         if max(gap, 0.0) + 0.4 * sd < top_ei or gap < least_u * sd:
             continue
         u = gap / sd if sd > 0.0 else math.copysign(np.inf, gap)
@@ -229,7 +230,7 @@ def log_ei_of_contenders(mean: Floats, var: Floats, best: float, unseen: NDArray
             result[i] = math.log(gap)
         if result[i] > top:
             top, top_u, top_sd = result[i], u, sd
-            # A little less than the bounds say, which have rounding errors of their own.
+            # The bounds have rounding errors, so both limits are a little lower than computed.
             top_ei = math.exp(top) * (1.0 - 1e-9)
             least_u = -math.sqrt(max(2.0 * (log_largest + _LOG_INV_SQRT_2PI - top), 0.0)) - 1e-6
     return result
@@ -248,24 +249,24 @@ def log_ehvi_of_contenders(
 
         EHVI = sum_{i=0..J} [EI_1(a_{i+1}) - EI_1(a_i)] EI_2(b_i),   a_0 = -inf, a_{J+1} = r_1, b_0 = r_2
 
-    Candidates that cannot be the best are found by an upper bound, which few come near. It follows from h(u)
-    <= (max(u, 0) + 0.4) exp(-min(u, 0)^2 / 2), with u_1 and u_2 the distances of the mean from the reference
-    point, and d that from the region, all in standard deviations:
+    Candidates that cannot be the best are found by an upper bound of EHVI. The bound follows from h(u) <=
+    (max(u, 0) + 0.4) exp(-min(u, 0)^2 / 2). With u_1 and u_2 the distances of the mean from the reference
+    point, and d its distance from the region, all in standard deviations:
 
         EHVI <= sd_1 sd_2 (max(u_1, 0) + 0.4) (max(u_2, 0) + 0.4) min(1, (J + 1) exp(-d^2 / 2))
 
-    Where EHVI underflows for every candidate, as it can late in a trial, its leading term -d^2 / 2 stands in
-    for its logarithm. The choice would otherwise fall on the first unseen row of the table. This is not in
-    the paper, and can change scores: on sw-en, BO_R finds 8.3 rows of the front within the paper's budget
-    with it, and 9.2 with the first row instead.
+    Late in a trial, EHVI may underflow for every candidate. Then the leading term of its logarithm, -d^2 / 2,
+    is returned instead, because the first unseen row of the table would win otherwise. This is not in the
+    paper, and can change scores: on sw-en, BO_R finds 8.3 rows of the front within the paper's budget, and
+    9.2 if the first unseen row is chosen instead.
 
     Shapes: mean and sd (2, M), the front, sorted by the first loss, (J, 2), the reference point r (2,). The
-    result, of shape (M,), is -inf for seen candidates and for those that cannot be the best. O(J M).
+    result, of shape (M,), is -inf for candidates that were seen or that cannot be the best. O(J M).
     """
     right, top = _strips(front, reference)
     n_candidates = mean.shape[1]
     result = np.full(n_candidates, -np.inf)
-    # Over all candidates at once, seen ones too, in loops that the compiler can vectorise.
+    # These loops include candidates that were seen, so that the compiler can vectorise them.
     exponent = -0.5 * _squared_distances(mean, sd, right, top)
     area = np.empty(n_candidates)
     for k in range(n_candidates):
@@ -292,9 +293,9 @@ def log_ehvi_of_contenders(
     log_best = max(math.log(best), _LOG_UNDERFLOW)
     log_largest_area = math.log(largest_area)
     for k in range(n_candidates):
-        # The logarithm of the bound is a sum, which differs from it by rounding, hence a little more.
+        # The logarithm of the bound is computed as a sum, with rounding errors, so a little is added.
         rest = min(exponent[k] + log_strips, 0.0) + 1e-9
-        # Most candidates are ruled out by the largest area, without a logarithm of their own.
+        # The largest area rules out most candidates, without a logarithm for each.
         if not unseen[k] or log_largest_area + rest < log_best or math.log(area[k]) + rest < log_best:
             continue
         gain = _gain(mean[0, k], mean[1, k], sd[0, k], sd[1, k], right, top)
@@ -309,8 +310,8 @@ def log_ehvi_of_contenders(
 def log_ehvi_of_all(mean: Floats, var: Floats, front: Floats, reference: Floats) -> Floats:
     """log of the exact EHVI of every candidate, for two independent losses, shape (M,).
 
-    The variance has shape (2, M), or (M,) if the losses share it. Where EHVI underflows, its leading term
-    stands in, below all values that do not. O(J M).
+    The variance has shape (2, M), or (M,) if the losses share it. If EHVI underflows, the leading term of its
+    logarithm is returned instead, lowered below all values that do not underflow. O(J M).
     """
     right, top = _strips(front, reference)
     sd = np.empty_like(mean)
@@ -324,7 +325,7 @@ def log_ehvi_of_all(mean: Floats, var: Floats, front: Floats, reference: Floats)
 
 @compiled(error_model="numpy")
 def _strips(front: Floats, reference: Floats) -> tuple[Floats, Floats]:
-    """Right end and top of each strip of the region that is not dominated, left to right, shape (J + 1,)."""
+    """Right end and top of each strip of the non-dominated region, from left to right, shape (J + 1,)."""
     right = np.minimum(np.append(front[:, 0], reference[0]), reference[0])
     top = np.minimum(np.append(reference[1], front[:, 1]), reference[1])
     return right, top
@@ -354,7 +355,7 @@ def _gain(m1: float, m2: float, s1: float, s2: float, right: Floats, top: Floats
         if current > previous:
             height = _improvement(top[i], m2, s2)
             if height == 0.0:
-                break  # and so it is in the lower strips further right
+                break  # the strips further right are lower, so their heights are 0 as well
             gain += (current - previous) * height
             previous = current
     return gain

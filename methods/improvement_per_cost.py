@@ -23,7 +23,7 @@ from hpobench_nmt.methods.pending import Given
 
 
 class ImprovementPerCost(AnyTargetsSearch):
-    """The method, for one loss. A step takes O(n N) for n rows seen."""
+    """The method, for one loss. A step takes O(n N) for n observed rows."""
 
     def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
         super().__init__(problem, rng, n_targets=2)
@@ -33,11 +33,11 @@ class ImprovementPerCost(AnyTargetsSearch):
         self.learn(progress.row, np.array([progress.best[0], progress.costs[-1]]))
 
     def tell(self, index: int, losses: Floats) -> None:
-        """Learn the loss of a row, of the same cost as all others."""
+        """Learn the loss of a row, with the same cost for all rows."""
         self.learn(index, np.array([losses[0], 1.0]))
 
     def scores(self, given: Given) -> Floats:
-        """Log expected improvement less the log of the expected cost."""
+        """log EI minus the logarithm of the expected cost."""
         y = standardised(self.posterior.observed[:, 0])
         return log_ei_of_all(self.posterior.mean(y), given.var, float(y.min())) - self._log_cost()
 
@@ -45,7 +45,7 @@ class ImprovementPerCost(AnyTargetsSearch):
         costs = self.posterior.observed[:, 1]
         if not costs.any():
             return np.zeros(len(self.posterior.var))
-        # A training may cost nothing, but its logarithm must be some number.
+        # A training may cost 0, which does not have a logarithm: it counts with the smallest positive cost.
         logs = np.log(np.maximum(costs, costs[costs > 0].min()))
         spread = logs.std()
         mean = logs.mean() + spread * self.posterior.mean(standardised(logs))

@@ -26,10 +26,10 @@ Processes"):
     log p(y | b) = -(n + 1) / 2 log(1 + z'z) - sum log diag L_b + constant
 
 A posterior is treated as normal. Its variance is that of amplitude 1 times (1 + z'z) / (n + 1), the squared
-scale of the Student distribution. V is stored for kernels that were used at some step, up to a limit of
-memory, and is brought up to date when the kernel is used again. L is stored for all kernels, up to the same
-limit: after 1,024 rows only the 16 of 58 kernels with the largest weights stay, and whenever n has doubled
-again, a quarter of them. Observing a row takes O(B n^2), and a step takes O(n N) for each kernel that is
+scale of the Student distribution. V is stored for kernels that were used at some step, up to a memory limit,
+and is brought up to date when the kernel is used again. L is stored for all kernels, up to the same limit.
+After 1,024 rows, only the 16 of 58 kernels with the largest weights are kept. Each time n doubles again, only
+a quarter of them are kept. Observing a row takes O(B n^2), and a step takes O(n N) for each kernel that is
 used.
 """
 
@@ -45,10 +45,11 @@ import numpy as np
 from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.compiled import compiled
 
-_ROWS = 8  # that the arrays hold at first; doubled as needed
-_CACHE_BYTES = 512 * 2**20  # of V, of all members together, and of L
-LEAST_HELD = 16  # members whose V is kept in any case
-# Values and candidates that are computed together, so that they stay in the processor's cache.
+_ROWS = 8  # initial capacity of the arrays; doubled as needed
+_CACHE_BYTES = 512 * 2**20  # limit of V over all members, and the same limit of L
+LEAST_HELD = 16  # members whose V is kept even beyond the limit
+# Numbers of values, and of candidates, that are computed together, so that they stay in the processor's
+# cache.
 _PART = 256
 _TILE = 1024
 
@@ -70,15 +71,15 @@ ONE_STAGE = np.ones((1, 1))
 
 
 class Points(NamedTuple):
-    """N rows by the U distinct values of their H hyperparameters, and the stages at which they are observed.
+    """N rows as codes of the U distinct values of their H hyperparameters, and the stages of observation.
 
-    Covariances are computed between values, of which a grid has few, and looked up for rows. Row p at stage i
-    is the point i N + p.
+    Kernels are computed between values, because a grid has few values, and looked up for rows. Row p at stage
+    i is the point i N + p.
 
     Attributes:
         values: features of each value, shape (w, U), for the w columns of the widest hyperparameter.
         starts: where the values of each hyperparameter begin, shape (H + 1,).
-        code: the value of each hyperparameter that each row has, shape (H, N).
+        code: index of each row's value of each hyperparameter, shape (H, N).
         stages: T, shape (I, I).
         common: c.
     """
@@ -93,13 +94,13 @@ class Points(NamedTuple):
 def points_of(
     features: Floats, columns: Sequence[int], stages: Floats = ONE_STAGE, common: float = 0.0
 ) -> Points:
-    """The points of features, shape (N, F); `columns` is how many of the F each hyperparameter has."""
+    """The points of features, shape (N, F); `columns` has the number of features of each hyperparameter."""
     code = np.zeros((len(columns), len(features)), dtype=np.int64)
     found, starts, first = [], [0], 0
     for h, count in enumerate(columns):
         own = features[:, first : first + count]
         values, inverse = np.unique(own, axis=0, return_inverse=True)
-        if 2 * len(values) > len(own):  # in the order of the rows, they are read one after the other
+        if 2 * len(values) > len(own):  # values in the order of the rows are read sequentially
             values, inverse = own, np.arange(len(own))
         code[h] = starts[-1] + inverse.ravel()
         found.append(np.pad(values.T, ((0, max(columns) - count), (0, 0))))
@@ -111,14 +112,14 @@ def points_of(
 
 
 class BankPosterior:
-    """What B kernels say of N candidates, given n points; `seen` has their numbers."""
+    """The posteriors of B kernels over N candidates, given n points, whose numbers are in `seen`."""
 
     def __init__(self, bank: Bank, points: Points) -> None:
         self.bank = bank
         self._points = points
         self.seen: list[int] = []
         self._factors = np.zeros((len(bank), _ROWS, _ROWS))
-        self._held: dict[int, _Field] = {}  # in the order of their last use
+        self._held: dict[int, _Field] = {}  # by member, the one used longest ago first
 
     @property
     def n_candidates(self) -> int:
@@ -126,7 +127,7 @@ class BankPosterior:
         return int(self._points.code.shape[1])
 
     def renew(self, points: Points) -> None:
-        """Other candidates from now on, among which the observed points have the same numbers and values."""
+        """Replace the candidates. Observed points must keep their numbers and values."""
         self._points = points
         self._held.clear()
 
@@ -134,8 +135,9 @@ class BankPosterior:
         """Condition every member on a point.
 
         Args:
-            targets: what the members are weighed by if memory ends here and some must go: all that a step
-                weighs them by, shape (n,) each, of the points observed before.
+            targets: returns all targets that a step weights the members by, of the points observed before,
+                shape (n,) each. They are used only if the memory limit is reached, to decide which members to
+                drop.
         """
         if len(self.seen) == self._factors.shape[1]:
             self._grow(targets)
@@ -145,9 +147,9 @@ class BankPosterior:
         self.seen.append(point)
 
     def _grow(self, targets: Callable[[], Sequence[Floats]]) -> None:
-        """Make room for twice as many rows, with as many members as there is memory for.
+        """Make room for twice as many rows, and drop members that exceed the memory limit.
 
-        A member's weight is its largest by any of the targets.
+        A member's weight is the largest of its weights for the different targets.
         """
         n = self._factors.shape[1]
         most = max(_CACHE_BYTES // (8 * (2 * n) ** 2), 1)
@@ -172,9 +174,9 @@ class BankPosterior:
     def fields(
         self, members: Sequence[int], weights: Weights, running: Sequence[int] = ()
     ) -> tuple[Floats, Floats]:
-        """Posterior mean and variance of every candidate by some members, shape (k, N) each.
+        """Posterior mean and variance of every candidate for some members, shape (k, N) each.
 
-        The variance is that once the running points are observed too (see pending.py).
+        The variance is conditioned on the running points as well (see pending.py).
         """
         mean, var = np.empty((2, len(members), self.n_candidates))
         seen = np.array(self.seen, dtype=np.int64)
@@ -186,7 +188,7 @@ class BankPosterior:
         return mean, var
 
     def _once_observed(self, held: _Field, member: int, running: Sequence[int]) -> Floats:
-        """The variance once these points are observed. Rows of V beyond those in use are overwritten."""
+        """The variance once these points are observed. Overwrites the unused rows of V."""
         n, bank = len(self.seen), self.bank
         points = np.array([*self.seen, *running])
         inverse_squares, noise = bank.inverse_squares[member], bank.noise[member]
@@ -199,9 +201,9 @@ class BankPosterior:
         return var
 
     def _caught_up(self, member: int, seen: Rows, n_running: int) -> _Field:
-        """V of a member for all points seen; the fields used longest ago are dropped beyond the limit.
+        """V of a member for all points seen. Beyond the limit, the fields used longest ago are dropped.
 
-        It has room for as many rows as are running.
+        V has spare rows for the running points.
         """
         n = len(seen)
         held = self._held.pop(member, None) or _Field(self._points)
@@ -223,7 +225,7 @@ class BankPosterior:
 
 
 class Weights(NamedTuple):
-    """What targets y say of the members.
+    """The members' weights for targets y.
 
     Attributes:
         log_weights: logarithms of weights that sum to 1, shape (B,).
@@ -236,14 +238,14 @@ class Weights(NamedTuple):
     amplitude: Floats
 
     def heaviest(self, share: float) -> list[int]:
-        """The fewest members that hold this share of the weight, largest first."""
+        """The fewest members that together hold this share of the weight, the heaviest first."""
         order = np.argsort(-self.log_weights, kind="stable")
         held = np.cumsum(np.exp(self.log_weights[order]))
         return [int(member) for member in order[: int(np.searchsorted(held, share)) + 1]]
 
 
 class _Field:
-    """V of a member, as far as it was computed: `count` of its rows are filled."""
+    """V of a member, of which the first `count` rows are computed."""
 
     def __init__(self, points: Points) -> None:
         n_rows = points.code.shape[1]
@@ -254,17 +256,17 @@ class _Field:
 
 @compiled(error_model="numpy", inline="always")
 def _matern(squared: float) -> float:
-    """The Matern-5/2 kernel of amplitude 1, of a squared distance in lengths."""
+    """The Matern-5/2 kernel of amplitude 1, for a squared distance in units of the length scale."""
     r = math.sqrt(5.0 * squared)
     return (1.0 + r + r * r / 3.0) * math.exp(-r)
 
 
 @compiled(error_model="numpy")
 def _matern_of_all(squares: Floats, found: Floats) -> None:
-    """The same of many; writes `found`. The compiler vectorises all but the C library's exponential.
+    """The same for many distances; writes `found`. All but the C library's exponential is vectorised.
 
-    That of exponential.py is faster, but differs from it in the last bit of one number in ten. Rows that are
-    exactly as good as others would change.
+    The exponential of exponential.py is faster, but one number in ten differs in the last bit. That would
+    change the choice among rows with exactly equal values.
     """
     roots = np.empty(_PART)
     for start in range(0, squares.shape[0], _PART):
@@ -280,7 +282,7 @@ def _matern_of_all(squares: Floats, found: Floats) -> None:
 
 @compiled(error_model="numpy")
 def _alone(values: Floats, here: Floats, inverse_square: float, squares: Floats, found: Floats) -> None:
-    """Squared distances of some values of a hyperparameter from one, and its kernel; writes both."""
+    """Squared distances of a hyperparameter's values from one value, and their kernel; writes both."""
     squares[:] = 0.0
     for c in range(values.shape[0]):
         column, middle = values[c], here[c]
@@ -292,7 +294,7 @@ def _alone(values: Floats, here: Floats, inverse_square: float, squares: Floats,
 
 @compiled(error_model="numpy")
 def _covariances(points: Points, point: int, inverse_squares: Floats, additive: float, found: Floats) -> None:
-    """K of one point with all candidates; writes `found`."""
+    """Covariances of one point with all candidates; writes `found`."""
     values, starts = points.values, points.starts
     n_hyperparameters, n_rows = points.code.shape
     stage, row = divmod(point, n_rows)
@@ -334,7 +336,7 @@ def _covariances(points: Points, point: int, inverse_squares: Floats, additive: 
 def _covariances_of_seen(
     points: Points, seen: Rows, inverse_squares: Floats, additive: float, found: Floats
 ) -> None:
-    """K of the last of n + 1 points with the first n; writes `found`, shape (n,)."""
+    """Covariances of the last of n + 1 points with the first n; writes `found`, shape (n,)."""
     n, n_hyperparameters = seen.shape[0] - 1, points.code.shape[0]
     stage, row = divmod(seen[n], points.code.shape[1])
     squared, each = np.zeros(n), np.zeros(n)
@@ -382,7 +384,7 @@ def _append(
 
 @compiled(error_model="numpy")
 def _log_weights(log_prior: Floats, factors: Floats, y: Floats, z: Floats, squares: Floats) -> Floats:
-    """Logarithms of prior times evidence, which sum to 1, shape (B,); writes z and z'z."""
+    """Logarithms of prior times evidence, normalised to sum 1, shape (B,); writes z and z'z."""
     n = y.shape[0]
     result = log_prior.copy()
     for b in range(factors.shape[0]):
@@ -407,7 +409,7 @@ def _log_weights(log_prior: Floats, factors: Floats, y: Floats, z: Floats, squar
 
 @compiled(error_model="numpy")
 def _add(rows: Floats, shares: Floats, total: Floats) -> None:
-    """total += shares @ rows, of shape (k, N), in the order of the rows; one pass over `total` for four."""
+    """total += shares @ rows, rows of shape (k, N), in their order; four rows per pass over `total`."""
     for start in range(0, total.shape[0], _TILE):
         tile = total[start : start + _TILE]
         j = 0
@@ -430,7 +432,7 @@ def _extend(
     whitened: Floats, count: int, seen: Rows, points: Points, inverse_squares: Floats, additive: float,
     factor: Floats, var: Floats,
 ) -> None:  # fmt: skip
-    """The rows of V from `count` on, and the variance that they leave."""
+    """Compute the rows of V from `count` on, and subtract their squares from the variance."""
     for k in range(count, seen.shape[0]):
         new = whitened[k]
         _covariances(points, seen[k], inverse_squares, additive, new)

@@ -1,7 +1,7 @@
-"""Covariance functions over scaled features, and the priors that they give over a table's rows.
+"""Covariance functions over scaled features, and the priors that they define over a table's rows.
 
-Both covariance functions are george's. Where george has no wheel, loops of this module give the same values
-to the last bit.
+Both covariance functions are george's. Without george, which lacks wheels for some platforms, loops in this
+module compute the same values to the last bit.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ except ImportError:
 
 Kernel = Callable[[Floats, Floats], Floats]
 
-# Rows of K that a prior keeps once computed, in bytes: all of them up to about 2,800 rows, and never
-# more than this for a table of any size.
+# The most memory, in bytes, for rows of K that a prior keeps. It is enough for all rows of a table of up to
+# about 2,800 rows.
 _ROW_CACHE_BYTES = 64 * 2**20
 _BLOCK = 32
 
@@ -43,7 +43,7 @@ def rbf(a: Floats, b: Floats) -> Floats:
 
 
 def _rows(*arrays: Floats) -> list[Floats]:
-    """In one memory order, so that the loops are compiled once."""
+    """The arrays in one memory order and type, so that the loops are compiled only once."""
     return [np.ascontiguousarray(each, dtype=np.float64) for each in arrays]
 
 
@@ -83,7 +83,7 @@ def check_length_scale(value: float) -> None:
 
 
 class KernelPrior:
-    """A kernel's covariance over N rows of features, one row of K at a time; never N x N at once."""
+    """A kernel's covariance over N rows of features, one row of K at a time; K is never stored whole."""
 
     def __init__(self, kernel: Kernel, features: Floats) -> None:
         self._kernel = kernel
@@ -92,7 +92,7 @@ class KernelPrior:
         self._max_rows = _ROW_CACHE_BYTES // (8 * len(features))
         self.diagonal: Floats = np.ones(len(features))
         if kernel not in (matern52, rbf):
-            # In small blocks, so that few elements off the diagonal are computed for nothing.
+            # In small blocks, so that few unneeded elements off the diagonal are computed.
             for i in range(0, len(features), _BLOCK):
                 block = self._features[i : i + _BLOCK]
                 self.diagonal[i : i + _BLOCK] = kernel(block, block).diagonal()
@@ -108,7 +108,7 @@ class KernelPrior:
 
 
 class DensePrior:
-    """A covariance matrix that is given whole, shape (N, N)."""
+    """A covariance matrix that is stored whole, shape (N, N)."""
 
     def __init__(self, covariance: Floats) -> None:
         self._covariance = covariance

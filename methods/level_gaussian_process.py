@@ -10,14 +10,14 @@ y        n              normal scores of the ranks of the losses observed at n p
 A row's loss at a level is the loss of its best checkpoint up to there. Every step chooses the row with the
 largest expected improvement at the last level over the best loss observed at any level. It trains a new row
 up to the first level, and another row up to its next level. So the model decides which trainings continue, as
-in freeze-thaw Bayesian optimisation (Swersky et al. 2014). Its kernel is that of MOBSTER (Klein et al. 2020,
-"Model-based Asynchronous Hyperparameter and Neural Architecture Search") with a term that all rows have in
+in freeze-thaw Bayesian optimisation (Swersky et al. 2014). The kernel is MOBSTER's (Klein et al. 2020,
+"Model-based Asynchronous Hyperparameter and Neural Architecture Search"), plus a term that all rows have in
 common. Expected improvement is averaged over the bank as in auto.py. Levels in training count as pending
 (pending.py).
 
 The model uses the ranks of the losses (Salinas et al. 2020, "A Quantile-based Approach for Hyperparameter
 Transfer Learning", section 4.1), because perplexities differ by orders of magnitude between levels. The warp
-of `BO_auto` is worse here, because most losses of early levels lie above its bound. A missing loss ranks
+of `BO_auto` is worse here, because most losses at early levels lie above its bound. A missing loss ranks
 last.
 """
 
@@ -40,12 +40,12 @@ from hpobench_nmt.methods.warping import normal_scores
 ETA = 3
 LEVEL_SCALE = 3.0
 COMMON = 0.5
-# Rows are drawn at random until this many losses were observed.
+# Rows are drawn at random until this many losses are observed.
 STARTUP = 3
 
 
 class LevelBO:
-    """The method. A step takes O(n N) for each member of the bank that is averaged, for n losses observed."""
+    """The method. For n observed losses, a step takes O(n N) for each member of the bank that is averaged."""
 
     def __init__(self, problem: Problem, rng: np.random.Generator, eta: int = ETA) -> None:
         self._field = Field(problem, rng, eta)
@@ -53,10 +53,10 @@ class LevelBO:
         self._last = len(self._field.levels) - 1
         self._posterior = BankPosterior(bank_of(problem), _points_of(problem, len(self._field.levels)))
         self._losses: list[float] = []
-        self._reached = np.zeros(self._n_rows, dtype=np.int64)  # how many levels, by row
+        self._reached = np.zeros(self._n_rows, dtype=np.int64)  # number of levels, by row
 
     def suggest(self, running: Mapping[int, float]) -> Request | None:
-        """The row of largest expected improvement at the last level, up to its next level."""
+        """The row with the largest expected improvement at the last level, up to its next level."""
         field = self._field
         if len(self._losses) < STARTUP:
             return field.begin(running)
@@ -74,7 +74,7 @@ class LevelBO:
         return Request(row, field.levels[self._reached[row]])
 
     def observe(self, progress: Progress) -> None:
-        """Learn the losses at the levels that the row has come to."""
+        """Learn the losses at the levels that the row has newly reached."""
         row, field = progress.row, self._field
         field.note(progress)
         before = int(self._reached[row])
@@ -85,7 +85,7 @@ class LevelBO:
         self._reached[row] = field.at[row]
 
     def _targets(self) -> list[Floats]:
-        """What the bank is weighed by: y, shape (n,)."""
+        """y, shape (n,), the only target that the bank is weighted by."""
         return [normal_scores(np.array(self._losses))]
 
 

@@ -1,8 +1,8 @@
 """Random search with the median stopping rule (Golovin et al. 2017, "Google Vizier", section 3.2.1).
 
 After each checkpoint, a training is stopped if its best loss so far is above the median of the running
-averages that ended trainings had up to the same resource, or if it has no loss there. Once no new row may be
-begun, the trainings that were stopped resume, as in successive_halving.py.
+averages that ended trainings had up to the same resource. It is also stopped if it has no loss so far. When
+no new row may be started, the stopped trainings resume, as in successive_halving.py.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import Problem, Progress
 from hpobench_nmt.methods.partial_training import StoppingRule
 
-# Until this many trainings have ended, none is stopped.
+# The rule applies once this many trainings have ended.
 STARTUP = 5
 
 
 class MedianStopping(StoppingRule):
-    """Random search with the median stopping rule. O(n log k) for n curves of k checkpoints at each one."""
+    """Random search with the median stopping rule. A checkpoint takes O(n log k) for n curves of length k."""
 
     def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
         super().__init__(problem, rng, eta=np.inf)
@@ -48,6 +48,6 @@ class MedianStopping(StoppingRule):
 
 
 def _running_averages(losses: Floats) -> Floats:
-    """The mean of the losses up to each checkpoint; infinite from the first missing one on."""
+    """The mean of the losses up to each checkpoint; infinite from the first missing loss on."""
     known = np.where(np.isnan(losses), np.inf, losses)
     return np.cumsum(known) / np.arange(1, len(losses) + 1)

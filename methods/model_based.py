@@ -1,8 +1,8 @@
 """Sequential model-based optimisation (Zhang & Duh 2020, Figure 2 and Algorithm 1).
 
-A surrogate gives a posterior over the candidates, and an acquisition function picks the next one from it. A
-method of this kind is these two choices. `hpobench_nmt.methods.gaussian_process` and
-`hpobench_nmt.methods.graph_based` make them.
+A surrogate defines a posterior over the candidates, and an acquisition function chooses the next candidate
+from it. A method of this kind combines one surrogate with one acquisition function.
+`hpobench_nmt.methods.gaussian_process` and `hpobench_nmt.methods.graph_based` define such methods.
 """
 
 from __future__ import annotations
@@ -22,30 +22,31 @@ from hpobench_nmt.methods.posterior import Posterior, Prior
 from hpobench_nmt.methods.search import PosteriorSearch
 
 LossScaling = Callable[[Floats], tuple[Floats, Floats]]
-"""From the losses seen, shape (n, m), computes a centre and a spread of each, both of shape (m,)."""
+"""From the losses seen, shape (n, m), computes the centre and the spread of each loss, shape (m,) each."""
 
 
 def standard_scaling(seen: Floats) -> tuple[Floats, Floats]:
-    """Mean and standard deviation. A row that nothing is known of is expected to be average."""
+    """Mean and standard deviation. The prior then expects an average loss of an unknown row."""
     return seen.mean(axis=0), seen.std(axis=0)
 
 
 def range_scaling(seen: Floats) -> tuple[Floats, Floats]:
-    """Worst loss and range: the best becomes -1 and the worst 0, as is expected of a row still unknown."""
+    """Worst loss and range: the best becomes -1 and the worst 0, the prior mean of unknown rows."""
     worst = seen.max(axis=0)
     return worst, worst - seen.min(axis=0)
 
 
 @dataclass(frozen=True, eq=False)
 class Surrogate:
-    """A Gaussian prior over a problem's rows, and how losses enter it.
+    """A Gaussian prior over a problem's rows, and the noise and scaling of the losses.
 
     Attributes:
         prior: covariance over the rows.
-        noise_sd: standard deviation of the observation noise, in the units of what is modelled.
-        scaling: model (losses - centre) / spread, computed again at every step. Left out: the losses as they
-            are.
-        row_sums: prior covariance times ones, shape (N,), for acquisitions that need its posterior.
+        noise_sd: standard deviation of the observation noise, in the units of the model's targets.
+        scaling: the model is of (losses - centre) / spread, both computed again at every step. Left out: the
+            model is of the losses as they are.
+        row_sums: row sums of the prior covariance, shape (N,), for acquisitions that need those of the
+            posterior.
     """
 
     prior: Prior
@@ -55,9 +56,9 @@ class Surrogate:
 
 
 class ModelBased(PosteriorSearch):
-    """A method made of a surrogate and an acquisition; rng is only used while no row has given a loss.
+    """A method with a surrogate and an acquisition; rng is only used until the first losses are observed.
 
-    Classes that inherit may model n_others targets beside the losses.
+    Subclasses may model n_others further targets.
     """
 
     posterior: Posterior
@@ -71,7 +72,9 @@ class ModelBased(PosteriorSearch):
         n_others: int = 0,
     ) -> None:
         m = problem.n_objectives
-        # A target of constant 1 after the losses lets all be scaled again at every step.
+        # The target after the losses is always 1. The posterior mean of (y - c) / s is the mean of y minus c
+        # times the mean of this target, divided by s. So targets can be scaled again at every step without a
+        # new fit.
         n_targets = m + (n_others + 1 if n_others or surrogate.scaling else 0)
         super().__init__(Posterior(surrogate.prior, n_targets, surrogate.noise_sd, surrogate.row_sums), rng)
         self._acquisition = acquisition
@@ -90,7 +93,7 @@ class ModelBased(PosteriorSearch):
         return scores
 
     def belief(self, given: Given) -> Belief:
-        """What the acquisition is given."""
+        """The input of the acquisition."""
         mean, front, best, worst = self.posterior.mean, self._front, self._best, self._worst
         if self._scaling:
             centre, spread = self._scaling(self._losses[: self.count])
@@ -100,7 +103,7 @@ class ModelBased(PosteriorSearch):
         return Belief(mean, given.var, given.free, front, best, worst, given.row_sums)
 
     def tell(self, index: int, losses: Floats, feasible: bool = True) -> None:
-        """Condition on the losses of a row; the front is of those that are feasible."""
+        """Condition on the losses of a row. Only feasible rows enter the front."""
         losses = np.ascontiguousarray(losses, dtype=np.float64)
         if losses.shape != self._best.shape:  # compiled code would write beyond its arrays
             raise ValueError(f"received losses of shape {losses.shape}, not {self._best.shape}.")
@@ -116,10 +119,10 @@ class ModelBased(PosteriorSearch):
 
 @compiled()
 def _note(losses: Floats, front: Floats, best: Floats, worst: Floats, seen: Floats, targets: Floats) -> bool:
-    """Note a row's losses, shape (m,), in the arrays but the front, and return whether they lie on the front.
+    """Note a row's losses, shape (m,), in all arrays except the front; return whether they lie on the front.
 
-    If one is missing, they are noted among the targets alone. On the front, each other point is worse in a
-    loss.
+    If a loss is missing, only the targets are updated. The losses lie on the front if every point of the
+    front is worse in some loss.
     """
     m = losses.shape[0]
     complete = True
@@ -143,7 +146,7 @@ def _note(losses: Floats, front: Floats, best: Floats, worst: Floats, seen: Floa
 
 @compiled()
 def _extended(front: Floats, losses: Floats) -> Floats:
-    """A new Pareto front, sorted by the first loss, with one more point, which must be on it."""
+    """The Pareto front with one more point, which must lie on it; a new array, sorted by the first loss."""
     size, m = front.shape
     extended, count, placed = np.empty((size + 1, m)), 0, False
     for j in range(size + 1):
@@ -169,13 +172,13 @@ def _scaled(
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Posterior mean, front, best and worst of (losses - centre) / spread.
 
-    The mean of M candidates is of the losses, of a constant 1 after them, and of others.
+    The mean of M candidates has rows for the losses, for the constant target 1, and for further targets.
     """
     m, size = centre.shape[0], front.shape[0]
     scaled, at = np.empty((m, mean.shape[1])), np.empty((size, m))
     least, most = np.empty(m), np.empty(m)
     for t in range(m):
-        # The mean and deviation of equal losses are only nearly the loss and 0.
+        # For equal losses, the computed mean and deviation are only nearly the loss and 0.
         equal = best[t] == worst[t]
         c, s = (best[t], 1.0) if equal else (centre[t], spread[t])
         for i in range(mean.shape[1]):

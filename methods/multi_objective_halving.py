@@ -28,7 +28,7 @@ from hpobench_nmt.methods.successive_halving import ASHA, ETA
 
 
 class MOASHA(ASHA):
-    """The method. A request takes O(n m) for each level whose rows have changed, and an epsilon-net."""
+    """The method. A request takes O(n m), and an epsilon-net, for each level whose rows have changed."""
 
     def __init__(self, problem: Problem, rng: np.random.Generator, eta: int = ETA) -> None:
         super().__init__(problem, rng, eta)
@@ -36,14 +36,14 @@ class MOASHA(ASHA):
         self._levels = [FrontLevel(self._losses, problem.n_objectives) for _ in self._levels]
 
     def observe(self, progress: Progress) -> None:
-        """The row takes its place at the levels that it has come to."""
+        """Add the row to the levels that it has newly reached."""
         self._losses[progress.row] = progress.best
         for number in self._field.note(progress):
             self._place(progress.row, number)
 
 
 class FrontLevel:
-    """The rows that have come to a level, in the order of their ranks; as `Level` is for one loss."""
+    """The rows that have reached a level, ordered by rank. `Level` is the same for one loss."""
 
     def __init__(self, losses: dict[int, Floats], n_objectives: int) -> None:
         self._losses_of = losses
@@ -51,16 +51,16 @@ class FrontLevel:
         self._losses = np.empty((16, n_objectives))
         self._ranks = np.zeros(16, dtype=np.int64)
         self._waiting = np.ones(16, dtype=np.bool_)
-        self._ranked = 0  # rows whose rank is known, the first of all
+        self._ranked = 0  # number of rows whose rank is known; they come first
         self._first = -1
-        self._row: int | None = None  # at that place
-        self._count = -1  # for which it was found; -1: it is to be found anew
+        self._row: int | None = None  # the row at place `_first`
+        self._count = -1  # the `count` that `_row` was found for; -1: must be found again
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def add(self, standing: Standing) -> None:
-        """A row has come to this level."""
+        """Add a row that has reached this level."""
         row, n = standing[2], len(self._rows)
         if n == len(self._ranks):
             self._losses = np.concatenate([self._losses, np.empty_like(self._losses)])
@@ -71,7 +71,7 @@ class FrontLevel:
         self._count = -1
 
     def first_waiting(self, count: int) -> int | None:
-        """The best row that still waits to be promoted, if it is among the `count` best of all."""
+        """The best row that still waits for promotion, if it is among the `count` best of all rows."""
         if not count:
             return None
         if count != self._count:
@@ -82,7 +82,7 @@ class FrontLevel:
         return self._row
 
     def drop_first(self) -> None:
-        """The row that `first_waiting` found waits no more."""
+        """The row that `first_waiting` found no longer waits."""
         self._waiting[self._first] = False
         self._count = -1
 
@@ -99,9 +99,9 @@ def _dominates(losses: Floats, a: int, b: int) -> bool:
 
 @compiled(error_model="numpy")
 def _rank(losses: Floats, ranks: NDArray[np.int64], n: int) -> None:
-    """Find the rank of row n, and bring those of the rows before it up to date.
+    """Find the rank of row n, and update the ranks of the rows before it.
 
-    A row's rank is one more than the largest of those that dominate it (Li et al. 2017, "Efficient
+    A row's rank is one more than the largest rank of the rows that dominate it (Li et al. 2017, "Efficient
     Nondomination Level Update Method"). O(n m) for the row and for each row whose rank it changes.
     """
     m = losses.shape[1]
@@ -125,13 +125,13 @@ def _rank(losses: Floats, ranks: NDArray[np.int64], n: int) -> None:
 
 @compiled(error_model="numpy")
 def _first_in_front(losses: Floats, front: NDArray[np.int64], waiting: Bools, most: int) -> int:
-    """The first of a front's places that waits, among the first `most` of its epsilon-net; else -1."""
+    """The first waiting place among the first `most` of a front's epsilon-net; -1 if none of them waits."""
     size, m = len(front), losses.shape[1]
     chosen = 0
     for i in range(1, size):
         if losses[front[i], 0] < losses[front[chosen], 0]:
             chosen = i
-    if waiting[front[chosen]]:  # as a rule, which saves the rest
+    if waiting[front[chosen]]:  # usually true, which saves the rest
         return int(front[chosen])
     spreads = np.empty(m)
     for j in range(m):
@@ -164,13 +164,13 @@ def _first_in_front(losses: Floats, front: NDArray[np.int64], waiting: Bools, mo
 def first_of_net(
     losses: Floats, ranks: NDArray[np.int64], waiting: Bools, ranked: int, n: int, count: int
 ) -> int:
-    """The first of n places that waits, in the order of ranks and nets, among the first `count`; else -1.
+    """The first waiting place among the first `count` of n, ordered by ranks and nets; -1 if none waits.
 
-    The first `ranked` have their ranks, and the others get theirs.
+    The first `ranked` places have ranks; the ranks of the others are computed here.
     """
     for i in range(ranked, n):
         _rank(losses, ranks, i)
-    rank = n  # of the first front with a row that waits
+    rank = n  # the first front with a waiting row
     for i in range(n):
         if waiting[i] and ranks[i] < rank:
             rank = ranks[i]

@@ -11,16 +11,16 @@ from typing import Any
 from hpobench_nmt.core.files import check_name
 
 _MAX_LENGTH = 100
-# What is bound to a function may hold the function itself.
+# A value bound to a function may contain the function itself.
 _DEEPEST = 3
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def method_name(family: str, *settings: Any) -> str:
-    """A valid method name that says a method's settings, joined by "_". None and "" are left out.
+    """A valid method name that shows a method's settings, joined by "_". None and "" are left out.
 
     A function is shown as its name with the values that are bound to it (by functools.partial or by a
-    closure), and a lambda with its line. A name that would be too long ends in a hash instead.
+    closure), and a lambda with its line. A name that would be too long is cut and ends in a hash.
     """
     text = "_".join([family, *(_label(value) for value in settings if value not in (None, ""))])
     name = re.sub(r"[^A-Za-z0-9_.+-]+", "-", text).strip("-.")

@@ -28,15 +28,15 @@ class NeighbourSearch(SampledSearch, ABC):
         super().__init__(problem, rng, sampler=self)
         self._problem = problem
         self._near: tuple[int, Rows] = -1, np.empty(0, dtype=np.int64)
-        self.losses: dict[int, float] = {}  # of the rows told; infinite where a training failed
+        self.losses: dict[int, float] = {}  # by observed row; infinite where a training failed
 
     @abstractmethod
     def origin(self) -> int | None:
-        """The row to step from; None: the next row is random."""
+        """The row to step from; None if the next row is random."""
 
     @abstractmethod
     def take_in(self, row: int) -> None:
-        """Learn a row whose loss is in `losses` now."""
+        """Learn a row, whose loss is already in `losses`."""
 
     def choose(self, free: Bools, level: int) -> int | None:
         """A neighbour of the origin; None if none is free."""
@@ -53,23 +53,23 @@ class NeighbourSearch(SampledSearch, ABC):
         self.take_in(row)
 
     def neighbours(self, row: int) -> Rows:
-        """The row's neighbours, seen or not; those of the last row are kept."""
+        """The row's neighbours, seen or not. The last result is cached."""
         if row != self._near[0]:
             self._near = row, self._problem.neighbours(row)
         return self._near[1]
 
     def is_exhausted(self, row: int) -> bool:
-        """Whether all neighbours of a row were told."""
+        """Whether all neighbours of a row were observed."""
         return not self._unseen[self.neighbours(row)].any()
 
 
 class RegularisedEvolution(NeighbourSearch):
-    """The best of a random sample of the population gets a mutated child; the oldest one dies.
+    """The best of a random sample of the population gets a mutated child, and the oldest row dies.
 
     Args:
-        problem, rng: as of any method.
+        problem, rng: as for any method.
         population: how many rows live. The paper's 100 is more than most budgets here.
-        sample: how many of them are drawn, with replacement as in the paper; the best is the parent.
+        sample: how many living rows are drawn, with replacement as in the paper; the best is the parent.
     """
 
     def __init__(
@@ -89,23 +89,23 @@ class RegularisedEvolution(NeighbourSearch):
         return min((self._living[place] for place in drawn), key=self.losses.__getitem__)
 
     def take_in(self, row: int) -> None:
-        """It is the youngest now."""
+        """The row joins the population as the youngest."""
         self._living.append(row)
 
 
 class LocalSearch(NeighbourSearch):
-    """Steps to the first neighbour that is better, and starts again at a random row where none is."""
+    """Steps to the first better neighbour, and restarts at a random row if no neighbour is better."""
 
     def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
         super().__init__(problem, rng)
         self._here: int | None = None
 
     def origin(self) -> int | None:
-        """Where it stands; None before a start."""
+        """The current row; None before the start."""
         return self._here
 
     def take_in(self, row: int) -> None:
-        """Step to the row if it is better, or a new start."""
+        """Step to the row if it is better, or if it is a restart."""
         here = self._here
         starts = here is None or (row not in self.neighbours(here) and self.is_exhausted(here))
         if here is None or starts or self.losses[row] < self.losses[here]:

@@ -17,7 +17,7 @@ POPULATION = 20
 
 
 class NSGA2Search:
-    """Evolves points of the unit cube from the initial design; each stands for the nearest unseen row."""
+    """Evolves points of the unit cube from the initial design. Each point becomes the nearest unseen row."""
 
     def __init__(self, problem: Problem, rng: np.random.Generator, population: int = POPULATION) -> None:
         n_rows, n_features = problem.features.shape
@@ -38,7 +38,7 @@ class NSGA2Search:
         return row
 
     def suggest(self, running: Mapping[int, float]) -> int | None:
-        """The same of the rows that are not running. A generation waits for all rows of the one before."""
+        """The same, without running rows; None while the last rows of the generation are running."""
         if self._algorithm is None and not self._generation:
             told = [*self._losses, *running]
             fill = [row for row in self._rng.permutation(np.flatnonzero(self._unseen)) if row not in running]
@@ -52,12 +52,12 @@ class NSGA2Search:
             self._breed()
 
     def tell(self, index: int, losses: Floats) -> None:
-        """Remember the losses of a row; a generation is handed to pymoo when all its rows are told."""
+        """Remember the losses of a row. pymoo receives a generation when all of its rows are observed."""
         self._unseen[index] = False
         self._losses[index] = losses
 
     def _breed(self) -> None:
-        """Select from the finished generation; its offspring, snapped to unseen rows, are the next."""
+        """Select from the finished generation. Its offspring, moved to unseen rows, come next."""
         rows = self._generation
         if self._algorithm is None:
             self._algorithm = NSGA2(pop_size=len(rows), sampling=self._features[rows])
@@ -68,7 +68,7 @@ class NSGA2Search:
         offspring = self._algorithm.ask()
         self._generation = self._nearest_unseen(np.empty((0, 0)) if offspring is None else offspring.get("X"))
         if not self._generation:
-            # No offspring that differs from its parents: continue from a random row.
+            # pymoo found no offspring that differs from its parents: continue from a random row.
             self._generation = [int(self._rng.choice(np.flatnonzero(self._unseen)))]
 
     def _nearest_unseen(self, wanted: Floats) -> list[int]:
@@ -84,7 +84,7 @@ class NSGA2Search:
         return rows
 
     def _complete(self, rows: list[int]) -> Floats:
-        """The rows' losses. A row that lacks one counts as worse than all that were seen, in every loss."""
+        """The rows' losses. A row that lacks a loss counts as worse than all rows seen, in every loss."""
         known = np.array(list(self._losses.values()))
         worst = np.nanmax(np.where(np.isnan(known), -np.inf, known), axis=0)
         worst = np.where(np.isfinite(worst), worst, 0.0)

@@ -1,4 +1,4 @@
-"""The hypervolume that an optimistic guess of a candidate would add, for three and more losses (SMS-EGO).
+"""The hypervolume that an optimistic guess of a candidate would add, for three or more losses (SMS-EGO).
 
 Expected hypervolume improvement does not have a cheap exact form for three losses. Ponweiser et al. (2008)
 use the improvement at one point instead: at mean - gain sd, the lower confidence bound of each loss.
@@ -6,7 +6,7 @@ use the improvement at one point instead: at mean - gain sd, the lower confidenc
 symbol   shape    meaning
 p        M x m    lower confidence bounds of the candidates
 f        J x m    Pareto front of the losses observed
-r        scalar   the reference point, in every loss
+r        scalar   the reference point, the same in every loss
 
 All losses are scaled first, so that in each loss the best observed is 0 and the worst observed is 1; r = 1.1.
 A point p adds the volume between p and r, without the part that the points max(p, f_j) dominate (the
@@ -47,7 +47,7 @@ def by_optimistic_hypervolume(belief: Belief) -> Floats:
 
 
 def log_of_optimistic(values: Floats) -> Floats:
-    """The same on the scale of a logarithm, in the same order: what adds nothing is below all that adds."""
+    """The values on a log scale, in the same order. Candidates that add nothing stay below all others."""
     return np.where(values > 0, np.log(np.maximum(values, LEAST)), math.log(LEAST) + np.minimum(values, 0.0))
 
 
@@ -68,7 +68,7 @@ def _of_more(points: Floats, front: Floats, unseen: NDArray[np.bool_]) -> Floats
 
 @compiled()
 def _behind(point: Floats, front: Floats) -> float:
-    """How far a point lies behind the front; -1 where no point of the front is as good in every loss."""
+    """How far a point lies behind the front; -1 if no point of the front is as good in every loss."""
     least = np.inf
     for j in range(front.shape[0]):
         most = 0.0
@@ -86,7 +86,7 @@ def _of_three(points: Floats, front: Floats, unseen: NDArray[np.bool_]) -> Float
     """The values for three losses; the front is sorted by the third."""
     size = front.shape[0]
     values = np.full(points.shape[0], -np.inf)
-    # Corners of what is dominated so far in the first two losses: first ascending, second descending.
+    # Corners of the region dominated so far in the first two losses: first ascending, second descending.
     firsts, seconds = np.empty(size + 1), np.empty(size + 1)
     for i in range(points.shape[0]):
         if not unseen[i]:
@@ -114,7 +114,7 @@ def _of_three(points: Floats, front: Floats, unseen: NDArray[np.bool_]) -> Float
 def _with_corner(
     firsts: Floats, seconds: Floats, corners: int, a: float, b: float, area: float
 ) -> tuple[int, float]:
-    """One more corner: how many there are, and the area that they dominate up to the reference point."""
+    """Add a corner; return how many there are, and the area that they dominate up to the reference."""
     place = 0
     while place < corners and firsts[place] < a:
         place += 1

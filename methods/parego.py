@@ -1,12 +1,12 @@
-"""ParEGO for two and more losses: EI of one randomly weighted loss at a time (Knowles 2006).
+"""ParEGO for two or more losses: EI of one randomly weighted loss at a time (Knowles 2006).
 
 symbol   shape    meaning
 F        n x m    losses observed, each scaled so that the best observed is 0 and the worst is 1
 w        m        weights, drawn uniformly from the simplex at every step
 y        n        max_j w_j F_j + rho sum_j w_j F_j, the augmented Tchebycheff value, rho = 0.05
 
-The model is a Gaussian process of (y - mean of y) / sd of y, which is made again for each y (any_targets.py).
-A step costs O(n N + n^2), whatever the number of losses. The paper draws weights from a grid on the simplex.
+The model is a Gaussian process of (y - mean of y) / sd of y, computed again for each y (any_targets.py). A
+step costs O(n N + n^2), whatever the number of losses. The paper draws weights from a grid on the simplex.
 Here they are continuous, so no weights occur twice. Pending rows make the variance smaller, as in pending.py.
 """
 
@@ -26,7 +26,7 @@ class ParEGO(AnyTargetsSearch):
     """The method, with the kernel and the noise of `BO_M`."""
 
     def scores(self, given: Given) -> Floats:
-        """Log expected improvement for weights that are drawn now."""
+        """log EI for newly drawn weights."""
         losses = self.posterior.observed
         y = standardised(scalarised(losses, random_weights(losses.shape[1], self.rng)))
         return log_ei_of_contenders(self.posterior.mean(y), given.var, float(y.min()), given.free)

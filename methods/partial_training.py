@@ -1,7 +1,7 @@
-"""What methods that train rows part of the way share: the levels of training, and the rows that are left.
+"""The common parts of methods that train rows partially: levels of training, and the rows that are left.
 
 Levels are r, r eta, r eta^2, ... for the smallest resource r above 0, as long as they are below the largest
-resource; the last level is the end of a training. A row is at a level once its training has reached a
+resource. The last level is the end of a training. A row is at a level once its training has reached a
 checkpoint at that resource or above, or ended on the way there. Its loss is that of its best checkpoint so
 far, and infinite without one.
 """
@@ -22,14 +22,14 @@ from hpobench_nmt.core.problem import Problem, Progress, Request
 from hpobench_nmt.methods.sampler import Sampler
 
 Standing = tuple[float, int, int]
-"""Loss, number in the order of arrival, row: what rows at a level are ordered by."""
+"""Loss, arrival number, row: the order of rows at a level."""
 
 
 def training_levels(problem: Problem, eta: float) -> list[float]:
-    """The levels, ascending, the last one infinite; InputError unless eta is above 1, so that they ascend."""
+    """The levels, ascending, the last one infinite; InputError unless eta is above 1."""
     if not eta > 1:
         raise InputError(f"eta must be above 1, not {eta:g}.")
-    # A checkpoint before the first update may be at resource 0, which no factor leads on from.
+    # A checkpoint before the first update may be at resource 0, and 0 times eta is 0.
     trained = problem.resources[problem.resources > 0]
     least, most = (float(trained[0]), float(trained[-1])) if len(trained) else (math.inf, math.inf)
     found = []
@@ -40,21 +40,21 @@ def training_levels(problem: Problem, eta: float) -> list[float]:
 
 
 def losses_at(progress: Progress, levels: Sequence[float]) -> list[float]:
-    """The row's loss at each of these levels, as far as its training has come. O(k) for k checkpoints."""
+    """The row's best loss up to each level, or so far at levels ahead. O(k) for k checkpoints."""
     best = np.fmin.accumulate(progress.losses[:, 0])
     places = np.minimum(progress.resources.searchsorted(np.array(levels)), len(best) - 1)
     return [math.inf if math.isnan(loss) else loss for loss in best[places].tolist()]
 
 
 class Field:
-    """The rows of a trial: which are new, and how far the others are.
+    """The rows of a trial: which rows are new, and how far the other rows are trained.
 
     Attributes:
         levels: see training_levels.
-        at: the number of levels reached, by row that was observed; all of them once its training has ended.
-        loss: of each of these rows.
+        at: the number of levels reached, by observed row; the number of all levels once a training has ended.
+        loss: the loss of each observed row.
         done: rows whose training has ended.
-        sampler: what chooses new rows; None: they are random.
+        sampler: chooses new rows; None if they are random.
     """
 
     def __init__(self, problem: Problem, rng: np.random.Generator, eta: float) -> None:
@@ -70,11 +70,11 @@ class Field:
         self._stopped: list[tuple[int, float, int, int]] = []
 
     def may_begin(self, running: Mapping[int, float]) -> bool:
-        """Whether the budget has a row left that was not begun."""
+        """Whether the budget allows another new row."""
         return len(self.at) + sum(row not in self.at for row in running) < self._most
 
     def new_row(self, running: Mapping[int, float], level: int = 0) -> int | None:
-        """A row that was not begun, to begin at a level; None if there is none or the budget is spent."""
+        """A new row, to start at a level; None if no new row is left or the budget is spent."""
         if not self.may_begin(running):
             return None
         if self.sampler is not None:
@@ -88,7 +88,7 @@ class Field:
         return int(self._order[-1])
 
     def note(self, progress: Progress) -> range:
-        """Take in what was observed; the numbers of the levels that the row has come to, from 0."""
+        """Record the progress; return the numbers, from 0, of the levels that the row has newly reached."""
         row, loss = progress.row, float(progress.best[0])
         before = self.at.get(row, 0)
         now = bisect_right(self.levels, float(progress.resources[-1]))
@@ -109,7 +109,7 @@ class Field:
         return range(before, now)
 
     def standing(self, row: int) -> Standing:
-        """What the row is ordered by, if it is the latest that was observed."""
+        """The order of the row, which must be the row observed last."""
         return self.loss[row], self._arrivals, row
 
     def further(self, row: int) -> Request:
@@ -117,12 +117,12 @@ class Field:
         return Request(row, self.levels[self.at[row]])
 
     def begin(self, running: Mapping[int, float]) -> Request | None:
-        """A new row up to the first level; one that is left over where none may begin."""
+        """A new row, up to the first level; or a stopped row if no new row may be started."""
         new = self.new_row(running)
         return self.left_over(running) if new is None else Request(new, self.levels[0])
 
     def left_over(self, running: Mapping[int, float]) -> Request | None:
-        """Of the trainings that have not ended and do not run, the one that is furthest, then the best."""
+        """The stopped training at the highest level, the best of several; None if no training is left."""
         while self._stopped:
             level, _, _, row = self._stopped[0]
             if row not in running and row not in self.done and self.at[row] == -level:
@@ -132,18 +132,18 @@ class Field:
 
 
 class StoppingRule(ABC):
-    """Trains each row on until a rule stops it, and then begins a new one."""
+    """Trains each row until a rule stops it, and then starts a new row."""
 
     def __init__(self, problem: Problem, rng: np.random.Generator, eta: float) -> None:
         self._field = Field(problem, rng, eta)
-        self._going: dict[int, float] = {}  # the resource up to which rows continue, in the order of arrival
+        self._going: dict[int, float] = {}  # by row: the resource to continue to; in order of arrival
 
     @abstractmethod
     def _next_stop(self, progress: Progress) -> float | None:
         """The resource up to which a training continues; None to stop it."""
 
     def suggest(self, running: Mapping[int, float]) -> Request | None:
-        """A training that continues; else a new row."""
+        """A training that continues; otherwise a new row."""
         for row, resource in self._going.items():
             if row not in running:
                 return Request(row, resource)
@@ -158,22 +158,22 @@ class StoppingRule(ABC):
 
 
 class Ranking(Protocol):
-    """The rows that have come to a level, in an order in which they are promoted."""
+    """The rows that have reached a level, in the order of promotion."""
 
     def __len__(self) -> int: ...
 
     def add(self, standing: Standing) -> None:
-        """A row has come to this level."""
+        """Add a row that has reached this level."""
 
     def first_waiting(self, count: int) -> int | None:
-        """The best row that still waits to be promoted, if it is among the `count` best of all."""
+        """The best row that still waits for promotion, if it is among the `count` best of all rows."""
 
     def drop_first(self) -> None:
-        """The best row that waits does so no more."""
+        """The best waiting row no longer waits."""
 
 
 class Level:
-    """The rows that have come to a level, in the order of their losses."""
+    """The rows that have reached a level, ordered by loss."""
 
     def __init__(self) -> None:
         self._all: list[Standing] = []
@@ -183,7 +183,7 @@ class Level:
         return len(self._all)
 
     def add(self, standing: Standing) -> None:
-        """A row has come to this level. O(log n) comparisons."""
+        """Add a row that has reached this level. O(log n) comparisons."""
         insort(self._all, standing)
         heappush(self._waiting, standing)
 
@@ -192,11 +192,11 @@ class Level:
         return loss <= self._all[count - 1][0]
 
     def first_waiting(self, count: int) -> int | None:
-        """The best row that still waits to be promoted, if it is among the `count` best of all."""
+        """The best row that still waits for promotion, if it is among the `count` best of all rows."""
         if not self._waiting or count < 1 or self._waiting[0] > self._all[count - 1]:
             return None
         return self._waiting[0][2]
 
     def drop_first(self) -> None:
-        """The best row that waits does so no more."""
+        """The best waiting row no longer waits."""
         heappop(self._waiting)

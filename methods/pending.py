@@ -7,12 +7,12 @@ s        scalar   standard deviation of the observation noise
 W        k x M    L^-1 C, with L the Cholesky factor of C[:,P] + s^2 I
 
 The variance of a Gaussian posterior depends on which rows are observed, but not on their losses. So the
-variance after the pending rows will be observed is already known: var - column sums of W^2. The mean does not
+variance after the pending rows are observed is already known: var - column sums of W^2. The mean does not
 change (Desautels et al. 2014, "Parallelizing Exploration-Exploitation Tradeoffs in Gaussian Process Bandit
 Optimization", section 4.1). Near pending rows the variance is small, so the rows of a batch are spread out.
 
-When a row becomes pending, the update takes O(n M) for n observed rows. When a pending row is observed, it
-takes O(k M), because the row of C already has the change. W takes O(k^2 M).
+When a row becomes pending, the update takes O(n M) for n observed rows. When a pending row is observed, the
+update takes O(k M), because its row of C is already known. W takes O(k^2 M).
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from hpobench_nmt.methods.posterior import VARIANCE_FLOOR, FinitePosterior
 
 
 class Given(NamedTuple):
-    """What a posterior knows of M candidates once the pending rows are observed: arrays of shape (M,)."""
+    """The posterior of M candidates once the pending rows are observed, as arrays of shape (M,)."""
 
     var: Floats
-    free: NDArray[np.bool_]  # False for rows that were seen or are pending
-    row_sums: Floats | None  # of the covariance, if they are followed
+    free: NDArray[np.bool_]  # False for rows that are seen or pending
+    row_sums: Floats | None  # of the covariance, if the posterior tracks them
 
 
 class Pending:
-    """A posterior with rows pending: it observes and discards through this class."""
+    """A posterior with pending rows. All observations and discards must go through this class."""
 
     def __init__(self, posterior: FinitePosterior) -> None:
         self._posterior = posterior
@@ -46,7 +46,7 @@ class Pending:
         self._covariance: Floats = np.empty((0, len(posterior.rows)))
 
     def observe(self, row: int, targets: Floats) -> bool:
-        """Condition the posterior on a row; False where the rows before determined it."""
+        """Condition the posterior on a row; False if the rows before determine it."""
         if row in self._rows:
             self._keep_up()
             place = self._rows.index(row)
@@ -63,7 +63,7 @@ class Pending:
         return self._posterior.observe(row, targets)
 
     def discard(self, row: int) -> None:
-        """Take a row out of the candidates; nothing was learned from it."""
+        """Remove a row from the candidates without learning from it."""
         if row in self._rows:
             self._leave(row)
         self._posterior.discard(row)
@@ -74,7 +74,7 @@ class Pending:
         self._covariance = np.delete(self._covariance, place, axis=0)
 
     def given(self, running: Iterable[int]) -> Given:
-        """What is known given that these rows are pending. The posterior's own arrays stay as they are."""
+        """The posterior given that these rows are pending. The posterior's own arrays do not change."""
         posterior = self._posterior
         wanted = list(running)
         self._keep_up()
@@ -96,7 +96,7 @@ class Pending:
         return Given(var, free, sums)
 
     def _keep_up(self) -> None:
-        """The posterior drops columns of rows that were observed: do the same."""
+        """Drop the columns that the posterior has dropped."""
         rows = self._posterior.rows
         if rows is not self._kept:
             self._covariance = self._covariance[:, self._kept.searchsorted(rows)]
@@ -105,9 +105,9 @@ class Pending:
 
 @compiled()
 def _condition(w: Floats, columns: Rows, noise: float, floors: Floats, var: Floats, row_sums: Floats) -> None:
-    """Turn C into W, row by row, and condition variance and row sums (empty: none) on each row, in place.
+    """Turn C into W, row by row, and condition variance and row sums (may be empty) on each row, in place.
 
-    A variance of no more than the row's floor is rounding error.
+    A row whose variance is at most its floor, which is rounding error, is skipped.
     """
     count, width = w.shape
     for j in range(count):

@@ -34,38 +34,38 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.compiled import compiled
 
-# Columns of seen rows are dropped when they are more than this share of the columns kept.
+# Columns of seen rows are dropped when they exceed this share of the stored columns.
 _STALE_SHARE = 0.15
-# A conditional variance below this share of the prior's is rounding error: the row is determined by
-# those already seen, and dividing by it would only spread noise.
+# A conditional variance below this share of the prior variance is rounding error. The rows already seen
+# determine such a row, and dividing by its variance would only amplify the error.
 VARIANCE_FLOOR = 1e-12
-# Rows of a block of V: a multiple of 4, because rows enter sums by four, and enough for all rows of a table
-# as long as the block is no larger than this (about 1,000 rows).
+# The least number of rows of a block of V, a multiple of 4 because sums add four rows at a time, and the
+# largest size of a larger block in bytes. A table of up to about 1,000 rows needs only one block.
 _BLOCK_ROWS = 64
 _BLOCK_BYTES = 8 * 2**20
-# Columns that are updated together, so that the new row of V stays in the processor's cache.
+# The number of columns that are updated together, so that the new row of V stays in the processor's cache.
 _TILE = 2048
 
 
 class Prior(Protocol):
-    """Covariance of the finite set: its diagonal at once, its rows as they are needed."""
+    """The covariance of the finite set: its diagonal, and its rows when they are needed."""
 
     @property
     def diagonal(self) -> Floats:
         """K[i,i] for every row, shape (N,)."""
 
     def row(self, i: int) -> Floats:
-        """K[i], shape (N,). Must not be written to."""
+        """K[i], shape (N,). The caller must not write to it."""
 
 
 class FinitePosterior(ABC):
-    """What methods may know of a posterior over N rows, of which M candidates are kept.
+    """The interface of a posterior over N rows, of which M candidates are stored.
 
     Attributes (views that later observations overwrite):
         rows: the candidates' row numbers, ascending, shape (M,).
         unseen: False where the row was observed or discarded, shape (M,).
         var: posterior variance, never negative, shape (M,).
-        row_sums: sum over unseen j of Cov[i, j], shape (M,), where they are followed.
+        row_sums: sum over unseen j of Cov[i, j], shape (M,), if the posterior tracks it.
         noise_variance: s^2.
     """
 
@@ -80,15 +80,15 @@ class FinitePosterior(ABC):
 
     @abstractmethod
     def observe(self, row: int, targets: Floats) -> bool:
-        """Condition on the targets of a row, shape (m,), float64; False where other rows determine it."""
+        """Condition on the targets of a row, shape (m,), float64; False if other rows determine it."""
 
     @abstractmethod
     def discard(self, row: int) -> None:
-        """Take a row out of the candidates without learning from it (its training failed)."""
+        """Remove a row, whose training failed, from the candidates without learning from it."""
 
     @abstractmethod
     def covariance(self, row: int) -> Floats:
-        """Posterior covariance of a candidate with all that are kept, shape (M,). O(n M)."""
+        """Posterior covariance of a candidate with all stored candidates, shape (M,). O(n M)."""
 
     def prior_variance(self, row: int) -> float:
         """K[i,i] of a row."""
@@ -98,9 +98,9 @@ class FinitePosterior(ABC):
 class Posterior(FinitePosterior):
     """Mean and variance of every unseen candidate, given the rows observed; `mean` has shape (m, M).
 
-    The m = n_targets targets share the covariance. Given `row_sums`, K @ 1 of shape (N,), it follows the sums
-    of the posterior covariance's rows over the unseen set (for expected influence); exact only with noise_sd
-    = 0.
+    The m = n_targets targets share the covariance. Given `row_sums`, K @ 1 of shape (N,), the posterior
+    tracks the row sums of its covariance over the unseen set (for expected influence). They are exact only
+    with noise_sd = 0.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class Posterior(FinitePosterior):
         return conditional > 0.0
 
     def discard(self, row: int) -> None:
-        """Take a row out of the candidates. O(n M)."""
+        """Remove a row from the candidates. O(n M)."""
         column = self._column(row)
         if self.row_sums is not None:
             prior_row = self._prior.row(row)[self.rows]
@@ -159,7 +159,7 @@ class Posterior(FinitePosterior):
         self._forget_seen()
 
     def covariance(self, row: int) -> Floats:
-        """Of a candidate with all that are kept, four rows of V at a time."""
+        """Computed with four rows of V at a time."""
         column = self._column(row)
         found: Floats = self._prior.row(row)[self.rows]
         for block, n in self._filled():
@@ -167,7 +167,7 @@ class Posterior(FinitePosterior):
         return found
 
     def _explain(self, prior_row: Floats, row: int, full: list[Floats], new: Floats) -> Floats:
-        """Write K[p,U], less what full blocks of V explain of it, to `new`. Returns l in these blocks."""
+        """Write K[p,U], minus its projection on the full blocks of V, to `new`. Return l in these blocks."""
         column = self._column(row)
         new[:] = prior_row[self.rows]
         for block in full:
@@ -181,7 +181,7 @@ class Posterior(FinitePosterior):
         return column
 
     def _forget_seen(self) -> None:
-        """One more candidate was seen: drop the columns of all that were, if they are many by now."""
+        """Count one more seen candidate. If there are many, drop the columns of all of them."""
         self._n_stale += 1
         if self._n_stale > _STALE_SHARE * len(self.rows) + 8:
             keep = np.flatnonzero(self.unseen)
@@ -195,7 +195,7 @@ class Posterior(FinitePosterior):
             self._n_stale = 0
 
     def _filled(self) -> list[tuple[Floats, int]]:
-        """The blocks of V with the number of rows that each holds."""
+        """The blocks of V, each with its number of filled rows."""
         size = self._block_rows
         return [(block, min(self._n_seen - i * size, size)) for i, block in enumerate(self._blocks)]
 
@@ -215,10 +215,10 @@ _NOTHING = np.empty(0)
 
 @compiled(inline="always")
 def _subtract_rows(block: Floats, n: int, column: int, new: Floats) -> None:
-    """new -= l'V for the first n rows of a block, four at a time: one pass over `new` for four over V.
+    """new -= l'V for the first n rows of a block, four rows of V in each pass over `new`.
 
-    Sums run in one fixed order (no BLAS, no fused or reordered arithmetic), so that the bits depend
-    neither on a thread count nor on the machine's vector width.
+    Sums run in a fixed order (no BLAS, no fused or reordered arithmetic), so the bits do not depend on the
+    number of threads or the machine's vector width.
     """
     for start in range(0, new.shape[0], _TILE):
         tile = new[start : start + _TILE]
@@ -263,9 +263,9 @@ def _append(
 ) -> tuple[int, float]:
     """Append the observation of row p to row n of the last block of V; mean, var and unseen change in place.
 
-    If there are blocks before, row n holds K[p,U] less what they explain of it, and `earlier` is l in them.
-    The first rows of z, `whitened`, are filled. Returns the row's column, -1 where it has none, and d, or 0
-    where the row was determined already.
+    If there are earlier blocks, row n holds K[p,U] minus its projection on them, and `earlier` is l in these
+    blocks. `whitened` is z, whose earlier rows are filled. Returns the row's column, or -1 if the row is not
+    a candidate, and d, or 0 if other rows determine this row.
     """
     column, after = 0, rows.shape[0]
     while column < after:  # numba takes a second to compile np.searchsorted
@@ -311,7 +311,7 @@ def _append(
 
 @compiled()
 def _follow(row_sums: Floats, block: Floats, n: int, column: int, d: float) -> None:
-    """The row sums once row n of the block was appended: less the new column of the covariance."""
+    """Update the row sums after row n of the block was appended."""
     share = row_sums[column] / d
     for i in range(row_sums.shape[0]):
         row_sums[i] -= block[n, i] * share
@@ -319,7 +319,7 @@ def _follow(row_sums: Floats, block: Floats, n: int, column: int, d: float) -> N
 
 @compiled()
 def _kept(block: Floats, n: int, keep: Rows) -> Floats:
-    """The block with some of its columns, ascending, in the same memory. Only its first n rows are filled."""
+    """The block with only the columns `keep`, ascending, in the same memory. The first n rows are filled."""
     width = block.shape[1]
     flat = block.reshape(-1)
     for j in range(n):
@@ -330,7 +330,7 @@ def _kept(block: Floats, n: int, keep: Rows) -> Floats:
 
 @compiled()
 def conditioned(block: Floats, n: int, covariance: Floats, column: int) -> Floats:
-    """Covariance of one candidate with all, given n more rows of V, in the same fixed order of sums."""
+    """Covariance of one candidate with all, given n more rows of V; sums in the same fixed order."""
     covariance = covariance.copy()
     for j in range(n):
         for i in range(covariance.shape[0]):

@@ -50,16 +50,16 @@ class QuantileSampler:
         self._features = problem.features
         self._rng = rng
         self._trees = trees
-        self._known: dict[int, float] = {}  # the loss at its last level, by row
+        self._known: dict[int, float] = {}  # loss at the last level, by row
         self._fitted_to = 0
         self._quantiles = np.empty((QUANTILES, 0))
 
     def learn(self, row: int, level: int, loss: float) -> None:
-        """The loss of a row; levels ascend, so that the last one counts."""
+        """The loss of a row. Levels ascend, so the last loss counts."""
         self._known[row] = loss
 
     def choose(self, free: Bools, level: int) -> int | None:
-        """The row of least draw; None while too few rows are known."""
+        """The row with the smallest draw; None while too few rows are known."""
         if len(self._known) < STARTUP:
             return None
         if len(self._known) >= GROWTH * self._fitted_to:
@@ -67,7 +67,7 @@ class QuantileSampler:
             self._fitted_to = len(self._known)
         drawn = self._rng.integers(QUANTILES, size=len(free))
         values = np.where(free, self._quantiles[drawn, np.arange(len(free))], np.inf)
-        return int(self._rng.choice(np.flatnonzero(values == values.min())))  # trees have many ties
+        return int(self._rng.choice(np.flatnonzero(values == values.min())))  # trees predict many ties
 
     def _fit(self) -> Floats:
         rows = np.array(list(self._known))
@@ -86,7 +86,7 @@ def levels() -> Floats:
 
 def boosted_quantiles(x: Floats, y: Floats, at: Floats, trees: int) -> Floats:
     """The quantiles of y at M places, shape (5, M), from n rows, shape (n, F) and (n,)."""
-    from sklearn.ensemble import HistGradientBoostingRegressor  # it takes long to import
+    from sklearn.ensemble import HistGradientBoostingRegressor  # slow to import
 
     def fitted(level: float) -> Floats:
         model = HistGradientBoostingRegressor(
@@ -105,7 +105,7 @@ def boosted_quantiles(x: Floats, y: Floats, at: Floats, trees: int) -> Floats:
 
 
 def conformal(quantiles: Floats, kept_out: Floats, y: Floats) -> Floats:
-    """Quantiles, shape (5, M), corrected by those of m rows kept out, shape (5, m), with scores y."""
+    """Quantiles, (5, M), corrected by the quantiles, (5, m), and the scores y, (m,), of rows kept out."""
     corrected = quantiles.copy()
     for low, level in enumerate(levels()[: QUANTILES // 2].tolist()):
         high = QUANTILES - 1 - low
@@ -118,7 +118,7 @@ def conformal(quantiles: Floats, kept_out: Floats, y: Floats) -> Floats:
 
 
 class CQR(SampledSearch):
-    """The method for whole trainings."""
+    """The method for complete trainings."""
 
     def __init__(self, problem: Problem, rng: np.random.Generator, trees: int = TREES) -> None:
         super().__init__(problem, rng, QuantileSampler(problem, rng, trees))

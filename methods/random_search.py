@@ -1,4 +1,4 @@
-"""Random search: unseen rows, uniformly (Bergstra & Bengio 2012)."""
+"""Random search: uniformly drawn unseen rows (Bergstra & Bengio 2012)."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class RandomSearch:
         self._told: set[int] = set()
 
     def ask(self) -> int:
-        """The next row of the permutation that was not told."""
+        """The next unseen row of the permutation."""
         return self.suggest({})
 
     def suggest(self, running: Mapping[int, float]) -> int:
-        """The next row of the permutation that was neither told nor begun."""
+        """The next row of the permutation that is neither seen nor running."""
         while self._order[-1] in running or self._order[-1] in self._told:
             self._order.pop()
         return int(self._order[-1])
 
     def tell(self, index: int, losses: Floats) -> None:
-        """Only remembers that the row is taken."""
+        """Remember that the row was looked up."""
         self._told.add(index)

@@ -1,5 +1,5 @@
-"""Ranking-weighted Gaussian process ensemble, RGPE, for one loss and two (Feurer et al. 2018, "Scalable
-Meta-Learning for Bayesian Optimization"), started from a portfolio of other tables.
+"""Ranking-weighted Gaussian process ensemble, RGPE, for one or two losses (Feurer et al. 2018, "Scalable
+Meta-Learning for Bayesian Optimization"). It starts with a portfolio of other tables.
 
 symbol     shape    meaning
 n, N       scalars  number of observed rows, and of all rows
@@ -40,13 +40,13 @@ from hpobench_nmt.methods.transfer_models import TransferModel, portfolio, trans
 
 DRAWS = 256
 PORTFOLIO = 5
-# Until this many rows were observed, ranks say too little: all models have the same weight.
+# Before this many rows are observed, ranks are not informative, and all models have the same weight.
 STARTUP = 3
 _JITTER = 1e-9
 
 
 class PortfolioBO(AnyTargetsSearch):
-    """`BO_M_std` that begins with the portfolio of other tables; it learns nothing else from them."""
+    """`BO_M_std` that starts with the portfolio of other tables. It does not use these tables otherwise."""
 
     def __init__(self, problem: Problem, rng: np.random.Generator, portfolio_rows: int = PORTFOLIO) -> None:
         if problem.n_objectives > 2:
@@ -55,14 +55,14 @@ class PortfolioBO(AnyTargetsSearch):
         self._start = portfolio(problem, portfolio_rows)
 
     def suggest(self, running: Mapping[int, float]) -> int | None:
-        """The next row of the portfolio, and then the one of largest acquisition value."""
+        """The next row of the portfolio; after the portfolio, the row with the largest acquisition value."""
         for row in self._start:
             if self.posterior.unseen[row] and row not in running:
                 return row
         return super().suggest(running)
 
     def scores(self, given: Given) -> Floats:
-        """Log EI of one loss, log EHVI of two."""
+        """log EI of one loss, log EHVI of two losses."""
         y = np.array([standardised(loss) for loss in self.posterior.observed.T])
         mean, var = self.belief(y, given.var)
         if len(y) == 1:
@@ -72,7 +72,7 @@ class PortfolioBO(AnyTargetsSearch):
         return log_ehvi_of_contenders(mean, np.sqrt(var), front, reference, given.free)
 
     def belief(self, y: Floats, var: Floats) -> tuple[Floats, Floats]:
-        """Mean and variance of each loss, shape (m, N), from y of shape (m, n) and the variance of all."""
+        """Mean and variance of each loss, (m, N), from losses y, (m, n), and their shared variance, (N,)."""
         return np.array([self.posterior.mean(loss) for loss in y]), np.tile(var, (len(y), 1))
 
 
@@ -85,7 +85,7 @@ class RGPE(PortfolioBO):
         self._draws = [[RankedDraws(m, t, rng) for m in self._models] for t in range(problem.n_objectives)]
 
     def learn(self, row: int, targets: Floats) -> bool:
-        """Condition the problem's own model, and draw from the others."""
+        """Condition the problem's own model, and extend the draws of the other models."""
         learned = super().learn(row, targets)
         if learned:
             for loss, draws_of_loss in zip(targets.tolist(), self._draws, strict=True):
@@ -106,7 +106,7 @@ class RGPE(PortfolioBO):
         return mean, variances
 
     def weights(self, loss: int, y: Floats) -> Floats:
-        """Weights of the problem's own model and of each table's for a loss, shape (1 + S,)."""
+        """Weights of the problem's own model and of each table's model for a loss, shape (1 + S,)."""
         count = 1 + len(self._models)
         if len(y) < STARTUP or count == 1:
             return np.full(count, 1.0 / count)
@@ -117,12 +117,12 @@ class RGPE(PortfolioBO):
 
 
 class RankedDraws:
-    """Draws from a transfer table's posterior at the rows observed, and how many pairs each ranks wrong."""
+    """Draws from a transfer table's posterior at the observed rows, and the misranked pairs of each draw."""
 
     def __init__(self, model: TransferModel, loss: int, rng: np.random.Generator) -> None:
         self._model, self._loss, self._rng = model, loss, rng
         self._rows: list[int] = []
-        self._factor = np.empty((0, 0))  # Cholesky factor of the table's covariance of the rows
+        self._factor = np.empty((0, 0))  # Cholesky factor of the rows' covariance by the table
         self._normals = np.empty((DRAWS, 0))
         self._values = np.empty((DRAWS, 0))
         self._losses: list[float] = []
@@ -133,7 +133,7 @@ class RankedDraws:
         n = len(self._rows)
         covariance = self._model.covariance(row, np.array([*self._rows, row], dtype=np.int64))
         share = solve_triangular(self._factor, covariance[:n], lower=True) if n else covariance[:0]
-        # Rows alike in all features have the same value.
+        # The variance left for a row with the same features as an earlier row is 0, or less by rounding.
         rest = np.sqrt(max(covariance[n] - share @ share, _JITTER))
         factor = np.zeros((n + 1, n + 1))
         factor[:n, :n], factor[n, :n], factor[n, n] = self._factor, share, rest
@@ -153,16 +153,16 @@ class RankedDraws:
 
 
 def own_misranked(draws: Floats, y: Floats) -> NDArray[np.int64]:
-    """The pairs that each draw of f_0, shape (D, n), ranks otherwise than y does, shape (D,)."""
+    """The number of pairs that each draw of f_0, (D, n), ranks differently from y, shape (D,)."""
     ordered = np.sort(y)
     above = len(y) - np.searchsorted(ordered, draws, side="right")
     truly = len(y) - np.searchsorted(ordered, y, side="right")
-    # A draw below its own loss also counts that loss as above it.
+    # A draw below its own loss counts that loss as above it, but a row is not paired with itself.
     return np.asarray((np.abs(above - truly) - (draws < y)).sum(axis=1))
 
 
 def ensemble_weights(misranked: NDArray[np.int64]) -> Floats:
-    """The weights, shape (1 + S,), by misranked pairs of each draw, shape (1 + S, D), the own model first."""
+    """The weights, (1 + S,), from the misranked pairs of each draw, (1 + S, D), the own model first."""
     poor = np.median(misranked, axis=1) > np.percentile(misranked[0], 95)
     poor[0] = False
     counted = np.where(poor[:, None], np.inf, misranked)

@@ -1,7 +1,7 @@
-"""Samplers: what chooses the next row to train, whatever decides how far rows are trained.
+"""Samplers choose the next row to train. They do not decide how far rows are trained.
 
-BOHB, PriorBand and CQR are such choices. Along learning curves, successive halving decides what is trained
-further (`Field.sampler` in partial_training.py); `SampledSearch` trains every row to its end.
+BOHB, PriorBand and CQR each have a sampler. Along learning curves, successive halving decides which rows are
+trained further (`Field.sampler` in partial_training.py). `SampledSearch` trains every row to its end.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from hpobench_nmt.core.problem import Problem
 
 
 class Sampler(Protocol):
-    """Chooses the rows that begin."""
+    """Chooses new rows."""
 
     def choose(self, free: Bools, level: int) -> int | None:
-        """A row to begin at a level, numbered from 0; one that is free, shape (N,). None: a random one."""
+        """A free row (`free`: shape (N,)) to start at a level, from 0; None for a random row."""
 
     def learn(self, row: int, level: int, loss: float) -> None:
-        """The loss of a row at a level that it has come to, infinite without one. Its levels ascend."""
+        """The loss of a row at a level that it has reached; infinite if missing. A row's levels ascend."""
 
 
 class SampledSearch:
@@ -40,7 +40,7 @@ class SampledSearch:
         return row
 
     def suggest(self, running: Mapping[int, float]) -> int | None:
-        """The next row, one that is not running; None if there is none."""
+        """The next row that is not running; None if no such row is left."""
         free = self._unseen.copy()
         free[list(running)] = False
         if not free.any():

@@ -1,8 +1,7 @@
-"""One base for methods that search a posterior: the free row of largest score is next.
+"""A base class for methods that search a posterior: the free row with the largest score is next.
 
-A method of this kind says what it models (a posterior and its targets) and how it scores the candidates. What
-a trial asks of all of them is here: a random row while nothing is known, rows that are running (pending.py),
-and rows that teach nothing.
+A method of this kind defines what it models (a posterior and its targets) and how it scores the candidates.
+The rest is here: the random first row, running rows (pending.py), and rows whose targets are missing.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from hpobench_nmt.methods.posterior import FinitePosterior
 
 
 class PosteriorSearch(ABC):
-    """Asks for the free row of largest score; `count` is the number of rows told with all their targets."""
+    """Asks for the free row with the largest score; `count` is the number of rows with all targets."""
 
     def __init__(self, posterior: FinitePosterior, rng: np.random.Generator) -> None:
         self.posterior = posterior
@@ -31,16 +30,16 @@ class PosteriorSearch(ABC):
 
     @abstractmethod
     def scores(self, given: Given) -> Floats:
-        """The value of each candidate, shape (M,); those that are not free may have any."""
+        """The value of each candidate, shape (M,); arbitrary for candidates that are not free."""
 
     def ask(self) -> int:
-        """The best row that was not seen."""
+        """The best unseen row."""
         row = self.suggest({})
         assert row is not None
         return row
 
     def suggest(self, running: Mapping[int, float]) -> int | None:
-        """The best row that was not seen and is not running; None if there is none."""
+        """The best row that is neither seen nor running; None if no such row is left."""
         posterior = self.posterior
         given = Given(posterior.var, posterior.unseen, posterior.row_sums)
         if running:
@@ -56,7 +55,7 @@ class PosteriorSearch(ABC):
         self.learn(index, losses)
 
     def learn(self, row: int, targets: Floats) -> bool:
-        """Condition on a row's targets, or only drop it if one is missing; returns whether it was learned."""
+        """Learn a row's targets, or only drop the row if a target is missing; returns whether it learned."""
         if _lacks_one(targets):
             self._pending.discard(row)
             return False
@@ -65,7 +64,7 @@ class PosteriorSearch(ABC):
 
 
 def best_of(scores: Floats, free: NDArray[np.bool_]) -> int:
-    """The first of the free candidates, at least one, of largest score; ValueError if all of them are NaN."""
+    """The first free candidate with the largest score; ValueError if all scores of free ones are NaN."""
     best = _first_best(np.ascontiguousarray(scores, dtype=np.float64), free)
     if math.isnan(scores[best]) and np.isnan(scores[free]).all():
         raise ValueError("the acquisition gave NaN for every candidate.")
@@ -74,7 +73,7 @@ def best_of(scores: Floats, free: NDArray[np.bool_]) -> int:
 
 @compiled()
 def _first_best(scores: Floats, free: NDArray[np.bool_]) -> int:
-    """The first free candidate of largest score; a NaN is the largest, as in numpy's argmax."""
+    """The first free candidate with the largest score. NaN counts as the largest, as in numpy's argmax."""
     best = -1
     for i in range(scores.shape[0]):
         if free[i]:

@@ -3,18 +3,19 @@
     symbol    meaning
     A         2 beta (Lap + I / sigma^2), sparse; K = A^-1 is the prior covariance of methods/graph.py
     C         a connected part of the graph, with c rows; K is 0 between parts
-    P         K restricted to C less its mean, sigma^2 / (2 beta c): what is left of it sums to 0 in each row
+    P         K restricted to C, minus its mean, sigma^2 / (2 beta c), so that each row sums to 0
 
 A row of K solves A x = e_i within a part, by conjugate gradients to within 1% of the diagonal of P. The
 preconditioner has two levels: the diagonal of A, and an exact solve for vectors that are constant on chunks
-of rows that lie close together (16 rows or more, at most 1,000 chunks). It makes the number of iterations,
-about ten, nearly independent of the number of rows. Parts of few rows are inverted instead.
+of rows that lie close together (16 rows or more, at most 1,000 chunks). With it, the number of iterations is
+about ten, nearly independent of the number of rows. Parts with few rows are inverted instead.
 
-The diagonal of K is that of the solution on the chunks, which is known, and of a remainder, which is
-estimated by probing (Tang & Saad 2012). Rows are coloured so that those within two edges differ. For each
-colour, A x = z is solved for vectors z of random signs on the colour's rows. What other rows of the colour
-contribute is the error. Its standard deviation, over the diagonal of P, is some 3% for points scattered in
-six dimensions, but a third in two, where the graph's correlations reach far.
+The diagonal of K is the sum of two diagonals: that of the solution on the chunks, which is known, and that of
+the remainder, which is estimated by probing (Tang & Saad 2012). Rows are coloured so that rows within two
+edges of each other differ in colour. For each colour, A x = z is solved for vectors z with random signs on
+the colour's rows. The error is the contribution of other rows of the same colour. Its standard deviation,
+relative to the diagonal of P, is about 3% for points scattered in six dimensions. In two dimensions it is a
+third, because the graph's correlations reach far.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.compiled import compiled
 from hpobench_nmt.methods.kernels import Kernel
 
-# A tie group with more rows than this many times the neighbours asked for is not taken whole.
+# A group of ties with more rows than this many times the requested neighbours is not included as a whole.
 TIES = 8
 _TOLERANCE = 1e-2
-# At least this many solves for the diagonal, if that gives every colour more than one.
+# The most solves for the diagonal, unless there are more colours: each colour has at least one solve.
 _PROBES = 200
 _MAX_ITERATIONS = 1000
 _CHUNK_ROWS = 16
@@ -44,11 +45,11 @@ _QUERY_ROWS = 4096
 
 
 def nearest_pairs(features: Floats, n_neighbours: int) -> Rows:
-    """Pairs (i, j), i < j, of which one is among the other's nearest neighbours, shape (E, 2), sorted.
+    """Pairs (i, j), i < j, of rows of which one is among the other's nearest neighbours, (E, 2), sorted.
 
-    Rows that tie with the last neighbour are neighbours too, unless more than TIES * n_neighbours rows are as
-    near: then the last ties are left out, all of them where something is nearer, and otherwise those that the
-    k-d tree finds last. Never N x N distances at once.
+    Rows that tie with the last neighbour are neighbours as well, unless more than TIES * n_neighbours rows
+    are equally near or nearer. Then all rows of that last tie are left out if other rows are nearer, and
+    otherwise those that the k-d tree finds last. N x N distances are never stored.
     """
     n_rows = len(features)
     wanted = min(n_neighbours, n_rows - 1)
@@ -63,11 +64,12 @@ def nearest_pairs(features: Floats, n_neighbours: int) -> Rows:
             rows = pending[start : start + _QUERY_ROWS]
             distances, others = tree.query(features[rows], asked)
             itself = others == rows[:, None]
-            # Among many twins a row may not find itself: then it drops the last that it found.
+            # Among many identical rows, the search may not return the row itself. Then the last result is
+            # dropped.
             itself[~itself.any(axis=1), -1] = True
             distances = distances[~itself].reshape(len(rows), asked - 1)
             others = others[~itself].reshape(len(rows), asked - 1)
-            # Equal distances differ in their last bits.
+            # Distances that should be equal differ in their last bits.
             reach = distances[:, wanted - 1 : wanted] * (1.0 + 1e-9)
             chosen = distances <= reach
             open_end = chosen[:, -1] & (asked < n_rows)
@@ -104,10 +106,10 @@ def weights_of(pairs: Rows, features: Floats, kernel: Kernel) -> sparse.csr_arra
 
 
 class SparseGraphPrior:
-    """K = [2 beta (Lap + I / sigma^2)]^-1, one row at a time; see the module for how exact it is.
+    """K = [2 beta (Lap + I / sigma^2)]^-1, one row at a time. The top of this file states its accuracy.
 
-    It takes one solve for each colour, some hundreds in all, and one for each row. The weights W, shape (N,
-    N), are symmetric; by their features, shape (N, H), rows that are close together are solved together.
+    It takes some hundreds of solves for all colours, and one solve for each row that is read. The weights W,
+    shape (N, N), are symmetric. The features, shape (N, H), determine which rows form a chunk.
     """
 
     def __init__(
@@ -115,7 +117,7 @@ class SparseGraphPrior:
     ) -> None:
         n_rows = len(features)
         n_parts, part_of = connected_components(weights, directed=False)
-        # By part, and within it as the leaves of a k-d tree come.
+        # Rows are ordered by part, and within a part by the leaves of a k-d tree, so that chunks are compact.
         near = cKDTree(features).indices
         self._order = near[np.argsort(part_of[near], kind="stable")]
         self._place = np.empty(n_rows, dtype=np.int64)
@@ -149,7 +151,8 @@ class SparseGraphPrior:
         a, b = int(self._starts[which]), int(self._starts[which + 1])
         part = self._parts[which]
         if isinstance(part, _Part):
-            # Less its mean, whose solution is known and far larger than what is asked for.
+            # The mean is subtracted, because its solution is known, and is far larger than the rest, which is
+            # solved.
             unit = np.full(b - a, -1.0 / (b - a))
             unit[place - a] += 1.0
             solved = part.solve(unit) + self._level / (b - a)
@@ -188,7 +191,7 @@ def _part(precision: sparse.csr_array) -> _Part:
 
 
 def _probed_diagonal(part: _Part, rng: np.random.Generator) -> Floats:
-    """The diagonal of K on a part, estimated, shape (c,)."""
+    """An estimate of the diagonal of K on a part, shape (c,)."""
     A = part.precision
     n_rows = len(part.inverse_diagonal)
     colours = _colours(A.indices, A.indptr)
@@ -210,7 +213,7 @@ def _probed_diagonal(part: _Part, rng: np.random.Generator) -> Floats:
 
 @compiled()
 def _colours(indices: NDArray[np.int32], indptr: NDArray[np.int32]) -> Rows:
-    """The least number for each row that none of those within two edges of it has got before it."""
+    """The smallest colour for each row that no earlier row within two edges has."""
     n = len(indptr) - 1
     colours = np.full(n, -1)
     taken_by = np.full(n + 1, -1)
@@ -237,7 +240,7 @@ def _conjugate_gradients(
     coarse: Floats,
     b: Floats,
 ) -> Floats:
-    """A^-1 b. All sums run in one order, so that the bits do not depend on a number of threads."""
+    """A^-1 b. Sums run in a fixed order, so that the bits do not depend on the number of threads."""
     n = len(b)
     x = np.zeros(n)
     r = b.copy()

@@ -39,17 +39,17 @@ class ASHA:
         self._eta = eta
         self._field = Field(problem, rng, eta)
         self._levels: Sequence[Ranking] = [Level() for _ in self._field.levels]
-        self._placed: dict[int, int] = {}  # the highest level that each row has a place at
+        self._placed: dict[int, int] = {}  # the highest level that each row was added to
 
     def suggest(self, running: Mapping[int, float]) -> Request | None:
-        """The best row that can be promoted, from the highest level that has one; else a new row."""
+        """The best row that can be promoted, from the highest possible level; otherwise a new row."""
         promoted = self._promotion(running)
         if promoted is not None:
             return self._field.further(promoted)
         return self._field.begin(running)
 
     def observe(self, progress: Progress) -> None:
-        """The row takes its place at the levels that it has come to."""
+        """Add the row to the levels that it has newly reached."""
         for number in self._field.note(progress):
             self._place(progress.row, number)
 
@@ -67,11 +67,11 @@ class ASHA:
             elif row in running or self._placed[row] > number:
                 level.drop_first()
             elif row in self._field.done:
-                # Its training has ended, so that it comes to the next level at no cost.
+                # Its training has ended, so it is promoted to the next level without cost.
                 level.drop_first()
                 self._place(row, number + 1)
                 number = len(self._levels) - 2
-            elif math.isinf(self._field.loss[row]):  # and so are all others that wait here
+            elif math.isinf(self._field.loss[row]):  # then so are all other rows that wait here
                 number -= 1
             else:
                 return row
@@ -97,7 +97,7 @@ class ASHAStopping(StoppingRule):
 
 
 class Hyperband:
-    """Brackets of successive halving that begin at different levels, one after the other, again and again."""
+    """Brackets of successive halving that start at different levels, one after the other, in a cycle."""
 
     def __init__(self, problem: Problem, rng: np.random.Generator, eta: int = ETA) -> None:
         self._eta = eta
@@ -106,7 +106,7 @@ class Hyperband:
         self._begin()
 
     def _begin(self) -> None:
-        """A new bracket: its level, the number of rows that are to begin, and those that are left of them."""
+        """Start a bracket: its level, the number of its rows, and the rows that are still in it."""
         self._level, self._size = next(self._brackets)
         self._rows: list[int] = []
 
@@ -115,7 +115,7 @@ class Hyperband:
         return [(top - s, math.ceil((top + 1) / (s + 1) * eta**s)) for s in range(top, -1, -1)]
 
     def suggest(self, running: Mapping[int, float]) -> Request | None:
-        """The next row of the bracket, or None while others of its level are running."""
+        """The next row of the bracket, or None while other rows of its level are running."""
         field = self._field
         while True:
             behind = [row for row in self._rows if field.at.get(row, 0) <= self._level]
@@ -140,12 +140,12 @@ class Hyperband:
                 return field.left_over(running)
 
     def observe(self, progress: Progress) -> None:
-        """Note how far the row is."""
+        """Record how far the row is trained."""
         self._field.note(progress)
 
 
 class SuccessiveHalving(Hyperband):
-    """Brackets of eta^K rows that all begin at the first level, one after the other."""
+    """Brackets of eta^K rows that all start at the first level, one after the other."""
 
     def _sizes(self, top: int, eta: int) -> list[tuple[int, int]]:
         return [(0, eta**top)]

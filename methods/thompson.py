@@ -31,12 +31,12 @@ from hpobench_nmt.methods.pending import Given
 
 # K and its Cholesky factor take 8 N^2 bytes each, and O(N^3) time.
 MAX_ROWS = 5000
-# Rows with equal features make K singular; this is a hundredth of the noise's variance.
+# Added to K's diagonal, because rows with equal features make K singular. A hundredth of the noise variance.
 _JITTER = 1e-8
 
 
 class ThompsonSampling(AnyTargetsSearch):
-    """The method for one loss, with the kernel and the settings of `BO_EI_M_std`. O(N^2) a step."""
+    """The method for one loss, with the kernel and the settings of `BO_EI_M_std`. O(N^2) per step."""
 
     def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
         if len(problem.features) > MAX_ROWS:
@@ -48,7 +48,7 @@ class ThompsonSampling(AnyTargetsSearch):
         self._root = prior_root(problem)
 
     def scores(self, given: Given) -> Floats:
-        """A draw of minus the standardised losses."""
+        """A draw of the standardised losses, negated."""
         return -self.draw()
 
     def draw(self) -> Floats:

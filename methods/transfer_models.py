@@ -27,7 +27,7 @@ NOISE_SD = 0.1
 
 
 class TransferModel:
-    """What another table, by its rows with all losses, expects of the problem's rows. O(n^2 (n + N)) once."""
+    """A model of another table's rows with all losses, on the problem's rows. O(n^2 (n + N)) once."""
 
     def __init__(self, table: Source, features: Floats) -> None:
         known = ~np.isnan(table.losses).any(axis=1)
@@ -40,7 +40,7 @@ class TransferModel:
         self.var: Floats = np.maximum(1.0 - (self._whitened**2).sum(axis=0), 0.0)
 
     def covariance(self, row: int, others: NDArray[np.int64]) -> Floats:
-        """Posterior covariance of a row of the problem with k others, shape (k,)."""
+        """Posterior covariance of a row of the problem with k rows, shape (k,)."""
         prior = matern52(self._features[row : row + 1], self._features[others])[0]
         return np.asarray(prior - self._whitened[:, row] @ self._whitened[:, others])
 
@@ -57,11 +57,11 @@ def transfer_models(problem: Problem) -> tuple[TransferModel, ...]:
 def portfolio(problem: Problem, size: int) -> tuple[int, ...]:
     """Up to `size` rows that complement each other on the transfer tables, chosen greedily by rank.
 
-    A row's rank on a table is the number of rows that the table expects to be better: to dominate it, where
-    there are several losses. The next row is the one for which the ranks of the best row so far, summed over
-    the tables, are least (Feurer et al. 2015, "Initializing Bayesian Hyperparameter Optimization via
-    Meta-Learning", and Wistuba et al. 2015, "Sequential Model-free Hyperparameter Tuning", choose alike).
-    The portfolio ends where no row improves that sum.
+    A row's rank on a table is the number of rows that the table expects to be better. With several losses, it
+    is the number of rows that dominate it. The next row minimises the sum over the tables of the smallest
+    rank so far (Feurer et al. 2015, "Initializing Bayesian Hyperparameter Optimization via Meta-Learning",
+    and Wistuba et al. 2015, "Sequential Model-free Hyperparameter Tuning", choose similarly). The portfolio
+    ends when no row lowers this sum.
     """
     models = transfer_models(problem)
     if not models:
@@ -80,7 +80,7 @@ def portfolio(problem: Problem, size: int) -> tuple[int, ...]:
 
 
 def dominated_by(losses: Floats) -> NDArray[np.int64]:
-    """How many of N points dominate each, for losses of shape (m, N). O(m N^2), of one loss O(N log N)."""
+    """How many points dominate each of N points, losses of shape (m, N). O(m N^2); one loss: O(N log N)."""
     if len(losses) == 1:
         return np.asarray(np.searchsorted(np.sort(losses[0]), losses[0]))
     counts = np.empty(losses.shape[1], dtype=np.int64)

@@ -66,7 +66,7 @@ class PiBO(AnyTargetsSearch):
         self._beta = beta
 
     def suggest(self, running: Mapping[int, float]) -> int | None:
-        """The row of largest value; one drawn from the prior while nothing was observed."""
+        """The row with the largest value; before the first observation, a row drawn from the prior."""
         free = self.posterior.unseen.copy()
         free[list(running)] = False
         if self.count or not free.any():
@@ -74,7 +74,7 @@ class PiBO(AnyTargetsSearch):
         return drawn(self.rng, self._log_prior, free)[0]
 
     def scores(self, given: Given) -> Floats:
-        """Log EI and the weighted log prior."""
+        """log EI plus the weighted log prior."""
         y = standardised(self.posterior.observed[:, 0])
         improvement = log_ei_of_all(self.posterior.mean(y), given.var, float(y.min()))
         return improvement + self._beta / self.count * self._log_prior
@@ -96,7 +96,7 @@ class PriorSampler:
         self._known[level][row] = loss
 
     def choose(self, free: Bools, level: int) -> int | None:
-        """A row drawn as section 5 has it; None where it is a random one's turn."""
+        """A row drawn as in section 5; None for a random row."""
         if self._rng.random() < 1.0 / (1.0 + float(self._eta) ** level):
             return None
         weights = self._log_prior

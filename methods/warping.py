@@ -4,7 +4,7 @@ symbol   meaning
 m        median of the losses
 s        root mean square of the distances below m, over the losses below m
 u        (y - m) / s
-w(u)     u below 0; log(1 + u) above, but at most CAP; CAP for a loss that is missing
+w(u)     u below 0; log(1 + u) above, but at most CAP; CAP for a missing loss
 
 If no loss lies below the median, s is computed from the losses that are at most the median distance away from
 it, or is 1. The warp increases with the loss and keeps the differences between good rows. It is bounded,
@@ -40,12 +40,12 @@ def warped(losses: Floats, cap: float = CAP) -> Floats:
 
 @compiled(error_model="numpy")
 def warped_and_unit(losses: Floats, cap: float = CAP) -> tuple[Floats, float]:
-    """The losses after the warp, and how many units of the loss one of theirs is, below the median.
+    """The losses after the warp, and the size, in units of the loss, of one warped unit below the median.
 
-    The unit is NaN where all losses are equal.
+    That size is NaN if all losses are equal.
     """
     n = losses.shape[0]
-    quarters, count = np.empty(n), 0  # so that no difference of two overflows
+    quarters, count = np.empty(n), 0  # quarters, so that no difference overflows
     for i in range(n):
         if math.isfinite(losses[i]):
             quarters[count] = losses[i] / 4.0
@@ -74,7 +74,7 @@ def warped_and_unit(losses: Floats, cap: float = CAP) -> tuple[Floats, float]:
 
 @compiled(error_model="numpy")
 def warped_violations(violations: Floats) -> tuple[Floats, float]:
-    """Violations of a constraint, warped and standardised, shape (n,), and where their bound 0 lies then.
+    """Violations of a constraint, warped and standardised, shape (n,), and the bound 0 after the same steps.
 
     The warp is sign(v) log(1 + |v| / s), at most CAP away from 0, with s the median of the finite |v|.
     """
@@ -99,7 +99,7 @@ def warped_violations(violations: Floats) -> tuple[Floats, float]:
 
 @compiled(error_model="numpy")
 def _scale(u: Floats, count: int) -> float:
-    """s for losses less their median, the first ones of u, not all of which are 0."""
+    """s, from the first `count` values of u, which are losses minus their median and not all 0."""
     squares, below = 0.0, 0
     for i in range(count):
         if u[i] < 0.0:
@@ -118,7 +118,7 @@ def _scale(u: Floats, count: int) -> float:
 
 @compiled(error_model="numpy")
 def _median(values: Floats, count: int) -> float:
-    """The median of the first values; 0 of none. They are sorted by Shell's method, in a copy."""
+    """The median of the first `count` values, 0 for none; a copy is sorted by Shell's method."""
     if count == 0:
         return 0.0
     ordered, gap = values.copy(), count // 2
@@ -145,7 +145,7 @@ def _sum(values: Floats) -> float:
 
 @compiled(error_model="numpy")
 def _moments(values: Floats) -> tuple[float, float, bool]:
-    """Mean and standard deviation, and whether all values are equal, or one is missing."""
+    """Mean and standard deviation, and whether all values are equal or a value is missing."""
     n = values.shape[0]
     centre = _sum(values) / n
     squares, least, most = 0.0, values[0], values[0]

@@ -1,6 +1,6 @@
-"""Other people's optimizers as methods, one file per library; each needs the library's extra.
+"""Optimizers of other libraries as methods, one file per library; each needs the library's extra.
 
-`common.py` has what they share, and shows how to write one of your own. Where a library can rank the rows
-that are left, its adapter lets it (BoTorch, SMAC, Syne Tune); what others propose is moved to the nearest row
-that is left.
+`common.py` has their common code, and shows how to write an adapter of your own. If a library can rank the
+rows that are left, its adapter asks for the best of them (BoTorch, SMAC, Syne Tune). A proposal of any other
+library is moved to the nearest row that is left.
 """

@@ -1,12 +1,12 @@
 """BoTorch's Gaussian process with logEI or logEHVI (Balandat et al. 2020, Ament et al. 2023).
 
-Translated: nothing is moved. Each loss has a `SingleTaskGP` with BoTorch's default kernel and priors, fitted
-anew to the features of all rows that were told and to standardised losses, from where the last fit ended;
-`optimize_acqf_discrete` takes the best of the rows that are left. Rows with a failed training are left out of
-the fit. The reference point of logEHVI is BoTorch's own, from the Pareto front so far.
+Translated: nothing is moved. Each loss has a `SingleTaskGP` with BoTorch's default kernel and priors. At
+every step it is fitted to the features and standardised losses of all rows observed, starting from the last
+fit. `optimize_acqf_discrete` chooses the best of the rows that are left. Rows with a failed training are left
+out of the fit. The reference point of logEHVI is BoTorch's own, from the Pareto front so far.
 
-Lost: with fewer than two losses known, or equal ones only, there is nothing to fit, and the next row is
-random. BoTorch would fit categories with a kernel for them; here they are features, as for our own methods.
+Lost: as long as fewer than two losses are known, or all are equal, nothing can be fitted, and the next row is
+random. BoTorch has a kernel for categories; here categories are features, as in our own methods.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from hpobench_nmt.methods.adapters.common import Adapter, has_failed
 from hpobench_nmt.methods.any_targets import standardised
 
 SAMPLES = 128
-"""Of the posterior, for logEHVI."""
+"""The number of samples of the posterior, for logEHVI."""
 
 TOLERANCE = 1e-6
-"""The share by which the last step of a fit improves the likelihood."""
+"""A fit ends when a step improves the likelihood by less than this share."""
 
 
 class _BoTorch(Adapter):
@@ -48,7 +48,7 @@ class _BoTorch(Adapter):
         self.fits: list[Any] = [None] * self.problem.n_objectives
 
     def propose(self) -> int:
-        """The row of the best acquisition, among equal ones the first."""
+        """The row with the best acquisition value; the first of equal rows."""
         rows_left = self.rows_left()
         known = [row for row, losses in self.told.items() if not has_failed(losses)]
         values = -np.array([self.told[row] for row in known]).reshape(-1, self.problem.n_objectives)
@@ -70,13 +70,13 @@ class _BoTorch(Adapter):
         if self.fits[j] is not None:
             model.load_state_dict(self.fits[j])
         likelihood = ExactMarginalLogLikelihood(model.likelihood, model)
-        # With BoTorch's own tolerance of 2e-9 a step takes three times as long.
+        # With BoTorch's own tolerance of 2e-9, a step takes three times as long.
         fit_gpytorch_mll(likelihood, optimizer_kwargs={"options": {"ftol": TOLERANCE}})
         self.fits[j] = model.state_dict()
         return model
 
     def acquisition(self, model: Any, y: Any) -> Any:
-        """What the rows are ranked by, for a model fitted to y, shape (n, m), to be maximised."""
+        """The function that ranks the rows, to be maximised, for a model fitted to y, shape (n, m)."""
         raise NotImplementedError
 
 
@@ -102,7 +102,7 @@ class LogEHVI(_BoTorch):
 
 @contextmanager
 def _own_torch(seed: int) -> Iterator[None]:
-    """One thread, so that sums have one order, and a seed of its own, for the time being."""
+    """Within the context, one thread, so that sums run in a fixed order, and a separate seed."""
     threads = torch.get_num_threads()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

@@ -1,4 +1,4 @@
-"""The code that adapters of other libraries share: it turns a library's proposal into a row to look up.
+"""The common code of the adapters of other libraries: it turns a library's proposal into a row to look up.
 
 An adapter is a class with three short functions. This is a complete adapter, for Optuna's random sampler:
 
@@ -54,21 +54,21 @@ _LARGEST_SEED = 2**31 - 1
 
 
 class Adapter:
-    """Base class of methods that ask another library.
+    """Base class of methods that use another library.
 
-    It keeps the rows that are left, repeats an answer until it is told, and turns whatever is proposed into a
-    row that is left: the nearest one of equal kind (see `nearest`). While the library works, its warnings and
-    its log are silent.
+    It tracks the rows that are left, repeats an answer until the row's losses arrive, and turns any proposal
+    into the nearest row that is left (see `nearest`). While the library works, its warnings and its log are
+    silenced.
 
     Attributes:
-        problem: what the method sees.
+        problem: the problem, as for any method.
         rng: the only source of randomness.
         left: whether a row may still be looked up, shape (N,).
-        told: losses by row, in the order in which they were told.
-        asked: in `learn`: whether the row was asked for; False for those of the initial design.
+        told: losses by row, in the order of the calls of `tell`.
+        asked: in `learn`, whether the row is the answer of `ask`; False for rows of the initial design.
         logger: name of the library's logger; "" if it has none.
-        draws_globally: whether the library draws from NumPy's global random state. It then gets its own
-            state.
+        draws_globally: whether the library draws from NumPy's global random state. The adapter then gives it
+            a state of its own.
     """
 
     logger = ""
@@ -91,13 +91,13 @@ class Adapter:
     def propose(self) -> int | Config | Floats:
         """What the library would evaluate next: a row, a configuration, or a point in feature space, (F,).
 
-        A configuration's numbers may be between those of the grid, and inactive hyperparameters may have a
+        A configuration's numbers may lie between the grid's values, and inactive hyperparameters may have a
         value.
         """
         raise NotImplementedError
 
     def learn(self, row: int, losses: Floats) -> None:
-        """Tell the library the losses of a row, shape (m,), to be minimised; NaN where training failed."""
+        """Pass a row's losses, (m,), to be minimised, to the library; NaN if the training failed."""
 
     def ask(self) -> int:
         """The row that is looked up for what the library proposes."""
@@ -108,7 +108,7 @@ class Adapter:
         return self._pending
 
     def tell(self, index: int, losses: Floats) -> None:
-        """Pass the losses of a row on to the library."""
+        """Record the losses of a row, and pass them to the library."""
         self.asked, self._pending = index == self._pending, None
         self.left[index] = False
         self.told[index] = losses
@@ -120,7 +120,7 @@ class Adapter:
         return int(self.rng.integers(_LARGEST_SEED))
 
     def known_losses(self) -> Floats:
-        """Losses of the rows in `told`, shape (n, m), as `penalised` gives them."""
+        """Losses of the rows in `told`, shape (n, m), with those of failed rows replaced by `penalised`."""
         return penalised(np.array(list(self.told.values())).reshape(-1, self.problem.n_objectives))
 
     def rows_left(self) -> NDArray[np.int64]:
@@ -128,9 +128,10 @@ class Adapter:
         return np.flatnonzero(self.left)
 
     def point_of(self, config: Config) -> Floats:
-        """The features of a configuration, shape (F,); its numbers may lie between those of the grid.
+        """The features of a configuration, shape (F,); its numbers may lie between the grid's values.
 
-        Raises InputError if a value is missing, or is not a number where it should be, or an unknown label.
+        Raises InputError if a value is missing, is not a number although it should be, or is an unknown
+        label.
         """
         space = self.problem.space
         codes = np.full(len(space), np.nan)
@@ -152,9 +153,9 @@ class Adapter:
         return np.asarray(space.features(codes[None])[0])
 
     def nearest(self, point: Floats) -> int:
-        """The row that is left and nearest to a point among the features; of equally near ones the first.
+        """The row nearest to a point in feature space among the rows that are left; the first of several.
 
-        Rows of equal kind come first: those with the categories that are nearest to the point's. O(N F).
+        Rows whose categories are nearest to the point's come first. O(N F).
         """
         features = self.problem.features
         if point.shape != features.shape[1:] or not np.isfinite(point).all():
@@ -163,14 +164,14 @@ class Adapter:
         distance: Floats = differences.sum(axis=1)
         categories = _category_columns(self.problem)
         if len(categories):
-            # One category more that differs weighs more than all numbers together.
+            # One more differing category outweighs all numbers together.
             distance += features.shape[1] * differences[:, categories].sum(axis=1)
         distance[~self.left] = np.inf
         return int(distance.argmin())
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:
-        """Around each call of the library."""
+        """The context of each call of the library."""
         with _quiet(self.logger), nullcontext() if self._bits is None else _numpy_draws_from(self._bits):
             yield
 
@@ -195,14 +196,15 @@ def _shown(thing: object) -> str:
 
 
 def has_failed(losses: Floats) -> bool:
-    """Whether a training has failed: it lacks a loss."""
+    """Whether a training has failed, which shows in a missing loss."""
     return bool(np.isnan(losses).any())
 
 
 def penalised(losses: Floats) -> Floats:
-    """Losses of n rows for libraries that take no NaN, shape (n, m).
+    """Losses of n rows for libraries that do not support NaN, shape (n, m).
 
-    A failed row's are worse than all others, by the range of the losses, or by 1 where that is 0.
+    The losses of a failed row are worse than all others, by the range of the losses, or by 1 if the range is
+    0.
     """
     failed: NDArray[np.bool_] = np.asarray(np.isnan(losses).any(axis=1))
     if not failed.any():
@@ -213,7 +215,7 @@ def penalised(losses: Floats) -> Floats:
 
 
 def ranges(space: Space) -> Space:
-    """The space with ranges for grids of numbers, but for those that another's condition depends on."""
+    """The space with ranges instead of grids of numbers, except for parents of conditions."""
     parents = {parent for h in space for parent, _ in h.active_if}
     return Space(
         tuple(
@@ -234,7 +236,7 @@ def _category_columns(problem: Problem) -> NDArray[np.int64]:
 
 @contextmanager
 def _quiet(logger: str) -> Iterator[None]:
-    """Silence warnings, and a library's logger, for the time being."""
+    """Within the context, silence warnings and a library's logger."""
     log = logging.getLogger(logger) if logger else None
     level = log.level if log else 0
     with warnings.catch_warnings():
@@ -249,7 +251,7 @@ def _quiet(logger: str) -> Iterator[None]:
 
 
 def _legacy_bits(seed: int) -> np.random.BitGenerator:
-    """What `np.random.seed(seed)` would put in place."""
+    """The generator that `np.random.seed(seed)` would set."""
     bits = np.random.MT19937()
     bits.state = np.random.RandomState(seed).get_state(legacy=False)  # type: ignore[assignment]
     return bits
@@ -257,7 +259,7 @@ def _legacy_bits(seed: int) -> np.random.BitGenerator:
 
 @contextmanager
 def _numpy_draws_from(bits: np.random.BitGenerator) -> Iterator[None]:
-    """Let NumPy's global functions draw from this generator for the time being."""
+    """Within the context, NumPy's global functions draw from this generator."""
     outside = np.random.get_bit_generator()  # type: ignore[attr-defined]
     state = np.random.get_state()  # noqa: NPY002
     np.random.set_bit_generator(bits)  # type: ignore[attr-defined]
@@ -265,5 +267,5 @@ def _numpy_draws_from(bits: np.random.BitGenerator) -> Iterator[None]:
         yield
     finally:
         np.random.set_bit_generator(outside)  # type: ignore[attr-defined]
-        if isinstance(state, tuple) and state[3]:  # a normal number was in stock, which the change has lost
+        if isinstance(state, tuple) and state[3]:  # a stored normal number, which the change has lost
             np.random.set_state(state)  # noqa: NPY002

@@ -1,11 +1,11 @@
 """Nevergrad's optimizers (Rapin & Teytaud 2018).
 
-Translated: grids of numbers become bounded numbers on their scale, ordinal labels a choice that moves by
-steps, and categories a free choice. The initial design is told as points that were not asked for. A failed
-training counts as worse than all others.
+Translated: grids of numbers become bounded numbers on their scale, ordinal labels become a choice that moves
+by steps, and categories become a free choice. Nevergrad receives the initial design as points that it did not
+ask for. A failed training counts as worse than all others.
 
-Lost: Nevergrad knows neither the grid nor conditions. Its point is moved to the nearest row that is left,
-whose losses it takes as those of its own point; an inactive hyperparameter's value is ignored.
+Lost: Nevergrad knows neither the grid nor conditions. Its point is moved to the nearest row that is left, and
+it receives this row's losses as those of its own point. An inactive hyperparameter's value is ignored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hpobench_nmt.methods.adapters.common import Adapter, ranges
 
 
 class _Nevergrad(Adapter):
-    """Asks one of Nevergrad's optimizers, by its name there."""
+    """Asks the Nevergrad optimizer of the registry name `optimizer`."""
 
     logger = "nevergrad"
     # Some mutations do not use the parametrization's own random state.
@@ -30,7 +30,7 @@ class _Nevergrad(Adapter):
     optimizer = ""
 
     def start(self) -> None:
-        """Make the optimizer, for the number of rows that may be looked up."""
+        """Make the optimizer, whose budget is the number of rows that may be looked up."""
         space = ranges(self.problem.space)
         self.free = ng.p.Dict(**{h.name: _parameter(h) for h in space if len(h.values) > 1})
         self.fixed = {h.name: h.values[0] for h in space if len(h.values) == 1}
@@ -45,7 +45,7 @@ class _Nevergrad(Adapter):
         return config
 
     def learn(self, row: int, losses: Floats) -> None:
-        """Tell the optimizer the losses of its point, or of a row of the initial design."""
+        """Pass the losses of the optimizer's point, or of a row of the initial design, to the optimizer."""
         loss = self.known_losses()[-1, 0]
         point = self.point
         if not self.asked:
@@ -71,7 +71,7 @@ class TwoPointsDE(_Nevergrad):
 
 
 class NGOpt(_Nevergrad):
-    """What Nevergrad chooses for the space and the budget."""
+    """The optimizer that Nevergrad chooses for the space and the budget."""
 
     optimizer = "NGOpt"
 

@@ -1,15 +1,16 @@
 """Optuna's samplers (Akiba et al. 2019).
 
-Translated: grids of numbers become ranges on their scale, labels become categories, and a hyperparameter
-is suggested only where it is active. The rows of the initial design are told as trials that have ended, and
-count among the random trials that TPE and GP begin with (10 by Optuna's default). A failed training is a
-failed trial.
+Translated: grids of numbers become ranges on their scale, labels become categories, and a hyperparameter is
+suggested only if it is active. Optuna receives the rows of the initial design as finished trials. They count
+among the random trials that TPE and GP start with (10 by Optuna's default). A failed training is a failed
+trial.
 
-Lost: Optuna knows neither the grid, nor the rows that are left, nor the order of ordinal labels. Its
-configuration is moved to the nearest row that is left (`common.Adapter.nearest`). TPE and GP receive the
-losses of the row that was looked up, and their own configuration as a failed trial if it was another. CMA-ES
-and NSGA-II need answers to their own configurations: they take the row's losses as those of what they asked
-for. CMA-ES learns nothing from the initial design, and draws categories at random.
+Lost: Optuna does not know the grid, the rows that are left, or the order of ordinal labels. Its configuration
+is moved to the nearest row that is left (`common.Adapter.nearest`). TPE and GP receive the row that was
+looked up, with its losses. If their own configuration was a different one, they receive it as a failed trial.
+CMA-ES and NSGA-II need losses of their own configurations, so they receive the row's losses as those of the
+configuration that they proposed. CMA-ES learns nothing from the initial design, and draws categories at
+random.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from hpobench_nmt.core.space_exchange import suggested_by_optuna
 from hpobench_nmt.methods.adapters.common import Adapter, has_failed, ranges
 
 POPULATION = 20
-"""Of NSGA-II. Optuna's default of 50 would leave it random for most of a usual budget."""
+"""The population of NSGA-II. With Optuna's default of 50, it would be random for most of a usual budget."""
 
 
 class _Optuna(Adapter):
-    """Asks a study, and tells it what was looked up."""
+    """Asks a study for configurations, and passes it the rows that were looked up."""
 
     logger = "optuna"
     # Whether the sampler receives the losses of the nearest row as those of its own configuration.
@@ -41,7 +42,7 @@ class _Optuna(Adapter):
     sampler: Callable[..., Any]
 
     def start(self) -> None:
-        """Begin a study that is kept in memory."""
+        """Start a study in memory."""
         self.space = ranges(self.problem.space)
         self.axes = self.space.to_optuna()
         directions = ["minimize"] * self.problem.n_objectives
@@ -54,7 +55,7 @@ class _Optuna(Adapter):
         return suggested_by_optuna(self.trial, self.space.parents_first, self.axes)
 
     def learn(self, row: int, losses: Floats) -> None:
-        """End the trial, or add one of the row that was looked up in its place."""
+        """End the trial. If the row is not the trial's own, add a trial of the row."""
         failed = has_failed(losses)
         config = self.problem.config(row)
         own = self.asked and (self.keeps_its_own or self.trial.params == config)

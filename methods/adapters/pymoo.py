@@ -1,11 +1,11 @@
 """pymoo's NSGA-II and NSGA-III (Blank & Deb 2020).
 
-Translated: individuals are points among the features, in [0, 1]; each is moved to the nearest row that is
-left, and pymoo gets that row's own features and losses. The first generation is the initial design, filled
-up with random rows. A failed training counts as worse than all others.
+Translated: individuals are points in feature space, [0, 1]^F. Each is moved to the nearest row that is left,
+and pymoo receives the features and losses of that row. The first generation is the initial design, filled up
+with random rows. A failed training counts as worse than all others.
 
-Lost: pymoo sees categories and labels as numbers between 0 and 1. Offspring that equal a row looked up before
-become another row.
+Lost: for pymoo, categories and labels are numbers between 0 and 1. Offspring that equal a row looked up
+before become another row.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ POPULATION = 20
 
 
 class _Pymoo(Adapter):
-    """Hands pymoo whole generations."""
+    """Passes complete generations to pymoo."""
 
     def algorithm(self, size: int, first: Floats) -> Any:
-        """The algorithm, for generations of this size that begin with these points."""
+        """The algorithm, for generations of this size, with these points as the first generation."""
         raise NotImplementedError
 
     def start(self) -> None:
-        """Nothing is bred yet."""
+        """The first generation is still empty."""
         self.made: Any = None
         self.waiting: list[Any] = []
         self.generation: list[int] = []
@@ -50,13 +50,13 @@ class _Pymoo(Adapter):
         return answer
 
     def learn(self, row: int, losses: Floats) -> None:
-        """The row belongs to the generation."""
+        """Add the row to the generation."""
         self.generation.append(row)
         if self.asked:
             del self.waiting[0]
 
     def offspring(self) -> list[Floats]:
-        """The individuals of the next generation; none if all would equal their parents."""
+        """The individuals of the next generation; an empty list if all would equal their parents."""
         rows, self.generation = self.generation, []
         points = self.problem.features[rows]
         if self.made is None:

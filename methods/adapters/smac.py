@@ -1,11 +1,12 @@
 """SMAC's random forest with expected improvement (Hutter et al. 2011, Lindauer et al. 2022).
 
-Translated: the space goes to ConfigSpace, with ranges in place of grids of numbers and with its conditions.
-SMAC's forest is fitted anew to all rows that were told, its acquisition function ranks all rows that are
-left, and one row in five is random, as by SMAC's default. A failed training counts as worse than all others.
+Translated: the space becomes a ConfigSpace, with its conditions, and with ranges instead of grids of numbers.
+At every step, SMAC's forest is fitted to all rows observed, and its acquisition function ranks all rows that
+are left. One row in five is random, which is SMAC's default. A failed training counts as worse than all
+others.
 
-Lost: SMAC's loop around it, with its Sobol' design (ours comes first), local search (every row is ranked),
-and the logarithm of the losses, which need not be positive here.
+Lost: SMAC's own loop, with its Sobol' design (the problem's initial design comes first), its local search
+(every row is ranked), and the logarithm of the losses (losses need not be positive here).
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from hpobench_nmt.methods.adapters.common import Adapter, ranges
 
 
 class RF(Adapter):
-    """Random forest of SMAC's facade for hyperparameters."""
+    """The random forest of SMAC's facade for hyperparameters."""
 
     logger = "smac"
 
     def start(self) -> None:
-        """The forest, the acquisition, and what decides when a row is random."""
+        """Make the forest, the acquisition function, and the choice of random steps."""
         self.candidates, self.space = _configurations(self.problem)
         self.arrays = np.array([candidate.get_array() for candidate in self.candidates])
         self.forest = RandomForest(
@@ -39,7 +40,7 @@ class RF(Adapter):
             min_samples_split=2,
             min_samples_leaf=1,
             seed=self.seed(),
-            # No tree has more leaves, and for SMAC's 2**20 each would take 100 MB.
+            # Trees cannot have more leaves than rows. With SMAC's 2**20, each tree would take 100 MB.
             max_leaf_nodes=max(self.problem.lookups, 2),
             n_jobs=1,  # with threads, the sums over trees have no fixed order
         )
@@ -48,7 +49,7 @@ class RF(Adapter):
         self.steps = 0
 
     def propose(self) -> int:
-        """A random row, or the one of the largest expected improvement."""
+        """A random row, or the row with the largest expected improvement."""
         rows_left = self.rows_left()
         self.steps += 1
         if not self.told or self.random.check(self.steps):
@@ -69,7 +70,7 @@ def _configurations(problem: Problem) -> tuple[list[Any], Any]:
         axis = space[name]
         if not isinstance(axis, UniformFloatHyperparameter):
             return value
-        # ConfigSpace rounds the ends of a range to 13 digits after the point, and takes nothing beyond them.
+        # ConfigSpace rounds the ends of a range to 13 decimals, and rejects values beyond the rounded ends.
         return np.clip(value, axis.lower, axis.upper)
 
     configs = map(problem.config, range(len(problem.features)))

@@ -1,12 +1,12 @@
 """Syne Tune's BORE (Tiao et al. 2021, Salinas et al. 2022).
 
-Translated: nothing is moved. BORE's classifier, XGBoost with its defaults, learns which rows are among the
-best quarter of those told, and of the rows that are left the one of the largest probability is next. The
-first losses that it needs, 6 by Syne Tune's default, are of random rows. A failed training counts as worse
+Translated: nothing is moved. BORE's classifier, XGBoost with its defaults, learns which observed rows are in
+their best quarter. Of the rows that are left, the row with the largest probability is next. The classifier
+needs some losses first, 6 by Syne Tune's default, which are of random rows. A failed training counts as worse
 than all others.
 
-Lost: Syne Tune ranks 500 random configurations, which it draws from NumPy's global random state, so that its
-`random_seed` does not determine them. Here all rows that are left are ranked, among equals in random order.
+Lost: Syne Tune ranks 500 random configurations. It draws them from NumPy's global random state, so its
+`random_seed` does not determine them. Here all rows that are left are ranked. Equal rows are in random order.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class BORE(Adapter):
     logger = "syne_tune"
 
     def start(self) -> None:
-        """The searcher; it never sees the space that it must be given."""
+        """Make the searcher. It requires a space, but does not use it."""
         self.searcher = Bore({"unused": uniform(0, 1)}, random_seed=self.seed())
         self.searcher.model.set_params(n_jobs=1)
 
     def propose(self) -> int:
-        """The row that is most probably among the best quarter."""
+        """The row that most probably belongs to the best quarter."""
         rows = self.rng.permutation(self.rows_left())
         losses = self.known_losses()[:, 0]
         if len(losses) < self.searcher.init_random or np.ptp(losses) == 0:
