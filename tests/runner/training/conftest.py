@@ -1,0 +1,12 @@
+"""What several tests of training share. Only what is trained here needs the packages of the runner."""
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def awd_lstm(place):
+    """A kept model that no test may change, and the metrics of its training."""
+    from small_kept_models import MODELS, kept_model
+
+    folder = place / "models" / "awd-lstm"
+    return folder, kept_model(place, folder, "awd-lstm", **MODELS["awd-lstm"])
