@@ -1,6 +1,14 @@
-"""What several tests of training share. Only what is trained here needs the packages of the runner."""
+"""What several tests of training share. The fixtures import what needs the packages of the runner."""
 
 import pytest
+
+
+@pytest.fixture(scope="module")
+def spec_file(place):
+    """tiny.toml, the spec of the tiny trainings, in the module's folder."""
+    from tiny_trainings import SPEC
+
+    (place / "tiny.toml").write_text(SPEC)
 
 
 @pytest.fixture(scope="module")
