@@ -1,4 +1,4 @@
-"""Devices to train on: which there are, and which ones a ledger's rows were trained on."""
+"""Devices to train on: those of this machine, and those that a ledger's rows were trained on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from hpobench_nmt.core.errors import InputError, unknown
 
 THEN = ", then "
-"""Separates the names of the devices of a training that was resumed on another one, the first one first."""
+"""Joins the names of a training's devices, the first one first, if it was resumed on another device."""
 
 
 def find_devices(text: str) -> list[str]:
@@ -40,9 +40,10 @@ def find_devices(text: str) -> list[str]:
 
 
 def first_devices(devices: Sequence[str], workers: int) -> list[str]:
-    """Of these devices, in their order, those on which trainings with that many GPUs each can begin.
+    """The first GPU of each training that can run at the same time, if each uses that many GPUs.
 
-    A training's other GPUs are those that follow. Raises InputError if there are too few for one training.
+    The order is that of `devices`. A training also uses the GPUs whose numbers follow. Raises InputError if
+    there are too few for one training.
     """
     if workers == 1 or list(devices) == ["cpu"]:
         return list(devices)
@@ -71,7 +72,7 @@ def cluster_device(text: str, backend: str) -> str:
 
 
 def mixed_devices(names: Iterable[str]) -> str:
-    """A sentence about rows of several models of device, "" where there is one; names are the ledger's."""
+    """A warning if rows were trained on several models of device, else "". The names come from the ledger."""
     counted = Counter(device_model(name) for name in names if name)
     if len(counted) < 2:
         return ""
@@ -89,16 +90,16 @@ def device_name(device: str) -> str:
 
 
 def gpu_identity(device: str) -> str:
-    """What tells a CUDA device from all others, whichever number a process sees it under; "" if unknown."""
+    """The UUID of a CUDA device, the same under whichever number a process sees the device; "" if unknown."""
     import torch
 
     return str(getattr(torch.cuda.get_device_properties(device), "uuid", ""))
 
 
 def device_model(name: str) -> str:
-    """A device's name as the ledger has it, without the number that tells it from others of its model.
+    """A device's name in the ledger, without the number that distinguishes it from others of its model.
 
-    A training that was resumed on another device of the same model has the name of one.
+    If a training was resumed on another device of the same model, that model is named once.
     """
     models = (re.sub(r"^cuda:\d+", "cuda", part) for part in name.split(THEN))
     return THEN.join(dict.fromkeys(models))
@@ -122,7 +123,7 @@ def library_versions(device: str) -> dict[str, str]:
         import torch
 
         found["cuda"] = str(torch.version.cuda)
-        # It looks at all GPUs, and refuses where one is too old for it, even if another one is used.
+        # cuDNN looks at all GPUs, and raises if one is too old for it, even if another one is used.
         with suppress(RuntimeError):
             found["cudnn"] = str(torch.backends.cudnn.version())
     return found

@@ -26,10 +26,10 @@ class TrainingFailed(Exception):
 
 
 class TrainingStarved(TrainingFailed):
-    """The training ran out of memory or was killed, perhaps because of another one: it is tried once more."""
+    """The training ran out of memory or was killed, perhaps because of another one. It is tried once more."""
 
 
-# In small letters. Without memory for their work space, cuBLAS, cuSOLVER and cuDNN fail to start.
+# In lower case. Without memory for their workspace, cuBLAS, cuSOLVER and cuDNN fail to start.
 _NO_MEMORY = (
     "out of memory",
     "out_of_memory",
@@ -46,11 +46,11 @@ _NO_MEMORY = (
 
 
 STOPPING = {getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")}
-"""Signals by which somebody asks a process to end; the system itself, short of memory, sends SIGKILL."""
+"""Signals by which somebody asks a process to end. A system without memory sends SIGKILL instead."""
 
 
 def tells_of_no_memory(error: str) -> bool:
-    """Whether an error's text says that memory ran out; some of torch's errors have no type of their own."""
+    """Whether an error's text reports that memory ran out. Some of torch's errors have no special type."""
     return any(text in error.lower() for text in _NO_MEMORY)
 
 
@@ -59,17 +59,18 @@ class Job(Generic[S]):
     """One configuration to train.
 
     Attributes:
-        seed: all of the training's randomness comes from it.
+        seed: the source of all the training's randomness.
         corpus: the spec's [corpus] section.
         base: the folder that relative paths in the corpus section start from.
         cache: folder shared by all jobs of all specs: prepared corpora, vocabularies.
-        scratch: an empty folder of this job's own, removed afterwards.
+        scratch: an empty folder for this job alone, removed afterwards.
         device: "cpu", "cuda" or "cuda:1".
         keep: whether the best model is saved, by Outcome.save.
-        state: a folder of this training's own in which it keeps its state, to resume after a pause or
-            a kill; None: it keeps none. In the user's own cache, because a state may be a pickle.
+        state: a folder for this training alone. It keeps its state there, to resume after a pause or a kill.
+            None: it does not keep a state. The folder is in the user's own cache, because a state may be a
+            pickle.
         until: pause at the first checkpoint after this many updates; None: train to the end.
-        corpus_sha256: of the corpus that the ledger is of; "": of any.
+        corpus_sha256: the hash of the ledger's corpus, which the training must find; "": any corpus.
     """
 
     settings: S
@@ -90,13 +91,14 @@ class Outcome:
     """The result of a training.
 
     Attributes:
-        metrics: measured values by name; a metric that does not apply is left out.
+        metrics: measured values by name, without metrics that do not apply.
         curve: dev metrics at every checkpoint, each with "update" (the learning curve, a fidelity axis).
         tuned, versions, converged: as in the ledger.
-        nondeterministic: as in the ledger; torch's own warnings are added there.
-        save: writes the best model, and what it makes of dev and test, into an empty folder. Called in the
-            training's own process, where the model is kept (training/train_row.py). None: it cannot be kept.
-        paused: whether the training was paused, as Job.until asks. Then it has a curve and no metrics.
+        nondeterministic: as in the ledger, which also has torch's own warnings.
+        save: writes the best model, and its output on dev and test, into an empty folder. It is called in the
+            training's own process if the model is kept (training/train_row.py). None: the model cannot be
+            kept.
+        paused: whether the training was paused because of Job.until. It then has a curve but no metrics.
     """
 
     metrics: Mapping[str, float]
@@ -111,12 +113,13 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Architecture(Generic[S_contra]):
-    """How a family's language models are made and trained (lm/fit.py), so that a kept one can be made again.
+    """How a family's language models are built and trained (lm/fit.py), so that a kept model can be rebuilt.
 
     Attributes:
-        build: a model with fresh weights on the generator's device, from the settings, the number of tokens
-            in the vocabulary, the unit of tokens, and a torch.Generator. InputError if there is none.
-        parameters: the number of its parameters, from the first three, without making it.
+        build: makes a model with fresh weights on the generator's device, from the settings, the number of
+            tokens in the vocabulary, the unit of tokens, and a torch.Generator. Raises InputError if no model
+            has these settings.
+        parameters: the model's number of parameters, from the first three arguments, without building it.
         course: the optimiser and the TrainingSchedule (lm/trainer.py), from the settings, the unit, and the
             model's parameters.
     """
@@ -131,9 +134,9 @@ class Translator(Generic[S_contra]):
     """How a family's kept translation models are used.
 
     Attributes:
-        read: a model from its folder, the description there, and its settings. InputError if a file is
-            missing, damaged, or not of such a model.
-        translate: translations of lines by such a model on a device.
+        read: reads a model, given its folder, its description from there, and its settings. Raises InputError
+            if a file is missing, damaged, or not of such a model.
+        translate: translates lines with such a model on a device.
     """
 
     read: Callable[[Path, KeptModel, S_contra], Any]
@@ -142,10 +145,10 @@ class Translator(Generic[S_contra]):
 
 @dataclass(frozen=True)
 class Translated:
-    """Translations of a text, a line for each of its lines; empty for an empty line.
+    """Translations of a text, one line for each of its lines; empty for an empty line.
 
-    `outside` counts the text's subwords that are not in the model's vocabulary. The seconds are of decoding,
-    by the clock, without the start of a program or the loading of a model.
+    `outside` counts the text's subwords that are not in the model's vocabulary. `seconds` is the wall-clock
+    time of decoding, without starting a program or loading a model.
     """
 
     lines: list[str]
@@ -159,17 +162,18 @@ class Family(Generic[S]):
     """A model family.
 
     Attributes:
-        name: in a spec.
-        models, source: what it trains, and the papers that it is from, for people.
+        name: its name in a spec.
+        models, source: the models it trains, and the papers that they come from, for people.
         corpus: the kind of corpus it trains on.
-        train: trains and measures one configuration; raises TrainingFailed for one that cannot be. It saves
-            its state in Job.state, resumes from the one that it finds there, and pauses at Job.until.
-        seed: of a training, from its settings and the number of the replicate (0: the table's own row),
-            where trainings share one; otherwise each has its own.
+        train: trains and measures one configuration. Raises TrainingFailed if it cannot be trained. It saves
+            its state in Job.state, resumes from a state that it finds there, and pauses at Job.until.
+        seed: the seed of a training, from its settings and the number of the replicate (0: the table's own
+            row), if several trainings share a seed. None: each training has its own.
         check: refuses combinations of settings that can never be trained (InputError).
-        corpus_check: the same for combinations that cannot be trained on a corpus; None: there are none.
-        missing: the command that installs missing packages, or "" if there are none.
-        architecture, translator: how its kept models are used, of language and of translation.
+        corpus_check: the same for combinations that cannot be trained on a given corpus; None: no such check.
+        missing: the command that installs missing packages, or "" if all are installed.
+        architecture: how its kept language models are used.
+        translator: how its kept translation models are used.
         pauses: whether a training can be paused after some updates.
     """
 
@@ -194,7 +198,7 @@ class Family(Generic[S]):
         return {name: setting.default for name, setting in settings_of(self.settings).items()}
 
     def setting(self, name: str, where: str) -> Setting:
-        """The setting of that name; an error names the nearest one."""
+        """The setting of that name. An error names the nearest setting."""
         known = settings_of(self.settings)
         if name not in known:
             raise unknown("setting", name, known, f"({where}, family {self.name!r})")

@@ -1,14 +1,14 @@
-"""What a spec may set of a model family or a corpus: a class of typed fields.
+"""The settings of a model family, or the options of a corpus: a class of typed fields.
 
     @dataclass(frozen=True, kw_only=True)
     class Mine(Settings):
         cell: Annotated[Literal["lstm", "rhn"], About("the recurrent cell")] = "lstm"
         layers: Annotated[int, About("recurrent layers", low=1, high=20)] = 3
 
-A type is int, float, bool, str or a Literal of texts; `T | tuple[T, ...]`, of such texts T, is one of them or
-a list. A spec must set a field that has no default. The
-default of a new field does what was done before, because a ledger that does not know it counts as having it.
-Specs, kept models and the documentation read all of this from the class, through `settings_of`.
+A field's type is int, float, bool, str or a Literal of strings. `T | tuple[T, ...]`, where T is such a type
+of strings, accepts one string or a list. A spec must set a field that has no default. The default of a new
+field must keep the earlier behaviour, because a ledger without the field counts as having the default. Specs,
+kept models and the documentation read all of this from the class, through `settings_of`.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from hpobench_nmt.core.space import Scale, Value
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of one configuration, or the options of a corpus, every one with its value."""
+    """The settings of one configuration, or the options of a corpus, with their values."""
 
 
 @dataclass(frozen=True)
 class About:
-    """What is known of a field beside its type and default.
+    """A field's description and limits.
 
     Attributes:
         description: one line for people.
         low, high: the range of a number, ends included.
-        scale: the scale of a grid of it, unless the spec names another.
+        scale: the scale of a grid of the field, unless the spec names another.
         unit: for people.
-        on_grid: whether it may be on a grid.
-        added: whether the option came after corpora were prepared without it: its default leaves their names
-            in the cache as they are.
+        on_grid: whether a grid may vary the field.
+        added: whether the option was added after corpora had been prepared without it. Its default then does
+            not enter their names in the cache, so that these corpora are still found.
     """
 
     description: str
@@ -53,13 +53,13 @@ class About:
 
 @dataclass(frozen=True)
 class Setting:
-    """A field of such a class, for whoever reads or describes it.
+    """A field of a class of settings.
 
     Attributes:
-        kind: int, float, str or bool. A float setting takes whole numbers as well.
-        choices: the texts that are allowed; empty: any.
-        default: its value if a spec does not set it; None if a spec must set it.
-        several: whether it may be a list of texts.
+        kind: int, float, str or bool. A float setting accepts whole numbers as well.
+        choices: the strings that are allowed; empty: any.
+        default: the value if a spec does not set it; None if a spec must set it.
+        several: whether the value may be a list of strings.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Setting:
     several: bool = False
 
     def check_option(self, value: Any, where: str) -> float | int | str | bool | tuple[str, ...]:
-        """`check` of one value, or of each in a list where that is allowed; a list comes back as a tuple."""
+        """`check` of one value, or of each value of a list if lists are allowed. A list becomes a tuple."""
         if self.several and isinstance(value, list | tuple):
             return tuple(str(self.check(text, where)) for text in value)
         return self.check(value, where)
@@ -78,7 +78,7 @@ class Setting:
     def check(self, value: Any, where: str) -> float | int | str | bool:
         """The value in the setting's own type.
 
-        Raises InputError for a wrong type, a number out of range, an unknown choice.
+        Raises InputError for a wrong type, a number out of range, or an unknown choice.
         """
         wrong = InputError(f"{where}: {self.name} must be {_NAMES[self.kind]}, not {_shown(value)}.")
         if self.kind in (str, bool):
@@ -87,7 +87,7 @@ class Setting:
             if self.choices and value not in self.choices:
                 raise unknown(self.name, str(value), self.choices, f"({where})")
             return value
-        # bool is an int to Python, not to a reader of a spec.
+        # In Python a bool is an int, but `true` in a spec is not a number.
         if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
             raise wrong
         if self.kind is int and value != int(value):
@@ -99,12 +99,12 @@ class Setting:
 
 
 def texts_of(value: str | tuple[str, ...]) -> tuple[str, ...]:
-    """The value of such a setting as a tuple, whether it is one text or a list."""
+    """The value of a setting with `several` as a tuple, whether it is one string or a list."""
     return (value,) if isinstance(value, str) else value
 
 
 def _choices(of: Any) -> tuple[str, ...]:
-    """The texts of a Literal, or of a union of several."""
+    """The strings of a Literal, or of a union of Literals."""
     if get_origin(of) is Literal:
         return get_args(of)
     return tuple(dict.fromkeys(text for part in get_args(of) for text in _choices(part)))
@@ -114,7 +114,7 @@ _known: dict[type[Settings], Mapping[str, Setting]] = {}
 
 
 def settings_of(kind: type[Settings]) -> Mapping[str, Setting]:
-    """The fields of a class by name, in its order."""
+    """The fields of a class by name, in the order of the class."""
     if kind not in _known:
         hints = get_type_hints(kind, include_extras=True)
         found = {field.name: _setting(field, hints[field.name]) for field in fields(kind)}
@@ -138,7 +138,7 @@ def _is_finite(value: float) -> bool:
 
 
 def _shown(value: object) -> str:
-    """A value in a message, cut where it is long."""
+    """A value in a message, shortened if it is long."""
     text = repr(value)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 

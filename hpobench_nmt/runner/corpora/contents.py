@@ -1,4 +1,4 @@
-"""What a file holds, told from its content rather than its name: text, JSON lines, an archive, Parquet."""
+"""The kind of a file by its content rather than its name: text, JSON lines, an archive, Parquet."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from pathlib import Path
 from hpobench_nmt.core.errors import InputError
 
 HEAD = 1 << 16
-"""How many bytes of a file's beginning tell what it holds."""
+"""The number of bytes at a file's beginning by which its content is recognised."""
 
-# No UTF-8 text begins like any of these, except for letters by themselves: so there are more bytes than the
-# magic number.
+# Some magic numbers are letters, with which a text might begin. Their patterns have further bytes.
 _MAGIC = {
     "gz": rb"\x1f\x8b",
     "xz": rb"\xfd7zXZ\x00",
@@ -40,7 +39,7 @@ _JSON_LINES = 3
 
 
 def content_of(head: bytes) -> str:
-    """What a file holds, by its first bytes: a key of `_NAMES`. Whatever is not known is text."""
+    """The kind of a file, by its first bytes: a key of `_NAMES`. An unknown file counts as text."""
     for kind, magic in _MAGIC.items():
         if re.match(magic, head, re.DOTALL):
             return kind
@@ -48,9 +47,10 @@ def content_of(head: bytes) -> str:
 
 
 def refuse_content(head: bytes, path: Path, wanted: str, advice: Mapping[str, str]) -> None:
-    """Raise InputError if a file holds something else than `wanted`: text, tsv, jsonl or parquet.
+    """Raise InputError if a file does not hold what is wanted: text, tsv, jsonl or parquet.
 
-    `advice` says what to do, by what the file holds. Without it, the file is to be unpacked or converted.
+    `advice` has an instruction for some kinds of file. For all others, the message advises to unpack or
+    convert the file.
     """
     found = content_of(head)
     if found == wanted or (found == "text" and wanted != "parquet"):
@@ -61,7 +61,7 @@ def refuse_content(head: bytes, path: Path, wanted: str, advice: Mapping[str, st
 
 
 def _is_json_lines(head: bytes) -> bool:
-    """Whether the first lines are JSON objects. Blank lines do not count, nor does one that is cut off."""
+    """Whether the first lines are JSON objects. Blank lines, and a line that is cut off, do not count."""
     *lines, last = head.removeprefix(b"\xef\xbb\xbf")[:HEAD].split(b"\n")
     if len(head) < HEAD:
         lines.append(last)

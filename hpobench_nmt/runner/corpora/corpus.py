@@ -49,8 +49,8 @@ class ParallelCorpus:
 
     Attributes:
         source, target: language codes.
-        train, dev, test: source lines and target lines, as many of one as of the other. Each line is
-            tokenised, its tokens parted by single blanks.
+        train, dev, test: source lines and target lines, the same number of each. Each line is tokenised, with
+            single blanks between its tokens.
         provenance: source, version, licence, sha256 of the data, and sizes.
     """
 
@@ -65,12 +65,12 @@ class ParallelCorpus:
 
 Corpus = TextCorpus | ParallelCorpus
 
-_NAME_LENGTH = 26  # where a member's header in a zip file has the length of its name, and of what follows
+_NAME_LENGTH = 26  # offset in a zip member's header of the length of its name, then of its extra field
 _LONGEST_HEAD = 4096
 
 
 def fingerprint(arrays: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> str:
-    """sha256 of what a corpus holds: the words or languages, and each array with its name and length."""
+    """The sha256 of a corpus: of its words or languages, and of each array with its name and length."""
     digest = hashlib.sha256(json.dumps(names).encode())
     for name, array in arrays.items():
         digest.update(f"{name} {len(array)}\n".encode())
@@ -79,7 +79,7 @@ def fingerprint(arrays: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> s
 
 
 def same_texts(corpus: Corpus) -> str:
-    """A sentence on parts, or sides, of a corpus that are the same text; "" where none are."""
+    """A sentence that names parts or sides of a corpus with the same text; "" if all differ."""
     parts = {part: getattr(corpus, part) for part in PARTS}
     if isinstance(corpus, TextCorpus):
         same = [f"{a} and {b}" for a, b in combinations(PARTS, 2) if np.array_equal(parts[a], parts[b])]
@@ -90,11 +90,11 @@ def same_texts(corpus: Corpus) -> str:
 
 
 def write_prepared(corpus: Corpus, path: Path) -> None:
-    """Write a corpus to one npz file; its sha256 joins the provenance, and what is the same text."""
+    """Write a corpus to one npz file, with its sha256 and a caution on equal texts in the provenance."""
     if isinstance(corpus, TextCorpus):
         # One or two bytes per token are enough for most corpora, and quicker to read than eight.
         small = np.min_scalar_type(len(corpus.vocabulary))
-        # Any: for a type checker a keyword of savez may be its allow_pickle.
+        # Any, because a type checker assumes that a keyword of savez may be its allow_pickle.
         arrays: dict[str, Any] = {part: getattr(corpus, part).astype(small) for part in PARTS}
         names = corpus.vocabulary
         about: dict[str, Any] = {"name": corpus.name, "unit": corpus.unit, "vocabulary": names}
@@ -137,7 +137,7 @@ def _text(array: NDArray[np.uint8]) -> str:
 
 
 def _lines(path: Path, name: str) -> Lines:
-    """The lines of an array of an npz file, mapped. Raises BadZipFile where its checksum is wrong."""
+    """The lines of an array of an npz file, memory-mapped. Raises BadZipFile if its checksum is wrong."""
     with path.open("rb") as file, zipfile.ZipFile(file) as archive:
         member = archive.getinfo(f"{name}.npy")
         file.seek(member.header_offset + _NAME_LENGTH)

@@ -17,14 +17,16 @@ class CorpusReader(Generic[S]):
     """How one kind of corpus is read, by its name in a spec.
 
     Attributes:
-        options: the keys that a spec may set beside the name.
-        depends: returns what the corpus depends on beside the options, such as a package's version or a
+        options: the keys that a spec may set in addition to the name.
+        depends: returns what the corpus depends on apart from the options, such as a package's version or a
             file's size and time. Cheap. Raises InputError if something is missing.
-        read: makes the corpus: of the options, the folder of relative paths, and the cache folder.
-        split: another text, split as the corpus's own are: into tokens for a language model, into lines of
-            tokens with blanks between them for a translation model. Of the options, the text's bytes, and its
-            path for errors. Raises InputError if it is not UTF-8, where that is needed.
-        check: refuses options that never go together (InputError); cheap.
+        read: makes the corpus from the options, the folder that relative paths start from, and the cache
+            folder.
+        split: splits another text in the same way as the corpus: into tokens for a language model, into lines
+            of tokens with blanks between them for a translation model. Its arguments are the options, the
+            text's bytes, and the text's path for errors. Raises InputError if the text must be UTF-8 and is
+            not.
+        check: refuses options that cannot be combined (InputError). Cheap.
     """
 
     name: str
@@ -49,8 +51,8 @@ Tokenise = Annotated[
 class TextOptions(Settings):
     """Options of every corpus for language models.
 
-    All of dev and test are taken unless a spec says otherwise, however short train is: other defaults would
-    change the corpora of ledgers that are there.
+    All of dev and test are used unless a spec sets a limit, however short train is. Other defaults would
+    change the corpora of existing ledgers.
     """
 
     vocabulary: Vocabulary = 0

@@ -25,7 +25,7 @@ from hpobench_nmt.runner.disk.locks import make_once
 from hpobench_nmt.runner.disk.user_paths import user_path
 from hpobench_nmt.runner.settings import About, Settings
 
-# Debian has help in these and in a few more, whose scripts the tokenizer does not know.
+# Debian has help in a few more languages, whose scripts the tokenizer does not support.
 # fmt: off
 Language = Literal[
     "ca", "cs", "da", "de", "el", "en", "es", "et", "eu", "fi", "fr", "gl", "hu", "id", "it", "ja", "ko",
@@ -89,7 +89,7 @@ def _read(options: HelpOptions, base: Path, cache: Path) -> Corpus:
 
 
 def _pairs(folder: Path, other: str, catalogs: bool) -> Iterator[Pair]:
-    """English and foreign texts of the same page, tag and id, then those of the catalogs."""
+    """English and foreign texts of the same page, tag and id, then the texts of the catalogs."""
     english = dict(help_texts(folder, "en-US"))
     for key, text in help_texts(folder, other):
         if key in english:
@@ -130,7 +130,7 @@ def _revisions(folder: Path, options: HelpOptions) -> str:
 
 
 def _folder(options: HelpOptions, base: Path, cache: Path) -> Path:
-    """Where the packages are unpacked: the section's folder, or a download in the cache."""
+    """The folder of the unpacked packages: the section's `folder`, or a download in the cache."""
     if options.folder:
         folder = user_path(base, options.folder, "[corpus] folder")
         if not (folder / "usr/share/libreoffice/help").is_dir():
@@ -146,9 +146,9 @@ def _folder(options: HelpOptions, base: Path, cache: Path) -> Path:
 
 
 def _download(packages: list[str], folder: Path) -> None:
-    """Fetch packages in their present revision and unpack them; installs nothing.
+    """Download the current revision of packages and unpack them, without installing them.
 
-    Raises InputError without apt, or if it cannot fetch them.
+    Raises InputError if apt-get or dpkg-deb is missing or fails.
     """
     by_hand = f"or unpack {', '.join(packages)} yourself (dpkg-deb -x) and set [corpus] folder"
     if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):

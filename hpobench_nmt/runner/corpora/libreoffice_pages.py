@@ -1,4 +1,4 @@
-"""LibreOffice's help pages and interface catalogs, as its Debian packages have them."""
+"""LibreOffice's help pages and interface catalogs, from its Debian packages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ACCELERATOR = re.compile(r"\s?\([_~&]\w\)|[_~]")
 def help_texts(folder: Path, language: str) -> Iterator[tuple[tuple[str, str, str], str]]:
     """Headings and paragraphs of all pages of a language: (page, tag, id) and text. Program code is left out.
 
-    The folder is an unpacked package tree. Raises InputError for no pages, or one that is not UTF-8.
+    The folder is an unpacked package tree. Raises InputError if it has no pages, or if one is not UTF-8.
     """
     root = folder / "usr/share/libreoffice/help" / language / "text"
     pages = sorted(root.rglob("*.html"))
@@ -37,14 +37,14 @@ def help_texts(folder: Path, language: str) -> Iterator[tuple[tuple[str, str, st
 
 
 def _visible(body: str) -> str:
-    """The text of a paragraph: tags stripped, and of what differs between systems or modules one version.
+    """The text of a paragraph, without tags, and with one version of passages that differ between systems.
 
-    A switch is a span of class switchinline around hidden spans, one per version. The default is taken, or
-    the first if there is none.
+    Passages may also differ between modules. Such a passage is a switch: a span of class switchinline around
+    hidden spans, one per version. The default version is used, or the first if no version is the default.
     """
     if "switchinline" not in body:
         return html.unescape(_TAG.sub("", body))
-    # Spans that are open, innermost last: (what it is, its versions: whether the default, and the text).
+    # Open spans, innermost last: (kind, versions). A version is (whether it is the default, its text).
     spans: list[tuple[str, list[tuple[bool, list[str]]]]] = [("text", [(True, [])])]
     for piece in _TAG.split(body):
         if piece.startswith("<span"):
@@ -67,8 +67,8 @@ def _visible(body: str) -> str:
 def catalog_texts(folder: Path, language: str) -> Iterator[tuple[str, str]]:
     """English and translated texts of the user interface, from the catalogs (*.mo) of a language.
 
-    Accelerator marks are stripped, %PRODUCTNAME is filled in. Of plural forms the first is taken. The folder
-    is an unpacked package tree.
+    Accelerator marks are stripped, and %PRODUCTNAME is replaced. Only the first of several plural forms is
+    used. The folder is an unpacked package tree.
     """
     root = folder / "usr/lib/libreoffice/program/resource" / language / "LC_MESSAGES"
     catalogs = sorted(root.glob("*.mo"))
@@ -81,7 +81,7 @@ def catalog_texts(folder: Path, language: str) -> Iterator[tuple[str, str]]:
 
 
 def _messages(path: Path) -> list[tuple[str, str]]:
-    """Key and text of every message of a GNU catalog; a key is [context \\x04] English."""
+    """The key and text of every message of a GNU catalog. A key is [context \\x04] English."""
     data = path.read_bytes()
     try:
         order = "<" if struct.unpack_from("<I", data)[0] == 0x950412DE else ">"
@@ -104,5 +104,5 @@ def _label(text: str) -> str:
 
 
 def tidy(text: str) -> str:
-    """Composed characters, no invisible ones, single blanks."""
+    """The text in composed characters (NFC), without invisible characters, and with single blanks."""
     return " ".join(_INVISIBLE.sub("", unicodedata.normalize("NFC", text)).split())

@@ -1,4 +1,4 @@
-"""Lines of text in one block of bytes, which may lie in a file: millions of them take no Python objects."""
+"""Lines of text in one block of bytes, which may be mapped from a file. A line needs no Python object."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.arrays import Ints
 
 Bytes = NDArray[np.uint8]
-_END = 10  # of a line
+_END = 10  # a line feed
 _AT_ONCE = 1 << 24  # bytes
 _LINES_AT_ONCE = 4096
 
 
 class Lines(Sequence[str]):
-    """Lines without a line feed inside. They equal any sequence of the same lines.
+    """Lines that contain no line feeds. They equal any sequence of the same lines.
 
     Attributes:
-        data: their UTF-8, with a line feed between two lines; may be mapped from a file.
+        data: the lines in UTF-8, with a line feed between two lines. May be mapped from a file.
     """
 
     def __init__(self, data: Bytes) -> None:
@@ -29,7 +29,7 @@ class Lines(Sequence[str]):
 
     @classmethod
     def of(cls, lines: Iterable[str]) -> Lines:
-        """These lines, one or more."""
+        """The given lines, at least one."""
         if isinstance(lines, Lines):
             return lines
         block = LineBlock()
@@ -39,7 +39,7 @@ class Lines(Sequence[str]):
 
     @cached_property
     def starts(self) -> Ints:
-        """Where each line begins, and where one after the last would, shape (lines + 1,)."""
+        """The offset of each line, and of a line that would follow the last, shape (lines + 1,)."""
         pieces = range(0, len(self.data), _AT_ONCE)
         after = [np.flatnonzero(self.data[at : at + _AT_ONCE] == _END) + at + 1 for at in pieces]
         return np.concatenate([[0], *after, [len(self.data) + 1]])
@@ -73,7 +73,7 @@ class Lines(Sequence[str]):
 
 
 class LineBlock:
-    """Lines as they come."""
+    """Collects lines one by one."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()

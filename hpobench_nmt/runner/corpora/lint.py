@@ -1,6 +1,6 @@
-"""What is odd about a corpus: train in dev or test, repeated lines, copies, own ends, decomposed letters.
+"""Likely faults of a corpus: train in dev or test, repeated lines, copies, marks of ends, decomposed letters.
 
-Nothing here changes a corpus. The findings stand in its provenance, so ledger and datasheet have them.
+Nothing here changes a corpus. Its provenance has the findings, so ledgers and datasheets have them as well.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from hpobench_nmt.runner.corpora.corpus import PARTS, Corpus, ParallelCorpus, Te
 from hpobench_nmt.runner.corpora.pair_filters import pair_key
 
 _SHORT_LINE = 5
-"""Lines of a text with fewer tokens, such as headings, may well be in two parts."""
+"""Shorter lines, such as headings, are not compared, because they often occur in two parts."""
 _LINES = f"lines with {_SHORT_LINE} tokens or more"
 _OWN_ENDS = ("<eos>", "</s>")
 
 
 def findings(corpus: Corpus) -> str:
-    """Sentences on what is odd, with counts, "" if nothing is. Linear in the corpus's size."""
+    """Sentences about likely faults, with counts; "" if nothing is found. Linear in the corpus's size."""
     found = _of_text(corpus) if isinstance(corpus, TextCorpus) else _of_pairs(corpus)
     return "; ".join(found)
 
 
 def lengths(corpus: ParallelCorpus) -> str:
-    """Tokens a line of train, for each side: median, 99th percentile, longest."""
+    """Tokens per line of train, for each side: median, 99th percentile, maximum."""
     sides = []
     for language, lines in zip((corpus.source, corpus.target), corpus.train, strict=True):
         counts = np.fromiter((line.count(" ") + 1 for line in lines), np.int64, len(lines))
@@ -40,7 +40,7 @@ def lengths(corpus: ParallelCorpus) -> str:
 
 
 def in_vain(options: Any, corpus: Corpus) -> list[str]:
-    """Options that ask for more than there is, one sentence each."""
+    """Options that ask for more than the corpus has, one sentence each."""
     if not isinstance(corpus, TextCorpus):
         return []
     there = {f"{part}_tokens": (len(getattr(corpus, part)), f"tokens of {part}") for part in PARTS}
@@ -88,7 +88,7 @@ def _of_text(corpus: TextCorpus) -> list[str]:
     if "</s>" in corpus.vocabulary and "<eos>" in corpus.vocabulary:
         found.append("</s> is a word of train, beside the <eos> at the end of every line")
     decomposed = [name for name in corpus.vocabulary if not is_normalized("NFC", name)]
-    if corpus.unit == "character":  # a mark on its own is normalized
+    if corpus.unit == "character":  # a combining mark alone counts as normalized
         decomposed = [name for name in corpus.vocabulary if not is_normalized("NFC", f"e{name}")]
     if decomposed:
         found.append(f"{corpus.unit}s with decomposed letters (NFD): {len(decomposed):,}")
@@ -96,7 +96,7 @@ def _of_text(corpus: TextCorpus) -> list[str]:
 
 
 def _distinct(keys: Iterable[bytes]) -> int:
-    """How many of the keys differ. A set of them would take five times the memory."""
+    """The number of distinct keys. A set of them would take five times the memory."""
     block = bytearray()
     for key in keys:
         block += key

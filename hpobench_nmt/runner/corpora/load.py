@@ -27,7 +27,7 @@ READERS: Mapping[str, CorpusReader[Any]] = {
     reader.name: reader for reader in (SOTU, TEXT, PTB, WIKITEXT_2, ENWIK8, TEXT8, LOHELP, PARALLEL, PAIRS)
 }
 
-# Part of a prepared corpus's file name: raise it whenever the same options give another corpus.
+# Part of a prepared corpus's file name. Increase it whenever the same options give another corpus.
 FORMAT = 3
 
 
@@ -41,7 +41,7 @@ def corpus_kind(section: Mapping[str, Any]) -> Literal["text", "parallel"]:
 
 
 def filled_section(section: Mapping[str, Any]) -> dict[str, Any]:
-    """The section with the defaults of all options that it leaves out. Raises as `corpus_kind` does."""
+    """The section with the defaults of all options that it leaves out. Raises the errors of `corpus_kind`."""
     reader, options = _options(section)
     return {"name": reader.name, **asdict(options)}
 
@@ -49,9 +49,9 @@ def filled_section(section: Mapping[str, Any]) -> dict[str, Any]:
 def split_text(
     section: Mapping[str, Any], content: bytes, path: Path, vocabulary: Sequence[str] = ()
 ) -> list[str]:
-    """Another text, split as the texts of a section's corpus are; the path is its name in errors.
+    """Another text, split in the same way as the corpus of a section. Errors name the path.
 
-    Returns tokens for a language model, and for a translation model lines of tokens with single blanks. A
+    Returns tokens for a language model, and lines of tokens with single blanks for a translation model. A
     corpus of subwords needs its vocabulary.
     """
     reader, options = _options(section)
@@ -63,12 +63,12 @@ def split_text(
 def load_corpus(section: Mapping[str, Any], base: Path, cache: Path) -> Corpus:
     """The corpus of a spec's [corpus] section: its `name`, and the options of that name.
 
-    The first call prepares the corpus and keeps it in the cache; later ones read the prepared file. Several
-    processes may call at once. A changed option, source file or package version is prepared again. Relative
-    paths are relative to the base.
+    The first call prepares the corpus and keeps it in the cache. Later calls read the prepared file. Several
+    processes may call at the same time. If an option, a source file or a package's version has changed, the
+    corpus is prepared again. Relative paths start from the base.
 
     Raises:
-        InputError: a wrong section, a source that is missing or malformed.
+        InputError: a wrong section, or a source that is missing or malformed.
         RunError: the cache can't be written.
     """
     reader, options = _options(section)
@@ -90,7 +90,7 @@ def load_corpus(section: Mapping[str, Any], base: Path, cache: Path) -> Corpus:
 
 
 def _given(options: Settings) -> dict[str, Any]:
-    """The options, without those that came later and have their defaults."""
+    """The options, without those that were added later (`About.added`) and have their defaults."""
     known = settings_of(type(options))
     return {
         name: value
@@ -100,16 +100,16 @@ def _given(options: Settings) -> dict[str, Any]:
 
 
 def corpus_report(section: Mapping[str, Any], corpus: Corpus) -> list[str]:
-    """What a corpus holds, what is odd about it, and which options of its section ask in vain, by line."""
+    """Lines about a corpus: its size, its likely faults, and options that ask for more than it has."""
     told = [corpus.provenance.get(key, "") for key in ("size", "lengths", "filters", "caution")]
-    found = findings(corpus)  # a corpus that an earlier version prepared has none in its provenance
+    found = findings(corpus)  # not in the provenance if an earlier version prepared the corpus
     return [line for line in (*told, *found.split("; "), *in_vain(_options(section)[1], corpus)) if line]
 
 
 def corpus_of(job: Job[Any]) -> Any:
     """The corpus of a job, a TextCorpus or a ParallelCorpus.
 
-    Raises InputError if its section is wrong, or its files have changed since the run began.
+    Raises InputError if its section is wrong, or if its files have changed since the run started.
     """
     corpus = load_corpus(job.corpus, job.base, job.cache)
     if job.corpus_sha256 not in ("", corpus.provenance["sha256"]):

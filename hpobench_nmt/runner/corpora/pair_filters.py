@@ -1,4 +1,4 @@
-"""Which sentence pairs of a user's files are kept: settings, filters of train, and what each filter drops."""
+"""Filters of the sentence pairs in a user's files: their settings, and how many pairs each filter drops."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ABOUT_FILTERS = (
 
 @dataclass(frozen=True, kw_only=True)
 class PairOptions(Settings):
-    """Options of all parallel texts in files."""
+    """Options of all corpora of parallel texts in files."""
 
     source: Annotated[str, About("the language to translate from, such as de")]
     target: Annotated[str, About("the language to translate to, such as en")]
@@ -64,7 +64,7 @@ class Kept:
     dropped: Mapping[str, int] = field(default_factory=dict)
 
     def sentence(self, part: str) -> str:
-        """What the filters did."""
+        """A sentence about the pairs that the filters dropped."""
         out = sum(self.dropped.values())
         by = ", ".join(f"{count:,} {name}" for name, count in self.dropped.items() if count)
         return f"{part}: {out:,} of {counted(self.read, 'pair')} left out{f' ({by})' if by else ''}"
@@ -93,7 +93,7 @@ def kept_pairs(
         short, long = sorted(map(len, tokens))
         source, target = map(" ".join, tokens)
         folded = (source.casefold(), target.casefold()) if filters else (source, target)
-        # In the order of Filter. A filter is only asked if those before it have let the pair pass.
+        # In the order of Filter. A pair counts for the first filter that drops it.
         if "empty" in filters and not short:
             dropped["empty"] += 1
         elif "length" in filters and not options.min_words <= short <= long <= options.max_words:
@@ -135,7 +135,7 @@ def _refuse_lengths(row: tuple[Text, Text], tokens: list[list[str]], options: Pa
 
 
 def empty_line(side: Text, pair: str) -> InputError:
-    """The error about a side without tokens. `pair` is what to remove."""
+    """The error about a side without tokens. `pair` names what to remove."""
     return InputError(
         f'{side.place}: empty. Remove {pair}; or, in train, set filters = ["empty"] in [corpus].'
     )

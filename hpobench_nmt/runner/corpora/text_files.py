@@ -1,4 +1,4 @@
-"""Language-model corpora in files that the user has: plain text, and four well-known data sets."""
+"""Language-model corpora in the user's files: texts of any format, and four well-known data sets."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class _Files(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class TextFilesOptions(TextOptions, _Files):
-    """Options of plain text, a file for each part."""
+    """Options of texts with files for each part."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,21 +99,21 @@ class _File8(_File):
 
 @dataclass(frozen=True, kw_only=True)
 class Text8Options(FileOptions, _File8):
-    """Options of text8, which may be one of words or subwords: see `_word_parts`."""
+    """Options of text8, which may also be read as words or subwords (`_word_parts`)."""
 
 
-# Where a part is: the option that says so, and the files.
+# For each part, the option that names its files, and the files.
 Places = Mapping[str, tuple[str, tuple[Path, ...]]]
 
 
 def _unit(options: TextOptions) -> Unit:
-    """What a token is; enwik8 is of bytes."""
+    """The unit of the tokens. enwik8 has no such option: its characters are bytes."""
     unit: Unit = getattr(options, "unit", "character")
     return unit
 
 
 def _corpus(name: str, places: Places, options: TextOptions, licence: str) -> Corpus:
-    """A corpus of files for each part: words with <eos> at every line's end, or characters as they are."""
+    """A corpus from files for each part: words or subwords with <eos> after every line, or all characters."""
     provenance = _provenance(name, [path for _, paths in places.values() for path in paths], licence)
     reading = _reading(options)
     texts = {
@@ -134,7 +134,7 @@ def _texts(paths: Sequence[Path], option: str, reading: Reading) -> Iterator[Tex
 
 
 def _reading(options: TextOptions) -> Reading:
-    """How files of each part are read. Those of a data set that everybody has are plain text."""
+    """How the files of each part are read. The files of well-known data sets are plain text."""
     if not isinstance(options, TextFilesOptions):
         return Reading()
     kinds = ("jsonl", "parquet")
@@ -150,7 +150,7 @@ def _check(options: TextOptions) -> None:
 
 
 def _joined(texts: Iterable[Text]) -> str:
-    """All texts, each but the last line of the last file with an end of line."""
+    """All texts, with an end of line between two texts."""
     parts: list[str] = []
     for text in texts:
         if parts and not parts[-1].endswith("\n"):
@@ -160,7 +160,7 @@ def _joined(texts: Iterable[Text]) -> str:
 
 
 def _words(texts: Iterable[Text], options: TextOptions) -> list[str]:
-    """The words of every line, and its end. Raises InputError if a line has an end of its own."""
+    """The words of every line, and END after each line. Raises InputError if a line already has an end."""
     split = tokenise if isinstance(options, TextFilesOptions) and options.tokenise else str.split
     words: list[str] = []
     for text in texts:
@@ -170,7 +170,7 @@ def _words(texts: Iterable[Text], options: TextOptions) -> list[str]:
                     f"{text.place}: ends in {line.split()[-1]}, but every line gets an {END} here. "
                     "Remove it from the file."
                 )
-            # A word that occurs often is one object.
+            # Equal words share one object.
             words += map(intern, split(line))
             words.append(END)
     return words
@@ -210,7 +210,7 @@ def _file_place(options: FileOptions, base: Path) -> Places:
 
 
 def _one_file(name: str, places: Places, options: TextOptions, licence: str) -> Corpus:
-    """A data set in one file: its first 90 % are train, the next 5 % dev, the last 5 % test."""
+    """A data set in one file. Of bytes, the first 90% are train, the next 5% dev, and the last 5% test."""
     ((option, (path,)),) = places.values()
     content, provenance = read_bytes(path, option), _provenance(name, [path], licence)
     refuse_content(content[:HEAD], path, "text", {})
@@ -245,13 +245,13 @@ def _reader(
 
 
 def _word_parts(text: str) -> dict[str, list[str]]:
-    """Words without ends of lines: the last hundredth of the text is test, as in Mikolov et al. (2014).
+    """Words without ends of lines. The last hundredth of the text is test, as in Mikolov et al. (2014).
 
-    Of the words before it the last 100,000 are dev, as in Krause et al. (2018, section 7.2), or the last
-    tenth if that is less. A word on the border is test's.
+    Of the words before it, the last 100,000 are dev, as in Krause et al. (2018, section 7.2), or the last
+    tenth if that is less. A word on the border belongs to test.
     """
     border = text.rfind(" ", 0, len(text) * 99 // 100) + 1
-    # A word that occurs often is one object: text8 has 17 million words.
+    # Equal words share one object, because text8 has 17 million words.
     first, test = ([intern(m[0]) for m in _WORD.finditer(t)] for t in (text[:border], text[border:]))
     dev = min(_MOST_DEV_WORDS, len(first) // 10)
     return {"train": first[: len(first) - dev], "dev": first[len(first) - dev :], "test": test}

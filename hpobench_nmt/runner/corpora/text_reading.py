@@ -1,4 +1,4 @@
-"""Reading a user's own text files, with errors that name the file and the line."""
+"""Reading a user's text files, with errors that name the file and the line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read_bytes(path: Path, option: str) -> bytes:
 
 
 def read_head(path: Path, option: str, size: int) -> bytes:
-    """The first bytes of a file; the errors are those of `read_bytes`."""
+    """The first bytes of a file. Raises the errors of `read_bytes`."""
     try:
         _refuse_no_file(path, option)
         with path.open("rb") as file:
@@ -30,7 +30,7 @@ def read_head(path: Path, option: str, size: int) -> bytes:
 
 
 def decoded(content: bytes, path: Path, first: int = 1) -> str:
-    """UTF-8 text of a file, with line ends of \\n. Otherwise, raises InputError with the line.
+    """The text of a UTF-8 file, with lines that end in \\n. Raises InputError, with the line, if not UTF-8.
 
     `first` is the number of the content's first line in the file.
     """
@@ -57,9 +57,9 @@ def lines_of(text: str) -> list[str]:
 
 
 def status(path: Path, option: str) -> str:
-    """A file's place, size and time of change, by which another content is noticed without reading it.
+    """A file's path, size and modification time, which change with the content and are quick to find out.
 
-    Raises InputError for no such file.
+    Raises InputError if the file does not exist.
     """
     try:
         found = _refuse_no_file(path, option)

@@ -14,7 +14,7 @@ _JOINERS = "\u200c\u200d"  # inside words of Persian and of Indian languages
 
 @cache
 def _token() -> re.Pattern[str]:
-    """A token. `\\w` lacks combining marks, such as accents apart from their letter and vowels of Hindi."""
+    """A token. `\\w` lacks combining marks, such as accents that follow their letter, or vowels of Hindi."""
     codes = chain(range(0x300, 0x20000), range(0xE0100, 0xE01F0))
     marks = (chr(code) for code in codes if category(chr(code)) in ("Mn", "Mc", "Me"))
     mark = f"[{_JOINERS}{''.join(marks)}]"
@@ -24,10 +24,10 @@ def _token() -> re.Pattern[str]:
 
 
 def tokenise(line: str) -> list[str]:
-    """The tokens of a line: joined without blanks they spell the line without its white space.
+    """The tokens of a line. Joined without blanks, they are the line without its white space.
 
-    Words keep inner hyphens, dots and apostrophes (e-mail, file.odt, don't), numbers their separators. Any
-    other sign is a token, and so is every Chinese or Japanese character. Combining marks belong to the
-    character before them.
+    Words keep inner hyphens, dots and apostrophes (e-mail, file.odt, don't), and numbers their separators.
+    Any other sign is a token, and so is every Chinese or Japanese character. A combining mark belongs to the
+    character before it.
     """
     return _token().findall(line)

@@ -1,4 +1,4 @@
-"""From texts to a text corpus: cut to length, choose the vocabulary on train, number the tokens."""
+"""From texts to a text corpus: cut to length, choose the vocabulary from train, number the tokens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hpobench_nmt.runner.corpora.subwords import BLANK, Segmentation, learn_subw
 from hpobench_nmt.runner.family import Unit
 
 UNKNOWN, END = "<unk>", "<eos>"
-_END_CODE = 0x110000  # of END among characters: the first number that is not a character's
+_END_CODE = 0x110000  # END among characters: the first number that is not a code point
 
 Codes = NDArray[np.integer[Any]]
 
@@ -38,9 +38,9 @@ def word_corpus(
 def subword_corpus(
     name: str, parts: Mapping[str, Sequence[str]], options: TextOptions, provenance: Mapping[str, str]
 ) -> TextCorpus:
-    """A corpus of subwords, given as the words of each part; END is a token of its own.
+    """A corpus of subwords, given as the words of each part. END is a token by itself.
 
-    The vocabulary is <unk>, <eos> and pieces that are learnt on all of train (corpora/subwords.py).
+    The vocabulary is <unk>, <eos> and the pieces that are learnt on all of train (corpora/subwords.py).
     """
     if not options.vocabulary:
         raise InputError(f'corpus {name!r}: unit = "subword" needs vocabulary, the number of subwords.')
@@ -58,16 +58,16 @@ def subword_corpus(
 
 
 def segmented(words: Sequence[str], vocabulary: Sequence[str]) -> list[str]:
-    """Words as subwords of the vocabulary of such a corpus; END stays what it is."""
+    """Words as subwords of the vocabulary of a subword corpus. END is not split."""
     segmentation = Segmentation(vocabulary)
     return [piece for word in words for piece in ((END,) if word == END else segmentation.split(word))]
 
 
 def words_and_characters(vocabulary: Sequence[str], tokens: Ints) -> tuple[int, int]:
-    """How many words and characters subwords are.
+    """The number of words, and of characters, in a sequence of subwords.
 
-    The blank before a word is a character of it. An <eos> counts as a word and a character, and so does <unk>
-    as a character.
+    The blank before a word counts as a character. <eos> counts as a word and as a character, and <unk> as a
+    character.
     """
     begins = [token == END or token.startswith(BLANK) for token in vocabulary]
     lengths = [1 if token in (UNKNOWN, END) else len(token) for token in vocabulary]
@@ -82,7 +82,7 @@ def character_corpus(
     *,
     ends: bool,
 ) -> TextCorpus:
-    """A corpus of characters, given as the documents of each part; with ends, END is after each document."""
+    """A corpus of characters, given as the documents of each part. With `ends`, END follows each document."""
     end = np.full(int(ends), _END_CODE, np.uint32)
     coded = {}
     for part in PARTS:
@@ -100,7 +100,7 @@ def character_corpus(
 def byte_corpus(
     name: str, parts: Mapping[str, bytes], options: TextOptions, provenance: Mapping[str, str]
 ) -> TextCorpus:
-    """A corpus of bytes; those that are not printable ASCII are called <0A> and so on."""
+    """A corpus of bytes. Bytes that are not printable ASCII have names such as <0A>."""
     coded = {part: _cut(np.frombuffer(parts[part], np.uint8), part, options) for part in PARTS}
     return _numbered(name, "character", coded, _byte_name, options, provenance)
 
@@ -116,7 +116,7 @@ def _byte_name(byte: int) -> str:
 
 
 def _cut(tokens: Any, part: str, options: TextOptions) -> Any:
-    """The last tokens of train and the first of dev and test, this many; all for 0."""
+    """The last tokens of train, or the first of dev or test: as many as the options allow (0: all)."""
     limit = {"train": options.train_tokens, "dev": options.dev_tokens, "test": options.test_tokens}[part]
     if not limit:
         return tokens
@@ -131,11 +131,11 @@ def _numbered(
     options: TextOptions,
     provenance: Mapping[str, str],
 ) -> TextCorpus:
-    """A corpus of tokens that are still in arbitrary codes, with the vocabulary chosen on train.
+    """A corpus of tokens that are still in arbitrary codes, with the vocabulary chosen from train.
 
-    The vocabulary is <unk>, <eos> if it occurs, and train's other tokens by falling frequency. A vocabulary
-    of characters has <unk> only if a character is left out. Raises InputError for a part with less than two
-    tokens: nothing is left to predict.
+    The vocabulary is <unk>, <eos> if it occurs, and train's other tokens by decreasing frequency. A
+    vocabulary of characters has <unk> only if a character is left out. Raises InputError for a part with
+    fewer than two tokens, because nothing could be predicted.
     """
     _check_lengths(name, coded)
     size = max(int(codes.max()) for codes in coded.values()) + 1

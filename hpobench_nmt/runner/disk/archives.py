@@ -1,4 +1,4 @@
-"""Files of tensors and arrays. Of those from somebody else nothing is unpickled, and sizes are as claimed."""
+"""Files of tensors and arrays, perhaps from somebody else: nothing is unpickled, and sizes are checked."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 from hpobench_nmt.core.errors import InputError
 
 _MOST_ARRAY_BYTES = 2**30
-_MOST_PICKLE_BYTES = 2**26  # torch's file of names and shapes, which it reads whole
+_MOST_PICKLE_BYTES = 2**26  # for torch's entry of names and shapes, which it reads as a whole
 
 
 def read_archive(path: Path, load: Callable[[Path], Any]) -> Any:
-    """The content of a zip archive, which must take no more memory than it has bytes.
+    """The content of a zip archive, which must not take more memory than the file has bytes.
 
-    Raises InputError if it is no such archive, is compressed, has several entries of one name or of the same
-    bytes, or `load` raised any error.
+    Raises InputError if the file is not a zip archive, if it is compressed, if two entries have the same name
+    or overlap, if its names and shapes are too large, or if `load` raises any error.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -33,13 +33,13 @@ def read_archive(path: Path, load: Callable[[Path], Any]) -> Any:
             if any(e.filename.endswith(".pkl") and e.file_size > _MOST_PICKLE_BYTES for e in entries):
                 raise ValueError(f"its names and shapes take more than {_MOST_PICKLE_BYTES:,} bytes")
         return load(path)
-    except Exception as error:  # torch and numpy have many for a file that they cannot read
+    except Exception as error:  # torch and numpy raise many kinds for a file that they cannot read
         reason = str(error).split("\n")[0][:200] or type(error).__name__
         raise InputError(f"{path}: cannot be used: {reason}.") from None
 
 
 def save_tensors(path: Path, tensors: object) -> None:
-    """Write a dict or list of tensors. A full disk is an OSError here, unlike where torch opens the file."""
+    """Write a dict or list of tensors. Raises OSError if the disk is full; torch.save(path) would not."""
     import torch
 
     with path.open("wb") as file:
@@ -55,9 +55,9 @@ def load_arrays(path: Path) -> dict[str, Any]:
 
 
 def load_named_tensors(path: Path) -> dict[str, Any]:
-    """The tensors of a dict that torch.save wrote, mapped from the file: memory is taken when they are used.
+    """The tensors of a dict that torch.save wrote, memory-mapped, so that they take memory only when used.
 
-    Raises ValueError for anything else, and where the tensors are larger than the file.
+    Raises ValueError for any other content, and if the tensors are larger than the file.
     """
     tensors = _mapped(path)
     if not isinstance(tensors, dict) or not all(isinstance(name, str) for name in tensors):
@@ -67,7 +67,7 @@ def load_named_tensors(path: Path) -> dict[str, Any]:
 
 
 def load_tensor_list(path: Path) -> list[Any]:
-    """Likewise of a list."""
+    """The tensors of a list that torch.save wrote, like `load_named_tensors`."""
     tensors = _mapped(path)
     if not isinstance(tensors, list):
         raise ValueError("it does not have a list of tensors")
@@ -86,7 +86,7 @@ def _check(tensors: Iterable[Any], path: Path) -> None:
 
     size = 0
     for tensor in tensors:
-        # One that is not contiguous may claim more numbers than the file holds; so may one without content.
+        # A tensor that is not contiguous, or has no content, may claim more numbers than the file holds.
         held = isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided and not tensor.is_meta
         if not held or not tensor.is_contiguous():
             raise ValueError("it must hold tensors, each in one piece")

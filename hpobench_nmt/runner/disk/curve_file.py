@@ -1,4 +1,4 @@
-"""The learning curve of a training that runs, in a file: whoever watches reads it."""
+"""The learning curve of a running training, in a file for processes that watch the training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LARGEST_BYTES = 2**24
 def write_curve(folder: Path, curve: Sequence[Mapping[str, float]]) -> None:
     """Write the curve so far into the folder of a training's state, one line per checkpoint.
 
-    Nothing depends on the file, so that a full disk is not an error here.
+    Nothing depends on the file, so a full disk is not an error here.
     """
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
@@ -30,5 +30,5 @@ def read_curve(folder: Path) -> list[dict[str, float]]:
         if path.stat().st_size > _LARGEST_BYTES:
             return []
         return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError):  # it ended just now, or the disk was full
+    except (OSError, ValueError):  # the training has just ended, or the disk was full
         return []

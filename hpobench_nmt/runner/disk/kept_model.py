@@ -41,7 +41,7 @@ class KeptModel(Strict, frozen=True):
         replicate: 0 for the table's own row.
         settings: every setting of the family.
         corpus: the spec's [corpus] section, with defaults filled in.
-        provenance: of the corpus: its source, version, licence, and the sha256 of the prepared corpus.
+        provenance: the corpus's source, version and licence, and the sha256 of the prepared corpus.
         metrics, tuned, converged, device, versions, started: as in the ledger.
         files: the SHA-256 of each other file, by its name.
     """
@@ -64,9 +64,9 @@ class KeptModel(Strict, frozen=True):
 
 
 def read_kept(folder: Path) -> KeptModel:
-    """The description of a kept model, checked, but for its settings.
+    """The description of a kept model. Everything is checked except its settings.
 
-    Raises InputError if there is no kept model, or one of another format, or it is damaged.
+    Raises InputError if the folder has no kept model, or if the model is damaged or has another format.
     """
     path = folder / ABOUT
     if not path.exists() and not path.is_symlink():

@@ -1,4 +1,4 @@
-"""Locks between processes, which the system releases when their holder dies, however it dies."""
+"""Locks between processes. The system releases them when their holder dies for any reason."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if sys.platform != "win32":
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Wait until no other process is inside for the same path: for measuring times one at a time."""
+    """Wait until no other process is inside for the same path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with file_lock(path):
         yield
 
 
 def file_lock(path: Path, blocking: bool = True) -> FileLock:
-    """The lock of a file in a folder that is there; RunError if the file system has no locks.
+    """The lock of a file in an existing folder. Raises RunError if the file system has no locks.
 
-    Without them, two processes would train the same row or write into one ledger.
+    Without locks, two processes would train the same row or write into one ledger.
     """
     if why := why_no_locks(path.parent.absolute()):
         raise RunError(why)
@@ -36,17 +36,17 @@ def file_lock(path: Path, blocking: bool = True) -> FileLock:
 
 
 def measuring_lock(cache: Path, gpu: str = "") -> Path:
-    """The path of `exclusive` in which a process of this machine measures a time, on a GPU if one is named.
+    """The path for `exclusive` when a process of this machine measures a time, on a GPU if one is named.
 
-    Jobs that would disturb it stand still meanwhile. `cache` is the folder that all jobs share.
+    Jobs that would disturb the measurement pause meanwhile. `cache` is the folder that all jobs share.
     """
     return cache / f"measuring-{platform.node()}{gpu and f'-{gpu}'}.lock"
 
 
 def is_held(path: Path) -> bool:
-    """Whether a process is inside `exclusive` for that path now, or holds the file's lock otherwise.
+    """Whether a process is inside `exclusive` for that path, or holds the file's lock in another way.
 
-    Several processes may ask at a time: on Unix, none of them is taken for one inside.
+    Several processes may ask at the same time. On Unix, asking never makes a process look inside.
     """
     if sys.platform == "win32":
         try:
@@ -71,8 +71,8 @@ def is_held(path: Path) -> bool:
 def make_once(path: Path, make: Callable[[Path], None]) -> Path:
     """The file or folder at path, made by make(temporary path) if no process has made it yet.
 
-    Others that ask meanwhile wait. A process that is killed in `make` leaves nothing at `path`. Its temporary
-    file is removed when the next file is made in the same folder.
+    Other processes that ask meanwhile wait. A process that is killed in `make` leaves nothing at `path`. Its
+    temporary file is removed when the next file is made in the same folder.
     """
     if path.exists():
         return path

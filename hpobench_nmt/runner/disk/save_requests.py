@@ -1,7 +1,7 @@
 """A request to running trainings to save their state at once, made by files in the folders of the states.
 
-A training that can answer has the file LISTENS there. Whoever asks renames it SAVE_NOW, and the training
-removes that when its state is saved.
+A training that can respond has the file LISTENS there. A request renames the file to SAVE_NOW, and the
+training removes it when its state is saved.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ _POLL_SECONDS = 0.02
 
 
 def request_saves(folders: Iterable[Path], seconds: float) -> tuple[int, int]:
-    """Ask the trainings of these states, and wait until all have saved: how many were asked, and have not."""
+    """Ask the trainings of these states to save, and wait until all have, or until the time is over.
+
+    Returns how many were asked, and how many of them have not saved.
+    """
     asked = []
-    # A folder without one is of a training that has not begun, or that is being measured.
+    # The file is missing if the training has not started or is being measured.
     for path in [path for folder in folders for path in folder.rglob(LISTENS)]:
         with suppress(OSError):
             asked.append(path.rename(path.with_name(SAVE_NOW)))

@@ -1,4 +1,4 @@
-"""Paths that a spec names: made with care, because the spec may come from somebody else."""
+"""Paths that a spec names, which are checked because the spec may come from somebody else."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def user_path(base: Path, text: str, option: str) -> Path:
         if "\0" in text:
             raise RuntimeError("it holds a null character")
         return base / Path(text).expanduser()
-    except RuntimeError as error:  # no such user's home
+    except RuntimeError as error:  # from expanduser: the user does not exist
         raise InputError(f"{option}: {shortened(text)} is not a path: {error}.") from None
 
 
 def refuse_link(path: Path) -> Path:
-    """The path. Raises InputError if a symbolic link could lead a write out of the folder."""
+    """The path. Raises InputError if it is a symbolic link, which could lead a write out of the folder."""
     if path.is_symlink():
         raise InputError(f"{path}: is a symbolic link, which is not followed. Replace it by the file itself.")
     return path

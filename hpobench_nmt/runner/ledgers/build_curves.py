@@ -1,4 +1,4 @@
-"""The learning curves of a ledger's trainings, as those of a table's rows."""
+"""Turn the learning curves of a ledger's trainings into the curves of a table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hpobench_nmt.lookup.curve_checks import best_places
 from hpobench_nmt.lookup.curves import AT_CHECKPOINTS, Curves, Own
 from hpobench_nmt.runner.ledgers.ledger import Record
 
-# What a checkpoint has besides metrics.
+# The numbers of a checkpoint that are not metrics.
 _UPDATE, _TOKENS, _SECONDS, _FLOPS = "update", "tokens", "seconds", "flops"
 # Metrics that families measure at checkpoints only.
 _AT_CHECKPOINTS = {
@@ -21,24 +21,28 @@ _AT_CHECKPOINTS = {
         "dev_bleu_sample", "max", "BLEU", description="sacrebleu of a sample of dev, decoded in training"
     )
 }
-# Numbers that agree to this share are the same measurement.
+# The largest relative difference between two records of the same measurement.
 _SAME = 1e-9
 
 
 def ledger_curves(
     records: Sequence[Record], metrics: Sequence[Metric], renamed: bool = True
 ) -> Curves | None:
-    """The curves of trainings, a row each; None if none of them has one.
+    """The curves of trainings, one for each row; None if they have no curves.
 
     The resource is tokens if every checkpoint has them, otherwise updates. The cost is floating-point
-    operations if every checkpoint has them, or else the time of training, or else updates. A metric counts if
-    the table has it or it is known, and if every checkpoint has it.
+    operations if every checkpoint has them. Otherwise it is the time of training if every checkpoint has it
+    and it always increases, or else updates. A metric is included if every checkpoint has it and it is one of
+    the table's metrics or of `_AT_CHECKPOINTS`.
 
-    A metric whose row values are neither the best nor the last of their curves was measured in another way at
-    checkpoints: dev perplexity of ten streams there and of one in the end, or a model whose weights were
-    averaged at the end. With `renamed` it gets a name of its own.
+    If the row values of a metric are neither the best nor the last of their curves, it was measured in
+    another way at checkpoints. For instance, dev perplexity was measured on ten streams there and on one
+    stream at the end, or the weights were averaged at the end. With `renamed`, such a metric gets another name.
 
-    The records are of the table's rows, in their order; the metrics are the table's.
+    Args:
+        records: those of the table's rows, in the table's order.
+        metrics: the table's metrics.
+        renamed: see above.
     """
     curves = [_until_diverged(record.curve) for record in records]
     points = [point for curve in curves for point in curve]
@@ -57,7 +61,7 @@ def ledger_curves(
         seconds = np.array([point[_SECONDS] for point in points])
         if all((np.diff(part) > 0).all() for part in np.split(seconds, starts[1:-1])):
             costs, unit = seconds, "s"
-    # A column at a time: a million short lists would take most of the time of a large ledger.
+    # Column by column, because a million short lists would take most of the time of a large ledger.
     values = np.column_stack([np.array([point[n] for point in points], np.float64) for n in names])
     own = [
         _own(known[name], column, starts, [record.metrics.get(name, np.nan) for record in records])
@@ -72,7 +76,7 @@ def ledger_curves(
 
 
 def _described(metric: Metric, otherwise: bool) -> Metric:
-    """A metric of the curves; with `otherwise`, of a name of its own if the table has the metric, too."""
+    """A metric of the curves. With `otherwise`, it gets another name than the table's metric."""
     name, direction, unit = metric.name, metric.direction, metric.unit
     if name in _AT_CHECKPOINTS:
         return metric
@@ -87,7 +91,7 @@ def _all_have(points: Sequence[Mapping[str, float]], key: str) -> bool:
 
 
 def _until_diverged(curve: Sequence[Mapping[str, float]]) -> list[Mapping[str, float]]:
-    """The checkpoints up to the first whose values are too large to be of use, which are missing there."""
+    """The checkpoints up to the first with a value that is too large to store, where it is missing."""
     found: list[Mapping[str, float]] = []
     for point in curve:
         if _UPDATE not in point:

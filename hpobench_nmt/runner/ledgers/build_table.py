@@ -37,12 +37,12 @@ _NUMBER = re.compile(r"(?<![\w.])-?\d[\d.,]*(e[+-]?\d+)?(?!\w)")
 
 
 def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: None) -> tuple[Table, Path]:
-    """Write table.csv, datasheet.toml and, where there are any, replicates.csv beside a ledger.
+    """Write table.csv, datasheet.toml and, if there are any, replicates.csv and curves.csv beside a ledger.
 
     Failed configurations are left out and counted, as in Zhang & Duh (2020). Metrics that no training
-    measured are left out too, and so are the neighbours of the best points, which were chosen by results.
+    measured are also left out, and so are the neighbours of the best points, which were chosen by results.
 
-    The path is the ledger's, or its folder's, which also has spec.toml. `notify` gets a sentence if the
+    The path is that of the ledger or of its folder, which also has spec.toml. `notify` gets a sentence if the
     ledger has no hashes. Returns the table and its folder.
     """
     path = ledger_path / LEDGER if ledger_path.is_dir() else ledger_path
@@ -55,7 +55,7 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
     records = placed(spec, ledger)
     near = set(planned_rows(spec, records).tolist()) - set(spec.sample.tolist())
     neighbours = _neighbours(spec, records, near)
-    # Rows that lie close together would tell methods where the best one is.
+    # Rows that lie close together would reveal to methods where the best row is.
     records = [(row, record) for row, record in records if row not in near]
     own = {row: record for row, record in records if record.replicate == 0}
     ended = [own[row] for row in sorted(own)]
@@ -70,7 +70,7 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
     failed = [record for record in ended if record.status == "failed"]
     planned = len({*spec.sample.tolist(), *own})
     grid = {axis.name: {record.config[axis.name] for record in done} for axis in spec.axes}
-    # A value whose every configuration failed is not part of the table's space.
+    # If all configurations with a value failed, the value is not part of the table's space.
     axes = tuple(replace(a, values=tuple(v for v in a.values if v in grid[a.name])) for a in spec.axes)
     try:
         curves = ledger_curves(done, metrics, renamed=not ledger.uncovered)
@@ -91,7 +91,7 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
         },
         curves=curves,
     )
-    # A configuration that failed has no row, though it may have succeeded with another seed.
+    # A configuration that failed has no row, even if it succeeded with another seed.
     with_row = [record for row, record in records if row in own and own[row].status == "done"]
     table = table.with_replicates(_replicates(spec, with_row, names))
     told = "; ".join(filter(None, (_noise(table, name) for name in table.objectives)))
@@ -102,7 +102,7 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
 
 
 def _neighbours(spec: Spec, records: Placed, near: Set[int]) -> dict[str, str]:
-    """What the neighbours of the best points came to, for the provenance; empty without any."""
+    """The results of the neighbours of the best points, for the provenance; empty without neighbours."""
     name = spec.objectives[0]
     measured = [(row, r) for row, r in records if r.replicate == 0 and name in r.metrics]
     found = [pair for pair in measured if pair[0] in near]
@@ -118,7 +118,7 @@ def _neighbours(spec: Spec, records: Placed, near: Set[int]) -> dict[str, str]:
 
 
 def _replicates(spec: Spec, records: Iterable[Record], names: Sequence[str]) -> pd.DataFrame:
-    """Trainings again with other seeds: hyperparameters, replicate, seed, metrics."""
+    """Repeated trainings with other seeds: hyperparameters, replicate, seed, metrics."""
     axes = [axis.name for axis in spec.axes]
     again = sorted(
         (r for r in records if 0 < r.replicate <= SAME_SEED and r.status == "done"),
@@ -132,7 +132,7 @@ def _replicates(spec: Spec, records: Iterable[Record], names: Sequence[str]) -> 
 
 
 def _noise(table: Table, metric: str) -> str:
-    """What trainings with other seeds say of a metric; empty where they say nothing."""
+    """A sentence about the noise of a metric between seeds; "" if no training was repeated."""
     if table.replicates is None:
         return ""
     try:
@@ -169,7 +169,7 @@ def _provenance(
         "not_converged": f"{limited} (a limit of epochs or updates ended their training)" if limited else "",
         "not_repeatable": _not_repeatable(done),
         "device": _most(record.device for record in trained),
-        "devices_differ": mixed_devices(record.device for record in done),  # failed ones have no times
+        "devices_differ": mixed_devices(record.device for record in done),  # failed trainings have no times
         "versions": _most(", ".join(f"{k} {v}" for k, v in sorted(r.versions.items())) for r in done),
         "first": min(record.started for record in trained),
         "last": max(record.started for record in trained),
@@ -182,9 +182,10 @@ def _provenance(
 
 
 def _same_seed(spec: Spec, ledger: Ledger) -> str:
-    """How far trainings with a row's own seed were from that row, in the first objective; empty without any.
+    """The largest distance of trainings with a row's own seed from that row, in the first objective.
 
-    They are not replicates of the table: on one machine they show its own noise, which may well be none.
+    "" without such trainings. They are not replicates of the table, because on one machine they show only the
+    machine's own noise, which may be zero.
     """
     name = spec.objectives[0]
     own = {spec.row(r.config): r.metrics.get(name) for r in ledger.records if r.replicate == 0}
@@ -201,13 +202,13 @@ def _same_seed(spec: Spec, ledger: Ledger) -> str:
 
 
 def _not_repeatable(done: Sequence[Record]) -> str:
-    """How many trainings would not come out the same bit by bit, and why; empty where none."""
+    """The number of trainings that are not repeatable bit by bit, and why; "" if all are."""
     counted = Counter(record.nondeterministic for record in done if record.nondeterministic)
     return "; ".join(f"{count} (not the same each time: {what})" for what, count in counted.most_common())
 
 
 def _reproducible(done: Sequence[Record]) -> str:
-    """Where a training comes out the same."""
+    """A sentence about where a training can be repeated exactly."""
     but = " and the metrics of the rows in not_repeatable" if _not_repeatable(done) else ""
     return (
         "on the same machine, with the same versions, a training gives the same bits except for its "
@@ -217,7 +218,7 @@ def _reproducible(done: Sequence[Record]) -> str:
 
 
 def _reasons(failed: Sequence[Record]) -> str:
-    """How many failed and why; reasons that only differ in a number are one."""
+    """The number of failed trainings for each reason. Reasons that differ only in a number are the same."""
     counted = Counter(_NUMBER.sub("…", record.reason) for record in failed)
     return "; ".join(f"{count} ({reason})" for reason, count in counted.most_common())
 

@@ -1,9 +1,9 @@
-"""Hashes that chain the lines of a ledger: a line that was changed, removed or added is noticed.
+"""Hashes that chain the lines of a ledger, so that a line that was changed, removed or added is noticed.
 
-Each line ends in `,"chain":"HASH"}`. HASH is the SHA-256, in 64 hexadecimal digits, of the hash before it
-followed by the line without that ending. The first line that has a hash follows the SHA-256 of all bytes
-before it: of none in a new ledger, and of all its lines in a ledger that an earlier version began.
-A chain cannot show that lines are missing at the end of the file.
+Each line ends in `,"chain":"HASH"}`. HASH is the SHA-256, in 64 hexadecimal digits, of the previous hash
+followed by the line without that ending. For the first line that has a hash, the previous hash is the SHA-256
+of all bytes before it: of no bytes in a new ledger, and of all its lines in a ledger that an earlier version
+started. A chain cannot show that lines are missing at the end of the file.
 """
 
 from __future__ import annotations
@@ -34,19 +34,21 @@ class Chain:
 
     @property
     def head(self) -> str:
-        """What the next line's hash follows: the last hash, or that of all bytes if there is none."""
+        """The previous hash for the next line: the last hash, or that of all bytes if no line has a hash."""
         return self._head or self._before.hexdigest()
 
     @property
     def uncovered(self) -> int:
-        """How many lines no hash covers: all of an earlier version's, until one with a hash follows them."""
+        """How many lines no hash covers: those of an earlier version, until a line has a hash."""
         return 0 if self._head else self._plain
 
     def follow(self, line: bytes, body: bytes, found: str, where: str) -> None:
-        """Take the next line, without its line end; InputError, with `where`, where its hash is not the next.
+        """Add the next line, without its line end.
+
+        Raises InputError, with `where`, if its hash does not follow from the line before.
 
         Args:
-            body, found: what `split` makes of the line, which the caller needs as well.
+            body, found: the results of `split` for the line, which the caller needs as well.
         """
         if not found:
             if self._head and self._checked:
@@ -64,30 +66,30 @@ class Chain:
 
 
 def text_of(line: bytes, body: bytes, found: str) -> bytes:
-    """The JSON of a line without its hash; `split` made `body` and `found` of the line."""
+    """The JSON of a line without its hash. `body` and `found` are the results of `split` for the line."""
     return body + b"}" if found else line
 
 
 def split(line: bytes) -> tuple[bytes, str]:
-    """A line without its last brace and its hash, and the hash, empty where it has none."""
+    """A line without its last brace and its hash, and the hash; "" if it has no hash."""
     if line[-_ENDING:-_AT] != _MARK or line[-2:] != _END:
         return line.rstrip()[:-1], ""
     return line[:-_ENDING], line[-_AT:-2].decode("latin-1")
 
 
 def chained(body: bytes, head: str) -> tuple[bytes, str]:
-    """A line for this body (see `split`) after that head, and the new head."""
+    """The line with this body (see `split`) that follows a head, and the new head."""
     digest = _next(head, body)
     return body + _MARK + digest.encode() + _END, digest
 
 
 def head_of(content_end: bytes) -> str:
-    """The hash of the last line, given the end of a file that holds it; empty where it has none."""
+    """The hash of the last line, given the end of a file that contains it; "" if it has no hash."""
     return split(content_end.rstrip(b"\n"))[1]
 
 
 def refuse_damaged_end(torn: bytes, where: str) -> None:
-    """Raise InputError if the last line is not one that was cut short, but a whole one and more."""
+    """Raise InputError if the last line was not cut short, but has bytes after its proper end."""
     found = _LINE.search(torn)
     if found and found.end() < len(torn):
         raise InputError(f"{where}: its last line does not end where it should. {_ADVICE}")

@@ -4,7 +4,7 @@ Lines are only appended, under a lock, and flushed one at a time. A training tha
 repeated, and tables are built only from the ledger. The first line names the spec and the corpus.
 
 Lines are chained by hashes (`chain.py`). In format 1, the lines of earlier versions do not have hashes. Lines
-that are added to such a ledger do, and the hash of the first of them covers all earlier lines.
+that are added to such a ledger have them, and the first hash covers all earlier lines.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from hpobench_nmt.runner.ledgers.chain import (
 from hpobench_nmt.runner.specs.spec import Configuration, Spec, configuration_key
 
 FORMAT = 2
-"""The newest format, in which every line has a hash. In format 1, the first lines may have none."""
+"""The newest format, in which every line has a hash. In format 1, the first lines may lack it."""
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _RESERVE = "reserve"
@@ -63,7 +63,7 @@ class _Header(msgspec.Struct, frozen=True):
     merged: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse sections of the spec that are none."""
+        """Refuse values of the spec that should be sections."""
         for section in ("defaults", "fixed"):
             if not isinstance(self.spec.get(section, {}), dict):
                 raise InputError(f"spec.{section} must be a section.")
@@ -74,16 +74,16 @@ class Record(Strict, frozen=True):
 
     Attributes:
         replicate: 0 for the table's own row, 1, 2, … for trainings again with other seeds.
-        seed: the one that all of its randomness comes from.
-        status: "done", or "failed" for a configuration that cannot be trained; then there is a reason.
+        seed: the source of all its randomness.
+        status: "done", or "failed" for a configuration that cannot be trained. `reason` then explains why.
         curve: dev metrics at every checkpoint.
-        converged: False where a limit of epochs or updates ended the training.
+        converged: False if a limit of epochs or updates ended the training.
         tuned: settings that were tuned on dev after training, with the values that were used.
         device, versions: the device with the name of its model, and the libraries that did the work.
-        started: UTC, ISO 8601; of a training that was paused or killed, when it was last resumed.
-        seconds: wall-clock time of training and measuring since then.
-        nondeterministic: what in it is not the same each time, such as operations of torch on a GPU; empty
-            where the same seed gives the same bits on the same machine.
+        started: UTC, ISO 8601. If the training was paused or killed, when it was last resumed.
+        seconds: wall-clock time of training and measuring since `started`.
+        nondeterministic: the parts of the training that differ each time, such as operations of torch on a
+            GPU; empty if the same seed gives the same bits on the same machine.
     """
 
     config: Mapping[str, bool | Whole | Finite | str]
@@ -114,14 +114,16 @@ def training_key(config: Configuration, replicate: int) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The content of a ledger file: the identity of its spec (Spec.identity), where the corpus came from,
-    with its hash, and the first record of each training, in the order they were written.
+    """The content of a ledger file.
 
     Attributes:
-        head: the hash of the last line, which covers the file; of all bytes where no line has a hash.
+        spec: the identity of its spec (Spec.identity).
+        corpus: the provenance of its corpus, with its hash.
+        records: the first record of each training, in the order of the lines.
+        head: the hash of the last line, which covers the file; or of all bytes if no line has a hash.
         uncovered: how many lines no hash covers, because an earlier version wrote them.
-        merged: heads of the ledgers that this one was merged from.
-        torn: bytes of a last line that was cut short.
+        merged: heads of the ledgers that this ledger was merged from.
+        torn: the size in bytes of a last line that was cut short.
     """
 
     spec: Mapping[str, Any]
@@ -147,16 +149,16 @@ def read_ledger(path: Path) -> Ledger:
 
 
 def read_content(path: Path) -> bytes:
-    """A ledger's bytes, not through a link."""
+    """A ledger's bytes. A link is not followed."""
     return read_bytes(path, _LARGEST_BYTES, follow_link=False)
 
 
 def parse_ledger(content: bytes, path: Path, checked_chain: bool = True) -> Ledger:
-    """The ledger that these bytes are, as `read_ledger`; the path is for errors.
+    """The ledger with these bytes, as from `read_ledger`. Errors name the path.
 
-    With `checked_chain=False`, hashes are not compared: of a ledger whose lines were edited on purpose.
+    With `checked_chain=False`, hashes are not compared, because lines were edited on purpose.
     """
-    *lines, torn = content.split(b"\n")  # what follows the last line end is no line yet
+    *lines, torn = content.split(b"\n")  # bytes after the last line end are not yet a line
     if not lines:
         raise InputError(f"{path}: is empty, not a ledger.")
     where = f"{path}, line 1"
@@ -197,7 +199,7 @@ def uncovered_note(path: Path, ledger: Ledger) -> str:
 
 
 def parse_record(text: bytes, where: str) -> Record:
-    """The record that a line without its hash is; raises InputError with `where` if it is none."""
+    """The record of a line without its hash. Raises InputError, with `where`, if it is not a record."""
     try:
         return checked(parse_json(text, where), Record, where)
     except InputError as error:
@@ -207,13 +209,13 @@ def parse_record(text: bytes, where: str) -> Record:
 
 
 def refuse_misfit(path: Path, ledger: Ledger, spec: Spec, to_train: bool = True) -> None:
-    """Raise InputError if a ledger is of another spec, or has a record off the spec's grid."""
+    """Raise InputError if a ledger belongs to another spec, or has a record off the spec's grid."""
     refuse_other_spec(path, ledger, spec.identity, spec.family.defaults, to_train)
     refuse_rows_off_the_grid(path, ledger, spec.grid)
 
 
 def refuse_rows_off_the_grid(path: Path, ledger: Ledger, axes: Mapping[str, Collection[Value]]) -> None:
-    """Raise InputError if a record is of no configuration of the grid, given the values on its axes."""
+    """Raise InputError if a record's configuration is not on the grid, given the values on its axes."""
     for record in ledger.records:
         if record.config.keys() != axes.keys():
             names = printable(", ".join(record.config)[:200]) or "no hyperparameters"
@@ -232,9 +234,9 @@ def refuse_rows_off_the_grid(path: Path, ledger: Ledger, axes: Mapping[str, Coll
 def open_ledger(
     path: Path, spec: Mapping[str, Any], corpus: Mapping[str, str], usual: Mapping[str, Any] = _NO_DEFAULTS
 ) -> Ledger:
-    """Read the ledger of a spec, or begin one. `refuse_other_spec` describes the arguments.
+    """Read the ledger of a spec, or start it. `refuse_other_spec` describes the arguments.
 
-    Raises InputError if the ledger belongs to another spec, or its corpus has changed since.
+    Raises InputError if the ledger belongs to another spec, or if its corpus has changed since.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for name in (path.name, f"{path.name}.lock", f"{path.name}.torn"):
@@ -261,15 +263,16 @@ def refuse_other_spec(
     usual: Mapping[str, Any] = _NO_DEFAULTS,
     to_train: bool = True,
 ) -> None:
-    """Raise InputError if a ledger was started for another spec, or when a default was another one.
+    """Raise InputError if a ledger was started for another spec, or with another default of a setting.
 
-    A new setting's default does what was done before it existed. So a setting that a ledger does not know
-    had its default, whether a spec now says that or not. Where nothing is to be trained, none matters.
+    A new setting's default keeps the behaviour from before the setting existed. A setting that a ledger does
+    not have therefore had its default, whether or not a spec now sets it. If nothing more is trained, changed
+    defaults do not matter.
 
     Args:
         spec: the identity of the spec (Spec.identity).
         usual: the default of every setting of the family (Family.defaults).
-        to_train: whether more is to be trained.
+        to_train: whether more rows are going to be trained.
     """
     then, now = (_flat(each, ("defaults", "fixed")) for each in (found.spec, spec))
     then = {key: value for key, value in usual.items() if key in now} | then
@@ -296,7 +299,7 @@ def refuse_other_spec(
 
 
 def _flat(spec: Mapping[str, Any], sections: Sequence[str]) -> dict[str, Any]:
-    """A spec's identity with the settings of these sections, later ones before earlier ones."""
+    """A spec's identity with the settings of these sections. Later sections override earlier ones."""
     flat = {key: value for key, value in spec.items() if key not in ("defaults", "fixed")}
     for section in sections:
         flat |= spec.get(section, {})
@@ -306,10 +309,10 @@ def _flat(spec: Mapping[str, Any], sections: Sequence[str]) -> dict[str, Any]:
 def append(path: Path, record: Record) -> None:
     """Add a record. When it returns, the line is on the disk.
 
-    Raises RunError if the disk is full, for which a reserve is kept, so that the record is saved all the
-    same; or if the file cannot be written.
+    Raises RunError if the file cannot be written, or if the disk is full. A full disk does not lose the
+    record, because a reserve is kept for it.
     """
-    # Fields with their usual values are left out.
+    # Fields with their defaults are left out.
     usual = msgspec.structs.asdict(Record(record.config, record.replicate, record.seed, record.status))
     always = ("config", "replicate", "seed", "status")
     entry = {
@@ -343,12 +346,15 @@ def _append(path: Path, entry: Mapping[str, Any]) -> None:
 
 
 def reserve(folder: Path) -> None:
-    """Keep room for a last record, so that a full disk does not cost a training, or raise RunError."""
+    """Reserve room for a last record, so that a full disk does not cost a training.
+
+    Raises RunError if the disk is already full.
+    """
     path = folder / _RESERVE
     if not path.exists():
         try:
             with path.open("xb") as file:  # never through a link
-                file.write(os.urandom(_RESERVE_BYTES))  # zeros would take no room where disks compress
+                file.write(os.urandom(_RESERVE_BYTES))  # zeros would not reserve room on a compressed disk
         except FileExistsError:  # another run was faster
             return
         except OSError as error:
@@ -366,12 +372,12 @@ def release_reserve(folder: Path) -> None:
 
 
 def locked(path: Path) -> FileLock:
-    """The lock of whoever writes a ledger."""
+    """The lock that every process holds while it writes a ledger."""
     return file_lock(path.with_name(path.name + ".lock"))
 
 
 def _mend(path: Path) -> int:
-    """Move a line that was cut short to a file of its own, and return the size of what is whole."""
+    """Move a last line that was cut short to a separate file, and return the size of all complete lines."""
     with path.open("r+b") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 1))
@@ -404,7 +410,7 @@ def _write(path: Path, entry: Mapping[str, Any]) -> None:
 
 
 def _head(path: Path) -> str:
-    """What the hash of the next line follows. Reads the whole file only where its last line has none."""
+    """`Chain.head` of a ledger's file. Reads the whole file only if its last line has no hash."""
     if not path.exists():
         return Chain().head
     with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Single records of a ledger that grows, without reading all of it again."""
+"""Single records of a growing ledger, without reading all of it each time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Tail:
             return self._records.get(key)
 
     def _read_on(self) -> bool:
-        """Read what was appended since; False if the file is not the one that was read, grown."""
+        """Read the lines that were appended. False if the file has changed in any other way."""
         if not self._offset or self._path.is_symlink():
             return False
         try:
@@ -44,7 +44,7 @@ class _Tail:
             file.seek(self._offset - len(self._last))
             if (status.st_dev, status.st_ino) != self._file or file.read(len(self._last)) != self._last:
                 return False
-            *lines, _ = file.read().split(b"\n")  # what follows the last line end is no line yet
+            *lines, _ = file.read().split(b"\n")  # bytes after the last line end are not yet a line
         for line in lines:
             where = f"{self._path}, line {self._lines + 1}"
             body, digest = split(line)
@@ -76,10 +76,10 @@ _lock = threading.Lock()
 def recorded(path: Path, key: tuple[str, int]) -> Record | None:
     """The record of a training, if the ledger holds it now.
 
-    Costs as much as the lines that are new since the last call in this process. The first call reads the
-    whole file, and so does one after the file was changed in another way than by appending to it.
+    Only lines that were appended since the last call in this process are read. The first call reads the whole
+    file, and so does a call after the file was changed in another way than by appending.
 
-    Raises InputError as `read_ledger` does.
+    Raises the errors of `read_ledger`.
     """
     with _lock:
         tail = _tails.setdefault(path.absolute(), _Tail(path.absolute()))

@@ -36,8 +36,8 @@ _SHOWN = 4  # differing values of a training that a message names
 class Merged:
     """The findings of a merge: how many trainings the merged ledger holds, and how many of them are new.
 
-    Each conflict is a reason why the ledgers do not belong together. If there is one, nothing was written.
-    Each note is a fact about one of them that its owner should know.
+    Each conflict is a reason why the ledgers do not belong together. If there is a conflict, nothing was
+    written. Each note is a fact about one of the ledgers that its owner should know.
     """
 
     conflicts: tuple[str, ...]
@@ -63,19 +63,19 @@ def merge(
     keep: Literal["first"] | None = None,
     edited: bool = False,
 ) -> Merged:
-    """Write the trainings of several ledgers into one, line by line as they are but for their hashes.
+    """Write the trainings of several ledgers into one. Only the hashes of their lines change.
 
-    The merged ledger begins a chain of hashes, and its first line names the heads of the ledgers. If `out`
-    holds a ledger already, its lines come first and stay. A line that is in two ledgers is taken
-    once. These are conflicts: another spec, another corpus, another kind or model of device, a row that is
+    The merged ledger starts a new chain of hashes, and its first line names the heads of the ledgers. If `out`
+    already holds a ledger, its lines come first and are kept. A line in several ledgers is written once. These are conflicts: another spec, another corpus, another kind or model of device, a row that is
     not on the first ledger's grid, and two different lines for one training.
 
     Args:
         ledgers: files, or the folders that hold them, each with its spec.toml.
         out: folder of the merged ledger.
         mix_devices: rows of different devices do not conflict, although their times differ.
-        keep: "first": two different lines for one training do not conflict; that of the first ledger counts.
-        edited: hashes are not compared, because lines were edited on purpose.
+        keep: with "first", two different lines for one training do not conflict, and the first ledger's
+            line counts.
+        edited: lines were edited on purpose, so their hashes are not compared.
 
     Raises:
         InputError: a file that is not a ledger.
@@ -83,7 +83,7 @@ def merge(
     """
     paths = [path / LEDGER if path.is_dir() else path for path in ledgers]
     target = refuse_link(out / LEDGER)
-    # Before the folder is made: it may be that one of them is missing or damaged.
+    # Read before the folder is made, because a ledger may be missing or damaged.
     others = [
         _read(path, edited) for path in paths if not (target.exists() and path.resolve() == target.resolve())
     ]
@@ -119,7 +119,7 @@ def _read(path: Path, edited: bool) -> _Source:
 
 
 def _joined(sources: Sequence[_Source], lines: Sequence[bytes]) -> bytes:
-    """The merged ledger: the first one's head and these lines, in a chain of their own."""
+    """The merged ledger: the head of the first ledger and these lines, in a new chain."""
     heads = dict.fromkeys(head for s in sources for head in (*s.ledger.merged, s.ledger.head))
     entry = json.loads(sources[0].head + b"}") | {"ledger": FORMAT, "merged": list(heads)}
     head, written = Chain().head, []
@@ -130,7 +130,7 @@ def _joined(sources: Sequence[_Source], lines: Sequence[bytes]) -> bytes:
 
 
 def _notes(sources: Sequence[_Source], kept: Sequence[str]) -> tuple[str, ...]:
-    """Facts about the ledgers that are no conflicts."""
+    """Facts about the ledgers that are not conflicts."""
     notes = []
     for source in sources:
         if source.ledger.torn:
@@ -146,7 +146,7 @@ def _notes(sources: Sequence[_Source], kept: Sequence[str]) -> tuple[str, ...]:
 
 
 def _conflicts(spec: Spec, sources: Sequence[_Source], mix_devices: bool) -> list[str]:
-    """Why the ledgers as such do not belong together."""
+    """Reasons why the ledgers do not belong together, apart from different lines for one training."""
     found = []
     first = sources[0]
     devices: dict[str, Path] = {}
@@ -161,7 +161,7 @@ def _conflicts(spec: Spec, sources: Sequence[_Source], mix_devices: bool) -> lis
                 f"{source.path}: has another corpus (SHA-256 {now}…) than {first.path} (SHA-256 {then}…)."
             )
         for record in source.ledger.records:
-            if record.status == "done":  # failed ones have no times
+            if record.status == "done":  # failed trainings have no times
                 devices.setdefault(device_model(record.device), source.path)
     if len(devices) > 1 and not mix_devices:
         where = "; ".join(f"{device or 'unknown'} in {path}" for device, path in devices.items())
@@ -173,14 +173,14 @@ def _conflicts(spec: Spec, sources: Sequence[_Source], mix_devices: bool) -> lis
 
 
 def _union(sources: Sequence[_Source]) -> tuple[list[bytes], list[str]]:
-    """The lines of all ledgers, one for each training, and the trainings that have two different ones."""
+    """The lines of all ledgers, one for each training, and messages about trainings with different lines."""
     lines: list[bytes] = []
     conflicts = []
     seen: dict[tuple[str, int], tuple[str, bytes, Record]] = {}
     for source in sources:
         own = set()
         for number, line, record in source.lines:
-            if record.key in own:  # the first one counts, as everywhere
+            if record.key in own:  # the first line counts, as in `parse_ledger`
                 continue
             own.add(record.key)
             if record.key not in seen:
@@ -199,7 +199,7 @@ def _union(sources: Sequence[_Source]) -> tuple[list[bytes], list[str]]:
 
 
 def _difference(first: Record, second: Record) -> str:
-    """Where two records of one training differ, for people."""
+    """A phrase on how two records of one training differ."""
     if first.status != second.status:
         return f"{first.status} there, {second.status} here"
     names = [*first.metrics, *(name for name in second.metrics if name not in first.metrics)]

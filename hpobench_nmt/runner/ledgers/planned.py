@@ -1,4 +1,4 @@
-"""Which rows of a spec's grid are trained, as far as a ledger tells."""
+"""The rows of a spec's grid that are trained. Some of them depend on results in the ledger."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Placed = Sequence[tuple[int, Record]]
 
 
 def placed(spec: Spec, ledger: Ledger) -> list[tuple[int, Record]]:
-    """The records of a ledger whose configurations lie on the grid, in their order. Costs O(H) a record."""
+    """The records of a ledger whose configurations lie on the grid, in their order. O(H) per record."""
     rows = ((spec.row(record.config), record) for record in ledger.records)
     return [(row, record) for row, record in rows if row is not None]
 
 
 def planned_rows(spec: Spec, records: Placed) -> NDArray[np.intp]:
-    """Rows of the grid that are trained: the spec's sample, then the neighbours of its best.
+    """Rows of the grid that are trained: the spec's sample, then the neighbours of its best rows.
 
-    The neighbours are those of the best of the sample, so that they stay what they are as the ledger grows.
+    Only rows of the sample can be the best rows, so that their neighbours stay the same as the ledger grows.
     """
     if not spec.neighbours:
         return spec.sample
@@ -38,7 +38,7 @@ def planned_rows(spec: Spec, records: Placed) -> NDArray[np.intp]:
 def best_rows(spec: Spec, records: Placed, count: int) -> list[int]:
     """The `count` best rows by the first objective, the best first.
 
-    Of equal ones, the first rows of the grid are taken. Rows without a value are never among them.
+    Of equal rows, those that come first on the grid are taken. Rows without a value are never taken.
     """
     name = spec.objectives[0]
     (metric,) = (metric for metric in spec.metrics if metric.name == name)

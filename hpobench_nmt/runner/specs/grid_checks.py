@@ -1,4 +1,4 @@
-"""Checks of all configurations of a grid, at the cost of those that differ in what is checked."""
+"""Checks of all configurations of a grid. Configurations that a check cannot distinguish cost one call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hpobench_nmt.core.space import Value
 
 
 class _Noted:
-    """Settings that take note of which of them are read."""
+    """Settings that record which of them are read."""
 
     def __init__(self, settings: object) -> None:
         self._settings = settings
@@ -47,7 +47,7 @@ def check_all(
                 check(noted)
             except InputError as error:
                 wrong.append((configuration, names, str(error)))
-            if new := noted.read & (grid.keys() - read):  # not all are read of every configuration
+            if new := noted.read & (grid.keys() - read):  # a check may read more of some configurations
                 read |= new
                 break
         else:

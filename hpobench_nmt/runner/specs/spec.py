@@ -26,9 +26,9 @@ from hpobench_nmt.core.text import number_of
 from hpobench_nmt.runner.family import Family
 from hpobench_nmt.runner.settings import settings_of
 
-_POINTS = 1024  # of the sequence that are drawn at once: a power of 2
+_POINTS = 1024  # points of the sequence that are drawn at once: a power of 2
 SAME_SEED = 1_000_000
-"""Trainings again with the seed of the row itself are the replicates from SAME_SEED + 1 on."""
+"""Replicates from SAME_SEED + 1 on repeat a training with the seed of the row itself."""
 
 Configuration = Mapping[str, Value]
 """Values on the grid by hyperparameter."""
@@ -39,19 +39,19 @@ class Spec:
     """A checked spec: the models to train and what to measure. spec_file.py describes the keys of its file.
 
     Attributes:
-        seed: of the order of the trainings and of the choice of what is trained again. Every training's
-            seed comes from it too, unless the family has its own (Family.seed).
+        seed: determines the order of the trainings, the points or candidates, and the rows that are trained
+            again. It also determines every training's seed, unless the family does (Family.seed).
         metrics: columns of the table.
         axes: the grid, one axis per hyperparameter.
         replicated: how many configurations are trained again with other seeds, and how often.
         base: folder that relative paths of the corpus start from.
         keep: whether the best model of each training is kept. Rows do not depend on it.
-        best: how many of the best rows are trained again, beside those of `replicated`.
-        same_seed: how often all of these are trained again with the seed of the row itself.
+        best: how many of the best rows are trained again, in addition to those of `replicated`.
+        same_seed: how often all rows that are trained again are repeated with the seed of the row itself.
         points: how many rows of the grid are trained, spread evenly; 0: all.
-        neighbours: of how many of the best of these the neighbours on the grid are trained as well.
-        ranges: where the grid has ranges, each hyperparameter's ends and scale, or its list; else empty.
-        drawn: where the grid has ranges, the candidates drawn from it, shape (N, H), in place of a grid.
+        neighbours: how many of the best of these rows have their neighbours on the grid trained as well.
+        ranges: if the grid has ranges, each hyperparameter's ends or list, and its scale; else empty.
+        drawn: if the grid has ranges, the candidates drawn from it, shape (N, H), instead of a grid.
     """
 
     name: str
@@ -84,7 +84,7 @@ class Spec:
 
     @cached_property
     def configs(self) -> NDArray[np.float64]:
-        """Codes of every configuration, shape (N, H), the last axis fastest. Made when first asked for."""
+        """The codes of all configurations, shape (N, H). The last axis varies fastest."""
         if self.drawn is not None:
             return self.drawn
         columns = np.meshgrid(*(np.array(axis.numbers) for axis in self.axes), indexing="ij")
@@ -101,7 +101,7 @@ class Spec:
         return Space(self.axes)
 
     def configuration(self, row: int) -> dict[str, Value]:
-        """A row of the grid by name, whole numbers as int."""
+        """The configuration of a row of the grid, with whole numbers as int."""
         if self.drawn is not None:
             codes = self.drawn[row].tolist()
         else:
@@ -113,7 +113,7 @@ class Spec:
         }
 
     def row(self, configuration: Configuration) -> int | None:
-        """The row of the grid that a configuration is, or None. Costs O(H)."""
+        """The row of a configuration, or None if it is not on the grid. Costs O(H)."""
         if self.drawn is not None:
             try:
                 return self._drawn_rows.get(config_key(self.space.encode(configuration)))
@@ -134,7 +134,7 @@ class Spec:
 
     @cached_property
     def _places(self) -> list[dict[tuple[bool, Any], int]]:
-        """The place of each value on its axis, axis by axis."""
+        """For each axis, the place of each value."""
         return [{_key(value): place for place, value in enumerate(axis.values)} for axis in self.axes]
 
     def settings(self, configuration: Configuration) -> Any:
@@ -144,7 +144,7 @@ class Spec:
         return self.family.settings(**{name: known[name].check(v, where) for name, v in given.items()})
 
     def training_seed(self, configuration: Configuration, replicate: int) -> int:
-        """The seed of one training: its own, so that the noise of rows is independent, or the family's."""
+        """The seed of a training: the family's, or one of its own so that the noise of rows is independent."""
         replicate = 0 if replicate > SAME_SEED else replicate
         if self.family.seed:
             return self.family.seed(self.settings(configuration), replicate)
@@ -153,19 +153,19 @@ class Spec:
 
     @cached_property
     def sample(self) -> NDArray[np.intp]:
-        """Rows that are trained whatever their results: all of them, or points of a scrambled Sobol sequence.
+        """Rows that are trained regardless of results: all rows, or points of a scrambled Sobol sequence.
 
-        Specs of one seed and with as many values on each axis have the same points, and more of them if more
-        are asked for.
+        Specs with the same seed and the same number of values on each axis have the same points. A spec that
+        asks for more points has the same points and further ones.
         """
         lengths = [len(axis.values) for axis in self.axes]
         if not self.points or self.points >= self.size:
             return np.arange(self.size)
-        from scipy.stats import qmc  # takes half a second, and few specs need it
+        from scipy.stats import qmc  # the import takes half a second, and few specs need it
 
         sequence = qmc.Sobol(len(lengths), rng=generator(self.seed, "points"))
         rows = np.zeros(0, dtype=np.intp)
-        while len(np.unique(rows)) < self.points:  # several points of the sequence may be one of the grid
+        while len(np.unique(rows)) < self.points:  # several points of the sequence may fall on one row
             places = (sequence.random(_POINTS) * lengths).astype(np.intp)
             rows = np.append(rows, np.ravel_multi_index(tuple(places.T), lengths))
         _, first = np.unique(rows, return_index=True)
@@ -183,7 +183,7 @@ class Spec:
     def replicate_rows(self) -> tuple[int, ...]:
         """Rows that are trained again, drawn before any result is known, so that the choice is fair."""
         count = min(self.replicated[0], len(self.sample))
-        if not count:  # without numpy.random, whose import takes time
+        if not count:  # saves the import of numpy.random, which takes time
             return ()
         rng = generator(self.seed, "replicates")
         chosen = rng.choice(len(self.sample), size=count, replace=False)
@@ -209,12 +209,12 @@ class Spec:
 
 
 def configuration_key(configuration: Configuration) -> str:
-    """A canonical text of a configuration, the same whatever the order and types of its numbers."""
+    """A canonical text of a configuration. The order of names and the types of numbers do not matter."""
     return json.dumps({k: float(v) if is_number(v) else v for k, v in sorted(configuration.items())})
 
 
 def _key(value: object) -> tuple[bool, Any]:
-    """A value as a key of a dictionary, in which True is not 1."""
+    """A value as a key of a dictionary that distinguishes True from 1."""
     return isinstance(value, bool), value
 
 
@@ -225,7 +225,7 @@ def short_key(configuration: Configuration, replicate: int) -> str:
 
 
 def copy_for(spec: Spec, folder: Path) -> str:
-    """The spec's text for a copy in a folder, from where it finds the corpus's files as well."""
+    """The spec's text for a copy in a folder. The copy still finds the corpus's files."""
     text = spec.path.read_text(encoding="utf-8-sig")
     values = [value for key, value in spec.corpus.items() if key != "name"]
     names = [name for v in values for name in (v if isinstance(v, list) else [v]) if isinstance(name, str)]
@@ -240,7 +240,7 @@ def copy_for(spec: Spec, folder: Path) -> str:
 
 
 def _without_base(text: str) -> str:
-    """A spec's text without its key `base`, and not without a line of its note that looks like it."""
+    """A spec's text without its key `base`. A line of its note that only looks like the key is kept."""
     wanted = tomllib.loads(text)
     if "base" not in wanted:
         return text
@@ -260,7 +260,7 @@ def describe(configuration: Configuration) -> str:
 
 
 def select(spec: Spec, only: Sequence[str]) -> NDArray[np.intp]:
-    """Rows of the grid that have all the values named, such as "layers=2"."""
+    """Rows of the grid that have all the given values, such as "layers=2"."""
     names = [axis.name for axis in spec.axes]
     chosen = [np.ones(len(axis.values), dtype=bool) for axis in spec.axes]
     for condition in only:
@@ -280,7 +280,7 @@ def select(spec: Spec, only: Sequence[str]) -> NDArray[np.intp]:
 
 
 def _as_label(text: str, axis: Hyperparameter) -> str:
-    """A text of the command line as the label of a value: 1e-2 is 0.01."""
+    """A text from the command line as the label of a value. 1e-2 becomes 0.01."""
     try:
         return label(number_of(text)) if axis.is_numeric else text
     except (ValueError, OverflowError):

@@ -10,7 +10,7 @@ Keys of a spec file, of which name, family, [corpus] and [grid] are required:
     keep          whether the best model of each training is kept, as with `train --keep`
     objectives    objectives of the table, the single objective first; if left out, the first metric
     metrics       columns of the table; if left out, all metrics of the family
-    base          folder that files of the corpus are relative to; if left out, the spec's own folder
+    base          folder that paths of the corpus start from; if left out, the spec's own folder
     [corpus]      the name of a corpus, and its settings (runner/corpora/)
     [grid]        settings that make up the search space, each with a list of values; texts and booleans
                   are categories. For `tune`, a range may replace a list:
@@ -24,9 +24,9 @@ Keys of a spec file, of which name, family, [corpus] and [grid] are required:
     [scale]       "linear" or "log" for settings of the grid; if left out, the setting's own scale
     [fixed]       settings that are the same in every configuration
     [replicates]  configurations: number of configurations that are trained again; trainings: how often each
-                  of them is, with other seeds; best: number of best rows that are also trained again, after
-                  all rows have ended; same_seed: how often all of these are trained again with the seed of
-                  their row
+                  of them is trained again with other seeds; best: number of best rows that are also trained
+                  again, after all rows have ended; same_seed: how often all of these rows are also trained
+                  again with the seed of the row itself
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class _SpecFile(Strict, frozen=True):
 def load_spec(path: Path, follow_link: bool = True) -> Spec:
     """Read a spec and check all of it: keys, settings, ranges, the corpus section, every configuration.
 
-    Raises an InputError that says what is wrong, with the nearest valid name.
+    Raises InputError with what is wrong and the nearest valid name.
     """
     file = load_toml(path, _SpecFile, follow_link)
     try:
@@ -178,7 +178,7 @@ def _ranges(file: _SpecFile) -> dict[str, _Range]:
 
 
 def _with_candidates(spec: Spec, file: _SpecFile) -> Spec:
-    """The spec with configurations drawn from its ranges; those that the family refuses are left out."""
+    """The spec with configurations drawn from its ranges, without those that the family refuses."""
     ranges = _ranges(file)
     if not ranges:
         raise InputError(f"{spec.path}: candidates are drawn from ranges, but [grid] has only lists.")
