@@ -50,7 +50,7 @@ def _grid_problem(n_objectives: int, per_axis: int = 4, n_initial: int = 3) -> t
 
 @contextmanager
 def _failures_told() -> Iterator[None]:
-    """What a method does wrong, as the loops find it, is what the check says."""
+    """Raise a method's failure, which the loop describes, as NonConformance."""
     try:
         yield
     except MethodFailure as failure:
@@ -169,7 +169,7 @@ def leaves_its_input_alone(factory: MethodFactory, n_objectives: int = 1) -> Non
 def _several_violations(n_rows: int) -> list[Floats]:
     """Violations of two constraints: where no row is feasible, and where some rows are."""
     rng, found = np.random.default_rng(3), []
-    for share in (0.0, 0.5):  # of violations that are none
+    for share in (0.0, 0.5):  # the share of constraints that are kept
         violations = np.where(rng.random((n_rows, 2)) < share, -1.0, 1.0) * rng.random((n_rows, 2))
         violations[5:9, 0] = np.nan
         found.append(violations)
@@ -234,7 +234,7 @@ def _rows_that_ended(trial: Trajectory, trainings: Trainings) -> int:
 
 
 def trains_every_row_to_its_end(factory: MethodFactory, n_objectives: int = 1) -> None:
-    """With enough time, it trains every row to its end, with any number of workers, paused or not."""
+    """With enough time, it trains every row to its end, for any number of workers, resumable or not."""
     for workers, resume in ((1, True), (1, False), (5, True), (5, False), (100, True)):
         problem, trainings = _timed_problem(n_objectives, workers, resume)
         done = _trial(factory, problem, trainings)
@@ -256,7 +256,7 @@ def depends_on_its_generator_alone_on_a_clock(factory: MethodFactory, n_objectiv
 
 
 def survives_failed_trainings_on_a_clock(factory: MethodFactory, n_objectives: int = 1) -> None:
-    """Curves that end in NaN, or hold nothing else, do not stop it."""
+    """Curves that end in NaN, or consist of NaN, do not stop it."""
     problem, given = _timed_problem(n_objectives, workers=4)
     last = given.starts[1:] - 1
     for failed in (last[::3], last, slice(0, None)):

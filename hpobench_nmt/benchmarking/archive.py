@@ -8,7 +8,7 @@
         cards              descriptions of methods, by name
 
 A method is in only one run of a track. The format is 1. Nothing in an archive is executed. Its trials are
-compared with the tables, and only texts that were checked are shown.
+checked against the tables, and its texts are checked before they are shown.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ _MOST_LOOKUPS = 2**27
 
 
 class Card(Strict, frozen=True, kw_only=True):
-    """What is known of a method that somebody submitted, in short texts.
+    """The description of a submitted method, in short texts.
 
     Attributes:
         what: the idea, in a sentence or two.
         source: the address of its code, or of a paper.
-        licence: of its code.
-        hardware: what the trials ran on.
+        licence: the licence of its code.
+        hardware: the hardware on which the trials ran.
         tuned_on: the tables that it was tuned on, or "none".
     """
 
@@ -83,12 +83,12 @@ class _About(Strict, frozen=True):
 
 @dataclass(frozen=True, eq=False)
 class Archive:
-    """An archive that was read. Trials are made when they are asked for.
+    """An archive that was read. Trials are constructed when they are accessed.
 
     Attributes:
         path: where it was read from.
-        sha256: of the file.
-        runs: what it was made of.
+        sha256: the hash of the file.
+        runs: the runs whose trials it has.
         lines: pyarrow's table of its trials.
     """
 
@@ -125,7 +125,7 @@ class Archive:
         return {name: manifest for manifest in self.manifests.get(track, ()) for name in manifest.methods}
 
     def trials(self, track: str, method: str, instance: Instance, most: int | None = None) -> Trials | None:
-        """The first trials of a method on a table, None without any; InputError if they are wrong."""
+        """A method's first trials, at most `most`, on a table; None without any, InputError if invalid."""
         table = instance.table.name
         place = self.groups.get((track, table, method))
         if place is None:
@@ -139,17 +139,17 @@ class Archive:
         return unpacked({name: _arrays(part.column(name)) for name in COLUMNS}, instance, wrong)
 
     def seconds(self, track: str, method: str, table: str) -> float:
-        """Processor time a step, NaN where it was not measured."""
+        """Processor time per step, NaN if it was not measured."""
         runs = [run for run in self.runs if run.track == track]
         return next((s[table] for r in runs if table in (s := r.seconds.get(method, {}))), math.nan)
 
     def card(self, track: str, method: str) -> Card | None:
-        """The card of a method, None if there is none."""
+        """The card of a method, or None if it does not have one."""
         return next((r.cards[method] for r in self.runs if r.track == track and method in r.cards), None)
 
 
 def _arrays(column: Any) -> list[Any]:
-    """The entries of a column, lists as arrays; None if there is none."""
+    """The entries of a column, with lists as arrays, and None for missing entries."""
     import pyarrow as pa
 
     if not pa.types.is_list(column.type):
@@ -165,9 +165,9 @@ def archive_bytes(
     cards: Mapping[str, Card] | None = None,
     before: Archive | None = None,
 ) -> bytes:
-    """The content of an archive of some results of each track, after those of another one.
+    """The content of an archive with the results of each track, after those of the archive `before`.
 
-    Raises InputError if a method is twice in a track, or results are not of a frozen suite.
+    Raises InputError if a method is in a track twice, or results are not of a frozen suite.
     """
     lines: dict[str, list[Any]] = {k: [] for k in ("track", "table", "method", "trial", *COLUMNS)}
     runs = list(before.runs) if before else []
@@ -216,7 +216,7 @@ def _types() -> dict[str, Any]:
 
 
 def _plain(kind: Any) -> Any:
-    """The type of a column as it is written: texts are read as dictionaries."""
+    """The type with which a column was written. When read, texts are dictionaries."""
     return kind.value_type if hasattr(kind, "index_type") else kind
 
 
@@ -240,10 +240,10 @@ def _written(parts: Sequence[Any], about: _About) -> bytes:
 
 
 def joined_archives(archives: Sequence[Archive]) -> bytes:
-    """The content of one archive of several.
+    """The content of one archive that joins several.
 
-    Raises InputError if a method is in two of them in a track, or lacks tables that other methods of the
-    track have: ranks over the tables that all methods have would then leave these tables out.
+    Raises InputError if a method is in the same track of two archives, or if it lacks tables that other
+    methods of the track have. Ranks over the tables that all methods have would then leave these tables out.
     """
     taken: dict[tuple[str, str], Path] = {}
     tables: dict[str, set[str]] = {}
@@ -272,12 +272,12 @@ def joined_archives(archives: Sequence[Archive]) -> bytes:
 
 
 def read_archive(path: Path) -> Archive:
-    """An archive; InputError if the file is none, is damaged, or of a newer format."""
+    """The archive in a file; InputError if it is not an archive, is damaged, or has a newer format."""
     return archive_of(read_bytes(path, MOST_BYTES), path)
 
 
 def archive_of(content: bytes, path: Path) -> Archive:
-    """The archive that a file at `path` with this content is; raises as `read_archive` does."""
+    """The archive in the content of the file at `path`; raises as `read_archive` does."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -327,7 +327,7 @@ def _damaged(path: Path) -> InputError:
 
 
 def check_same_suite(archive: Archive, track: str, suite: Suite, seed: int) -> None:
-    """Raise InputError if a track of the archive is of another version of the suite, or another seed."""
+    """Raise InputError if the archive lacks a track, or has it from another suite version or seed."""
     manifests = archive.manifests.get(track)
     if not manifests:
         known = ", ".join(archive.manifests)

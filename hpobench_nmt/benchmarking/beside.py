@@ -23,7 +23,7 @@ from hpobench_nmt.methods import KNOWN
 ARCHIVE = "archive"
 """The name of the archive of lm-2026, wherever it is installed."""
 _FILE = f"{NAME}.parquet"
-# The folder of a clone that has the archive; a wheel has none.
+# The archive's folder in a clone. A wheel does not have it.
 _CLONE = Path(__file__).resolve().parents[2] / ARCHIVE
 
 
@@ -54,7 +54,7 @@ def load_archive(place: str | Path = ARCHIVE) -> Archive:
 
 
 def track_of_suite(name: str) -> str:
-    """The track of lm-2026 that a suite of this name is; InputError for others."""
+    """The track of lm-2026 whose suite has this name; InputError for other suites."""
     found = [track for track, suite in tracks(NAME).items() if suite == name]
     if not found:
         raise InputError(
@@ -64,7 +64,7 @@ def track_of_suite(name: str) -> str:
 
 
 def check_comparable(archive: Archive, suite: Suite, seed: int) -> None:
-    """Raise InputError where results of a suite, of any methods, cannot stand beside an archive."""
+    """Raise InputError if results of a suite, whatever the methods, cannot be compared with an archive."""
     track = track_of_suite(suite.name)
     check_same_suite(archive, track, suite, seed)
     lengths = [place.stop - place.start for (of, _, _), place in archive.groups.items() if of == track]
@@ -72,7 +72,7 @@ def check_comparable(archive: Archive, suite: Suite, seed: int) -> None:
 
 
 def check_trials(place: str, lengths: Iterable[int], suite: Suite) -> None:
-    """Raise InputError where a suite has more trials than what stands beside it."""
+    """Raise InputError if a suite has more trials than the results that it is compared with."""
     least = min(lengths, default=suite.trials)
     if least < suite.trials:
         raise InputError(
@@ -158,14 +158,14 @@ def _joined(
 
 
 def _check_own(archive: Archive, results: Results, method: str, manifest: Manifest) -> None:
-    """Refuse a method of one's own with the name of another one."""
+    """Refuse a user's method that has the name of another method in the archive."""
     own = results.manifest and results.manifest.methods.get(method)
     if method not in KNOWN and own and own.of_sources != manifest.methods[method].of_sources:
         raise InputError(f"{archive.path}: has another method {method!r}: rename yours.")
 
 
 def _is_stale(method: str, manifest: Manifest) -> bool:
-    """Whether a method of the package is another version now. Others cannot be compared."""
+    """Whether a method of the package has changed since. Versions of other methods cannot be compared."""
     entry = manifest.methods[method]
     if method not in KNOWN or KNOWN[method].missing():
         return False

@@ -42,7 +42,7 @@ def values_in(file: pq.ParquetFile, column: str) -> int:
 
 
 def texts_of(column: Any) -> list[Any]:
-    """The entries of a column of texts that was read as a dictionary, None where there is none."""
+    """The entries of a column of texts that was read as a dictionary, with None for missing entries."""
     whole = column.unify_dictionaries().combine_chunks()
     known = [*whole.dictionary.to_pylist(), None]
     return [known[code] for code in whole.indices.fill_null(len(known) - 1).to_pylist()]

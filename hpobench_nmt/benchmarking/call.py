@@ -30,8 +30,8 @@ from hpobench_nmt.methods import BUILT_IN, KNOWN
 TableOrName = Table | str | Path
 Notify = Callable[[str], None]
 
-_LOOKUPS_SCORED = 20  # by fb and its like, where nothing else is said
-_BY_TABLE = ("score_at", "tolerance", "time")  # a number of one of these is for all tables
+_LOOKUPS_SCORED = 20  # the default at which fb and similar scores are measured
+_BY_TABLE = ("score_at", "tolerance", "time")  # a single number applies to all tables
 _LISTS = ("scores", "objectives", "constraints", "sources")
 _SETTINGS = {*Suite.__struct_fields__} - {"name", "tables", "methods"}
 _ARGUMENTS = {"tables", "methods", "seed", "jobs", "timeout", "debug"}
@@ -169,9 +169,9 @@ def benchmark(
 
 
 def _given(where: str, named: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Those settings of a suite that were given, as a suite file has them.
+    """The settings of a suite that were given, in the form of a suite file.
 
-    Arguments of the function `where` are in `named`, None or empty where they were left out.
+    `named` has the arguments of the function `where`, which are None or empty if they were left out.
     """
     for name in settings:
         if name not in _SETTINGS:
@@ -195,12 +195,12 @@ def _given(where: str, named: Mapping[str, Any], settings: Mapping[str, Any]) ->
 
 
 def _plain(value: Any) -> Any:
-    """A number of NumPy's types as Python's own."""
+    """A value in Python's own type, if it has one of NumPy's."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def _clock(settings: Mapping[str, Any]) -> str:
-    """The clock that is given, or that settings need which are known on one clock only."""
+    """The clock that was given, or the one that `cost` or `curves` need; "" if none of them is set."""
     return settings.get("clock", "") or ("cost" if settings.get("cost") or settings.get("curves") else "")
 
 
@@ -238,13 +238,13 @@ def _run(
 
 def processors() -> int:
     """Number of processor cores that this process may use."""
-    import joblib  # it takes long to import, and most runs need it later
+    import joblib  # imported here because its import is slow
 
     return int(joblib.cpu_count())
 
 
 def _tables(given: TableOrName | Iterable[TableOrName]) -> tuple[dict[str, Table], tuple[str, ...]]:
-    """The tables that were given loaded, by name, and the names or folders of all."""
+    """The tables that were given as Table, by name, and the names or folders of all tables."""
     several = [given] if isinstance(given, Table | str | Path) else given
     if not isinstance(several, Iterable):
         shown = repr(several)[:80]
@@ -255,20 +255,20 @@ def _tables(given: TableOrName | Iterable[TableOrName]) -> tuple[dict[str, Table
 
 
 def _spec(table: str | Path) -> str:
-    """A table's name, or its folder with a separator, which no name has."""
+    """A table's name, or its folder with a path separator, which distinguishes it from a name."""
     text = str(table)
     return text if isinstance(table, str) or os.sep in text else f"{os.curdir}{os.sep}{text}"
 
 
 def _folders(specs: Iterable[str]) -> dict[str, str]:
-    """Where tables that were given as folders are, so that their results can be read later."""
+    """By name, the folders of tables that were given as folders, so that their results can be read later."""
     known = {INSTALLED, *installed(), *groups()}
     folders = [Path(spec).resolve() for spec in specs if spec not in known]
     return {table_name(folder): str(folder) for folder in folders}
 
 
 def _with_every_method(suite: Suite, methods: Sequence[MethodSpec], notify: Notify) -> list[MethodSpec]:
-    """The methods, with the names of all that fit the suite in place of "all"."""
+    """The methods, with "all" replaced by the names of all methods that fit the suite."""
     if "all" not in methods:
         return list(methods)
     own = [method for method in methods if method != "all"]
@@ -277,7 +277,7 @@ def _with_every_method(suite: Suite, methods: Sequence[MethodSpec], notify: Noti
 
 def every_method(suite: Suite, notify: Notify) -> tuple[str, ...]:
     """The methods that "all" means: those that fit the suite and whose libraries are installed."""
-    # Other people's optimizers have no suggest.
+    # Optimizers of other libraries do not have `suggest`.
     known = KNOWN if suite.workers == 1 else BUILT_IN
     fits = [m for m in known.values() if suite.n_objectives in m.objectives]
     fitting = [m for m in fits if suite.curves or not m.partial]

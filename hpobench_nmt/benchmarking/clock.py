@@ -17,7 +17,7 @@ from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.table import Table
 
 TRAINING_COST = "training_cost"
-"""The objective, along curves, that is what the training had cost at each checkpoint."""
+"""The objective along curves that is the cost of the training up to each checkpoint."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -26,11 +26,11 @@ class Clock:
 
     Attributes:
         unit: what it counts, in the plural.
-        trainings: losses of each row, NaN if missing, and what it costs to train it how far. A look-up
-            is a training of one checkpoint and unit cost.
-        lookups: the most rows that a trial may look up.
-        time: the most time that a trial may take; infinite where there is no limit.
-        score_at: the time at which fb, fbp and fbh are taken; None where the suite does not say.
+        trainings: losses of each row, NaN if missing, and the cost of training it to each checkpoint. A
+            look-up is a training of one checkpoint and unit cost.
+        lookups: the maximum number of rows that a trial may look up.
+        time: the maximum time of a trial; infinite if there is no limit.
+        score_at: the time at which fb, fbp and fbh are measured; None if the suite does not set it.
         along_curves: whether the costs are those of the table's learning curves.
     """
 
@@ -57,7 +57,7 @@ class Clock:
 
     @cached_property
     def resources(self) -> Floats:
-        """All resources that some row has a checkpoint at, ascending, read-only."""
+        """All resources at which some row has a checkpoint, ascending, read-only."""
         found = np.unique(self.trainings.resources)
         found.setflags(write=False)
         return found
@@ -101,9 +101,10 @@ def rows_with_curve(table: Table) -> Rows:
 
 
 def clocked_rows(suite: Suite, table: Table) -> Table:
-    """The rows of a table whose cost a suite's clock knows, with all metrics that the suite can optimise.
+    """The rows of a table whose costs the suite's clock knows, with all metrics that the suite can optimise.
 
-    Raises InputError if the table has no curves, or neither it nor its curves have a metric that is named.
+    Raises InputError if the suite needs curves that the table lacks, or if neither the table nor its curves
+    have a metric that the suite names.
     """
     if _follows_curves(suite):
         rows = rows_with_curve(table)
@@ -123,15 +124,15 @@ def clocked_rows(suite: Suite, table: Table) -> Table:
 
 
 def _follows_curves(suite: Suite) -> bool:
-    """Whether a training costs what its learning curve says."""
+    """Whether the cost of a training is that of its learning curve."""
     return suite.curves or (suite.clock == "cost" and not suite.cost)
 
 
 def with_metrics_of_curves(table: Table, objectives: Sequence[str]) -> Table:
-    """The table with the metrics of `objectives` that only its curves have: a row's is its best checkpoint's.
+    """The table with those metrics of `objectives` that only its curves have.
 
-    One of them may be `TRAINING_COST`, a row's is then that of its whole training. Every row must have a
-    curve.
+    A row's value is the best of its checkpoints. For `TRAINING_COST`, it is the cost of the whole training.
+    Every row must have a curve.
     """
     named = {spec.rpartition(":")[0] or spec for spec in objectives} | set(objectives)
     measured = {metric.name for metric in table.metrics}
@@ -154,12 +155,12 @@ def with_metrics_of_curves(table: Table, objectives: Sequence[str]) -> Table:
         for m in more
     ]
     values = np.column_stack([table.values, *columns])
-    # Look-ups along curves draw no replicates, which have not been measured by these metrics.
+    # Look-ups along curves do not draw replicates, for which these metrics were not measured.
     return replace(table, metrics=(*table.metrics, *more), values=values, replicates=None)
 
 
 def _with_cost(table: Table, first: str) -> Curves | None:
-    """The table's curves with what each checkpoint's training had cost as a metric of theirs."""
+    """The table's curves, with the cost of training up to each checkpoint as another metric."""
     curves = table.curves
     if curves is None or TRAINING_COST in {metric.name for metric in curves.metrics}:
         return curves
@@ -174,9 +175,9 @@ def _with_cost(table: Table, first: str) -> Curves | None:
 
 
 def own_objectives(suite: Suite, table: Table) -> tuple[str, ...]:
-    """The objectives where the suite names none: the table's own; with curves, the first in the curves.
+    """The objectives if the suite names none: the table's own. With curves, the first must be in the curves.
 
-    A metric that the curves measure in another way is the curves'.
+    If the curves measure a metric in another way, their metric is used.
     """
     curves = table.curves
     if not suite.curves or curves is None:

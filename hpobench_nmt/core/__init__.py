@@ -1,1 +1,1 @@
-"""The ground of every other room: the search space, the problem, the loop, trajectories, fronts, seeds."""
+"""What all other rooms build on: the search space, the problem, the loop, trajectories, fronts, seeds."""

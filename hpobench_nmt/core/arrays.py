@@ -1,7 +1,7 @@
-"""The types of arrays that the package names; their shapes are in the docstrings.
+"""Names of array types. The docstrings that use them state the shapes.
 
 Floats      numbers in double precision
-Floats32    numbers in single precision, of models that are trained
+Floats32    numbers in single precision, in models that are trained
 Bools       True or False
 Ints        whole numbers
 Rows        row numbers

@@ -1,4 +1,4 @@
-"""Candidates of a space: its whole grid where that is small, else configurations drawn at random.
+"""Candidates of a space: its whole grid if it is small, else configurations drawn at random.
 
 N    configurations asked for
 H    hyperparameters
@@ -18,15 +18,15 @@ from hpobench_nmt.core.space import Hyperparameter
 _DIGITS = 4
 _LOG_STEPS = math.log(0.003), math.log(0.3)
 MOST_CANDIDATES = 100_000
-"""Spaces of up to that many configurations are taken whole, and no more are drawn from larger ones."""
+"""Spaces of at most this many configurations are used whole; at most this many are drawn from larger ones."""
 
 
 def whole_or_drawn(
     axes: Sequence[Hyperparameter], count: int, rng: np.random.Generator, most: int = MOST_CANDIDATES
 ) -> Floats:
-    """Codes of all configurations where there are at most `most`, else of `count` drawn; shape (N, H).
+    """Codes of all configurations if there are at most `most`, else of `count` random ones; shape (N, H).
 
-    The rows are distinct. A range of whole numbers is the grid of these numbers.
+    The rows are distinct. A range of whole numbers counts as the grid of these numbers.
     """
     if not is_small(axes, most):
         return draw(axes, count, rng)
@@ -54,10 +54,10 @@ def _points(axis: Hyperparameter) -> Floats:
 def draw(axes: Sequence[Hyperparameter], count: int, rng: np.random.Generator) -> Floats:
     """Codes of configurations drawn uniformly on each axis' scale, distinct rows, shape (at most count, H).
 
-    The first configurations are the same for a larger count. A whole number on a log scale is as likely as
-    the interval of half a unit around it. Other numbers of a range are rounded to four digits,
-    so that they are short, and the same on every machine; a narrow range keeps one digit more for each power
-    of ten in the ratio of its larger end to its width. An axis is a range (continuous) or a grid.
+    An axis is a range (continuous) or a grid. The first configurations are the same for a larger count. A
+    whole number on a log scale is as likely as the interval of half a unit on each side of it. Other numbers
+    of a range are rounded to four digits, so that they are short, and the same on every machine. A narrow
+    range keeps one more digit for each power of ten in the ratio of its larger end to its width.
     """
     return _at(axes, rng.random((count, len(axes))))
 
@@ -65,9 +65,9 @@ def draw(axes: Sequence[Hyperparameter], count: int, rng: np.random.Generator) -
 def draw_near(axes: Sequence[Hyperparameter], around: Floats, count: int, rng: np.random.Generator) -> Floats:
     """Codes of configurations near given ones, of codes (k, H); distinct rows, shape (at most count, H).
 
-    Each starts from one of them. A random share of its hyperparameters, at least one, moves by a normal step
-    whose deviation is log-uniform between 0.003 and 0.3 of the axis. An unordered label, and what is inactive
-    (NaN) in the configuration, is drawn again.
+    Each starts from a given configuration. A random share of its hyperparameters, at least one, moves by a
+    normal step whose deviation is log-uniform between 0.003 and 0.3 of the axis. An unordered label that
+    moves is drawn uniformly, as is any hyperparameter that is inactive (NaN) in the given configuration.
     """
     starts = around[rng.integers(len(around), size=count)]
     u = np.column_stack([_position(axis, starts[:, j]) for j, axis in enumerate(axes)])
@@ -93,7 +93,7 @@ def _drawn(axis: Hyperparameter, u: Floats) -> Floats:
         return np.array(axis.numbers)[(u * len(axis.numbers)).astype(np.intp)]
     whole = axis.whole
     low, high = axis.ends
-    if whole and axis.scale == "linear":  # each as likely as any other
+    if whole and axis.scale == "linear":  # all are equally likely
         return np.minimum(low + np.floor(u * (high - low + 1)), high)
     if whole:
         low, high = low - 0.5, high + 0.5

@@ -19,19 +19,19 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def compiled(**options: Any) -> Callable[[Function], Function]:
     """Decorator: `numba.njit(cache=True, **options)` with its files outside of the package.
 
-    `NUMBA_CACHE_DIR`, numba's own variable, comes first. Where neither these files nor any in the package's
-    folder can be written, each process compiles the function again.
+    `NUMBA_CACHE_DIR`, numba's own variable, has precedence. If files can be written neither there nor in the
+    package's folder, each process compiles the function again.
     """
     settings: Any = numba.config
     own_place = str(compiled_folder())
 
     def decorate(function: Function) -> Function:
-        # Numba settles a function's place here, so that the setting of other packages stays what it was.
+        # Numba fixes a function's cache folder in this call. The setting is restored for other packages.
         place = settings.CACHE_DIR
         settings.CACHE_DIR = place or own_place
         try:
             result: Function = numba.njit(cache=True, **options)(function)
-        except RuntimeError:  # no place for the files can be written
+        except RuntimeError:  # no folder for the files is writable
             result = numba.njit(**options)(function)
         finally:
             settings.CACHE_DIR = place

@@ -1,4 +1,4 @@
-"""Where the machine code of inner loops is kept; without numba, so that the command line can look."""
+"""The folder with the machine code of inner loops. The command line reads it without importing numba."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import platformdirs
 
 
 def compiled_folder() -> Path:
-    """The folder: of `NUMBA_CACHE_DIR`, numba's own variable, or in the user's cache."""
+    """The folder that `NUMBA_CACHE_DIR`, numba's own variable, names, else one in the user's cache."""
     own = Path(platformdirs.user_cache_dir("hpobench-nmt", appauthor=False)) / "compiled"
     return Path(os.environ.get("NUMBA_CACHE_DIR") or own)
 
 
 def has_compiled() -> bool:
-    """Whether anything was compiled before: the first run of all spends most of its time on that."""
+    """Whether anything was compiled before. The very first run spends most of its time compiling."""
     return any(compiled_folder().glob("*/*.nbi"))

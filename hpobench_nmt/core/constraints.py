@@ -1,22 +1,22 @@
-"""Constraints on metrics, such as "dev_gpu_time<=60", and how methods are told of them.
+"""Constraints on metrics, such as "dev_gpu_time<=60", and how methods learn of violations.
 
-    violation   by how much a metric misses its bound: above 0 where it does, below 0 where there is room,
-                0 at the bound, NaN where the metric is missing
+    violation   by how much a metric misses its bound: above 0 if it misses it, below 0 if there is room,
+                0 at the bound, NaN if the metric is missing
     feasible    no violation is above 0 or NaN
 
-A method that knows constraints has `tell_constrained(row, losses, violations)`, called in place of `tell`
-with the losses as they are, so that a violation is never taken for a failed training. A method that has only
-`tell` gets losses that make a violating row unattractive: in each objective the worst of all feasible rows so
-far, or NaN, as for a failed training, if there is none yet. So it looks for feasible rows without knowing
-how far away they are.
+A method that handles constraints has `tell_constrained(row, losses, violations)`. It is called instead of
+`tell`, with unchanged losses, so that a violation is never taken for a failed training. A method that has
+only `tell` gets losses that make a violating row unattractive: in each objective, the worst loss of all
+feasible rows so far. If no feasible row is known yet, it gets NaN, as for a failed training. So it looks for
+feasible rows without knowing how far away they are.
 
-On a clock this holds whenever a training has come as far as was asked. Constraints are on properties such as
-decoding time, memory or the number of parameters, so a row of a table has the same violations at all of its
-checkpoints. A method with `observe` gets NaN for all losses of a violating row, so that it does not train it
-further. A live training run measures most properties at its end, and until then the violation is 0
+On a clock, this applies whenever a training has reached the requested resource. Constraints are on properties
+such as decoding time, memory or the number of parameters, so a row of a table has the same violations at all
+of its checkpoints. A method with `observe` gets NaN for all losses of a violating row, so that it does not
+train the row further. A live training run measures most properties at its end. Until then, the violation is 0
 (runner/tuning/live_trainer.py).
 
-Scores, exact values and figures count feasible rows only, on any clock. Trajectories record all losses.
+On any clock, scores, exact values and figures count only feasible rows. Trajectories record all losses.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Constraint:
         return values - self.bound if self.relation == "<=" else self.bound - values
 
     def missed_by(self, metrics: Mapping[str, float]) -> float:
-        """By how much one row misses the bound, of its metrics by name; NaN where the metric is missing."""
+        """By how much a row misses the bound, from its metrics by name; NaN if the metric is missing."""
         value = metrics.get(self.metric, math.nan)
         return value - self.bound if self.relation == "<=" else self.bound - value
 
@@ -85,12 +85,12 @@ def parse_constraints(texts: Sequence[str], where: str) -> list[Constraint]:
 
 
 def is_feasible(violations: Floats) -> NDArray[np.bool_]:
-    """Whether all violations of each row are at most 0, shape (N,); those have shape (N, c)."""
+    """Whether all violations of a row are at most 0, shape (N,), from violations of shape (N, c)."""
     return np.asarray((violations <= 0).all(axis=1))
 
 
 def teller(method: Any, tell: Callable[[int, Floats], Any], violations: Violations) -> Callable[..., Any]:
-    """What is called in place of a method's `tell`, with (row, losses), where there are constraints."""
+    """The function that replaces a method's `tell` under constraints. It takes (row, losses)."""
     constrained = getattr(method, "tell_constrained", None)
     if callable(constrained):
         return lambda row, losses: constrained(row, losses, violations(row).copy())
@@ -108,7 +108,7 @@ def teller(method: Any, tell: Callable[[int, Floats], Any], violations: Violatio
 
 
 def observer(observe: Callable[[Progress], Any], violations: Violations) -> Callable[[Progress], Any]:
-    """What is called in place of a method's `observe`, where there are constraints."""
+    """The function that replaces a method's `observe` under constraints."""
 
     def observed(progress: Progress) -> Any:
         if not (violations(progress.row) <= 0).all():  # also where one is NaN

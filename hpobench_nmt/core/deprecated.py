@@ -6,7 +6,7 @@ from hpobench_nmt.core.errors import warn
 
 
 def warn_deprecated(old: str, new: str, *, since: str, removed_in: str) -> None:
-    """Warn that `old` is deprecated since one version, and removed in another, in favour of `new`."""
+    """Warn that `new` replaces `old`, which is deprecated since one version and removed in another."""
     warn(
         f"{old} is deprecated since version {since} and will be removed in version {removed_in}: use {new}.",
         FutureWarning,

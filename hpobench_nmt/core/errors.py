@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hpobench_nmt.core.text import printable
 
-# Names in a message are cut to this many characters, and this many valid ones are listed.
+# The longest name in a message, in characters, and the largest number of valid names that it lists.
 _LONGEST = 100
 _MOST_NAMES = 30
 
@@ -27,7 +27,7 @@ class RunError(RuntimeError):
 
 
 def not_written(path: str | Path, error: OSError, then: str = "") -> InputError | RunError:
-    """The error of a file that cannot be written. A name that is too long is the user's."""
+    """The error for a file that cannot be written. A name that is too long is the user's error."""
     kind = InputError if error.errno == errno.ENAMETOOLONG else RunError
     return kind(f"{path}: cannot be written: {error.strerror}. {then}".rstrip())
 
@@ -37,7 +37,7 @@ def one_line(error: BaseException) -> str:
     name = type(error).__name__
     try:
         message = str(error)
-    except Exception:  # the error of a plug-in, whose own code makes the message
+    except Exception:  # a plug-in's error, whose message comes from the plug-in's code
         message = "(its message cannot be read)"
     return printable(" ".join(f"{name}: {message[:2000]}".split()))[:200]
 
@@ -47,8 +47,8 @@ def unknown(
 ) -> InputError:
     """The error for an unknown name, with the nearest valid name.
 
-    `usual` is the name that people usually mean by this name, if it is known. `kind` is the kind of thing
-    that is named, such as "table". Names are shown with the prefix, such as a key's section.
+    `kind` is the kind of thing that is named, such as "table". `usual` is the name that people usually mean
+    by this name, if that is known. Names are shown with the prefix, such as a key's section.
     """
     known = sorted(filter(None, valid))
     lowered = {k.lower(): k for k in known}

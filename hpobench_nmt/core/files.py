@@ -33,7 +33,7 @@ MAX_SETTINGS_BYTES = 64 * 2**20
 _RESERVED = {"CON", "PRN", "AUX", "NUL"} | {f"{port}{n}" for port in ("COM", "LPT") for n in range(10)}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 _LONGEST_LABEL = 200
-# What lies between these may be a key with dots, but no list of numbers.
+# Text between these characters may be a key with dots, but not a list of numbers, which have dots as well.
 _PARTS_OF_TOML = re.compile(rb"[=,\[\]{}\n]")
 _MOST_PARTS = 1000
 _SCRATCH = ".hpobench-tmp"
@@ -43,13 +43,13 @@ _LEFTOVER = re.compile(
 _REPLACED = "replaced"
 
 NO_LOCKS = (errno.EBADF, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
-"""What a file system without locks answers, or one, such as NFS, that locks no folders."""
+"""The errors of file systems that do not support locks, or, like NFS, locks of folders."""
 _DAY = 24 * 3600.0
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of Linux
 
 
 def check_name(kind: str, name: str) -> str:
-    """Return name if it can be a file name everywhere; tables and methods name their files."""
+    """Return name if it can be a file name everywhere, because files are named after tables and methods."""
     if not is_name(name):
         raise InputError(
             f"{kind} name {shortened(str(name))} cannot be used: use letters, digits, '_', '.', '+' and '-' "
@@ -59,7 +59,7 @@ def check_name(kind: str, name: str) -> str:
 
 
 def is_name(name: object) -> bool:
-    """Does a text hold only what is safe as a file's name, in a shell, and on every system?"""
+    """Whether a text is safe as a file's name on every system, and in a shell."""
     if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > 100:
         return False
     return not name.endswith(".") and name.split(".")[0].upper() not in _RESERVED
@@ -96,12 +96,12 @@ def no_folder(path: Path) -> str:
     """Why a path is not a folder, in words."""
     try:
         return "a file, not a folder" if path.exists() else "no such folder"
-    except OSError:  # nothing can have this name
+    except OSError:  # no file can have this name
         return "no such folder"
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file in one step: it is there whole or not at all, even after a crash."""
+    """Write a file in one step. Even after a crash, it exists completely or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path.parent)
     handle, name = tempfile.mkstemp(prefix=_scratch_prefix(path.name), suffix=_SCRATCH, dir=path.parent)
@@ -120,7 +120,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 @contextmanager
 def scratch_folder(target: Path) -> Iterator[Path]:
-    """A new folder beside the target, to write in and then move into place; whatever is left is removed."""
+    """A new folder beside the target, to fill and move into place. If not moved, it is removed at the end."""
     work = _new_scratch_folder(target)
     try:
         yield work
@@ -129,11 +129,11 @@ def scratch_folder(target: Path) -> Iterator[Path]:
 
 
 def replace_folder(new: Path, target: Path) -> None:
-    """Move a finished folder into place; an older one goes only when the new one is there.
+    """Move a finished folder into place. An older one is removed only when the new one is there.
 
-    Linux exchanges the two in one step. Elsewhere it takes two: if the process is killed between them, or
-    neither folder can be put into place, the older one stays in a scratch folder, from which
-    `remove_leftovers` restores it. The new folder is on the disk when this returns.
+    Linux exchanges the two folders in one step. Other systems need two steps. If the process is killed
+    between them, or neither folder can be moved into place, the older folder stays in a scratch folder, from
+    which `remove_leftovers` restores it. The new folder is on the disk when this returns.
     """
     sync_folder(new)
     if not target.exists():
@@ -146,16 +146,17 @@ def replace_folder(new: Path, target: Path) -> None:
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder with all its files. Files that cannot be removed stay, as does anything but a folder.
+    """Remove a folder with all its files. Files that cannot be removed stay.
 
-    In somebody else's files a pipe may stand in the folder's place: shutil.rmtree would wait for a writer.
+    A path that is not a folder is left alone. Among other people's files it may be a pipe, with which
+    shutil.rmtree would wait for a writer.
     """
     if os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises for some names
         shutil.rmtree(path, ignore_errors=True)
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk, where the system can tell."""
+    """Wait until the names in a folder are on the disk, if the system supports this."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -165,7 +166,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Exchange two folders in one step; False where the system or the file system cannot."""
+    """Exchange two folders in one step; False if the system or the file system does not support this."""
     if sys.platform != "linux":
         return False
     import ctypes
@@ -190,7 +191,7 @@ def _replace_in_two_steps(new: Path, target: Path) -> None:
     finally:
         if not target.exists():  # an error, or Ctrl-C
             (aside / _REPLACED).rename(target)
-        remove_folder(aside)  # not reached where the older one is still in it
+        remove_folder(aside)  # not reached if the line above fails: the older folder is still inside
 
 
 def _new_scratch_folder(target: Path) -> Path:
@@ -201,10 +202,10 @@ def _new_scratch_folder(target: Path) -> Path:
 
 @contextmanager
 def locked_folder(folder: Path, waits: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Keep other processes out of the same block for a folder; `waits` is called before it waits for one.
+    """Lock a folder: only one process at a time runs the block. `waits` is called before waiting for another.
 
-    The system releases the lock however the process ends. Where there are no such locks, as on Windows and
-    on some network file systems, or no such folder, nothing is kept out.
+    The system releases the lock however the process ends. Processes are not kept out if the folder does not
+    exist, or cannot be locked, as on Windows and on some network file systems.
     """
     if sys.platform == "win32" or not folder.is_dir():
         yield
@@ -227,7 +228,7 @@ def locked_folder(folder: Path, waits: Callable[[], None] = lambda: None) -> Ite
 
 @cache
 def why_no_locks(folder: Path) -> str:
-    """Why files in a folder cannot be locked, with advice; empty where they can."""
+    """Why files in a folder cannot be locked, with advice; empty if they can."""
     if sys.platform == "win32":
         return ""
     try:
@@ -244,16 +245,16 @@ def why_no_locks(folder: Path) -> str:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what killed processes left in a folder: files and folders that were being written.
+    """Remove unfinished files and folders that killed processes have left in a folder.
 
-    Their names hold the machine (see `_machine`) and the process. They go once that process is gone; what
-    another machine has left goes after a day.
+    Their names contain the machine (see `_machine`) and the process. They are removed once that process has
+    ended. If they come from another machine, they are removed after a day.
     """
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             found = _LEFTOVER.fullmatch(entry.name)
             if found and _abandoned(found["machine"], int(found["process"]), entry):
-                with contextlib.suppress(OSError):  # another process may be removing it too
+                with contextlib.suppress(OSError):  # another process may be removing it as well
                     _remove_leftover(folder / entry.name, folder / found["target"])
 
 
@@ -273,7 +274,7 @@ def _abandoned(machine: str, process: int, entry: os.DirEntry[str]) -> bool:
         with contextlib.suppress(OSError):
             return time.time() - entry.stat(follow_symlinks=False).st_mtime > _DAY
         return False
-    # The clock of the machine may have been set meanwhile: it tells nothing of a process that can be asked.
+    # On the same machine, look for the process itself: the age is unreliable if the clock was set meanwhile.
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -288,9 +289,9 @@ def _scratch_prefix(name: str) -> str:
 
 
 def _machine() -> str:
-    """The place where a process's number means something: a machine since its boot, or a container on it.
+    """A name for the place in which process numbers are unique: a machine since its boot, or a container.
 
-    Containers may share a home and the name of their machine, and each counts its processes from 1.
+    Containers may share a home folder and the name of their machine, and each numbers its processes from 1.
     """
     place = _boot_id()
     with contextlib.suppress(OSError):
@@ -309,23 +310,23 @@ def _boot_id() -> str:
 def read_bytes(path: Path, limit: int = MAX_SETTINGS_BYTES, follow_link: bool = True) -> bytes:
     """The content of an ordinary file of at most `limit` bytes; a pipe or a device is refused.
 
-    In a folder from somebody else the file must not be a symbolic link (`follow_link`), which could point at
-    any file of the user. Raises InputError if it cannot be read, or is not such a file.
+    Pass `follow_link=False` for files in other people's folders: a symbolic link, which could point at any
+    file of the user, is then refused as well. Raises InputError if the file is refused or cannot be read.
     """
     try:
         if not follow_link and path.is_symlink():
             raise InputError(
                 f"{path}: is a symbolic link, which is not followed. Replace it by the file itself."
             )
-        # A pipe without a writer would wait for good.
+        # Without O_NONBLOCK, a pipe without a writer would wait forever.
         flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         flags |= 0 if follow_link else getattr(os, "O_NOFOLLOW", 0)
         with os.fdopen(os.open(path, os.O_RDONLY | flags), "rb") as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
                 raise InputError(f"{path}: is not a file.")
-            # By its size: Python makes room for all that is asked for, and the limit is large. One byte more
-            # tells of a file that grows.
+            # Not read(limit): Python allocates all that is requested, and the limit is large. The additional
+            # byte shows whether the file has grown.
             content = b"" if found.st_size > limit else file.read(found.st_size + 1)
             too_large = max(found.st_size, len(content)) > limit
     except OSError as error:
@@ -341,10 +342,11 @@ def read_bytes(path: Path, limit: int = MAX_SETTINGS_BYTES, follow_link: bool = 
 
 def read_toml(path: Path, follow_link: bool = True) -> dict[str, Any]:
     """A parsed TOML file; `validation.load_toml` also checks what is in it."""
-    content = read_bytes(path, follow_link=follow_link)  # some editors begin a file with a mark
-    # Python's parser takes memory by the square of a key's parts.
+    content = read_bytes(path, follow_link=follow_link)
+    # The memory that Python's parser needs is quadratic in the number of a key's parts.
     if any(part.count(b".") > _MOST_PARTS for part in _PARTS_OF_TOML.split(content)):
         raise InputError(f"{path}: a key has more than {_MOST_PARTS} parts.")
+    # With utf-8-sig, the byte order mark that some editors write is skipped.
     parsed: dict[str, Any] = _parsed(tomllib.loads, content, "utf-8-sig", "TOML", path)
     return parsed
 
@@ -357,7 +359,7 @@ def read_json(path: Path, follow_link: bool = True) -> Any:
 def parse_json(content: bytes, where: str) -> Any:
     """Parsed JSON, UTF-8 text; NaN, Infinity and a repeated key are refused. Messages begin with `where`.
 
-    A number such as 1e999 becomes infinite; the types of core/validation.py refuse it, with its key.
+    A number such as 1e999 becomes infinite. The types of core/validation.py refuse it, and name its key.
     """
     parse = partial(json.loads, object_pairs_hook=_distinct, parse_constant=_refuse)
     return _parsed(parse, content, "utf-8", "JSON", where)
@@ -371,7 +373,7 @@ def _parsed(parse: Callable[[str], Any], content: bytes, encoding: str, kind: st
     except RecursionError:
         raise InputError(f"{where}: not valid {kind}: nested too deeply.") from None
     except ValueError as error:  # a syntax error, or a number of more than 4,300 digits
-        # Without the parser's advice for programmers.
+        # What follows a semicolon is the parser's advice for programmers.
         raise InputError(f"{where}: not valid {kind}: {str(error).split(';')[0].rstrip('.')}.") from None
 
 

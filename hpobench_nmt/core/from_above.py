@@ -1,7 +1,8 @@
-"""What a value shows of itself, where a higher room has the code: `Front.plot`, `Table.pareto`.
+"""Methods of values whose code is in a higher room, such as `Front.plot` and `Table.pareto`.
 
-Such a method only calls a function of the value, found by name when it is called. Nothing below depends on
-the room above: without a call it is not imported, and what the function returns goes to the caller alone.
+Such a method only calls a function with the value. The function is found by name at the time of the call.
+Nothing in the lower room depends on the higher room, which is not imported without a call, and only the
+caller gets the result.
 """
 
 from __future__ import annotations

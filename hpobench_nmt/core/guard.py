@@ -17,7 +17,7 @@ from hpobench_nmt.core.text import printable
 
 
 class MethodFailure(Exception):
-    """A method did something wrong; the message says what."""
+    """A method did something wrong, which the message describes."""
 
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -27,7 +27,7 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 
 
 def guarded(what: str, call: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a method's code; whatever it raises becomes its failure."""
+    """Call a method's code. Whatever it raises becomes its failure."""
     try:
         return call(*arguments)
     except BaseException as error:
@@ -35,11 +35,11 @@ def guarded(what: str, call: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def as_failure(what: str, error: BaseException) -> MethodFailure:
-    """What a method's call has raised as its failure; raises what is not its fault."""
+    """The failure for an error that a method's call has raised. An error that is not its fault is raised."""
     if isinstance(error, MethodFailure):
         return error
     if isinstance(error, KeyboardInterrupt):
-        # Where Ctrl-C is ignored, as in worker processes, only the method itself can have raised it.
+        # If Ctrl-C is ignored, as in worker processes, only the method itself can have raised this error.
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             raise error
         return MethodFailure(f"{what} raised KeyboardInterrupt")
@@ -51,9 +51,9 @@ def as_failure(what: str, error: BaseException) -> MethodFailure:
 
 
 def _place(error: BaseException) -> str:
-    """Where in the user's own code it was raised, or "" where only libraries are involved.
+    """Where in the user's own code an error was raised, or "" if only libraries are involved.
 
-    It has the file's name alone, so that the reason is the same on every machine.
+    The file is named without its folder, so that the text is the same on every machine.
     """
     found = ""
     for frame, line in traceback.walk_tb(error.__traceback__):
@@ -66,7 +66,7 @@ def _place(error: BaseException) -> str:
 
 
 def is_no_room(error: BaseException) -> bool:
-    """Whether it says that a disk is full: the machine's fault, not a method's."""
+    """Whether an error means that a disk is full, which is the machine's fault, not a method's."""
     return isinstance(error, OSError) and error.errno in _NO_ROOM
 
 
@@ -84,7 +84,7 @@ def function_of(method: Any, name: str) -> Callable[..., Any]:
 
 
 def row_number(name: str, answer: Any, n_rows: int) -> int:
-    """The row number that a method's call gave, or what is wrong with it."""
+    """The row number that a method's call returned; MethodFailure if it is invalid."""
     try:
         if isinstance(answer, bool | np.bool_):
             raise TypeError
@@ -98,7 +98,7 @@ def row_number(name: str, answer: Any, n_rows: int) -> int:
 
 
 def resource_amount(name: str, answer: Any) -> float:
-    """The resource that a method's request names, or what is wrong with it."""
+    """The resource that a method's request names; MethodFailure if it is invalid."""
     try:
         if isinstance(answer, bool | np.bool_ | str):
             raise TypeError

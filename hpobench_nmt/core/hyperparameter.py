@@ -26,16 +26,16 @@ from hpobench_nmt.core.text import printable
 Scale = Literal["linear", "log"]
 Kind = Literal["numeric", "ordinal", "categorical"]
 Value = float | int | str | bool | tuple[Any, ...] | None
-"""Of a hyperparameter: a number, or a label: a text, a boolean, a number, None or a tuple of these."""
+"""A hyperparameter's value: a number, or a label (a text, a boolean, a number, None or a tuple of these)."""
 
 _MOST_SHOWN = 10
 SAME = 1e-9
-"""Numbers that differ by a smaller share are one value of a grid."""
+"""Numbers with a smaller relative difference are one value of a grid."""
 ROUNDED = 1e-6
-"""So are those that float32 may have rounded, where only one value is as near."""
-# Below this, float32 has every whole number.
+"""The same for numbers that float32 may have rounded, if only one value of the grid is this near."""
+# Below this, float32 represents every whole number exactly.
 _WHOLE_SINGLE = 2.0**24
-# Below this, every whole number is a double of its own.
+# Below this, float64 represents every whole number exactly.
 _WHOLE = 2**53
 
 
@@ -71,7 +71,7 @@ class Hyperparameter:
     continuous: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a grid that cannot be scaled, or labels that cannot be told apart."""
+        """Refuse a grid that cannot be scaled, or labels that cannot be distinguished."""
         check_column("hyperparameter", self.name, self.unit)
         where = f"hyperparameter {self.name!r}"
         for attribute, choices in (("kind", get_args(Kind)), ("scale", get_args(Scale))):
@@ -106,7 +106,7 @@ class Hyperparameter:
         if self.continuous and self.integer is None:
             whole = all(isinstance(end, int | np.integer) for end in self.values)
             object.__setattr__(self, "integer", whole)
-        # 1 and 1.0 are one number, as are 0 and -0.0: tables that hold one or the other have the same hash.
+        # 1 and 1.0 are the same number, as are 0 and -0.0, so tables with either of them have the same hash.
         given: Any = self.values
         try:
             object.__setattr__(self, "values", tuple(float(value) + 0.0 for value in given))
@@ -192,7 +192,7 @@ class Hyperparameter:
 
     @cached_property
     def _place_of(self) -> dict[Any, int]:
-        # True and 1, or 1 and 1.0, are one key of a dictionary, and different labels.
+        # True and 1 would be the same key of a dictionary, but they are different labels.
         return {_key(value): place for place, value in enumerate(self.values)}
 
     def code(self, value: object) -> float:
@@ -200,7 +200,7 @@ class Hyperparameter:
 
         Raises InputError, which names the nearest value, if it is not one of the values.
         """
-        if isinstance(value, list | tuple) and not self.is_numeric:  # files have lists alone
+        if isinstance(value, list | tuple) and not self.is_numeric:  # files have lists instead of tuples
             value = _plain(value)
         if (value is None and None not in self.values) or value != value:
             if self.active_if:
@@ -228,7 +228,7 @@ class Hyperparameter:
         raise InputError(f"{self.name} is {printable(repr(value))[:80]}, which is {known}.")
 
     def snapped(self, codes: Floats) -> Floats:
-        """Numbers of shape (N,), with those that differ from a grid value only by rounding set to it.
+        """Numbers of shape (N,). Those that differ from a grid value only by rounding are replaced by it.
 
         Other programs may have computed a logarithm and its inverse, or have stored numbers as float32.
         """
@@ -258,7 +258,7 @@ class Hyperparameter:
         Whole numbers have the type int64, unless some are inactive, which only floats can represent.
         """
         if self.is_numeric:
-            whole = self.whole and (np.abs(codes) < _WHOLE).all()  # never where one is NaN
+            whole = self.whole and (np.abs(codes) < _WHOLE).all()  # False if one is NaN
             return codes.astype(np.int64) if whole else codes
         values = np.empty(len(self.values) + 1, dtype=object)
         values[:-1] = self.values
@@ -331,7 +331,7 @@ def _is_label(value: object) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """A label as a file gives it back: of Python's own types, 2.0 as 2. Tables are hashed with it."""
+    """A label as it is read back from a file, in Python's own types; 2.0 becomes 2. Tables' hashes use it."""
     if isinstance(value, list | tuple):
         return tuple(map(_plain, value))
     if isinstance(value, np.generic):

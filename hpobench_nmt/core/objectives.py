@@ -54,7 +54,7 @@ class Metric:
         return f"{self.name} ({self.unit})" if self.unit not in ("", self.name) else self.name
 
     def __post_init__(self) -> None:
-        """Refuse a direction, tolerance or sign for "missing" that makes no sense."""
+        """Refuse an invalid direction, tolerance or value for "missing"."""
         check_column("metric", self.name, self.unit)
         if self.direction not in ("min", "max"):
             raise InputError(
@@ -74,7 +74,7 @@ class Objective:
     direction: Direction
 
     def __post_init__(self) -> None:
-        """Refuse another direction."""
+        """Refuse any other direction."""
         if self.direction not in ("min", "max"):
             raise InputError(
                 f"objective {self.metric!r}: direction must be 'min' or 'max', not {self.direction!r}."

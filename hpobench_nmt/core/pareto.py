@@ -1,4 +1,4 @@
-"""Pareto fronts of small losses, and the scale that a front gives its losses."""
+"""Pareto fronts of losses to minimise, and the scale that a front defines."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def pareto_front(losses: ArrayLike, *more: object) -> NDArray[np.int64]:
     if points.shape[1] == 2:
         # Not moocore: its import takes longer than most runs on a table.
         order = np.lexsort(points.T[::-1])
-        # Sorted by the first loss, then the second: on the front are those whose second loss is the least
-        # among their equals in the first, and less than that of every row before these.
+        # The rows are sorted by the first loss, then the second. A row is on the front if its second loss is
+        # the smallest of all rows with the same first loss, and smaller than that of every row before these.
         first, second = points[order, 0], points[order, 1]
         starts = np.concatenate([[True], first[1:] != first[:-1]])
         group = np.cumsum(starts) - 1

@@ -95,7 +95,7 @@ class Problem:
     prior: Floats | None = None
 
     def __post_init__(self) -> None:
-        """Describe the features themselves where no space is given; refuse a prior that does not fit."""
+        """Describe the features themselves if no space is given; refuse a prior that does not fit."""
         if self.prior is not None:
             _check_prior(self.prior, len(self.features))
         if (self.space is None) != (self.configs is None):
@@ -169,7 +169,10 @@ class Problem:
 
 
 def find_row(rows: dict[bytes, int], space: Space, config: Config, before: str, after: str) -> int:
-    """The row of a configuration in an index of `row_index`, or InputError with `before`, it, and `after`."""
+    """The row of a configuration in an index that `row_index` made.
+
+    The message of the InputError consists of `before`, the configuration and `after`.
+    """
     row = rows.get(config_key(space.encode(config)))
     if row is None:
         shown = ", ".join(f"{name}={value}" for name, value in config.items())
@@ -298,6 +301,6 @@ class MethodFactory(Protocol):
 
 
 def name_of(factory: object) -> str:
-    """A method's name: the class's or function's own, or the `name` that an object has, or its type's."""
+    """A method's name: that of the class or function, else an object's attribute `name`, else its type's."""
     name = getattr(factory, "__name__", None) or getattr(factory, "name", None)
     return name if isinstance(name, str) and name else type(factory).__name__

@@ -1,15 +1,16 @@
-"""Processes that are forked from a server, and that end with this process however it ends.
+"""Processes that are forked from a server, and that end when this process ends, however it ends.
 
     this process --(control: requests)--> server --(fork)--> process 1, process 2, ...
          ^-----(for each: a connection for its messages, and a leash that the server holds)-----^
 
-The server imports and compiles once what the processes need, so that a new one starts within milliseconds. It
-has one thread and runs no user's code, so it always answers. Each process has a leash, a socket between this
-process and the server. When this end is shut, by `Process.kill` or because this process is gone, the server
-kills the process. When the process has ended, the server writes its exit code to the leash. A process leads a
-process group of its own; what it started there ends with it. On Linux so does what has left that group, as
-daemons do: the system gives orphans to their nearest ancestor that takes them, first the process and then the
-server, which kills them. There they also all end when the server is killed, daemons excepted.
+The server imports and compiles once what the processes need, so that a new process starts within
+milliseconds. It has one thread and does not run users' code, so it always responds. Each process has a leash,
+a socket between this process and the server. When this end is shut, by `Process.kill` or because this process
+has ended, the server kills the process. When the process has ended, the server writes its exit code to the
+leash. Each process leads a process group of its own, which ends with it. On Linux, descendants that have left
+that group, as daemons do, end as well: the system gives orphans to their nearest ancestor that accepts them,
+first the process and then the server, which kills them. On Linux, all processes except daemons also end when
+the server is killed.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from typing import Any, TypeVar
 from hpobench_nmt.core.errors import RunError
 
 KILLED = -1000
-"""The code of a process that was killed because this process asked for it."""
+"""The code of a process that was killed at the request of this process."""
 
 _THREADS = ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "BLIS")
 _ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in _THREADS} | {"VECLIB_MAXIMUM_THREADS": "1"}
@@ -50,27 +51,27 @@ from hpobench_nmt.core.processes import _serve
 _serve(socket.socket(fileno=number), prepare, arguments)
 os._exit(0)  # to clear up what torch has loaded takes seconds
 """
-# A server has about 5 s to end; it is asked often at first.
+# A server has about 5 s to end. It is polled more often at first.
 _GRACE_SECONDS = (0.001,) * 20 + (0.01,) * 100 + (0.1,) * 40
 # A process that has closed its connection has this long to end by itself.
 _LAST_WORDS_SECONDS = 1.0
 _CODE = struct.Struct("<i")
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-# What processes have left behind is killed for at most this long once all of them have ended.
+# Once all processes have ended, their orphans are killed for at most this long.
 _ORPHANS_SECONDS = 1.0
 _WATCH_MILLISECONDS = 20
 
 
 @dataclass(frozen=True)
 class Ended:
-    """A process has ended: its exit code, a signal if that is negative, or KILLED."""
+    """The end of a process. `code` is its exit code, a signal's number negated, or KILLED."""
 
     code: int
 
     @property
     def signal(self) -> int:
-        """The number of the signal that ended it, 0 if none did."""
+        """The number of the signal that ended it, or 0."""
         return signal.SIGKILL if self.code == KILLED else max(-self.code, 0)
 
     @property
@@ -89,9 +90,9 @@ class Ended:
 
 
 class Server:
-    """Starts processes by forking itself. It ends, and they with it, when nobody refers to it any more.
+    """Starts processes by forking itself. It and its processes end when this object is no longer referenced.
 
-    First it calls `prepare`, "module:function", once, with arguments that JSON can hold.
+    First it calls `prepare`, "module:function", once, with arguments that JSON can represent.
     """
 
     def __init__(self, prepare: str, *arguments: Any) -> None:
@@ -100,7 +101,7 @@ class Server:
         self._owner = 0
 
     def fork(self, function: Callable[..., object], files: Sequence[int]) -> tuple[Connection, socket.socket]:
-        """The connection and the leash of a new process: see Process."""
+        """The connection and the leash of a new process (see Process)."""
         ours, theirs = socket.socketpair()
         leash, held = socket.socketpair()
         with theirs, held, self._lock, contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -108,9 +109,9 @@ class Server:
                 self._launch()
             socket.send_fds(self._control, [b"+"], [theirs.fileno(), held.fileno(), *files])
         connection = Connection(ours.detach())
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # `events` will say so
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # `events` will report it
             connection.send((_path(), current_folder(), os.environ | _ONE_THREAD))
-            connection.send(function)  # whose module may be found on that path only
+            connection.send(function)  # second, because its module may be found only on that path
         return connection, leash
 
     def _launch(self) -> None:
@@ -118,8 +119,8 @@ class Server:
         self._control, theirs = socket.socketpair()
         arguments = json.dumps([_path(), theirs.fileno(), *self._prepare])
         with theirs:
-            # Its standard output is our standard error: what processes print stays out of our output, and
-            # nobody who reads that to its end waits for a process.
+            # Its standard output is our standard error. So what processes print stays out of our output, and
+            # programs that read our output to its end do not wait for a process.
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", _PROGRAM, arguments],
                 stdin=subprocess.DEVNULL,
@@ -132,9 +133,9 @@ class Server:
 
 
 def _end(control: socket.socket, server: subprocess.Popen[bytes]) -> None:
-    control.close()  # upon which the server kills all and ends
-    # Not by time.sleep, as Popen.wait with a limit does: it sleeps until a time of a clock, and raises where
-    # somebody has set that clock, as libfaketime does.
+    control.close()  # the server then kills all processes and ends
+    # Not time.sleep, which Popen.wait with a timeout uses: it sleeps until a time of a clock, and raises an
+    # error if that clock was set, as by libfaketime.
     for wait_seconds in _GRACE_SECONDS:
         if server.poll() is not None:
             return
@@ -144,33 +145,33 @@ def _end(control: socket.socket, server: subprocess.Popen[bytes]) -> None:
 
 
 shared_server = functools.lru_cache(maxsize=4)(Server)
-"""The server that was prepared in this way, the same one each time; the last four of them are kept."""
+"""The server for these arguments, the same in each call. The last four servers are kept."""
 
 
 class Process:
-    """A process that has this one's import path, folder, environment and open standard error.
+    """A process with the import path, folder, environment and open standard error of this one.
 
-    The server forks it, and it calls a function of a module, or a partial of one, with its end of the
-    connection and the open files, which have numbers of their own there.
+    The server forks it. It calls a function of a module, or a partial of such a function, with its end of the
+    connection and the open files, whose numbers are different there.
     """
 
     def __init__(self, server: Server, function: Callable[..., object], files: Sequence[int] = ()) -> None:
-        self._server = server  # which must not end before
+        self._server = server  # keeps a reference: the server must not end before
         self._connection, self._leash = server.fork(function, files)
 
     def send(self, message: Any) -> None:
-        """Send a message. A process that has ended is not an error: `events` will say so."""
+        """Send a message. It is not an error if the process has ended: `events` will report it."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._connection.send(message)
 
     def kill(self) -> None:
         """End the process at once, with all processes that it has started."""
         with contextlib.suppress(OSError):  # it has ended
-            # Closing would not do where a fork of this process has the socket open.
+            # Closing it would have no effect if a fork of this process has the socket open.
             self._leash.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Kill the process if it still runs, and close what leads to it."""
+        """Kill the process if it still runs, and close its connection and its leash."""
         self.kill()
         self._connection.close()
         self._leash.close()
@@ -180,10 +181,10 @@ P = TypeVar("P", bound=Process)
 
 
 def events(processes: Iterable[P], seconds: float | None = None) -> Iterator[tuple[P, Any]]:
-    """Wait for messages of processes, and for their end as `Ended`, at most for some seconds.
+    """Wait for messages of processes, and for their end as `Ended`, for at most the given seconds.
 
-    What a process sent before its end comes before it. One that has ended is closed: it can tell no more.
-    Raises RunError if the server has ended.
+    A process's messages come before its `Ended`, upon which the process is closed. Raises RunError if the
+    server has ended.
     """
     ends = {end: process for process in processes for end in (process._connection, process._leash)}
     for process in dict.fromkeys(ends[end] for end in wait(ends, seconds)):  # type: ignore[index]
@@ -193,7 +194,7 @@ def events(processes: Iterable[P], seconds: float | None = None) -> Iterator[tup
                 yield process, process._connection.recv()
                 if not over:
                     break
-        except Exception:  # closed, or no message at all: a user's code can write to any open file
+        except Exception:  # closed, or not a message: users' code can write to any open file
             over = True
             if not wait([process._leash], _LAST_WORDS_SECONDS):
                 process.kill()
@@ -209,10 +210,10 @@ def events(processes: Iterable[P], seconds: float | None = None) -> Iterator[tup
 
 
 def outcome(process: Process) -> tuple[Any, str] | Ended:
-    """Wait for the end of a process that calls `answer`, and of all that it started.
+    """Wait for the end of a process that calls `answer`, and of all processes that it started.
 
-    Returns what the function has returned, and its error: the message of a RunError, the last line of
-    another's traceback, or "". If it did neither, how the process ended.
+    Returns the function's result and its error: the message of a RunError, the last line of any other error's
+    traceback, or "". If the process sent neither, returns how it ended.
     """
     found: tuple[Any, str] | None = None
     while True:
@@ -223,7 +224,7 @@ def outcome(process: Process) -> tuple[Any, str] | Ended:
 
 
 def current_folder() -> str:
-    """The current folder, or the root of all if it is gone."""
+    """The current folder, or the root folder if it no longer exists."""
     try:
         return str(Path.cwd())
     except FileNotFoundError:
@@ -264,8 +265,8 @@ def _serve(control: socket.socket, prepare: str, arguments: Sequence[Any]) -> No
             ready = wait([control, ended, *held])
             if ended in ready:
                 os.read(ended, 4096)
-            _report_ended(leashes, condemned)  # first: what has ended by itself was not killed
-            _kill_orphans(leashes)  # the end of each wakes this loop, which then finds its children here
+            _report_ended(leashes, condemned)  # first: those that ended by themselves were not killed
+            _kill_orphans(leashes)  # an orphan's end wakes this loop, which then finds its children
             for pid in {held[end] for end in ready if end in held} & leashes.keys():
                 _kill(pid)
                 condemned.add(pid)
@@ -282,13 +283,13 @@ def _serve(control: socket.socket, prepare: str, arguments: Sequence[Any]) -> No
                 leashes[pid] = socket.socket(fileno=leash)
                 for file in (connection, *files):
                     os.close(file)
-    except (ConnectionError, ValueError):  # closed: no files came
+    except (ConnectionError, ValueError):  # the control socket was closed
         pass
     finally:
         for pid in leashes:
             _kill(pid)
         for pid in leashes:
-            os.waitpid(pid, 0)  # once this process has ended, so have all of them
+            os.waitpid(pid, 0)  # all of them must end before this process does
         deadline = time.monotonic() + _ORPHANS_SECONDS
         while _kill_orphans(()) and time.monotonic() < deadline:
             select.select((), (), (), 0.01)
@@ -296,13 +297,13 @@ def _serve(control: socket.socket, prepare: str, arguments: Sequence[Any]) -> No
 
 @contextlib.contextmanager
 def _ended_by_hangup(control: socket.socket) -> Iterator[None]:
-    """Inside, the server ends when the other end of its control socket is closed.
+    """Inside the block, the server ends when the other end of its control socket is closed.
 
-    To import and compile takes seconds, in which it does not answer. The thread is gone before it forks.
+    Importing and compiling take seconds, during which it does not respond. The thread ends before any fork.
     """
     over = threading.Event()
     poll = select.poll()
-    poll.register(control, 0)  # a hangup alone; requests wait
+    poll.register(control, 0)  # only a hangup; requests wait
 
     def watch() -> None:
         while not over.is_set():
@@ -327,19 +328,19 @@ def _report_ended(leashes: dict[int, socket.socket], condemned: set[int]) -> Non
             if pid in condemned and code == -signal.SIGKILL:
                 code = KILLED
             condemned.discard(pid)
-            with leashes.pop(pid) as leash, contextlib.suppress(OSError):  # closed there
+            with leashes.pop(pid) as leash, contextlib.suppress(OSError):  # the other end is closed
                 leash.sendall(_CODE.pack(code))
 
 
 def _take_orphans() -> None:
-    """Ask the system, if it is Linux, that this process become the parent of descendants that lose theirs."""
+    """On Linux, make this process the parent of descendants whose parents end."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def _kill_orphans(own: Container[int]) -> bool:
-    """Kill the children that are not `own`, whose parents have ended; were there any that could be killed?"""
+    """Kill the children that are not `own`, whose parents have ended; returns whether any could be killed."""
     found = False
     with contextlib.suppress(OSError):  # not Linux
         for pid in map(int, Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()):
@@ -353,7 +354,7 @@ def _kill_orphans(own: Container[int]) -> bool:
 
 
 def _kill(pid: int) -> None:
-    """Kill a process that was not waited for yet, and all processes of its group."""
+    """Kill a process that has not been waited for, and all processes of its group."""
     _kill_group(pid)
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)  # it may not lead its group yet
@@ -384,29 +385,29 @@ def _run(server: int, connection: Connection, files: Sequence[int]) -> None:
         connection.recv()(connection, *files)
         code = 0
     except (EOFError, OSError):
-        # The process that asked is gone, or its connection: the server kills this one.
+        # The requesting process has ended or closed the connection: the server kills this process.
         while os.getppid() == server:
             select.select((), (), (), 0.5)
     except BaseException:
         traceback.print_exc()
     finally:
-        os._exit(code)  # without what a user's code has registered to be done at the end
+        os._exit(code)  # without exit handlers that users' code has registered
 
 
 def _end_with_the_server(server: int) -> None:
-    """Ask the system, if it is Linux, to kill this process when the server ends."""
+    """On Linux, make the system kill this process when the server ends."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        # Where memory runs out, this process is the one to go.
+        # If memory runs out, the system kills this process first.
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("500")
-    if os.getppid() != server:  # it ended before this was asked
+    if os.getppid() != server:  # the server ended before the call above
         os._exit(1)
 
 
 def answer(function: Callable[..., Any], log: Path | None, connection: Connection, *files: int) -> None:
-    """Call a function of the files, with its output added to a log if there is one, and send the outcome."""
+    """Call a function with the files, append its output to a log if there is one, and send the outcome."""
     process = os.getpid()
     try:
         if log is not None:
@@ -417,10 +418,10 @@ def answer(function: Callable[..., Any], log: Path | None, connection: Connectio
     except BaseException as error:
         last_line = traceback.format_exception_only(error)[-1].strip()
         message = None, str(error) if isinstance(error, RunError) else last_line
-        with contextlib.suppress(OSError):  # a full disk must not hide the error, which may say just that
+        with contextlib.suppress(OSError):  # a full disk must not hide the error, which may be about it
             traceback.print_exc()
     for output in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):
             output.flush()
-    if os.getpid() == process:  # and not a copy that the function has made by os.fork
+    if os.getpid() == process:  # not in a copy that the function has made by os.fork
         connection.send(message)

@@ -17,8 +17,9 @@ class ReplicateLosses:
 
     Attributes:
         starts: where each row's trainings begin in losses, and their number T at the end, shape (N + 1,).
-        losses: of all trainings, those of a row together, shape (T, m), NaN where one failed.
-        others: their other metrics, shape (T, k), for the hash: their means decide on costs and constraints.
+        losses: losses of all trainings, grouped by row, shape (T, m); NaN if a training failed.
+        others: other metrics of all trainings, shape (T, k). They are here only for the hash: their means
+            determine costs and constraints.
     """
 
     starts: NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""One metric of a table's rows: what analyses of a table are about."""
+"""One metric of a table's rows, which is the input of analyses of a table."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hpobench_nmt.core.space import Hyperparameter
 class Response:
     """A metric of the named table as a function of the configuration, on N of the points of a grid of H axes.
 
-    Codes of the configurations, shape (N, H), are distinct rows: see core/space.py. The values are in raw
-    units, shape (N,), NaN if missing; the objective says which way they are better.
+    The configurations are codes (see core/space.py), shape (N, H), and all distinct. The values are in raw
+    units, shape (N,), NaN if missing. The objective states which direction is better.
     """
 
     table: str

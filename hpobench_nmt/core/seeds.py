@@ -1,8 +1,8 @@
 """Random generators for trials, derived from names and numbers alone.
 
-The initial design depends on (root seed, table, trial), so that every method starts from the same rows; a
-method's own generator depends on its name besides. There is no global state, nor `hash()`, which differs
-between processes.
+The initial design depends on (root seed, table, trial), so that every method starts from the same rows. A
+method's generator depends on the method's name as well. Neither global state nor `hash()`, which differs
+between processes, is used.
 """
 
 from __future__ import annotations

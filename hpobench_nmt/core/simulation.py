@@ -1,6 +1,6 @@
 """Trainings that take simulated time: a heap of events, ordered by (finish time, number of the request).
 
-No real clock has a part in it, so that a trial is the same on any machine and for any number of processes.
+The real clock is never used, so that a trial is the same on any machine and for any number of processes.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from hpobench_nmt.core.trainings import Trainings
 
 
 class Event(NamedTuple):
-    """A training that has come as far as was asked, or has ended before that.
+    """A training that has reached the requested resource, or has ended before that.
 
     Attributes:
         finish, start: when it finished, and when its worker began, on the trial's clock.
-        number: of the request, from 1 in the order of asking.
-        worker, row: which.
-        checkpoint: the last one reached, from 1.
-        cost: what the request took of the worker's time.
+        number: the number of the request, from 1, in the order of the requests.
+        worker, row: their numbers.
+        checkpoint: the number of the last checkpoint that was reached, from 1.
+        cost: the worker's time that the request took.
         done: whether the training has ended by itself, so that the row has no more checkpoints.
     """
 
@@ -45,10 +45,10 @@ class Trainer(Protocol):
         """How many trainings can run at a time."""
 
     def start(self, worker: int, row: int, resource: float) -> None:
-        """Let an idle worker train a row on to its first checkpoint at this resource or above, or its end."""
+        """Let an idle worker train a row to its first checkpoint at or above this resource, or to its end."""
 
     def finish(self) -> list[Event]:
-        """Wait for the next to finish. All that finish at that time, in the order of their requests."""
+        """Wait until a training finishes. Returns all that finish at that time, in the order of requests."""
 
     def best(self, event: Event) -> Floats:
         """Losses of the row's best checkpoint so far, shape (m,)."""
@@ -57,7 +57,7 @@ class Trainer(Protocol):
         """The resource of the checkpoint that was reached."""
 
     def progress(self, event: Event) -> Progress:
-        """The row's curve so far, as a method is told it."""
+        """The row's curve so far, as a method receives it."""
 
     def reached(self, rows: Rows, checkpoints: Rows) -> tuple[Floats, Floats]:
         """Losses of the best checkpoint so far, shape (n, m), and resources, shape (n,), of n trainings."""
@@ -69,7 +69,7 @@ class SimulatedTrainer:
     def __init__(self, trainings: Trainings, workers: int = 1) -> None:
         self.workers = workers
         self._trainings = trainings
-        cells: Any = memoryview  # reads single cells several times faster
+        cells: Any = memoryview  # reads a single number several times faster than an array
         self._first = cells(trainings.starts)
         self._resources = cells(trainings.resources)
         self._costs = cells(trainings.costs)
@@ -97,7 +97,7 @@ class SimulatedTrainer:
         heappush(self._heap, Event(now + cost, number, worker, row, at - first + 1, now, cost, at + 1 == end))
 
     def _goes_on(self, worker: int, row: int) -> bool:
-        """Whether the worker has come to a checkpoint of this row just now, so that nothing was paused."""
+        """Whether the worker has just reached a checkpoint of this row, so that it was not paused."""
         latest = self._latest.get(worker)
         return latest is not None and latest.row == row and latest.finish == self._now
 

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
 Config = Mapping[str, Value]
-"""Values by name; one that is inactive is not there."""
-# What a scale is called here and in other libraries; "log2" is a value of hyperparameters in some.
+"""Values by name, without inactive hyperparameters."""
+# Names of scales here and in other libraries. "log2" is not listed: in some, it is a hyperparameter's value.
 _SCALES = ("linear", "log", "log10", "ln", "uniform", "loguniform", "log-uniform", "log_uniform")
 
 
@@ -48,7 +48,7 @@ class Space(Sequence[Hyperparameter]):
     hyperparameters: tuple[Hyperparameter, ...]
 
     def __post_init__(self) -> None:
-        """Refuse names that are used twice, and conditions that cannot be met or told."""
+        """Refuse repeated names, and conditions that are unknown, empty or circular."""
         names = self.names
         if not names:
             raise InputError("a search space needs at least one hyperparameter.")
@@ -69,7 +69,7 @@ class Space(Sequence[Hyperparameter]):
 
     @cached_property
     def parents_first(self) -> tuple[Hyperparameter, ...]:
-        """The hyperparameters, each after those that its condition names; those of a circle are left out."""
+        """The hyperparameters, each after those that its condition names, without circular conditions."""
         order: list[Hyperparameter] = []
         left = list(self.hyperparameters)
         while left:
@@ -227,7 +227,7 @@ def _described(name: str, axis: Any) -> Hyperparameter:
 
 
 def _names_a_scale(axis: Sequence[object]) -> bool:
-    """Whether values are numbers, but for the name of a scale before or after them: no categories then."""
+    """Whether values are numbers with the name of a scale before or after them, and so not categories."""
     if len(axis) < 3 or isinstance(axis[0], str) == isinstance(axis[-1], str):
         return False
     scale, numbers = (axis[0], axis[1:]) if isinstance(axis[0], str) else (axis[-1], axis[:-1])
@@ -235,7 +235,7 @@ def _names_a_scale(axis: Sequence[object]) -> bool:
 
 
 def _scale_among(name: str, axis: Sequence[object]) -> InputError:
-    """The error for numbers and the name of a scale: what may be meant, and how it is written."""
+    """The error for the name of a scale among numbers, with the valid ways to write what may be meant."""
     given = next(value for value in axis if isinstance(value, str))
     scale = "log" if given.lower().startswith(("log", "ln")) else "linear"
     return InputError(
@@ -262,7 +262,7 @@ def covered_share(axes: Sequence[Hyperparameter], codes: Floats) -> float:
 
 
 def row_index(codes: Floats) -> dict[bytes, int]:
-    """The row of each configuration, by `config_key` of its codes; of equal ones the first."""
+    """The row of each configuration, by `config_key` of its codes; the first row if several are equal."""
     index: dict[bytes, int] = {}
     for row, key in enumerate(map(config_key, codes)):
         index.setdefault(key, row)
@@ -271,5 +271,5 @@ def row_index(codes: Floats) -> dict[bytes, int]:
 
 def config_key(codes: Floats) -> bytes:
     """A key of one configuration given as codes, shape (H,)."""
-    # 0.0 and -0.0, and NaN of any sign, are one value each.
+    # 0.0 and -0.0 are the same value, as are NaNs of both signs.
     return np.where(np.isnan(codes), np.nan, codes + 0.0).tobytes()

@@ -1,4 +1,4 @@
-"""Search spaces for other libraries, and from them: ConfigSpace and Optuna.
+"""Search spaces to and from other libraries: ConfigSpace and Optuna.
 
 Every configuration that one of these libraries draws from an exported grid is a configuration of the grid,
 with the same Python values, so that `table.row(config)` takes it as it is.
@@ -11,12 +11,12 @@ ordered labels                Ordinal                         CategoricalDistrib
 categories                    Categorical                     CategoricalDistribution
 condition (active_if)         InCondition                     none: ask only for what is active
 
-ConfigSpace keeps what it has no word for, such as the scale of a grid, in the `meta` of a hyperparameter,
-also in its files. Optuna has no such place: the dictionary that `to_optuna` gives remembers the
-hyperparameters, so that they come back whole from it. Of other distributions, and of spaces that were made
-there, kind and scale of a list of values are inferred: ascending numbers are a grid, on a log scale where
-their ratios vary less than their differences; all else are categories. A copy of that dictionary loses
-conditions, units and the order of labels.
+What ConfigSpace cannot express, such as the scale of a grid, is in the `meta` of its hyperparameter, also in
+its files. Optuna has no such place. Instead, the dictionary that `to_optuna` returns remembers the
+hyperparameters, and `from_optuna` returns them unchanged; a copy of the dictionary loses conditions, units
+and the order of labels. For other distributions, and for spaces that were made with these libraries, the kind
+and scale of a list of values are inferred: ascending numbers are a grid, on a log scale if their ratios vary
+less than their differences. All other lists are categories.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 _MOST_STEPS = 100_000
 _OWN = "hpobench-nmt"
 """The key of what this package adds to the meta of ConfigSpace's hyperparameters."""
-# Two numbers have one ratio and one difference, which tell nothing; nor do rounding errors.
+# The scale of a grid is not inferred from two numbers, with one ratio and one difference, or from rounding.
 _FEWEST = 3
 _CLEARLY = 1e-9
 
 
 def library(name: str, extra: str) -> ModuleType:
-    """An optional library, imported now; InputError with the command that installs it where it is absent."""
+    """An optional library, imported now; InputError with the command that installs it if it is missing."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -59,7 +59,7 @@ class Distributions(dict[str, "BaseDistribution"]):
         self._origin = {h.name: (made[h.name], h) for h in axes}
 
     def origin(self) -> tuple[Hyperparameter, ...] | None:
-        """The hyperparameters, None if a distribution was changed, added or removed since."""
+        """The hyperparameters, or None if a distribution was changed, added or removed since."""
         if self.keys() != self._origin.keys():
             return None
         if any(self[name] != made for name, (made, _) in self._origin.items()):
@@ -68,7 +68,7 @@ class Distributions(dict[str, "BaseDistribution"]):
 
 
 def to_configspace(axes: Sequence[Hyperparameter], seed: int | None = None) -> ConfigurationSpace:
-    """The space of these hyperparameters as one of ConfigSpace's, which draws with the seed."""
+    """The hyperparameters as a space of ConfigSpace, which draws with the seed."""
     cs = library("ConfigSpace", "smac")
     ours = {h.name: h for h in axes}
     theirs = {h.name: _configspace_axis(cs, h) for h in axes}
@@ -86,7 +86,7 @@ def to_configspace(axes: Sequence[Hyperparameter], seed: int | None = None) -> C
 
 
 def from_configspace(space: ConfigurationSpace) -> tuple[Hyperparameter, ...]:
-    """The hyperparameters of one of ConfigSpace's spaces.
+    """The hyperparameters of a space of ConfigSpace.
 
     Raises InputError for a forbidden clause, a condition other than "equals" or "in", or a hyperparameter
     that is neither uniform, ordinal, categorical nor constant.
@@ -155,7 +155,8 @@ def _suggested(trial: Any, name: str, axis: Any) -> Any:
 def from_optuna(distributions: Mapping[str, BaseDistribution]) -> tuple[Hyperparameter, ...]:
     """Optuna's distributions by name as hyperparameters: numbers with a step are a grid, others a range.
 
-    Those that `to_optuna` gave come back as they were. Choices that are ascending numbers are a grid.
+    Distributions from `to_optuna` become the original hyperparameters. Choices that are ascending numbers
+    are a grid.
     """
     if isinstance(distributions, Distributions) and (whole_space := distributions.origin()) is not None:
         return whole_space
@@ -195,7 +196,7 @@ def _configspace_axis(cs: ModuleType, h: Hyperparameter) -> Any:
 
 
 def _meta(h: Hyperparameter) -> dict[str, Any]:
-    """What ConfigSpace has no word for."""
+    """The attributes that ConfigSpace cannot express."""
     told: dict[str, Any] = {"kind": h.kind, "scale": h.scale}
     if h.unit:
         told["unit"] = h.unit
@@ -205,7 +206,7 @@ def _meta(h: Hyperparameter) -> dict[str, Any]:
 
 
 def _told(axis: Any, values: Iterable[Any], about: Mapping[str, Any]) -> Hyperparameter | None:
-    """The hyperparameter that the meta of one of ConfigSpace's tells of; None if it does not, or wrongly."""
+    """The hyperparameter that the meta of a ConfigSpace axis describes; None if it is missing or invalid."""
     told = (axis.meta or {}).get(_OWN)
     if not isinstance(told, dict) or not {"kind", "scale"} <= told.keys() <= {
         "kind",
@@ -233,7 +234,7 @@ def _optuna_axis(distributions: ModuleType, h: Hyperparameter) -> Any:
 
 
 def _values(h: Hyperparameter, values: tuple[Value, ...]) -> list[Value]:
-    """Values as `config` gives them: of a numeric one whole numbers as int if it takes no others."""
+    """Values as in a configuration: numbers as int if the hyperparameter takes only whole numbers."""
     return [h.value(h.code(value)) for value in values]
 
 
@@ -248,7 +249,7 @@ def _range(
 
 
 def _listed(name: str, values: Any, kind: Any, about: Mapping[str, Any]) -> Hyperparameter:
-    """A hyperparameter of labels; ascending numbers that are called ordinal are a numeric one."""
+    """A hyperparameter with these labels, or a numeric one if ordinal labels are ascending numbers."""
     plain = tuple(map(_plain, values))
     if kind == "ordinal" and _ascending(plain):
         return Hyperparameter(name, plain, _scale_of(plain), **about)
@@ -267,7 +268,7 @@ def _ascending(values: Sequence[Any]) -> bool:
 
 
 def _scale_of(values: Sequence[float]) -> Scale:
-    """The scale of a grid of ascending numbers: log where their ratios vary less than their differences."""
+    """The scale of a grid of ascending numbers: log if their ratios vary less than their differences."""
     if len(values) < _FEWEST or values[0] <= 0:
         return "linear"
     steps, ratios = np.diff(values), np.diff(np.log(values))
@@ -275,5 +276,5 @@ def _scale_of(values: Sequence[float]) -> Scale:
 
 
 def _plain(value: Any) -> Any:
-    """A value as Python's own type: these libraries hold some as NumPy's."""
+    """A value as Python's own type, because these libraries hold some values as NumPy's types."""
     return value.item() if isinstance(value, np.generic) else value

@@ -10,18 +10,18 @@ import math
 import re
 from collections.abc import Container, Sequence
 
-# Control characters, which move a terminal's cursor; marks that turn the direction of writing; invisible
+# Control characters, which move a terminal's cursor; marks that change the writing direction; invisible
 # characters; lone surrogates, which no file can hold; and code points that XML forbids. The joiners
-# U+200C and U+200D stay: words of several languages need them.
+# U+200C and U+200D are allowed, because words of several languages need them.
 _XML_FORBIDS = "".join(chr(plane * 0x10000 + end) for plane in range(17) for end in (0xFFFE, 0xFFFF))
 UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufdd0-\ufdef\ufeff\ufff9-\ufffb"
     f"\U000e0000-\U000e007f\ud800-\udfff{_XML_FORBIDS}]"
 )
-# A spreadsheet runs a text cell that begins with one of these; some do so after spaces too.
+# A spreadsheet runs a text cell that begins with one of these, in some programs also after spaces.
 _FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]")
 VAST = 1e9
-"""From here on numbers are written as 2.17e+11: nobody counts eleven digits."""
+"""From this size on, numbers are written as 2.17e+11, because nobody counts eleven digits."""
 NONE = "–"
 """Stands for "no value"."""
 
@@ -37,7 +37,7 @@ def escape(character: str, lines: bool = False) -> str:
 
 
 def csv_cell(text: str) -> str:
-    """The text as a CSV cell: printable, with a ' before what a spreadsheet would run; numbers stay."""
+    """The text as a CSV cell: printable, with a ' before it if a spreadsheet would run it. Numbers stay."""
     shown = printable(text, lines=True)
     return f"'{shown}" if _FORMULA.match(shown) and not _is_number(shown) else shown
 
@@ -48,10 +48,10 @@ def counted(count: int, noun: str, several: str = "") -> str:
 
 
 def short(value: float, digits: int = 3, unit: str = "", commas: bool = False) -> str:
-    """A measured or computed number with a few significant digits and its unit, if any; a dash for none.
+    """A measured or computed number with a few significant digits and its unit, if any; a dash for NaN.
 
-    The digits before the decimal point all stay, with `commas` between thousands. What a user has set, such
-    as a budget, is written in full elsewhere.
+    All digits before the decimal point are shown, with `commas` between thousands. Not for what a user has
+    set, such as a budget, which is written in full.
     """
     if math.isnan(value):
         text = NONE
@@ -74,14 +74,14 @@ def some_of(names: Sequence[str], most: int = 5) -> str:
 
 
 def free_name(name: str, taken: Container[str]) -> str:
-    """A name for a column beside others: the name itself, or with a "_" after it for each one in its way."""
+    """A name that is not taken: the name itself, followed by as many "_" as it needs."""
     while name in taken:
         name += "_"
     return name
 
 
 def number_of(text: str) -> float:
-    """The number that a text is: as Python's float() reads it, but for underscores: 64_64 is none.
+    """The number that a text represents, as Python's float() reads it, without underscores as in 64_64.
 
     Raises ValueError if it is not a number.
     """

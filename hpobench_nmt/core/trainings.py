@@ -1,18 +1,18 @@
-"""Trainings that can be stopped on the way: what it costs to train a row how far, and what comes of it.
+"""Trainings that can be stopped early: the cost of training a row to each checkpoint, and the losses there.
 
 symbol      shape     meaning
 starts      (N + 1,)  where each row's checkpoints begin in the arrays below, and their number P at the end
 resources   (P,)      how far the training is at a checkpoint (updates, epochs), increasing within a row
 costs       (P,)      the cost of the training up to there, on the clock of the trial, increasing within a row
-losses      (P, m)    minimised, NaN if there are none
-best        (P, m)    losses of the best checkpoint up to there: the one of the smallest first loss, the
-                      earliest of several
+losses      (P, m)    to be minimised, NaN if missing
+best        (P, m)    losses of the best checkpoint up to there, which has the smallest first loss; the
+                      earliest of these if there are several
 
 A row that can only be looked up whole has one checkpoint, with resource 1.
 
-Every checkpoint is a model that could be used. With one loss only a row's best one counts, so that a row
-stands for one model, in the end its best. With several losses a checkpoint that is worse in one of them may
-be better in another: each of them counts, and a front is over checkpoints.
+Every checkpoint is a model that could be used. With one loss, only a row's best checkpoint counts, so that a
+row stands for one model, in the end its best. With several losses, a checkpoint that is worse in one loss may
+be better in another, so every checkpoint counts, and a front is computed over checkpoints.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Trainings:
     """The trainings of N rows. The symbols are explained at the top of this file; the arrays are frozen.
 
     With `resume`, any worker can resume a paused training later. Otherwise only the same worker can continue
-    it, at once; later it restarts at the whole cost.
+    it, and only at once. Later, the training restarts at its whole cost.
     """
 
     starts: Rows
@@ -82,7 +82,7 @@ class Trainings:
     def whole(cls, losses: Floats, costs: Floats | None = None) -> Trainings:
         """Rows that are looked up whole, from losses of shape (N, m), with one checkpoint each.
 
-        Without costs, of shape (N,), each takes 1, so that one worker's clock counts look-ups.
+        Costs have shape (N,). By default, each row costs 1, so that one worker's clock counts look-ups.
         """
         n_rows = len(losses)
         known = np.ones(n_rows) if costs is None else costs
@@ -134,7 +134,8 @@ class Trainings:
     def place_of(self, rows: Rows, resources: Floats) -> Rows:
         """Where n rows' checkpoints at these resources are in the arrays, shape (n,). O(n log P).
 
-        A row without such a checkpoint has that of its next larger one, or one that is not its own.
+        For a row without such a checkpoint, this is the place of its next larger checkpoint or, if there is
+        none, a place that is not its own.
         """
         levels, keys = self._order
         return keys.searchsorted(rows * (len(levels) + 1) + levels.searchsorted(resources))
@@ -157,8 +158,8 @@ class Trainings:
         if (lengths == 1).all():
             return self.losses
         count = len(self.losses)
-        # Smaller losses rank first, of equal ones the earlier, NaN last. From each row to the next the ranks
-        # are shifted down by more than any rank, so that a minimum never reaches back into the row before.
+        # Smaller losses rank first, then earlier checkpoints; NaN ranks last. The ranks of each row are
+        # shifted below all ranks of the row before, so that a running minimum never reaches back into it.
         order = np.argsort(self.losses[:, 0], kind="stable")
         rank = np.empty(count, dtype=np.int64)
         rank[order] = np.arange(count)

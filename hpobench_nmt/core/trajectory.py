@@ -19,7 +19,7 @@ from hpobench_nmt.core.text import counted, printable
 
 
 def _freeze(made: object, *names: str) -> None:
-    """Make these arrays of a dataclass read-only views; who passed them can still write to their own."""
+    """Replace arrays of a dataclass by read-only views. The caller can still write to its own arrays."""
     for name in names:
         array = getattr(made, name)
         if array.flags.writeable:
@@ -81,9 +81,10 @@ class Goal:
 
     @cached_property
     def whole(self) -> Goal | None:
-        """The goal of trainings that run to their end, and find all targets of their row: rows to find.
+        """The same goal in rows, for trainings that run to their end and so find all targets of their row.
 
-        None where no number of rows says the same: some, not all, targets are needed, and rows hold several.
+        None if no number of rows is equivalent, because a row may have several targets: neither one nor all
+        targets are needed, or the score is measured at a given time.
         """
         if self.rows is None:
             return self
@@ -93,7 +94,7 @@ class Goal:
         return Goal(held, 1 if self.needed == 1 else int(held.sum()), name=self.name)
 
     def met_by(self, trial: Trajectory) -> NDArray[np.int64]:
-        """How many targets count since each of the n trainings of a trial, shape (n,). O(n log K)."""
+        """How many targets each of the n trainings of a trial has found, shape (n,). O(n log K)."""
         before, now = trial.resources_before, trial.timeline.resources
         if self.rows is None:
             at = self.counts_from[trial.candidates]
@@ -127,7 +128,7 @@ class Timeline:
 
     Attributes:
         resources: the resource that each training reached.
-        costs: the time of its worker that it took.
+        costs: the worker's time that each training took.
         starts, finishes: times on the trial's clock.
         workers: worker numbers, from 0.
     """
@@ -139,7 +140,7 @@ class Timeline:
     workers: NDArray[np.int32]
 
     def __post_init__(self) -> None:
-        """Keep the arrays from being changed."""
+        """Make the arrays read-only."""
         _freeze(self, "resources", "costs", "starts", "finishes", "workers")
 
     def part(self, first: int, stop: int) -> Timeline:
@@ -148,12 +149,12 @@ class Timeline:
 
     @classmethod
     def joined(cls, parts: Sequence[Timeline]) -> Timeline:
-        """One or more of them, one after the other."""
+        """One or more timelines, one after the other."""
         return cls(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(cls)))
 
     @classmethod
     def of_lookups(cls, count: int) -> Timeline:
-        """That of one worker that looks up whole rows, each in one unit of time."""
+        """The timeline of one worker that looks up whole rows, each in one unit of time."""
         ones, finishes = np.ones(count), np.arange(1.0, count + 1)
         return cls(ones, ones, finishes - 1, finishes, np.zeros(count, dtype=np.int32))
 
@@ -199,7 +200,7 @@ class Trajectory:
         before = np.full(len(self.rows), -1.0)
         if self.timing is None:
             return before
-        order = np.argsort(self.rows, kind="stable")  # of one row, in the order of finishing
+        order = np.argsort(self.rows, kind="stable")  # each row's trainings, in the order of finishing
         again = np.diff(self.rows[order]) == 0
         before[order[1:][again]] = self.timing.resources[order[:-1][again]]
         return before
@@ -247,7 +248,7 @@ class Trials(Sequence[Trajectory]):
     numbers: Rows | None = None
 
     def __post_init__(self) -> None:
-        """Keep the arrays from being changed: results are scored from them."""
+        """Make the arrays read-only, because results are scored from them."""
         there = [name for name in ("losses", "numbers") if getattr(self, name) is not None]
         _freeze(self, "table_losses", "looked_up", "starts", *there)
 

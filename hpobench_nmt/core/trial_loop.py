@@ -2,8 +2,8 @@
 (Zhang & Duh 2020, Figure 2 and Algorithm 1, on a clock with several workers).
 
 A look-up is a training with one checkpoint that takes one unit of time. At each moment, all trainings that
-finish then are recorded and told, in the order of their requests. Then each idle worker gets the next row of
-the initial design, or what the method answers.
+finish at that moment are recorded and passed to the method, in the order of their requests. Then each idle
+worker gets the next row of the initial design, or the row that the method chooses.
 
 The trial ends
 
@@ -13,8 +13,8 @@ The trial ends
 - when the method fails.
 
 Trainings that run at the end are not recorded. The initial design is trained to its end in any case. The loop
-holds an answer until it is used, so that no method is asked twice for one choice. Where trainings take place
-is up to the `Trainer` (core/simulation.py).
+keeps an answer until it is used, so that a method is never asked twice for one choice. The `Trainer`
+(core/simulation.py) determines where trainings take place.
 """
 
 from __future__ import annotations
@@ -62,24 +62,24 @@ def run_trial(
 ) -> Trajectory:
     """One trial of a method.
 
-    A method's errors end its trial and are recorded as its failure; a trainer's are raised. Besides what the
-    method does, each event takes O(log W) for W workers.
+    A method's errors end its trial and are recorded as its failure. A trainer's errors are raised. Each event
+    takes O(log W) for W workers, in addition to the method's own time.
 
     Args:
         problem: what the method sees. Its `workers` is the number of workers of a simulation. `lookups`
-            limits how many rows are started; resuming one does not count.
-        trainings: a table's, to be simulated, or where real ones take place.
+            limits how many rows are started; resuming a row does not count.
+        trainings: a table's trainings, which are simulated, or a trainer of real ones.
         make_method: makes the method from (problem, rng).
         rng: the method's generator.
         initial: the initial design: rows that are trained to their end first.
-        goals: stop as soon as all are settled; none: run until the budget is spent.
+        goals: the trial stops as soon as all are settled. Without goals, it runs until the budget is spent.
         on_call: called with the name of each call of the method ("making it", "ask", "tell", "suggest" or
             "observe"), for a time limit.
-        violations: of the problem's constraints, by row; None: there are none.
-        debug: raise what the method raises, as it is, so that a debugger stops there.
+        violations: violations of the problem's constraints, by row; None without constraints.
+        debug: raise the method's errors unchanged, so that a debugger stops there.
     """
     trainer = SimulatedTrainer(trainings, problem.workers) if isinstance(trainings, Trainings) else trainings
-    running: dict[int, float] = {}  # resource asked for, by row
+    running: dict[int, float] = {}  # requested resource, by row
     settled = _Settled(goals)
     lookups = isinstance(trainings, Trainings) and trainings.are_lookups and problem.counts_lookups
     method, failure = None, ""
@@ -105,7 +105,7 @@ def _look_up(
     settled: _Settled,
     failure: str,
 ) -> Trajectory:
-    """The trial of one worker that looks up whole rows: the same as `_train`, without its events."""
+    """The trial of one worker that looks up whole rows: the same result as `_train`, without events."""
     most = min(problem.lookups, len(problem.features), problem.time)
     rows: list[int] = []
     reached: dict[int, float] = {}
@@ -142,7 +142,7 @@ def _train(
     running: dict[int, float],
     failure: str,
 ) -> Trajectory:
-    """The trial of any number of workers, whose trainings may stop on the way."""
+    """The trial of any number of workers, whose trainings may stop before their end."""
     budget = min(problem.lookups, len(problem.features))
     waiting, unfinished = deque(initial), set(initial)  # of the initial design
     idle = list(range(trainer.workers))
@@ -173,7 +173,7 @@ def _train(
                 row, resource = request
             place = 0
             if len(idle) > 1:
-                # A worker resumes its own row where it can, so that the training is not paused.
+                # If possible, a worker continues its own row, so that the training is not paused.
                 place = next((i for i, worker in enumerate(idle) if latest[worker] == row), 0)
             worker = idle.pop(place)
             latest[worker] = row
@@ -210,7 +210,7 @@ _NO_PROGRESS = "suggest returned None, to wait, but nothing is running and there
 
 
 def _trajectory(recorded: array[float], trainer: Trainer, n_objectives: int, failure: str) -> Trajectory:
-    # Of one type of number, so that a trial of many events is small and quickly made into arrays.
+    # All events are numbers of one type, so that a trial of many events is small and fast to convert.
     columns = np.array(recorded).reshape(-1, len(Event._fields)).T
     events = dict(zip(Event._fields, columns, strict=True))
     rows = events["row"].astype(np.int64)
@@ -221,7 +221,7 @@ def _trajectory(recorded: array[float], trainer: Trainer, n_objectives: int, fai
 
 
 class _Settled:
-    """Counts down the goals; `all` is whether none is open any more."""
+    """Counts down the goals. `all` becomes True when the last open goal is settled."""
 
     def __init__(self, goals: Sequence[Goal]) -> None:
         self._open: list[list[Any]] = [
@@ -230,7 +230,7 @@ class _Settled:
         self.all = False
 
     def note(self, row: int, before: float, now: float, time: float) -> None:
-        """A row was trained from one resource, negative if it is new, to another, infinite at its end."""
+        """Record that a row was trained from `before` (negative: it is new) to `now` (infinite: its end)."""
         if not self._open or self.all:
             return
         still = False
@@ -245,18 +245,18 @@ class _Settled:
 
 
 def _found_by_row(goal: Goal) -> list[Any]:
-    """By row, the resource from which it counts, NaN if it does not; or those of its models, ascending."""
+    """By row, the resource from which it counts (NaN if it never does), or those of its models, ascending."""
     found: list[Any] = goal.counts_from.tolist() if goal.rows is None else [math.nan] * goal.n_rows
     if goal.rows is None:
         return found
-    for place in np.flatnonzero(goal.targets).tolist():  # in the order of row and resource
+    for place in np.flatnonzero(goal.targets).tolist():  # ordered by row and resource
         row, at = int(goal.rows[place]), float(goal.counts_from[place])
         found[row] = [*found[row], at] if type(found[row]) is list else [at]
     return found
 
 
 class _Method:
-    """Calls of a method, guarded, and its answers, checked."""
+    """Calls a method in a guarded way, and checks its answers."""
 
     def __init__(
         self,
@@ -278,12 +278,12 @@ class _Method:
         self._shown = MappingProxyType(running)
         self._on_call, self._debug = on_call, debug
         self.only_new = not callable(guarded("suggest", getattr, made, "suggest", None))
-        """Whether it can only ask for rows that are new, to be trained to their end."""
+        """Whether it can request only new rows, which are trained to their end."""
         self._ask_name = "ask" if self.only_new else "suggest"
         self._ask = function_of(made, self._ask_name)
         has = {name: callable(guarded(name, getattr, made, name, None)) for name in ("observe", "tell")}
         self.observes = not self.only_new and has["observe"] and not (lookups and has["tell"])
-        """Whether it receives curves, or the losses of a row's best checkpoint. A look-up has no curve."""
+        """Whether it receives curves, not the losses of a row's best checkpoint. A look-up has no curve."""
         self._tell_name = "observe" if self.observes else "tell"
         self._tell = function_of(made, self._tell_name)
         if violations is not None and self.observes:
@@ -297,7 +297,7 @@ class _Method:
             )
 
     def next(self, reached: Mapping[int, float]) -> tuple[int, float] | None:
-        """The next request, or None to wait; `reached` is the resource by row that was started."""
+        """The next request, or None to wait. `reached` has the resource of each row that was started."""
         name = self._ask_name
         if self._on_call is not None:
             self._on_call(name)
@@ -323,14 +323,14 @@ class _Method:
         return row, resource
 
     def told(self, row: int, what: Floats | Progress) -> str:
-        """Tell it the losses of a row, or observe its progress; why it failed, empty where it did not."""
+        """Pass it the losses or the progress of a row; returns why it failed, or "" if it did not."""
         if self._on_call is not None:
             self._on_call(self._tell_name)
         try:
             if isinstance(what, Progress):
                 self._tell(what)
             else:
-                self._tell(row, what.copy())  # its own to change
+                self._tell(row, what.copy())  # a copy that it may change
         except BaseException as error:
             if self._debug:
                 raise

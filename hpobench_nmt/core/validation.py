@@ -1,13 +1,13 @@
 """Content of TOML and JSON files, checked against a type before anything is done with it.
 
 1. Describe the content: `class Person(Strict, frozen=True): name: str; age: Whole = 0`.
-2. Read it: `load_toml(path, Person)`, `load_json(path, Person)`, or for what is parsed already, such as a
-   line of a ledger, `checked(parse_json(line, where), Person, where)`.
-3. Take `Finite`, `Whole` and the other types below for numbers, `Literal["a", "b"]` for a choice, and
-   `dict[str, Person]` for named sections. A field without a default must be there.
-4. Further checks go into `__post_init__`, which raises InputError; its message gets file and key.
-5. Everything wrong is one InputError in one line: file, key, what is expected, and the nearest valid key.
-   Names that paths are made of still go through `check_name`.
+2. Read it: `load_toml(path, Person)`, `load_json(path, Person)`, or for content that is already parsed, such
+   as a line of a ledger, `checked(parse_json(line, where), Person, where)`.
+3. Use `Finite`, `Whole` and the other types below for numbers, `Literal["a", "b"]` for a choice, and
+   `dict[str, Person]` for named sections. A field without a default is required.
+4. Put further checks into `__post_init__`, which raises InputError. File and key are added to its message.
+5. Any fault raises one InputError in one line: file, key, what is expected, and the nearest valid key. Names
+   that become parts of paths must also pass `check_name`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LONG = 2**63 - 1
 Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 """A number, whole or not; neither NaN nor infinite."""
 NonNegative = Annotated[float, Meta(ge=0, le=LARGEST)]
-"""Such a number of 0 or more."""
+"""A finite number of 0 or more."""
 Whole = Annotated[int, Meta(ge=-_LONG, le=_LONG)]
 """A whole number that fits into 64 bits."""
 Natural = Annotated[int, Meta(ge=0, le=_LONG)]
@@ -44,7 +44,7 @@ Positive = Annotated[int, Meta(ge=1, le=_LONG)]
 """A whole number of 1 or more."""
 
 Amount = Positive | Annotated[float, Meta(gt=0, le=LARGEST)]
-"""A number above 0; a whole one stays whole."""
+"""A finite number above 0. A whole number stays an int."""
 
 _WRITTEN_BITS = 14_000  # fewer than 4,300 digits
 _repr = reprlib.Repr()
@@ -52,7 +52,7 @@ _repr.maxstring = _repr.maxother = _repr.maxlong = 60
 
 
 class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A section of a file: frozen, and a key that is not a field of it is an error."""
+    """A section of a file. It is frozen, and a key that is not one of its fields is an error."""
 
 
 def load_toml(path: Path, kind: type[T], follow_link: bool = True) -> T:
@@ -66,9 +66,10 @@ def load_json(path: Path, kind: type[T], follow_link: bool = True) -> T:
 
 
 def checked(content: object, kind: type[T], where: str) -> T:
-    """Parsed TOML or JSON as a value of this type; nothing is converted but whole numbers to floats.
+    """Parsed TOML or JSON as a value of this type. Only whole numbers are converted, to floats.
 
-    The type is one made from Strict, or of its fields. Messages begin with `where`, such as "FILE, line 3".
+    The type is derived from Strict, or the type of a field of such a type. Messages begin with `where`, such
+    as "FILE, line 3".
     """
     try:
         return msgspec.convert(content, kind)
@@ -80,7 +81,7 @@ def checked(content: object, kind: type[T], where: str) -> T:
         raise InputError(f"{where}: holds a lone surrogate, which is not a character.") from None
 
 
-# msgspec's messages end in the place: "$.metrics[...].direction", where [...] is some key of a mapping.
+# msgspec's messages end with the path: "$.metrics[...].direction", where [...] stands for some key.
 _PLACE = re.compile(r"(?s)(?P<what>.*?)(?: - at (?P<key>`key` in )?`\$(?P<path>[^`]*)`)?")
 _STEP = re.compile(r"\.(?P<field>[^.\[]+)|\[(?P<index>\d+)\]|(?P<any>\[\.\.\.\])")
 _Path = tuple[str | int, ...]
@@ -105,19 +106,19 @@ def _explained(error: msgspec.ValidationError, content: Any, kind: Any, where: s
 
 def _shown(value: object) -> str:
     """A value in a message: short, however long, large or deep it is."""
-    large = "such a large number"  # of more than 4,300 digits, which Python does not write
+    large = "such a large number"  # more than 4,300 digits, which Python refuses to write
     if isinstance(value, int) and value.bit_length() > _WRITTEN_BITS:
         return large
     try:
         return printable(_repr.repr(value))
-    except ValueError:  # there is one inside
+    except ValueError:  # such a number is inside
         return large
 
 
 def _place(error: msgspec.ValidationError, content: Any, kind: Any) -> tuple[str, _Path, bool]:
     """The fault in words, the path to it, and whether it is a key rather than a value."""
     found = _PLACE.fullmatch(str(error))
-    assert found is not None  # any text will do
+    assert found is not None  # the pattern matches any text
     path: _Path = ()
     for step in _STEP.finditer(found["path"] or ""):
         if step["any"]:
@@ -174,7 +175,7 @@ def _type_at(kind: Any, content: Any, path: _Path) -> Any:
 
 
 def _inside(content: Any, step: str | int) -> Any:
-    """The value that a mapping or list holds there, None if it holds none."""
+    """The value of a mapping or list at this key or index, or None if there is none."""
     try:
         return content[step]
     except (TypeError, LookupError):
@@ -182,7 +183,7 @@ def _inside(content: Any, step: str | int) -> Any:
 
 
 def _member(kind: Any, content: Any) -> Any:
-    """Of a union, the part that a mapping or a list could be meant for, if there is one."""
+    """The member of a union that a mapping or list could be meant for; else the type itself."""
     kind = _bare(kind)
     if isinstance(kind, inspect.UnionType):
         wanted: tuple[Any, ...] = ()
@@ -195,7 +196,7 @@ def _member(kind: Any, content: Any) -> Any:
 
 
 def _bare(kind: Any) -> Any:
-    """A type without its description."""
+    """A type without its metadata."""
     return kind.type if isinstance(kind, inspect.Metadata) else kind
 
 
@@ -222,7 +223,7 @@ def _described(kind: Any, several: bool = False) -> str:
         case inspect.LiteralType():
             return _either(repr(value) for value in kind.values)
         case inspect.UnionType():
-            # Where any number will do, a whole one need not be named.
+            # If any number is allowed, whole numbers need not be named.
             any_number = any(isinstance(t, inspect.FloatType) for t in kind.types)
             left_out = (inspect.NoneType, inspect.IntType) if any_number else inspect.NoneType
             return _either(_described(t, several) for t in kind.types if not isinstance(t, left_out))
@@ -247,7 +248,7 @@ def _described(kind: Any, several: bool = False) -> str:
 
 
 def _range(kind: inspect.IntType | inspect.FloatType) -> str:
-    """The bounds of a number, as far as they say more than that it is finite and of 64 bits."""
+    """The bounds of a number in words, without bounds that only mean that it is finite or has 64 bits."""
     low = kind.ge if kind.ge is not None and abs(kind.ge) not in (LARGEST, _LONG) else None
     high = kind.le if kind.le is not None and abs(kind.le) not in (LARGEST, _LONG) else None
     parts = []
