@@ -37,7 +37,8 @@ def ledger_curves(
 
     If the row values of a metric are neither the best nor the last of their curves, it was measured in
     another way at checkpoints. For instance, dev perplexity was measured on ten streams there and on one
-    stream at the end, or the weights were averaged at the end. With `renamed`, such a metric gets another name.
+    stream at the end, or the weights were averaged at the end. With `renamed`, such a metric gets another
+    name.
 
     Args:
         records: those of the table's rows, in the table's order.

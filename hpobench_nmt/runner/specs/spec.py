@@ -144,7 +144,7 @@ class Spec:
         return self.family.settings(**{name: known[name].check(v, where) for name, v in given.items()})
 
     def training_seed(self, configuration: Configuration, replicate: int) -> int:
-        """The seed of a training: the family's, or one of its own so that the noise of rows is independent."""
+        """The seed of a training: the family's, or one of its own, so that noise is independent."""
         replicate = 0 if replicate > SAME_SEED else replicate
         if self.family.seed:
             return self.family.seed(self.settings(configuration), replicate)
