@@ -67,8 +67,8 @@ def merge(
 
     The merged ledger starts a new chain of hashes, and its first line names the heads of the ledgers. If
     `out` already holds a ledger, its lines come first and are kept. A line in several ledgers is written
-    once. These are conflicts: another spec, another corpus, another kind or model of device, a row that is not
-    on the first ledger's grid, and two different lines for one training.
+    once. These are conflicts: another spec, another corpus, another kind or model of device, a row that is
+    not on the first ledger's grid, and two different lines for one training.
 
     Args:
         ledgers: files, or the folders that hold them, each with its spec.toml.
