@@ -245,15 +245,15 @@ def joined_archives(archives: Sequence[Archive]) -> bytes:
     Raises InputError if a method is in the same track of two archives, or if it lacks tables that other
     methods of the track have. Ranks over the tables that all methods have would then leave these tables out.
     """
-    taken: dict[tuple[str, str], Path] = {}
+    taken: dict[tuple[str, str], Archive] = {}
     tables: dict[str, set[str]] = {}
     for archive in archives:
         for track in archive.manifests:
             for method in archive.methods(track):
-                other = taken.setdefault((track, method), archive.path)
-                if other != archive.path:
+                other = taken.setdefault((track, method), archive)
+                if other is not archive:
                     raise InputError(
-                        f"method {method!r} of track {track} is in {other} and in {archive.path}."
+                        f"method {method!r} of track {track} is in {other.path} and in {archive.path}."
                     )
         for track, table, _ in archive.groups:
             tables.setdefault(track, set()).add(table)

@@ -105,7 +105,7 @@ def run_blocks(
 
 
 def known_backend(name: str) -> Backend:
-    """The backend of this name; "local" is an old name of "local"."""
+    """The backend of this name; "loky" is an old name of "local"."""
     if name == "loky":
         warn_deprecated("backend 'loky'", "'local'", since="1.1", removed_in="2.0")
         return "local"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import keyword
 from pathlib import Path
 
 from hpobench_nmt.core.errors import InputError, not_written
 from hpobench_nmt.core.files import no_folder
+from hpobench_nmt.methods import KNOWN
 
 _TEMPLATE = '''"""An HPO method of my own. These commands check it, compare it with others, and debug it:
 
@@ -58,12 +60,17 @@ def write_skeleton(path: Path) -> str:
     The class is named after the file: my_method.py has MyMethod.
 
     Raises:
-        InputError: the file exists, its folder does not, or its name cannot be that of a module.
+        InputError: the file exists, its folder does not, or its name cannot be that of a module or is that
+            of a method of this package.
         RunError: it cannot be written.
     """
     name = "".join(part[:1].upper() + part[1:] for part in path.stem.split("_"))
-    if path.suffix != ".py" or not path.stem.isidentifier() or not name.isidentifier():
+    named = path.stem.isidentifier() and name.isidentifier() and not keyword.iskeyword(name)
+    if path.suffix != ".py" or not named:
         raise InputError(f"{path}: the file of a method needs a name such as my_method.py.")
+    taken = {known.casefold(): known for known in KNOWN}.get(name.casefold())
+    if taken:
+        raise InputError(f"{path}: class {name} would be named like the method {taken}. Give another name.")
     if not path.parent.is_dir():
         raise InputError(f"{path.parent}: {no_folder(path.parent)}.")
     try:

@@ -174,6 +174,8 @@ def minimize(
         optimizer = earlier
     if not least_gain >= 0:
         raise InputError(f"least_gain must be 0 or more, not {least_gain}.")
+    if least_gain:
+        optimizer._refuse_without("expected_gain", "least_gain")
     while len(optimizer.told) < budget and (optimizer.pending or not optimizer.exhausted):
         if least_gain and len(optimizer.told) >= n_initial and optimizer.expected_gain() < least_gain:
             break

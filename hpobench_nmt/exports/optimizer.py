@@ -280,6 +280,7 @@ class Optimizer:
         return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
     def _refuse_without(self, function: str, what: str) -> None:
+        """Raise InputError with several losses, or if the method lacks a function that `BO_auto` has."""
         if self._known.n_losses > 1 or not hasattr(self._live.made, function):
             raise InputError(f"{what} needs BO_auto and one loss.")
 

@@ -137,7 +137,7 @@ class Adapter:
         codes = np.full(len(space), np.nan)
         for j, h in enumerate(space):
             value = config.get(h.name)
-            if value is None:
+            if h.name not in config or (value is None and (h.is_numeric or None not in h.values)):
                 continue
             if not h.is_numeric:
                 codes[j] = h.code(value)

@@ -40,6 +40,8 @@ def test_its_lines_are_commands_that_work(toy_home, run_here):
         (["new", "my-method.py"], "a name such as my_method.py"),
         (["new", "method.txt"], "a name such as my_method.py"),
         (["new", "nowhere/method.py"], "nowhere: no such folder"),
+        (["new", "none.py"], "a name such as my_method.py"),
+        (["new", "asha.py"], "asha.py: class Asha would be named like the method ASHA"),
         (["RS", "BO_EI_M"], "one method at a time: leave 'BO_EI_M' out"),
     ],
 )

@@ -85,8 +85,10 @@ def test_minimize_stops_once_little_is_to_be_gained():
     assert len(at_once.configs) == 4  # after the initial design
     with pytest.raises(InputError, match="least_gain must be 0 or more, not nan"):
         hb.minimize(bowl, GRID, least_gain=math.nan)
-    with pytest.raises(InputError, match="BO_auto and one loss"):
-        hb.minimize(bowl, GRID, "RS", least_gain=0.1)
+    calls = []
+    with pytest.raises(InputError, match="least_gain needs BO_auto and one loss"):
+        hb.minimize(calls.append, GRID, "RS", least_gain=0.1)
+    assert not calls  # refused before an evaluation is paid for
 
 
 def test_importance_orders_hyperparameters_by_what_they_do():

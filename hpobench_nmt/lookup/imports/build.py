@@ -152,9 +152,7 @@ def _curves(
         return None, told
     row_of = np.full(int(max(points.rows.max(), trainings.max())) + 1, -1)
     row_of[trainings] = np.arange(len(trainings))
-    main = measured(points.values[measured_here[0]])
-    pruned_or_not = row_of[points.rows] >= 0
-    there = np.flatnonzero(pruned_or_not)
+    there = np.flatnonzero(row_of[points.rows] >= 0)
     rows, steps = row_of[points.rows[there]], points.steps[there]
     order = np.lexsort((steps, rows))
     there, rows, steps = there[order], rows[order], steps[order]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -53,8 +54,18 @@ def column_of(values: Sequence[Any]) -> Column:
     if kinds <= {int, float, str} and all(value == "" for value in values if isinstance(value, str)):
         return np.array([math.nan if value == "" else value for value in values], dtype=np.float64)
     column = np.empty(len(values), dtype=object)
-    column[:] = [tuple(value) if isinstance(value, list) else value for value in values]
+    column[:] = [_cell_of(value) for value in values]
     return column
+
+
+def _cell_of(value: Any) -> Any:
+    """A value of JSON as a cell, which can be compared with others: a list as a tuple, a section as text."""
+    if isinstance(value, Mapping):
+        return json.dumps(value) if value else ""
+    if isinstance(value, list | tuple):
+        cells = tuple(map(_cell_of, value))
+        return json.dumps(value) if any(isinstance(each, Mapping) for each in value) else cells
+    return value
 
 
 def columns_of(records: Sequence[Mapping[str, Any]]) -> dict[str, Column]:

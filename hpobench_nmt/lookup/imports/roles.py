@@ -25,13 +25,6 @@ class Given(NamedTuple):
     why: str
 
 
-class MetricChoice(NamedTuple):
-    """A metric that a user names: its column, and the direction if one is given."""
-
-    column: str
-    direction: Direction | None
-
-
 def column_called(sweep: Sweep, name: str) -> str:
     """The column of this name in the source or in the table; InputError if there is none."""
     if name in sweep.columns:

@@ -1,5 +1,7 @@
 """Exports of every kind come in as they are; and what is decided on each is what a person would."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -183,3 +185,14 @@ def test_what_cannot_be_known_is_asked(sweeps, imported):
         imported(sweeps / "trials.csv")
     with pytest.raises(InputError, match="holds the learning curves of 8 runs, not their hyperparameters"):
         imported(sweeps / "wandb" / "chart.csv")
+
+
+@pytest.mark.parametrize("odd", [{}, {"x": {}}, [[1, 2], [2]], [{"x": 1}], {"a": [[{"b": 1}]]}])
+def test_nested_values_of_json_are_labels_or_nothing(tmp_path, imported, odd):
+    path = tmp_path / "lines.jsonl"
+    lines = [
+        {"config": {"lr": k / 10, "odd": odd if k % 2 else "plain"}, "loss": 2.0 - k / 9} for k in range(1, 9)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    table = imported(path)[0]
+    assert len(table.configs) == 8

@@ -281,3 +281,12 @@ def test_a_library_gets_another_seed_of_31_bits_each_time():
     seeds = [method.seed() for _ in range(200)]
     assert seeds == [twin.seed() for _ in range(200)] and len(set(seeds)) == 200
     assert 2**30 < max(seeds) < 2**31 and 0 <= min(seeds) < 2**25
+
+
+def test_none_is_a_label_where_the_table_has_it():
+    space = Space((Hyperparameter("norm", (None, "a", "b"), kind="categorical"),))
+    codes = space.encode_all([{"norm": None}, {"norm": "a"}, {"norm": "b"}])
+    adapter = Says(Problem(space.features(codes), 1, 3, 1, space, codes), np.random.default_rng(0))
+    assert np.array_equal(adapter.point_of({"norm": None}), adapter.problem.features[0])
+    with pytest.raises(InputError, match="it proposed no value of norm"):
+        adapter.point_of({})
