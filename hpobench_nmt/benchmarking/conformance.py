@@ -1,4 +1,4 @@
-"""The conformance checks of a method, each in a worker process: one that ends it fails that check alone."""
+"""The conformance checks of a method, each in a process: a method that ends it fails only that check."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check_method(spec: str, n_objectives: int = 1) -> Iterator[tuple[str, str]]:
 
 
 def _apart(function: Callable[[], Any]) -> Any:
-    """What a function returns in a process of its own, or how a method has ended that: a text."""
+    """A function's result in a process of its own, or a text that states how a method ended the process."""
     if not hasattr(os, "fork"):
         return function()
     found = outcome(Process(shared_server(PREPARE), partial(answer, function, None)))
@@ -31,7 +31,7 @@ def _apart(function: Callable[[], Any]) -> Any:
 
 
 def _checks_for(source: str, n_objectives: int) -> tuple[Check, ...]:
-    """The checks for a method, in a worker process; all of the usual ones if it cannot be made."""
+    """The checks for a method, in a worker process; all usual checks if it cannot be constructed."""
     try:
         return checks_for(load_method(source), n_objectives)
     except BaseException:
@@ -39,7 +39,7 @@ def _checks_for(source: str, n_objectives: int) -> tuple[Check, ...]:
 
 
 def _reason(check: Check, source: str, n_objectives: int) -> str:
-    """Why a method fails a check, in a worker process; empty if it does not."""
+    """Why a method fails a check, in a worker process; empty if it passes."""
     try:
         check(load_method(source), n_objectives)
     except NonConformance as error:

@@ -1,7 +1,7 @@
-"""A program that is asked in lines: one process, with a time limit for each answer.
+"""A program that answers a line with a line: one process, with a time limit for each answer.
 
-The program leads a process group of its own. `end` kills the group. Where this process is killed first, a
-guard, a copy of it that does nothing else, kills the group.
+The program leads a process group of its own, which `end` kills. If this process is killed first, a guard
+kills the group. The guard is a fork of this process that does nothing else.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from hpobench_nmt.core.errors import shortened
 from hpobench_nmt.core.guard import MethodFailure
 
 LONGEST_ANSWER = 65_536
-"""Bytes of an answer at most."""
+"""The maximum length of an answer, in bytes."""
 
-# A program that has read that its trial has ended has this long to end by itself.
+# After the line which reports that its trial has ended, a program has this long to end by itself.
 _GRACE_SECONDS = 1.0
 _CHUNK = 65_536
 _MOST_FILES = 4096
 
 
 class Conversation:
-    """A running program. Made by starting it; MethodFailure where that cannot be done.
+    """A running program. The constructor starts it, and raises MethodFailure if that fails.
 
     Lines that need no answer are sent with the next question. Until then, a program that does not read its
-    input delays nothing.
+    input causes no delay.
     """
 
     def __init__(self, words: Sequence[str], seconds: float) -> None:
@@ -61,13 +61,13 @@ class Conversation:
         self._selector.register(self._stderr, selectors.EVENT_READ)
 
     def tell(self, line: str) -> None:
-        """Note a line that needs no answer."""
+        """Queue a line that needs no answer."""
         self._to_send += line.encode() + b"\n"
 
     def ask(self, line: str) -> str:
-        """Send a line, after those that were told, and return the answer, one line without its end.
+        """Send the queued lines and this one, and return the answer, which is one line, without its line end.
 
-        MethodFailure if there is none, or it is too long, or the program wrote without being asked.
+        Raises MethodFailure if there is no answer, it is too long, or the program wrote without being asked.
         """
         self._exchange(0.0, sending=False)
         self._refuse_unasked()
@@ -112,7 +112,7 @@ class Conversation:
         os.waitpid(self._guard, 0)
 
     def _exchange(self, seconds: float, sending: bool = True) -> bool:
-        """Write and read what can be within some seconds; False where the program has closed its output."""
+        """Wait for at most some seconds to write and read; False if the program has closed its output."""
         registered = self._stdin in self._selector.get_map()
         if sending and self._to_send and not registered:
             self._selector.register(self._stdin, selectors.EVENT_WRITE)
@@ -140,7 +140,7 @@ class Conversation:
             del self._to_send[:sent]
         except BlockingIOError:
             return
-        except OSError:  # it no longer reads; its answer, or its end, comes by the other pipe
+        except OSError:  # it no longer reads; its answer or its end comes through the other pipe
             self._to_send.clear()
 
     def _refuse_unasked(self) -> None:
@@ -165,20 +165,20 @@ class Conversation:
         except subprocess.TimeoutExpired:
             return "the program closed its standard output"
         self._selector.unregister(self._stdout)
-        self._exchange(0.0, sending=False)  # its last words
+        self._exchange(0.0, sending=False)  # read its last error messages
         how = f"exit code {code}" if code >= 0 else f"signal {-code}"
         said = self._errors.decode(errors="replace").strip().splitlines()
         return f"the program ended without an answer ({how}{': ' + said[-1] if said else ''})"
 
 
 def _start_guard(group: int) -> tuple[int, int]:
-    """A process that kills a process group when the leash, a file of this process, is closed silently.
+    """Start a process that kills a process group if the leash, a file of this process, closes without a byte.
 
-    Returns its number and the leash.
+    Returns its process id and the leash.
     """
     read, write = os.pipe()
     with warnings.catch_warnings():
-        # It calls nothing but the system, so other threads of this process do not matter.
+        # The guard makes only system calls, so other threads of this process do not matter.
         warnings.simplefilter("ignore", DeprecationWarning)
         guard = os.fork()
     if guard:

@@ -36,13 +36,13 @@ Backend = Literal["local", "dask", "ray"]
 
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
 
-# A method that ends its process, or is too slow, this often in a row is not given another trial of the block.
+# After this many trials in a row that end the process or are too slow, the block's other trials are not run.
 _MAX_CRASHES = 8
-# Fewer look-ups than this are made before worker processes have started.
+# Fewer look-ups than this take less time than starting worker processes.
 _SMALL_WORK = 20_000
-# The system takes no wait of years.
+# The system does not accept a wait of years.
 _LONGEST_WAIT = 3600.0
-# Workers of Ray that may end at the same block; Dask has this number, as well.
+# How many workers of Ray may end while they run the same block. Dask's limit is the same.
 _MOST_RETRIES = 3
 _GO_ON = (
     "Finished work is kept. Run the same command again to resume. If memory or disk space is short, use "
@@ -67,11 +67,11 @@ def run_blocks(
         blocks: what to run.
         jobs: worker processes.
         backend: where methods of the package run.
-        timeout: seconds that a call of a user's method may take. A trial in which one takes longer fails.
-        on_opened: told of the files that a user's method has opened, just before its block is yielded.
+        timeout: seconds that a call of a user's method may take. A trial in which a call takes longer fails.
+        on_opened: called with the files that a user's method has opened, just before its block is yielded.
 
     Raises:
-        InputError: jobs, backend or timeout make no sense.
+        InputError: jobs, backend or timeout are invalid.
         RunError: a worker died for another reason than a user's method.
     """
     backend = check_jobs(jobs, backend, timeout)
@@ -80,7 +80,7 @@ def run_blocks(
             raise InputError("a time limit cannot be kept on this operating system.")
         yield from run_here(blocks, on_opened)
         return
-    # The largest first, so that no worker is left with one at the end.
+    # The largest blocks first, so that no worker is left with a large one at the end.
     ordered = sorted(blocks, key=lambda block: -block.work)
     alone = [b for b in ordered if _needs_process(b.method, jobs, timeout)]
     others = [b for b in ordered if not _needs_process(b.method, jobs, timeout)]
@@ -116,7 +116,7 @@ def known_backend(name: str) -> Backend:
 
 
 def check_jobs(jobs: int, backend: str, timeout: float | None) -> Backend:
-    """Refuse a number of jobs, a backend or a time limit that makes no sense; the backend."""
+    """The backend of this name; InputError if it, the number of jobs or the time limit is invalid."""
     found = known_backend(backend)
     check_whole("jobs", jobs, 1)
     if timeout is not None and not (is_number(timeout) and 0 < timeout < float("inf")):
@@ -147,7 +147,7 @@ def run_here(blocks: Sequence[Block], on_opened: OnOpened, debug: bool = False) 
 
 @dataclass(eq=False)
 class _Running:
-    """A block on its way: what is done of it."""
+    """A block that is being run, and its finished trials."""
 
     block: Block
     source: str | bytes
@@ -156,7 +156,7 @@ class _Running:
     opened: frozenset[Path] = frozenset()
     crashes: int = 0
     started: float = 0.0
-    # The trial that was stopped for a call that took too long, and the reason.
+    # The trial that was stopped because a call took too long, and the reason.
     stopped: tuple[int, str] | None = None
 
     @property
@@ -169,14 +169,14 @@ class _Running:
         self.crashes = 0
 
     def fail(self, reason: str) -> None:
-        """The trial at hand has failed; only its initial design is known."""
+        """Record that the current trial has failed. Only its initial design is known."""
         self.done.append(failed_trial(self.block.data, self.block.seed, self.trial, reason))
 
 
 class _Scheduler:
     """Gives blocks, in their order, to at most `jobs` worker processes at a time.
 
-    With `on_opened`, as in run_blocks, the methods are a user's: each block then has a process of its own.
+    With `on_opened` (see run_blocks), the methods are a user's, and each block has a process of its own.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class _Scheduler:
         self._timeout = timeout
         self._untrusted = on_opened is not None
         self._on_opened = on_opened or (lambda block, files: None)
-        # A worker that is trusted has the next block at hand while its last one is being kept.
+        # A trusted worker already has its next block while the results of its last one are saved.
         self._running: dict[Worker, deque[_Running]] = {}
         self._tables: dict[Worker, set[str]] = {}
 
@@ -276,7 +276,7 @@ class _Scheduler:
             yield self._done(running)
 
     def _patience(self) -> float | None:
-        """Seconds until a call could have taken too long."""
+        """Seconds until a call could exceed the time limit; None without a limit."""
         if self._timeout is None:
             return None
         calls = [worker.call() for worker in self._running]
@@ -322,10 +322,10 @@ def _run_on_cluster(blocks: Sequence[Block], jobs: int, backend: Backend) -> Ite
 
 
 def dask_results(function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], jobs: int) -> Iterator[T]:
-    """What a function returns for each task's arguments, as they end, on the Dask cluster that is connected.
+    """A function's result for the arguments of each task, as tasks end, on the connected Dask cluster.
 
-    At most `jobs` of them are submitted at a time, and run on whatever workers the cluster has then. Workers
-    that join later are used, and nothing runs in this process. Raises what the function raises.
+    At most `jobs` tasks are submitted at a time. They run on the workers that the cluster has at that time,
+    including workers that joined later. Nothing runs in this process. Raises what the function raises.
     """
     import distributed
 
@@ -352,9 +352,9 @@ def dask_results(function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], j
 def ray_results(
     function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], jobs: int, **options: Any
 ) -> Iterator[T]:
-    """As dask_results, on the Ray cluster that is connected; `options` are those of Ray's tasks.
+    """As dask_results, on the connected Ray cluster; `options` are options of Ray's tasks.
 
-    Each result is there as soon as its task has ended, and a worker that is killed takes its own task alone.
+    Each result is available as soon as its task has ended, and a killed worker loses only its own task.
     """
     import ray
 
@@ -375,7 +375,7 @@ _OF_THE_TABLE = ("features", "space", "configs", "resources", "sources", "prior"
 
 
 def _numbered(number: int, block: Block) -> tuple[int, list[Trajectory], float]:
-    """Run a block that was sent here, with one Problem object for equal ones: methods can cache by it."""
+    """Run a block that was sent here. Equal problems become one object, by which methods can cache."""
     data = block.data
     rules = (getattr(data.problem, each.name) for each in fields(Problem) if each.name not in _OF_THE_TABLE)
     sources = transfer_tables_sha256(data.problem.sources)
@@ -389,7 +389,7 @@ def _numbered(number: int, block: Block) -> tuple[int, list[Trajectory], float]:
 def cluster(backend: Backend, jobs: int, processes: bool = True) -> Iterator[None]:
     """Connect to a cluster, or start a local one with `jobs` workers if there is none.
 
-    Dask's local workers are processes, or else threads, for work that starts processes of its own.
+    Dask's local workers are processes. Without `processes` they are threads, for work that starts processes.
     """
     extra = {"dask": "distributed", "ray": "ray"}.get(backend)
     if extra and importlib.util.find_spec(extra) is None:

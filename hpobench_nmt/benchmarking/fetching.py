@@ -41,7 +41,7 @@ def fetch(collection: str, source: str | Path | None = None, mirror: str = "") -
 
 
 def collections_for(name: str) -> list[str]:
-    """A collection's own name, or those of the collections that a frozen suite needs; else InputError."""
+    """A collection's own name, or the names of those that a frozen suite needs; InputError for others."""
     if name in COLLECTIONS:
         return [name]
     suites = list(tracks(name).values()) or ([name] if name in suite_files() else [])

@@ -1,15 +1,17 @@
 """Fingerprints of methods: hashes of the files and settings that results depend on.
 
-A fingerprint must change whenever a source does, because results of other sources are not reused. It covers
+A fingerprint must change whenever a source changes, because results of other sources must not be reused. It
+covers
 
-- the files that run a trial, and what of this package the method imports;
+- the files that run a trial, and the modules of this package that the method imports;
 - the method's own module, and the user's modules that it imports, directly or not (source_files.py);
-- what a fresh process opens while it loads and makes the method (opened_files.py): modules imported by a
-  computed name, code that is executed, and data. An object was loaded before and has no such process.
+- the files that a fresh process opens while it loads and constructs the method (opened_files.py): modules
+  imported by a computed name, code that is executed, and data. A method that is given as an object is already
+  loaded, so there is no such process.
 
-If a trial opens other files first, the run marks its results, and the next run makes them again. Not covered:
-the standard library and installed packages (the manifest has the versions of the main ones), what another
-program opens, and what a library opens without Python, such as Parquet files.
+If a trial opens files that are not covered, the run marks its results, and the next run computes them again.
+Not covered: the standard library and installed packages (the manifest has the versions of the main ones),
+files that another program opens, and files that a library opens without Python, such as Parquet files.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ from hpobench_nmt.benchmarking.source_files import (
 _NAME = __name__.partition(".")[0]
 _DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
-# What runs a trial, and what turns a table into the features and losses of one.
+# The modules that run a trial, and that turn a table into the features and losses of a trial.
 _TRIAL = tuple(
     f"{_NAME}.{module}" for module in ("core.trial_loop", "core.seeds", "core.replicates", "lookup.table")
 )
@@ -57,9 +59,9 @@ def built_in_fingerprint(module: str, attribute: str, libraries: Iterable[str] =
 
 
 def program_fingerprint(command: str, settings: str, files: Iterable[Path]) -> str:
-    """Hash of a command line, its settings, the files that it names, and the sources that speak to a program.
+    """Hash of a command line, its settings, the files that it names, and the sources that run a program.
 
-    What else the program opens is not covered.
+    Other files that the program opens are not covered.
     """
     package = package_closure((*_TRIAL, f"{_NAME}.benchmarking.program"))
     return _digest(["program", command, settings, *_described(files), *_described(package)])
@@ -85,7 +87,7 @@ def fingerprint(
     """
     state = _State()
     state.add(factory)
-    # The method's own module counts wherever it lies, also in an installed package.
+    # The method's own module counts wherever it is, even in an installed package.
     files = [file.resolve()] if file is not None else []
     files += located(module, ()) if module is not None else []
     if not files and (inspect.isclass(factory) or inspect.isfunction(factory)):
@@ -106,7 +108,7 @@ def _digest(parts: Iterable[str]) -> str:
 
 
 def _described(files: Iterable[Path]) -> list[str]:
-    """One text per file: its name and its content, but not where it lies."""
+    """One text per file: its name and the hash of its content, but not its folder."""
     return sorted(f"{path.name} {_sha256(path)}" for path in files if path.is_file())
 
 
@@ -126,10 +128,10 @@ class _State:
         self.package_modules: set[str] = set()
         self.settings: list[str] = []
         self._seen: set[int] = set()
-        self._keep: list[Any] = []  # alive, so that no two things get the same id
+        self._keep: list[Any] = []  # keeps them alive, so that no two objects get the same id
 
     def add(self, thing: Any) -> None:
-        """Note a thing and what it holds: settings, wrapped functions, the variables of a closure."""
+        """Add an object and what it holds: settings, wrapped functions, the variables of a closure."""
         if thing is None or isinstance(thing, bool | int | float | complex | str | bytes | np.generic):
             self.settings.append(f"{type(thing).__name__} {thing!r}")
             return
@@ -175,7 +177,7 @@ class _State:
                 fields |= {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
             self._add_all([part for item in fields.items() for part in item])
         else:
-            # What a library's object holds is its own affair, and may differ from run to run.
+            # The contents of a library's object are internal, and may differ from run to run.
             self.settings.append(_ADDRESS.sub("", repr(thing)))
 
     def _add_source(self, part: Any) -> None:
@@ -198,7 +200,7 @@ def _is_of_package(part: Any) -> bool:
 
 
 def _file_of(part: Any) -> Path | None:
-    """The Python file of a class or function, None where it has none."""
+    """The Python file of a class or function, or None if it does not have one."""
     file = getattr(inspect.getmodule(part), "__file__", None)
     path = Path(file).resolve() if file else None
     return path if path is not None and path.suffix == ".py" and path.is_file() else None

@@ -1,8 +1,8 @@
 """Frozen suites: each table is pinned by a hash of all that the suite's trials and scores depend on.
 
-A suite is frozen if its file has a hash for each of its tables (`pinned`). Such a suite runs on tables that
-have these hashes and on no others, with its own settings but for the number of trials. Tables of it that are
-not installed are left out, and whatever shows the results says that they are of a part.
+A suite is frozen if its file has a hash for each of its tables (`pinned`). Such a suite runs only on tables
+with these hashes, and only with its own settings, except for the number of trials. Tables that are not
+installed are left out. Everything that shows the results then states that they cover only a part.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hpobench_nmt.lookup.collections import collection_of
 def pin_of(suite: Suite, instance: Instance) -> str:
     """The hash of a table as a suite uses it: its rows, objectives, targets, curves, replicates and source.
 
-    It takes tables' own hashes, and so it is the same on every machine.
+    It is computed from the tables' own hashes, so it is the same on every machine.
     """
     entry = TableEntry.of(instance)
     source = suite.source_of.get(instance.installed.name)
@@ -40,7 +40,7 @@ def pin_of(suite: Suite, instance: Instance) -> str:
 
 
 def suite_hash(suite: Suite) -> str:
-    """The hash of a suite: every setting that changes what its figures are, and its tables' hashes.
+    """The hash of a suite: of every setting that changes its figures, and of its tables' hashes.
 
     The number of trials is left out, because the first trials of a longer run are those of a shorter one.
     """
@@ -49,7 +49,7 @@ def suite_hash(suite: Suite) -> str:
 
 
 def check_pinned(suite: Suite, instances: Mapping[str, Instance]) -> None:
-    """Raise InputError if a table is not the one that a frozen suite names; others are not checked."""
+    """Raise InputError if a table differs from what a frozen suite pins; other suites are not checked."""
     for name, instance in instances.items() if suite.pinned else ():
         found = pin_of(suite, instance)
         if found != suite.pinned[name]:
@@ -60,10 +60,10 @@ def check_pinned(suite: Suite, instances: Mapping[str, Instance]) -> None:
 
 
 def chosen_part(suite: Suite, tables: tuple[str, ...], notify: Callable[[str], None]) -> Suite:
-    """The suite on some tables, or on its own if none are given.
+    """The suite on the given tables, or on its own tables if none are given.
 
-    Of a frozen suite's own tables, those that are not installed are left out, which a notice names. Raises
-    InputError if none is installed, or one that was given is not the suite's.
+    A frozen suite's own tables are left out if they are not installed, and a notice names them. Raises
+    InputError if none of them is installed, or if a given table does not belong to the frozen suite.
     """
     if tables:
         for name in (member for spec in tables for member in members(spec)) if suite.pinned else ():
@@ -85,7 +85,7 @@ def chosen_part(suite: Suite, tables: tuple[str, ...], notify: Callable[[str], N
 
 
 def _is_there(suite: Suite, table: str) -> bool:
-    """Whether a table is installed with all that the suite needs: curves come with another collection."""
+    """Whether a table is installed with all that the suite needs. Curves come with another collection."""
     there = installed()
     if not {table, suite.source_of.get(table, table)} <= there.keys():
         return False
@@ -100,7 +100,7 @@ def how_to_get(suite: Suite) -> str:
 
 
 def part_note(suite: Suite, tables: Mapping[str, Instance]) -> str:
-    """That results are of a part of a frozen suite, in a sentence; empty where they are of the whole."""
+    """A note for results of only a part of a frozen suite; empty for results of the whole suite."""
     if not suite.pinned or len(tables) == len(suite.pinned):
         return ""
     test = [name for name in suite.pinned if name not in suite.development]
@@ -113,7 +113,7 @@ def part_note(suite: Suite, tables: Mapping[str, Instance]) -> str:
 
 
 def collections_of(suite_names: list[str]) -> list[str]:
-    """The published collections that suites take tables from."""
+    """The published collections from which suites take tables."""
     from hpobench_nmt.benchmarking.suite_files import load_suite
 
     suites = [load_suite(name) for name in suite_names]

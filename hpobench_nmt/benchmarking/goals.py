@@ -1,4 +1,4 @@
-"""What the scores of a suite ask of a table: which rows count, and how near the others come."""
+"""The goals of a suite's scores on a table: which rows count, and how near other rows come."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from hpobench_nmt.lookup.table import Table, default_tolerance
 
 
 def tolerance_of(suite: Suite, table: Table, objectives: Sequence[Objective], losses: Floats) -> float:
-    """How near the best of the first objective is near enough for ftc, in its unit.
+    """The tolerance of ftc: how near the best value of the first objective must be reached, in its unit.
 
-    It is what the suite says; or else the metric's own; or else that of `default_tolerance` over all rows: a
-    constraint does not change what is near.
+    It is the suite's; or else the metric's own; or else that of `default_tolerance` over all rows, because a
+    constraint does not change it.
 
     Args:
-        losses: of all rows, shape (N, m).
+        losses: losses of all rows, shape (N, m).
     """
     for given in (suite.tolerance_for(table.name), table.metric(objectives[0].metric).tolerance):
         if given is not None:
@@ -43,7 +43,7 @@ def goal_of(
     tolerance_of.
 
     Raises:
-        InputError: a setting is missing, or every row would meet it.
+        InputError: a setting is missing, or every row would meet the goal.
     """
     where = f"suite {suite.name!r}, table {table.name!r}"
     score_at = _taken_at(suite, score, clock, where) if SCORES[score].needs_score_at else None
@@ -83,9 +83,9 @@ def _taken_at(suite: Suite, score: str, clock: Clock, where: str) -> float:
 
 
 def counted_gaps(losses: Floats, trainings: Trainings) -> Floats:
-    """Each row's gap to the best first loss, shape (N,); one that is not feasible has the worst feasible gap.
+    """Each row's gap to the best first loss, shape (N,). An infeasible row has the worst feasible gap.
 
-    The losses are of all rows, shape (N, m); the trainings as in `goal_of`.
+    The losses are those of all rows, shape (N, m). The trainings are `scored` of `goal_of`.
     """
     scored = trainings.final[:, 0]
     gaps = scored - np.nanmin(scored)

@@ -36,17 +36,17 @@ class Instance:
     Attributes:
         table: the table; in suites with curves, only its rows that have one.
         objectives: the metrics to optimise, with their directions.
-        clock: what time counts, and the trainings of all rows with their losses and costs.
-        problem: what methods are given.
-        goals: one for each score, in the suite's order.
+        clock: the unit of time, and the trainings of all rows with their losses and costs.
+        problem: what methods see.
+        goals: a goal for each score, in the suite's order.
         stop_when_settled: whether trials end once all goals are settled.
-        violations: of the problem's constraints by each row, shape (N, c), NaN where the metric is missing;
-            None where there are no constraints.
-        all_rows: the installed table, where `table` lacks some of its rows or has metrics of its curves.
+        violations: by how much each row misses each constraint, shape (N, c), NaN if the metric is missing;
+            None without constraints.
+        all_rows: the installed table, if `table` lacks some of its rows or has metrics of its curves.
         numbers: the row number in the installed table of each row; None if they are the same. A trajectory's
-            `rows` are those numbers, its `candidates` rows here.
-        replicates: the trainings of each row, where look-ups draw one of them; `trainings` has their means.
-        tolerance: how near the best counts for ftc, in the first objective's unit.
+            `rows` are these numbers, and its `candidates` are rows of `table`.
+        replicates: the trainings of each row, if look-ups draw one of them; `trainings` has their means.
+        tolerance: the tolerance of ftc, in the first objective's unit.
     """
 
     table: Table
@@ -63,12 +63,12 @@ class Instance:
 
     @property
     def trainings(self) -> Trainings:
-        """What it costs to train each row how far, and the losses, NaN if missing."""
+        """The cost of training each row to each checkpoint, and the losses there, NaN if missing."""
         return self.clock.trainings
 
     @property
     def time_unit(self) -> str:
-        """What time is counted in, in the plural."""
+        """The unit of time, in the plural."""
         return self.clock.unit
 
     @property
@@ -78,12 +78,12 @@ class Instance:
 
     @property
     def scored(self) -> Floats:
-        """The losses of feasible rows, NaN elsewhere, shape (N, m): what scores and figures are made of."""
+        """The losses of feasible rows, NaN elsewhere, shape (N, m), for scores and figures."""
         return self.scored_trainings.final
 
     @cached_property
     def scored_trainings(self) -> Trainings:
-        """The trainings; at every checkpoint of a row that misses a constraint, the losses are NaN."""
+        """The trainings, with NaN losses at all checkpoints of rows that miss a constraint."""
         return feasible_trainings(self.trainings, self.violations)
 
     @property
@@ -98,7 +98,7 @@ class Instance:
 
     @property
     def curves_sha256(self) -> str:
-        """Hash of the learning curves, empty where nothing depends on them."""
+        """Hash of the learning curves; empty if nothing depends on them."""
         known = self.installed.curves
         return known.sha256 if known and self.clock.along_curves else ""
 
@@ -131,7 +131,7 @@ def make_instance(suite: Suite, table: Table) -> Instance:
     elif table.name in suite.source_of:
         rows, numbers, source = _shared(suite, table)
     objectives = _objectives(suite, rows)
-    # Where look-ups draw one of a row's trainings, what is scored is their mean.
+    # If look-ups draw one of a row's trainings, their mean is scored.
     replicates, measured = _noisy(suite, rows, objectives) if suite.noise else (None, rows)
     clock = Clock.of(suite, measured, objectives)
     violations = table_violations(measured, suite.constraints)
@@ -162,7 +162,7 @@ def make_instance(suite: Suite, table: Table) -> Instance:
 
 
 def _shared(suite: Suite, table: Table) -> tuple[Table, Rows | None, Table]:
-    """The rows of a table that its source has, their numbers if some are missing, and those of the source."""
+    """The rows that a table shares with its source, their numbers unless all, and the source's rows."""
     source = load_table(suite.source_of[table.name])
     ours, theirs = shared_rows(table, source)
     if len(ours) == len(table):
@@ -185,7 +185,7 @@ def _objectives(suite: Suite, table: Table) -> tuple[Objective, ...]:
 
 
 def _noisy(suite: Suite, table: Table, objectives: Sequence[Objective]) -> tuple[ReplicateLosses, Table]:
-    """The trainings that look-ups draw from, and the table of their means."""
+    """The trainings from which look-ups draw, and the table of their means."""
     others = [Constraint.parse(text).metric for text in suite.constraints]
     others += [suite.cost] if suite.cost else []
     for name in others:
@@ -237,7 +237,7 @@ def _problem(suite: Suite, table: Table, clock: Clock, n_objectives: int, prior:
 
 
 def table_violations(table: Table, constraints: Sequence[str]) -> Floats | None:
-    """By how much each row misses each constraint, shape (N, c); None for no constraints.
+    """By how much each row misses each constraint, shape (N, c); None without constraints.
 
     Raises InputError if a constraint cannot be read, or is on a metric that the table lacks.
     """
@@ -248,14 +248,14 @@ def table_violations(table: Table, constraints: Sequence[str]) -> Floats | None:
 
 
 def feasible_losses(losses: Floats, violations: Floats | None) -> Floats:
-    """Losses with NaN in all rows that miss a constraint; the same array where there are no constraints."""
+    """Losses with NaN in all rows that miss a constraint; the same array without constraints."""
     if violations is None:
         return losses
     return np.where(is_feasible(violations)[:, None], losses, np.nan)
 
 
 def feasible_trainings(trainings: Trainings, violations: Floats | None) -> Trainings:
-    """The trainings, with NaN losses at all checkpoints of rows that miss a constraint; the same without."""
+    """The trainings, with NaN losses at all checkpoints of rows that miss a constraint, if there are any."""
     if violations is None:
         return trainings
     kept = np.repeat(is_feasible(violations), np.diff(trainings.starts))
@@ -263,7 +263,7 @@ def feasible_trainings(trainings: Trainings, violations: Floats | None) -> Train
 
 
 def why_infeasible(table: Table, constraints: Sequence[str]) -> str:
-    """Which constraints no row keeps, and how near one comes."""
+    """Why no row is feasible: a constraint that no row keeps and how near one comes, or all constraints."""
     for text in constraints:
         constraint = Constraint.parse(text)
         values = table.column(constraint.metric)
@@ -277,7 +277,7 @@ def why_infeasible(table: Table, constraints: Sequence[str]) -> str:
 
 
 def with_transfer_tables(suite: Suite, instance: Instance) -> Instance:
-    """The instance with the tables that its methods may learn from, without which results can be read."""
+    """The instance with the tables that its methods may learn from. Results can be read without them."""
     name = instance.table.name
     if name in suite.source_of:
         _, _, source = _shared(suite, instance.installed)
@@ -297,8 +297,8 @@ def suite_instances(
     """The suite on each of its tables, by name; a collection stands for its members.
 
     "installed" leaves out tables that cannot be used or that name too few objectives of their own; `skipped`
-    is called with the reason, and with the rows that a table leaves out. Loaded tables are not looked for by
-    name.
+    is called with the reason, and with the rows that a table leaves out. Tables in `loaded` are used as they
+    are, by name.
     """
     instances: dict[str, Instance] = {}
 

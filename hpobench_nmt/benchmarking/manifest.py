@@ -1,4 +1,4 @@
-"""The manifest of a results folder: the settings of the run, and what it was made from and with."""
+"""The manifest of a results folder: the run's settings, tables and methods, and the libraries' versions."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class TableEntry(Strict, frozen=True, kw_only=True):
 
     Attributes:
         objectives: as "metric:direction".
-        targets: by score, how many rows count. Some of this depends on the datasheet.
-        source: the folder that it was loaded from, empty where it was installed.
-        curves: hash of its learning curves, where time depends on them.
-        sources: hash of what methods may learn from other tables.
-        trainings: hash of its rows' trainings, where look-ups draw one of them.
+        targets: by score, how many rows count. This may depend on the datasheet.
+        source: the folder that it was loaded from; empty if it was installed.
+        curves: hash of its learning curves, if time depends on them.
+        sources: hash of the other tables that methods may learn from.
+        trainings: hash of its rows' trainings, if look-ups draw one of them.
     """
 
     sha256: _Hash
@@ -75,15 +75,15 @@ class TableEntry(Strict, frozen=True, kw_only=True):
 class MethodEntry(Strict, frozen=True, kw_only=True):
     """A method of the run: how it was named, and the fingerprint of its sources.
 
-    If its trials read files that the fingerprint does not cover, the fingerprint says so. It then equals that
-    of no method, in no version, so that no run reuses the results.
+    If its trials read files that the fingerprint does not cover, the fingerprint is marked. It then differs
+    from the fingerprints of all methods, in all versions, so that no run reuses the results.
     """
 
     spec: str = ""
     fingerprint: str
 
     def marked(self, files: Sequence[Path]) -> MethodEntry:
-        """The entry of the method with such files."""
+        """The entry, marked with the names of such files."""
         names = list(dict.fromkeys(path.name for path in files))
         shown = ", ".join(map(printable, names[:_MOST_SHOWN])) + (", …" if len(names) > _MOST_SHOWN else "")
         return MethodEntry(spec=self.spec, fingerprint=f"{self.of_sources}{_BUT_READ}{shown}")
@@ -100,10 +100,10 @@ class MethodEntry(Strict, frozen=True, kw_only=True):
 
 
 class Manifest(Strict, frozen=True):
-    """The content of manifest.json: the suite has neither tables nor methods, which are here by name.
+    """The content of manifest.json. Tables and methods are here by name, not in the suite.
 
-    From format 3 on, it has the hash of each file of observations, by table and method, and ends with that
-    of its own bytes.
+    From format 3 on, it has the hash of each file of observations, by table and method, and ends with the
+    hash of its own bytes.
     """
 
     format: int
@@ -130,7 +130,7 @@ class Manifest(Strict, frozen=True):
         return msgspec.structs.replace(self.suite, tables=tuple(self.tables), methods=tuple(self.methods))
 
     def sha256_of(self, table: str, method: str) -> str | None:
-        """The hash of a file of observations, "" where it is missing, None in a format without hashes."""
+        """The hash of a file of observations; "" if it is missing, None in a format without hashes."""
         return self.observations.get(table, {}).get(method, "") if self.hashed else None
 
     @property
@@ -190,7 +190,7 @@ def manifest_of(
 
 
 def _versions() -> dict[str, str]:
-    """Those of the libraries that are installed: george is not needed on every Python."""
+    """The versions of the installed libraries. Some may be missing: not every Python needs george."""
     found = {}
     for library in _LIBRARIES:
         with contextlib.suppress(PackageNotFoundError):
@@ -199,7 +199,7 @@ def _versions() -> dict[str, str]:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a results folder; InputError if there is none, of another format, or a wrong one."""
+    """The manifest of a results folder; InputError if it is missing, invalid, or of a newer format."""
     path = folder / "manifest.json"
     try:
         there = folder.is_dir()
@@ -213,7 +213,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def manifest_in(written: bytes, path: Path) -> Manifest:
-    """The manifest that a file holds; raises as read_manifest does."""
+    """The manifest in the content of a file; raises as read_manifest does."""
     content = parse_json(written, str(path))
     number = content.get("format") if isinstance(content, dict) else None
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
@@ -234,14 +234,14 @@ def manifest_in(written: bytes, path: Path) -> Manifest:
 
 
 def _sealed(written: bytes) -> bytes:
-    """The content with the hash of all before it as its last key, instead of one that it has."""
+    """The content with the hash of all that precedes as its last key, which replaces an older hash."""
     end = len(_OWN_HASH % (b"0" * 64))
     at = len(written) - (end if written[-end:].startswith(_OWN_HASH[:13]) else len(b"\n}\n"))
     return written[:at] + _OWN_HASH % hashlib.sha256(written[:at]).hexdigest().encode()
 
 
 def _runs_in(folder: Path) -> str:
-    """What to say of the results folders within a folder."""
+    """A sentence that names results folders in a folder, for an error message; empty without any."""
     try:
         found = sorted(str(path.parent) for path in folder.glob("*/manifest.json"))
     except OSError:  # it cannot be read, or no folder can have this name
@@ -255,7 +255,7 @@ def _runs_in(folder: Path) -> str:
 def check_same_run(folder: Path, old: Manifest, new: Manifest) -> None:
     """Raise InputError if two runs differ in suite, seed, libraries or tables, and cannot share a folder.
 
-    Tables and methods may be added, and published figures moved.
+    Tables and methods may be added, and the file of published figures may be another.
     """
 
     def compare(what: str, was: object, now: object) -> None:
@@ -277,7 +277,7 @@ def check_same_run(folder: Path, old: Manifest, new: Manifest) -> None:
         if name in old.tables:
             was = old.tables[name]
             compare(f"table {name!r} of hash", was.sha256, entry.sha256)
-            if entry.curves:  # where nothing depends on them, they may change
+            if entry.curves:  # if nothing depends on them, they may change
                 compare(f"learning curves of {name!r} of hash", was.curves, entry.curves)
             compare(f"sources of {name!r} of hash", was.sources, entry.sources)
             compare(f"trainings of {name!r} of hash", was.trainings, entry.trainings)

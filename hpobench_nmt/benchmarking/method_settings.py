@@ -1,10 +1,10 @@
 """Settings of methods, written after a name: `BO_EI_M_std(length_scale=0.5)`.
 
-Those of a program stand before its command: `cmd(names="hidden"):python agent.py`.
+A program's settings are written before its command: `cmd(names="hidden"):python agent.py`.
 
 A method's settings are the fields of its dataclass, such as those of hpobench_nmt.methods.gaussian_process,
-or else what its class or function takes besides (problem, rng). A setting has a default, which is a number, a
-string, or true or false, and takes values of that kind.
+or else the parameters of its class or function after (problem, rng). A setting has a default, which is a
+number, a string, or true or false, and takes values of that kind.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def settings_of(factory: Any) -> dict[str, Setting]:
     else:
         try:
             parameters = list(inspect.signature(factory).parameters.values())[2:]
-        except (TypeError, ValueError):  # compiled code says nothing
+        except (TypeError, ValueError):  # compiled code may lack a signature
             return {}
         named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
         found = {each.name: each.default for each in parameters if each.kind in named}
@@ -102,7 +102,7 @@ def with_settings(base: str, factory: Any, given: Mapping[str, Setting]) -> tupl
     """A method of this name with other settings than the defaults of its factory.
 
     Returns:
-        what makes it now; its name, which can name files, such as "BO_EI_M_std+length_scale-0.5"; and the
+        its factory; its name, which is a valid file name, such as "BO_EI_M_std+length_scale-0.5"; and the
         settings that differ from the defaults as text, in the order in which the method declares them.
 
     Raises:
@@ -124,13 +124,13 @@ def with_settings(base: str, factory: Any, given: Mapping[str, Setting]) -> tupl
         named = {"name": name} if hasattr(factory, "name") else {}
         return dataclasses.replace(factory, **chosen, **named), name, text  # type: ignore[return-value]
 
-    make: Any = functools.partial(factory, **chosen)  # from which its class can be told
+    make: Any = functools.partial(factory, **chosen)  # a partial, from which its class can be found
     make.__name__ = name
     return make, name, text
 
 
 def _value(node: ast.expr) -> Setting | None:
-    """A plain value; None for anything else."""
+    """The value of a literal; None for any other expression."""
     if isinstance(node, ast.Name):
         return _WORDS.get(node.id)
     sign = 1
@@ -145,12 +145,12 @@ def _value(node: ast.expr) -> Setting | None:
 
 
 def shown(value: Setting) -> str:
-    """A value as it is written."""
+    """A value as it is written in a spec."""
     return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
 def _checked(base: str, name: str, value: Setting, default: Setting) -> Setting:
-    """The value in the type of the default."""
+    """The value in the type of the default; InputError if it has another type or is not finite."""
     kinds = {bool: "true or false", int: "a whole number", float: "a number", str: "a string in quotes"}
     if type(default) is float and type(value) is int and abs(value) < 2**53:
         value = float(value)

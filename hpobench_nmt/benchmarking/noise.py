@@ -1,8 +1,8 @@
-"""Suites with noise = "replicates": every look-up draws one of a row's trainings with other seeds.
+"""Suites with noise = "replicates": every look-up draws one of a row's trainings, which differ in seeds.
 
-The draw depends on the seed, the table and the trial, not on the method: all methods share their luck in a
-trial, as they share the initial design. Losses, costs and constraints that are recorded and scored are of the
-row's mean. (A cost that learning curves say is that of the one training which they are of.)
+The draw depends on the seed, the table and the trial, not on the method. So all methods share their luck in a
+trial, as they share the initial design. The losses, costs and constraints that are recorded and scored are
+those of the row's mean. (A cost from a learning curve is that of the curve's single training.)
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def noisy(
 ) -> tuple[ReplicateLosses, Table]:
     """Every training of each row of a table, and the table with the means of its rows' trainings.
 
-    Single trainings in the rows count as one more. The objectives' losses are drawn; of the other metrics,
-    those of costs and constraints, the means count.
+    If the table's rows are single trainings, they count as well. The objectives' losses are drawn. For the
+    metrics `others`, which are those of costs and constraints, the means count.
 
     Raises:
         InputError: some row has only one training.

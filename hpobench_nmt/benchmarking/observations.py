@@ -13,12 +13,12 @@ On a clock there is one row per training, in the order of finishing, the losses 
 row's best checkpoint so far, and these columns follow:
 
 resource           double                 how far the row was trained
-cost               double                 what that took of the worker's time
+cost               double                 the worker's time that this took
 start, finish      double                 when, on the trial's clock
-worker             int32                  which worker, from 0
+worker             int32                  number of the worker, from 0
 
-A trial without a look-up, such as that of a method that fails at once where there is no initial design
-(format 2), has one row with step 0, row -1, losses that are NaN, and zeros for its times.
+A trial without a look-up (format 2) has one row with step 0, row -1, losses that are NaN, and zeros for its
+times. An example is a method that fails at once, without an initial design.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Timeline, Trials
 
 MAX_OBSERVATIONS = 2**32
-"""The bytes of the largest file that is read."""
+"""The size of the largest file that is read, in bytes."""
 _MOST_TEXT, _MOST_A_ROW = 2**24, 1024  # bytes, decompressed; a row may have a reason of its own
 NO_HASH = "the manifest does not have its hash"
 _Numbers = NDArray[np.integer[Any]]
@@ -57,20 +57,20 @@ _TIMES = {
 
 
 def wrong_file(path: Path, what: str) -> InputError:
-    """The error of a file that cannot be of this run."""
+    """The error for a file that cannot belong to this run."""
     return InputError(f"{path}: {what}. Delete it and run again.")
 
 
 def to_parquet(table: str, method: str, first: int, trials: Trials, checksums: bool = False) -> bytes:
-    """The content of a file: the trials of a method on a table, the number of the first one being `first`.
+    """The content of a file: the trials of a method on a table, numbered from `first`.
 
-    With `checksums`, its pages have some, for a file without a hash elsewhere.
+    With `checksums`, its pages have checksums, for a file whose hash is not recorded elsewhere.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     lengths = np.maximum(trials.lengths, 1)
-    there = np.repeat(trials.lengths > 0, lengths)  # False of trials without a look-up
+    there = np.repeat(trials.lengths > 0, lengths)  # False for trials without a look-up
     total = len(there)
 
     def spread(values: NDArray[Any], missing: float) -> NDArray[Any]:
@@ -113,11 +113,11 @@ def read_trials(
 ) -> Trials:
     """The trials in a file.
 
-    It must hold this many trials of this method on the instance's table, numbered from `first`, with its
-    losses, and have this SHA-256, if it is not None.
+    It must hold this many trials of this method on the instance's table, numbered from `first`, with the
+    table's losses. If `sha256` is not None, it must be the file's SHA-256.
 
     Raises:
-        InputError: it cannot be read, or holds anything else than that.
+        InputError: the file cannot be read, or holds anything else.
     """
     table = instance.table.name
 
@@ -170,16 +170,16 @@ def checked_trials(
     losses: Floats | None = None,
     timing: Timeline | None = None,
 ) -> Trials:
-    """Trials from arrays that a file held, one trial after the other.
+    """Trials from arrays that were read from a file, one trial after the other.
 
     Args:
-        instance: of the suite on the table.
-        row: of the table as it is installed, shape (n,).
+        instance: the suite on the table.
+        row: row numbers of the installed table, shape (n,).
         bounds: where each trial begins, and n at the end, shape (trials + 1,).
-        failures: the reason by trial.
-        wrong: makes the error for what is found.
-        losses: shape (n, m); None: not in the file. With `timing` they are needed.
-        timing: of trials on a clock.
+        failures: reasons of the trials that failed, by trial number.
+        wrong: makes the error from a description of the fault.
+        losses: losses, shape (n, m); None if the file lacks them. Required with `timing`.
+        timing: timelines of trials on a clock.
     """
     table, numbers = instance.table.name, instance.numbers
     rows = candidates_of(instance, row)
@@ -202,7 +202,7 @@ def checked_trials(
 
 
 def candidates_of(instance: Instance, rows: Rows) -> NDArray[np.int32]:
-    """The candidates that are these rows of the table as it is installed, -1 if there is none."""
+    """The candidates that are these rows of the installed table, -1 for a row that is not a candidate."""
     numbers = instance.numbers
     if numbers is None:
         return np.asarray(rows, dtype=np.int32)
@@ -212,7 +212,7 @@ def candidates_of(instance: Instance, rows: Rows) -> NDArray[np.int32]:
 
 def checkpoints_of(trainings: Trainings, rows: _Numbers, resources: Floats) -> tuple[Rows, Bools]:
     """The checkpoint at which each row has this resource, and whether there is one. O(P log P)."""
-    # Those of a row are ascending.
+    # The resources of a row are ascending, so the keys are as well.
     owners = np.repeat(np.arange(len(trainings)), np.diff(trainings.starts))
     levels, level = np.unique(trainings.resources, return_inverse=True)
     keys = owners * len(levels) + level
@@ -232,17 +232,17 @@ def wrong_times(
     losses: Floats,
     timing: Timeline,
 ) -> str:
-    """What cannot be in a file of trials on a clock, empty where nothing is found. O(n log n).
+    """What is wrong in a file of trials on a clock; empty if nothing is found. O(n log n).
 
-    The n trainings are in the order of finishing within each trial; `trials` has their trials, ascending,
-    (n,).
+    The n trainings are in the order of finishing within each trial. `trials` has their trial numbers,
+    ascending, shape (n,).
     """
     if not all(np.isfinite(getattr(timing, name)).all() for name, _ in _TIMES.values()):
         return "a time in it is missing"
     places, there = checkpoints_of(trainings, rows, timing.resources)
     if not there.all() or not np.array_equal(losses, trainings.best[places], equal_nan=True):
         return _NOT_THE_TABLES
-    # What a row's training in the same trial had cost before.
+    # The cost that a row's training has already had in the same trial.
     order = np.lexsort((np.arange(len(rows)), rows, trials))
     follows = np.append(False, (np.diff(trials[order]) == 0) & (np.diff(rows[order]) == 0))
     at = places[order]
@@ -268,7 +268,7 @@ def wrong_times(
 
 
 def _columns(content: bytes, n_losses: int, timed: bool, most_rows: int) -> dict[str, Any] | None:
-    """The columns in their types and without nulls; None where the file has others, too much, or damage."""
+    """The columns in their types and without nulls; None if the file has others, is too large or damaged."""
     import pyarrow as pa
 
     text = pa.dictionary(pa.int32(), pa.string())
@@ -297,7 +297,7 @@ def _columns(content: bytes, n_losses: int, timed: bool, most_rows: int) -> dict
 def _failures(
     columns: dict[str, Any], starts: NDArray[np.int64], lengths: NDArray[np.int64]
 ) -> dict[int, str] | None:
-    """Reason by trial; None where the rows of a trial disagree."""
+    """Reason by trial; None if the rows of a trial disagree."""
     column, failed = columns["failure"], columns["failed"].to_numpy(zero_copy_only=False)
     codes, reasons = column.indices.to_numpy(), column.dictionary.to_pylist()
     says = np.array([bool(reason) for reason in reasons])[codes]

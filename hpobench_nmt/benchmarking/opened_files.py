@@ -1,4 +1,4 @@
-"""The files that a method opens, heard of from Python's audit events: modules, executed code and data."""
+"""The files that a method opens, as Python's audit events report them: modules, executed code and data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import platformdirs
 from hpobench_nmt.benchmarking.source_files import is_users, package_of
 from hpobench_nmt.core.processes import Process, Server, answer, outcome
 
-# By event, where the path stands among its arguments.
+# By event, the position of the path among its arguments.
 _EVENTS = {"open": 0, "import": 1, "ctypes.dlopen": 0, "sqlite3.connect": 0}
 _NOTES_SIZE = 2**24
 _SYSTEM = ("/proc", "/sys", "/dev", "/etc", "/lib", "/usr/lib", "/usr/share")
@@ -27,7 +27,7 @@ _OF_A_PREFIX = ("lib", "lib64", "share", "etc")
 
 
 class _Recorder:
-    """The audit hook. It cannot be removed, so there is one in a process, silent outside of `recorded`."""
+    """The audit hook. It cannot be removed, so each process has one, which is idle outside of `recorded`."""
 
     def __init__(self) -> None:
         self.note: Callable[[str], object] | None = None
@@ -38,19 +38,19 @@ class _Recorder:
             return
         try:
             path = arguments[_EVENTS[event]]
-            if path is None or isinstance(path, int):  # of an open file
+            if path is None or isinstance(path, int):  # an open file
                 return
             path = os.path.abspath(os.fsdecode(path))  # noqa: PTH100 - at once, and links stay
             if path not in self.seen:
                 self.seen.add(path)
-                if event != "open" or _reads(*arguments[1:]):  # its own work is nothing that it depends on
+                if event != "open" or _reads(*arguments[1:]):  # it does not depend on what it writes
                     self.note(path)
-        except Exception:  # of a path that is none
+        except Exception:  # the argument is not a path
             return
 
 
 def _reads(mode: str | None, flags: int) -> bool:
-    """Whether what was in the file before can be read."""
+    """Whether the earlier content of the file can be read."""
     if isinstance(mode, str):
         return "r" in mode or "a+" in mode.replace("b", "")
     return flags & os.O_ACCMODE != os.O_WRONLY and not flags & (os.O_TRUNC | os.O_EXCL)
@@ -65,7 +65,7 @@ def _recorder() -> _Recorder:
 
 @contextmanager
 def recorded(note: Callable[[str], object]) -> Iterator[None]:
-    """Inside, each path that this process opens for reading is noted once, unless it wrote the file."""
+    """Inside the block, note each path once that this process opens for reading, unless it wrote the file."""
     recorder = _recorder()
     recorder.seen.clear()
     recorder.note = note
@@ -76,9 +76,9 @@ def recorded(note: Callable[[str], object]) -> Iterator[None]:
 
 
 class Notes:
-    """Paths in memory that two processes share. What a process noted is there however it ended.
+    """Paths in memory that two processes share. A process's notes remain, however it ended.
 
-    They begin at `start` in an open file, which is made as large as is needed.
+    They begin at `start` in an open file, which is made as large as necessary.
     """
 
     def __init__(self, file: int, start: int = 0) -> None:
@@ -94,13 +94,13 @@ class Notes:
             self._end += len(content)
 
     def files(self) -> frozenset[Path]:
-        """The files that were noted and are still there: of compiled modules, their sources."""
+        """The files that were noted and still exist; for compiled modules, their sources."""
         end = self.memory.find(b"\0\0", self._start)
         return files_of(os.fsdecode(path) for path in self.memory[self._start : end].split(b"\0") if path)
 
 
 def files_of(paths: Iterable[str]) -> frozenset[Path]:
-    """The files that are there of the paths that were noted: of compiled modules, their sources."""
+    """The files at noted paths that still exist; for compiled modules, their sources."""
     found = (_source(Path(os.path.realpath(path))) for path in paths)
     return frozenset(path for path in found if path is not None and path.is_file())
 
@@ -115,7 +115,7 @@ def _source(path: Path) -> Path | None:
 
 
 def of_a_method(opened: Iterable[Path], own: Iterable[Path]) -> frozenset[Path]:
-    """The files that tell something of a method: no library's, unless it is that of its own modules."""
+    """The files that a method depends on: not those of libraries, except the library of its own modules."""
     packages = {package_of(path) for path in own if path.suffix == ".py"}
     return frozenset(
         path
@@ -125,13 +125,13 @@ def of_a_method(opened: Iterable[Path], own: Iterable[Path]) -> frozenset[Path]:
 
 
 def _of_the_system(path: Path) -> bool:
-    described = path.parent.suffix in (".dist-info", ".egg-info")  # what is installed, which Python looks up
+    described = path.parent.suffix in (".dist-info", ".egg-info")  # metadata of packages, which Python looks up
     return described or any(map(path.is_relative_to, _system_folders()))
 
 
 @cache
 def _system_folders() -> tuple[Path, ...]:
-    """Folders of the system, of Python, and of what libraries keep for themselves."""
+    """Folders of the system and of Python, and folders for the libraries' caches and settings."""
     prefixes = {sys.prefix, sys.base_prefix, sysconfig.get_path("data")}
     folders = [*_SYSTEM, *(f"{prefix}/{name}" for prefix in prefixes for name in _OF_A_PREFIX)]
     folders += [platformdirs.user_cache_dir(), platformdirs.user_config_dir()]

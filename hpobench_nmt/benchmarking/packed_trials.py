@@ -2,7 +2,7 @@
 
 column      type          content
 rows        list<int32>   row numbers of the installed table, in the order of finishing
-steps       list<int16>   on a clock: number of checkpoints from the start of the training to its last one
+steps       list<int16>   on a clock: number of checkpoints that the training passed before its last one
 workers     list<int8>    on a clock: the worker
 starts      list<double>  on a clock: when each training began; null if each began when its worker was free
 failure     string        why the trial failed; null if it did not
@@ -28,11 +28,11 @@ COLUMNS = ("rows", "steps", "workers", "starts", "failure")
 
 _Numbers = NDArray[np.integer[Any]]
 Packed = dict[str, Any]
-"""A list for each column, of one entry a trial."""
+"""A list for each column, with one entry per trial."""
 
 
 def packed(trials: Trials, instance: Instance) -> Packed:
-    """The trials of a method on a table. Paused trainings must be resumed where they were."""
+    """The trials of a method on a table, in which paused trainings must have been resumed, not restarted."""
     bounds, numbers, timing = trials.starts, trials.numbers, trials.timing
     own = trials.looked_up if numbers is None else numbers[trials.looked_up]
     found: Packed = {name: [None] * len(trials) for name in COLUMNS}
@@ -56,7 +56,7 @@ def packed(trials: Trials, instance: Instance) -> Packed:
 def unpacked(
     columns: Mapping[str, Sequence[Any]], instance: Instance, wrong: Callable[[str], InputError]
 ) -> Trials:
-    """The trials of the columns, each of an array or None a trial; InputError if they cannot be such."""
+    """The trials in the columns, which have an array or None per trial; InputError if they are invalid."""
     rows = [np.asarray(each, dtype=np.int64) for each in columns["rows"]]
     bounds = np.cumsum([0, *map(len, rows)])
     failures = {i: text for i, text in enumerate(columns["failure"]) if text}
@@ -90,7 +90,7 @@ def unpacked(
 
 
 def _passed(rows: Sequence[int], levels: Sequence[int]) -> NDArray[np.int16]:
-    """How many checkpoints each training of a trial passed, from the one that its row had reached before."""
+    """How many checkpoints each training of a trial passed, after its row's previous one and before its last."""
     before: dict[int, int] = {}
     found = []
     for row, level in zip(rows, levels, strict=True):
@@ -116,9 +116,9 @@ def _split(values: Any, bounds: Rows) -> list[Any]:
 def _times(
     instance: Instance, candidates: _Numbers, places: Rows, workers: _Numbers, starts: Sequence[float] | None
 ) -> tuple[Floats, Floats, Floats]:
-    """When the trainings of a trial began, what they cost, and when they ended: shape (n,) each.
+    """When the trainings of a trial began, what they cost, and when they ended, each of shape (n,).
 
-    Without `starts`, each begins when the one before it on the same worker ends.
+    Without `starts`, each training begins when the previous one on the same worker ends.
     """
     whole = instance.trainings.costs
     before: dict[int, int] = {}

@@ -1,13 +1,13 @@
 """Methods by name: those of the package, a user's file, a module, or an installed entry point.
 
 BO_EI_M                    comes with the package
-optuna.TPE                 another library's, which comes with an extra of the package
+optuna.TPE                 from another library, which an extra of the package installs
 my_file.py:MyMethod        a class in a file
 package.module:MyMethod    a class that can be imported
 NAME                       an entry point of the group "hpobench_nmt.methods"
 cmd:python agent.py        a program that reads and writes lines of JSON
 
-Settings may follow in parentheses, see hpobench_nmt.benchmarking.method_settings.
+Settings may follow in parentheses (see hpobench_nmt.benchmarking.method_settings).
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ if TYPE_CHECKING:
 
 ENTRY_POINT_GROUP = "hpobench_nmt.methods"
 PREPARE = "hpobench_nmt.benchmarking.worker:prepare"
-"""Prepares the server that processes for methods are forked from."""
+"""Prepares the server from which processes for methods are forked."""
 
-# A method that takes longer to load and make is not waited for: what it has opened by then counts.
+# The longest time to load and construct a method. Then it is stopped, and the files opened so far count.
 _MOST_SECONDS = 60
 
 
-# Other programs' names of methods, in small letters alone, and ours.
+# Names of methods in other programs, reduced to lower-case letters, and our names.
 _USUAL = {
     "random": "RS",
     "randomsearch": "RS",
@@ -77,12 +77,12 @@ class NamedMethod:
     Attributes:
         name: unique in a run; names its files.
         spec: what was given; a worker process resolves it again.
-        fingerprint: hash of its sources and settings; results made with another are not reused.
-        objectives: numbers of objectives it is known to optimise; empty: not known.
+        fingerprint: hash of its sources and settings; results with another fingerprint are not reused.
+        objectives: numbers of objectives that it is known to optimise; empty if not known.
         factory: the class, if it was given as an object and not by name.
-        sequential: whether it is known to have no `suggest`, and so takes one worker only.
-        files: the files that the fingerprint covers; None of a method that comes with the package, and of a
-            program, which opens its files unseen.
+        sequential: whether it is known to lack `suggest`, so that it supports only one worker.
+        files: the files that the fingerprint covers; None for a method that comes with the package, and for a
+            program, whose opened files cannot be recorded.
     """
 
     name: str
@@ -115,7 +115,7 @@ class NamedMethod:
         return self.factory is None and split_spec(self.spec)[0] in BUILT_IN
 
     def not_covered(self, opened: Iterable[Path]) -> list[Path]:
-        """Of the files that its trials have opened, those that its fingerprint should cover and does not."""
+        """The files that its trials have opened and that its fingerprint should cover, but does not."""
         return [] if self.files is None else sorted(of_a_method(opened, self.files) - self.files)
 
     def load(self) -> MethodFactory:
@@ -128,14 +128,14 @@ MethodSpec = str | MethodFactory | NamedMethod
 
 
 def resolve_methods(specs: Iterable[MethodSpec]) -> list[NamedMethod]:
-    """The methods named, in order; InputError if one is missing, unusable, or has another's name."""
+    """The named methods, in order; InputError if a method is unknown, unusable, or has another's name."""
     specs = method_list(specs)
     bases = [split_spec(spec)[0] for spec in specs if isinstance(spec, str)]
     require(KNOWN[base] for base in bases if base in KNOWN)
     methods = [_resolve(spec) for spec in specs]
     seen: dict[str, str] = {}
     for method in methods:
-        # Some file systems do not tell upper case from lower.
+        # Some file systems do not distinguish upper and lower case.
         name = method.name.casefold()
         if seen.get(name) == method.spec:
             raise InputError(f"method {method.name!r} is given twice.")
@@ -157,7 +157,7 @@ def method_list(methods: Iterable[MethodSpec]) -> list[MethodSpec]:
 
 
 def refuse_sequential(method: NamedMethod, workers: int) -> None:
-    """Refuse several workers for a method that is known to take one only."""
+    """Refuse several workers for a method that is known to support only one."""
     if method.sequential and workers > 1:
         raise InputError(
             f"method {method.name!r}: its class has no suggest, so it cannot run several trainings at a "
@@ -166,7 +166,7 @@ def refuse_sequential(method: NamedMethod, workers: int) -> None:
 
 
 def varied_built_in(spec: str) -> NamedMethod | None:
-    """A method of the package, all of whose code is its own, with other settings; None for any other text."""
+    """A built-in method (not of another library) with changed settings; None for any other text."""
     try:
         if "(" not in spec or split_spec(spec)[0] not in BUILT_IN:
             return None
@@ -232,7 +232,7 @@ def _resolve(spec: MethodSpec) -> NamedMethod:
         module, _, attribute = known.location.partition(":")
         described = f"{attribute}({text})" if text else attribute
         source = built_in_fingerprint(f"{hpobench_nmt.methods.__name__}.{module}", described, known.libraries)
-        adapter = base not in BUILT_IN  # other people's optimizers have no suggest
+        adapter = base not in BUILT_IN  # optimizers of other libraries do not have `suggest`
         spec = f"{base}({text})" if text else base
         return NamedMethod(name, spec, source, known.objectives, sequential=adapter)
     if command_of(base) is not None:
@@ -272,9 +272,9 @@ def _load_and_make(spec: str) -> None:
 
 
 def stand_in(n_objectives: int) -> Problem:
-    """A small problem, to make methods on where there is no table."""
+    """A small problem, for constructing methods without a table."""
     features = np.random.default_rng(0).random((12, 2))
-    features.setflags(write=False)  # as those of a table are
+    features.setflags(write=False)  # like those of a table
     return Problem(features, n_objectives, 8, 3)
 
 
@@ -287,7 +287,7 @@ def _check_factory(factory: Any, spec: str) -> None:
     if not callable(factory):
         raise InputError(f"method {spec!r} has the type {type(factory).__name__}, not a class or function.")
     if inspect.isclass(factory):
-        # One with suggest needs no ask, and then no tell if it has observe (core/problem.py).
+        # A class with suggest does not need ask, and with observe as well, not tell (core/problem.py).
         lacking = [name for name in ("ask", "tell") if not callable(getattr(factory, name, None))]
         if callable(getattr(factory, "suggest", None)):
             if "tell" in lacking and not callable(getattr(factory, "observe", None)):
@@ -299,7 +299,7 @@ def _check_factory(factory: Any, spec: str) -> None:
 
 
 def _is_sequential(factory: Any) -> bool:
-    """Whether it is a class without `suggest`; of what a function makes nothing is known."""
+    """Whether it is a class without `suggest`. It is not known what a function constructs."""
     made = factory.func if isinstance(factory, partial) else factory
     return inspect.isclass(made) and not hasattr(made, "suggest")
 
@@ -373,7 +373,8 @@ def _load_file(path: Path) -> Any:
     if not path.is_file():
         raise InputError(f"{path}: {'a folder, not a Python file' if path.is_dir() else 'no such file'}.")
     path = path.resolve()
-    # Named by its path, so that two files of one name do not meet, and found again when unpickled.
+    # The name comes from the path, so that two files of the same name do not collide. It is in sys.modules,
+    # so that unpickling finds it.
     name = f"_hpobench_nmt_plugin_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
     module_spec = importlib.util.spec_from_file_location(name, path)
     if module_spec is None or module_spec.loader is None:

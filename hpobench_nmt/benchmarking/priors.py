@@ -22,10 +22,10 @@ DRAWN = 25
 
 
 def suite_prior(wanted: Made | Guess, table: Table, losses: Floats) -> Floats | None:
-    """Log-weights of the table's rows, shape (N,), from their losses, shape (N, m); None: no prior.
+    """Log-weights of the table's rows, shape (N,), from their losses, shape (N, m); None without a prior.
 
-    For "source" the losses are those of the same configurations in the table's source, NaN in all rows where
-    it has none, and then there is no prior.
+    For "source", the losses are those of the same configurations in the table's source. If the table has no
+    source, they are NaN in all rows, and there is no prior.
 
     Raises InputError if a guess does not fit the table's space.
     """
@@ -37,7 +37,7 @@ def suite_prior(wanted: Made | Guess, table: Table, losses: Floats) -> Floats | 
     if wanted == "source":
         return around(table.features, table.features[losses[:, 0].argsort()[0]]) if len(known) else None
     rows = generator(0, "prior", table.name).choice(known, min(DRAWN, len(known)), replace=False)
-    from scipy.stats import rankdata  # imports for a second, and most suites have no prior
+    from scipy.stats import rankdata  # the import takes a second, and most suites have no prior
 
     ranks = rankdata(losses[rows], axis=0).sum(axis=1)
     centre = rows[ranks.argmin() if wanted == "good" else ranks.argmax()]

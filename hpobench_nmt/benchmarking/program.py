@@ -6,7 +6,7 @@ docs/how-to/agents.md lists them. The program answers each question with one lin
 
 Each trial starts a process of its own and writes all lines to a transcript. A trial that resumes takes
 answers from the transcript as long as its messages are the same. It then starts the program and sends the
-results so far, as those of an initial design, so that no question is asked twice.
+results so far, like those of an initial design, so that no question is asked twice.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from hpobench_nmt.core.space import Space
 
 PREFIX = "cmd"
 VERSION = 1
-"""Of the messages."""
+"""The version of the messages."""
 
 _MOST_TRANSCRIPT = 2**30
 _LONGEST_NAME = 60
@@ -48,11 +48,12 @@ class Program:
     """A method that is a program.
 
     Attributes:
-        command: the program and its arguments, in one text that is split like a shell's, without one.
-        name: the method's.
-        names: "shown", or "hidden": hyperparameters are x1, x2, …, without units, and constraints c1, c2, ….
-        seconds: that an answer may take.
-        transcript: the file of the trial's lines; None: there is none.
+        command: the program and its arguments, in one text that is split as by a shell. No shell is used.
+        name: the method's name.
+        names: "shown" or "hidden". If hidden, hyperparameters are x1, x2, …, without units, and constraints
+            c1, c2, ….
+        seconds: the time limit for an answer.
+        transcript: the file of the trial's lines; None for no transcript.
     """
 
     command: str
@@ -62,7 +63,7 @@ class Program:
     transcript: Path | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a command that cannot be run, and settings that make no sense."""
+        """Refuse a command that cannot be run, and invalid settings."""
         where = f"method {shortened(f'{PREFIX}:{self.command}')}"
         if not hasattr(os, "fork"):
             raise InputError(f"{where}: methods that are programs need Linux or macOS.")
@@ -92,13 +93,13 @@ def words_of(command: str) -> list[str]:
 
 
 def files_of_command(command: str) -> list[Path]:
-    """The files that a command names, also as --option=FILE."""
+    """The files that a command names, including those in --option=FILE."""
     found = [Path(part) for word in words_of(command) for part in (word, word.partition("=")[2]) if part]
     return [path for path in found if _is_file(path)]
 
 
 def _is_file(path: Path) -> bool:
-    """Whether a word names a file: a prompt may be longer than a name can be."""
+    """Whether a word names a file; a prompt, for example, may be too long for a name."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -106,7 +107,7 @@ def _is_file(path: Path) -> bool:
 
 
 def name_of_command(command: str) -> str:
-    """A name that can name files: the words from the script on, files without folder and ending."""
+    """A name that is valid for files: the words from the script on, without files' folders and extensions."""
     words = words_of(command)
     script = next((place for place, word in enumerate(words) if place and _is_file(Path(word))), 0)
     words = words[script:]
@@ -117,7 +118,7 @@ def name_of_command(command: str) -> str:
 
 @contextlib.contextmanager
 def one_trial(make: MethodFactory, transcript: Path | None) -> Iterator[MethodFactory]:
-    """The factory for one trial: a program's process ends with it, and its lines are in the transcript."""
+    """The factory for one trial, with which a program's process ends; its lines are in the transcript."""
     if not isinstance(make, Program):
         yield make
         return
@@ -137,7 +138,7 @@ def one_trial(make: MethodFactory, transcript: Path | None) -> Iterator[MethodFa
 
 
 class ProgramMethod:
-    """Speaks to a program for one trial. Its process starts with the first question without an answer."""
+    """Exchanges lines with a program for one trial. It starts at the first question without an answer."""
 
     def __init__(self, program: Program, problem: Problem, rng: np.random.Generator) -> None:
         self._program = program
@@ -150,7 +151,7 @@ class ProgramMethod:
         self._tell(_problem_message(problem, self._names, hidden, int(rng.integers(2**31))))
 
     def suggest(self, running: Mapping[int, float]) -> int | Request | None:
-        """Ask for a row, or a row and a resource; None where the program waits."""
+        """Ask for a row, or a row and a resource; None if the program waits."""
         line = _line({"message": "ask", "running": sorted(running)})
         answer = self._transcript.answer_to(line) if self._transcript else None
         if answer is None:
@@ -166,7 +167,7 @@ class ProgramMethod:
         self._tell(self._told_message(index, losses) | {"violations": _plain(violations)})
 
     def observe(self, progress: Progress) -> None:
-        """Tell how far a row's training is."""
+        """Tell the progress of a row's training."""
         curve = [
             {"resource": r, "cost": c, "losses": _plain(losses)}
             for r, c, losses in zip(
@@ -185,7 +186,7 @@ class ProgramMethod:
             self._transcript.close()
 
     def _asked(self, line: str) -> str:
-        """Ask the program, which is started if need be and told what the trial has seen so far."""
+        """Ask the program. If it is not running, start it and send it the trial's messages so far."""
         if self._conversation is None:
             self._conversation = Conversation(words_of(self._program.command), self._program.seconds)
             for told in self._told:
@@ -215,7 +216,7 @@ class ProgramMethod:
 
     def _request(self, answer: str) -> int | Request | None:
         shown = f"the program answered {shortened(answer)}"
-        if len(answer) > LONGEST_ANSWER:  # of a transcript that was changed
+        if len(answer) > LONGEST_ANSWER:  # in a transcript that was changed
             raise MethodFailure(f"the program's answer is longer than {LONGEST_ANSWER:,} bytes")
         try:
             said = parse_json(answer.encode(), "the answer")
@@ -247,9 +248,9 @@ class ProgramMethod:
 
 
 class _Transcript:
-    """The lines of a trial in a file: those of a run before, as long as the trial repeats them, then its own.
+    """The lines of a trial in a file: first an earlier run's, while the trial repeats them, then its own.
 
-    A line is {"to": the line sent}, {"from": the line that came, "seconds": what that took} or {"note": …}.
+    A line is {"to": the sent line}, {"from": the answer, "seconds": the time it took} or {"note": …}.
     """
 
     def __init__(self, path: Path) -> None:
@@ -257,12 +258,12 @@ class _Transcript:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._old: list[tuple[dict[str, Any], int]] = []
         self._place = 0
-        self._end = 0  # bytes of the lines that were repeated, and of notes beside them
+        self._end = 0  # bytes of the lines that were repeated, and of notes between them
         self._read()
         self._file: int | None = None
 
     def told(self, line: str) -> None:
-        """Note a line that is sent; where it differs from that of the run before, the rest is dropped."""
+        """Record a sent line. If the earlier run sent another line here, the rest of that run is dropped."""
         if self._place < len(self._old):
             if self._old[self._place][0] == {"to": line}:
                 self._step()
@@ -271,7 +272,7 @@ class _Transcript:
         self.add({"to": line})
 
     def answer_to(self, line: str) -> str | None:
-        """The answer of the run before to this question; None where the program must be asked."""
+        """The earlier run's answer to this question; None if the program must be asked."""
         self.told(line)
         if self._place < len(self._old):
             answer = self._old[self._place][0].get("from")
@@ -310,7 +311,7 @@ class _Transcript:
         self.add({"note": note})
 
     def _read(self) -> None:
-        """The whole lines of a run before and their bytes, up to the first torn one, without notes."""
+        """Read an earlier run's complete lines and their sizes, up to an incomplete one, without notes."""
         if self._path.is_symlink() or not self._path.is_file():
             return
         found = self._old
@@ -368,7 +369,7 @@ def _hyperparameters(space: Space, names: list[str], hidden: bool) -> list[dict[
 
 
 def _config(problem: Problem, row: int, names: list[str], whole: bool = False) -> dict[str, Any]:
-    """A row's values by name; those that are inactive are left out, or None if the whole row is wanted."""
+    """A row's values by name. Inactive hyperparameters are left out, or None if `whole` is set."""
     values = problem.config(row)
     pairs = [(name, h, values.get(h.name)) for name, h in zip(names, problem.space, strict=True)]
     return {name: _json_value(h.whole, v) for name, h, v in pairs if whole or h.name in values}
@@ -379,7 +380,7 @@ def _json_value(whole: bool, value: Any) -> Any:
 
 
 def _plain(values: Floats) -> list[float | None]:
-    """Numbers for JSON, which has no NaN and no infinity: None."""
+    """Numbers for JSON, with None for NaN and infinity, which JSON does not have."""
     return [value if math.isfinite(value) else None for value in np.asarray(values).tolist()]
 
 

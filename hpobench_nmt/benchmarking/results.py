@@ -112,7 +112,7 @@ class Results:
             files.keep_all(table, method, trials, Took(seconds, seconds, 0 if math.isnan(seconds) else steps))
 
     def all_failed(self) -> list[tuple[str, str]]:
-        """Pairs (table, method) of which every trial failed."""
+        """The pairs (table, method) for which every trial failed."""
         return [pair for pair, trials in self.trials.items() if all(t.failure for t in trials)]
 
     def without_feasible_row(self) -> dict[tuple[str, str], int]:

@@ -1,4 +1,4 @@
-"""The files of a results folder: written block by block, each whole or not at all. `store` has the format."""
+"""The files of a results folder, each written completely or not at all. `store` describes the format."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Key = tuple[str, str, int]
 
 @dataclass(frozen=True)
 class ResultsFolder:
-    """The files of a run. It holds nothing but the path; the state of a run is in its files."""
+    """The files of a run. The object holds only the path; the state of a run is in its files."""
 
     path: Path
 
@@ -51,14 +51,14 @@ class ResultsFolder:
             yield
 
     def start(self, manifest: Manifest, notify: Callable[[str], None] = lambda message: None) -> None:
-        """Make the folder ready for a run: new, or resuming the same run.
+        """Prepare the folder for a new run, or for resuming the same run.
 
-        Results of methods that have changed are removed; `notify` is told of them. Tables and methods that
-        are in the folder already stay in its manifest.
+        Results of methods that have changed are removed, which `notify` reports. Tables and methods that are
+        already in the folder stay in its manifest.
 
         Raises:
-            InputError: there is something else, or another run.
-            RunError: it cannot be written.
+            InputError: the path has other files or another run.
+            RunError: the folder cannot be written.
         """
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path}: is a file, not a folder. Choose another with --out.")
@@ -68,7 +68,7 @@ class ResultsFolder:
             hashes = self._hashes(old)
             both = msgspec.structs.replace(manifest, observations=hashes).with_hashes(manifest.observations)
             for pair in product(manifest.tables, manifest.methods):
-                _text(self._timings(*pair))  # what cannot be used is refused before anything changes
+                _text(self._timings(*pair))  # an unusable file is refused before anything changes
                 if both.sha256_of(*pair) == "" and (path := self.observations(*pair)).exists():
                     raise wrong_file(path, NO_HASH)
             for name, entry in manifest.methods.items():
@@ -87,13 +87,13 @@ class ResultsFolder:
         self._write(self._inside("manifest.json"), manifest.to_json())
 
     def mark(self, name: str, entry: MethodEntry) -> None:
-        """Change what the manifest has of a method, and nothing else."""
+        """Replace only a method's entry in the manifest."""
         old = read_manifest(self.path)
         new = msgspec.structs.replace(old, methods=old.methods | {name: entry})
         self._write(self._inside("manifest.json"), new.to_json())
 
     def _hashes(self, manifest: Manifest) -> dict[str, dict[str, str]]:
-        """Those of a manifest; of one that has none, those of the files as they are."""
+        """The hashes of a manifest; if its format lacks them, those of the files as they are now."""
         if manifest.hashed:
             return manifest.observations
         pairs = [(table, method) for table in manifest.tables for method in manifest.methods]
@@ -104,9 +104,9 @@ class ResultsFolder:
         return manifest.observations
 
     def _keep(self, table: str, method: str, trials: Trials) -> str:
-        """Write all trials of a method on a table, and before that the file's hash into the manifest.
+        """Write the file of all trials of a method on a table, after writing its hash into the manifest.
 
-        A run that is killed in between has no file, and makes it again. Returns the hash.
+        A run that is killed in between has no file, and writes it when it resumes. Returns the hash.
         """
         path = self.observations(table, method)
         content = to_parquet(table, method, 0, trials)
@@ -119,11 +119,11 @@ class ResultsFolder:
     def _has_other_files(self) -> bool:
         if not self.path.exists():
             return False
-        remove_leftovers(self.path)  # of a run that was killed before its manifest was there
+        remove_leftovers(self.path)  # of a run that was killed before it had a manifest
         return any(self.path.iterdir())
 
     def finished(self, blocks: Sequence[Block], instances: Mapping[str, Instance]) -> dict[Key, Trials]:
-        """The trials of the blocks that are done; InputError if a file is damaged or not of this run."""
+        """The trials of finished blocks; InputError if a file is damaged or belongs to another run."""
         done: dict[Key, Trials] = {}
         manifest = read_manifest(self.path)
         for (table, method), group in groupby(blocks, key=lambda block: (block.table, block.method.name)):
@@ -143,12 +143,12 @@ class ResultsFolder:
         return done
 
     def keep(self, block: Block, trials: Trials, took: Took) -> None:
-        """Write a block of trials that is done, and what it took."""
+        """Write a finished block of trials, and the time that it took."""
         self._write(self._part(block.key), to_parquet(*block.key, trials, checksums=True))
         self._note(*block.key, len(trials), took)
 
     def keep_all(self, table: str, method: str, trials: Trials, took: Took) -> None:
-        """Write all trials of a method on a table, and what they took."""
+        """Write all trials of a method on a table, and the time that they took."""
         self._keep(table, method, trials)
         self._note(table, method, 0, len(trials), took)
 
@@ -159,9 +159,9 @@ class ResultsFolder:
         self._write(timing, (lines + line).encode())
 
     def step_seconds(self, table: str, method: str) -> float:
-        """Processor time a step of a method on a table; NaN where the file does not say."""
+        """Processor time per step of a method on a table; NaN if the file does not have it."""
         path = self._timings(table, method)
-        blocks: dict[str, Took] = {}  # of a block that was run again, the last time counts
+        blocks: dict[str, Took] = {}  # if a block was run again, its last line counts
         for line in _text(path).splitlines():
             cells = line.split(",")
             if len(cells) == len(_TIMINGS) and cells[-1].isascii() and cells[-1].isdecimal():
@@ -170,14 +170,14 @@ class ResultsFolder:
         return seconds_a_step(blocks.values())
 
     def merge(self, blocks: Sequence[Block], done: Mapping[Key, Trials]) -> str:
-        """Join all blocks of a table and method into their one file, if all of them are done.
+        """Join all blocks of a table and method into one file, if all of them are finished.
 
-        Returns the hash of the file, empty if there is none yet.
+        Returns the hash of the file; empty if it does not exist yet.
         """
         if not all(block.key in done for block in blocks):
             return ""
         table, method = blocks[0].table, blocks[0].method.name
-        self._timings(table, method)  # a link that leads out is refused before anything is changed
+        self._timings(table, method)  # a link that leads out is refused before anything changes
         trials = Trials.joined([done[block.key] for block in blocks])
         digest = self._keep(table, method, trials)
         for block in blocks:
@@ -185,7 +185,7 @@ class ResultsFolder:
         return digest
 
     def close(self, blocks: Iterable[Block]) -> None:
-        """Remove what only an unfinished run needs, but nothing of methods that are not in these blocks."""
+        """Remove what only an unfinished run needs, except for methods that are not in these blocks."""
         for table, method in dict.fromkeys((block.table, block.method.name) for block in blocks):
             remove_folder(self._inside("unfinished", table, method))
         unfinished = self._inside("unfinished")
@@ -198,7 +198,7 @@ class ResultsFolder:
         return self._inside("observations", table, f"{method}.parquet")
 
     def transcripts(self, table: str, method: NamedMethod) -> Path | None:
-        """The folder of a program's transcripts on a table, one file a trial; None of any other method."""
+        """The folder of a program's transcripts on a table, one file per trial; None for other methods."""
         return self._inside("transcripts", table, method.name) if method.is_program else None
 
     def _timings(self, table: str, method: str) -> Path:
@@ -208,9 +208,9 @@ class ResultsFolder:
         return self._inside("unfinished", *key[:2], f"{key[2]:06d}.parquet")
 
     def _inside(self, *parts: str) -> Path:
-        """A path in the folder that also leads there, whatever symbolic links are on the way."""
+        """A path in the folder; InputError if a symbolic link leads out of the folder."""
         path = self.path.joinpath(*parts)
-        # Path.resolve raises for links that lead in a circle; reading or writing there fails anyway.
+        # Not Path.resolve, which raises for circular links; reading or writing there fails anyway.
         if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.path)):
             raise InputError(f"{path}: leads out of the results folder through a symbolic link. Remove it.")
         return path
@@ -237,5 +237,5 @@ def _unlink(path: Path) -> None:
 
 
 def _text(path: Path) -> str:
-    """The text of a file of timings, "" if there is none."""
+    """The text of a file of timings; "" if it does not exist."""
     return read_bytes(path, _MOST_TIMINGS).decode(errors="replace") if path.exists() else ""

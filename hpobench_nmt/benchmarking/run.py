@@ -1,4 +1,4 @@
-"""Run a suite's methods on its tables: in memory, or into a results folder that a killed run resumes from."""
+"""Run a suite's methods on its tables, in memory or into a results folder from which a killed run resumes."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def run_suite(
         seed: root seed; the same seed gives the same bytes for any jobs and backend.
         jobs, backend, timeout: as in execution.run_blocks.
         folder: results folder, new or of the same run, which keeps every block of trials as it ends (see
-            hpobench_nmt.benchmarking.store); None: the results are in memory alone. While another run
-            writes into it, this one waits.
+            hpobench_nmt.benchmarking.store); None to have the results only in memory. While another run
+            writes into the folder, this one waits.
         table_folders: folder of each table that is not installed, by its name.
-        progress: called with (work done, work in all) as blocks end.
+        progress: called with (work done, total work) as blocks end.
         notify: called with each message for the user.
-        debug: run everything in this process, and raise what methods raise.
+        debug: run everything in this process, and raise the methods' errors.
     """
     check_methods(suite, methods)
     backend = check_jobs(jobs, backend, timeout)
@@ -102,7 +102,7 @@ def run_suite(
             files.close(blocks)
             files.start(
                 manifest
-            )  # a run of other methods that began at the same time may have left these out
+            )  # a run of other methods that started at the same time may have omitted these
         return Results(
             suite,
             seed,

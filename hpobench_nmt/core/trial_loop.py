@@ -283,7 +283,7 @@ class _Method:
         self._ask = function_of(made, self._ask_name)
         has = {name: callable(guarded(name, getattr, made, name, None)) for name in ("observe", "tell")}
         self.observes = not self.only_new and has["observe"] and not (lookups and has["tell"])
-        """Whether it receives curves, not the losses of a row's best checkpoint. A look-up has no curve."""
+        """Whether it gets curves, not the losses of a row's best checkpoint. A look-up has no curve."""
         self._tell_name = "observe" if self.observes else "tell"
         self._tell = function_of(made, self._tell_name)
         if violations is not None and self.observes:
