@@ -1,4 +1,4 @@
-"""What the leaderboard of lm-2026 shows of an archive: each track's figures."""
+"""The leaderboard of lm-2026: the figures of each track of an archive."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _number(value: float) -> float | None:
 
 
 def arena_lead(archive: Archive, found: Sequence[Track]) -> str:
-    """What the page is made of, in a sentence."""
+    """The page's numbers of methods, tables, tracks and trials, and the archive's hash, as text."""
     methods = {m for track in found for m in track.results.methods}
     tables = {t for track in found for t in track.results.instances}
     trials = sorted({track.results.suite.trials for track in found})

@@ -1,8 +1,9 @@
-"""How far the methods of a track have come by each part of the budget, over its tables.
+"""The progress of a track's methods after each part of the budget, over its tables.
 
-With one objective it is the regret as a share of the way from the median row to the best one, at most 1; with
-several, the share of the hypervolume that is missing. Means are over trials and then over the tables that the
-track's figure is of. A trial ends when its scores are settled, and its value is held from there.
+With one objective, it is the regret as a share of the distance from the median row to the best row, at most
+1. With several objectives, it is the share of the hypervolume that is missing. Means are over trials, and
+then over the tables that the track's figure includes. A trial ends when its scores are settled, and keeps its
+last value from then on.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ from hpobench_nmt.evaluation.curves import hypervolume_shares, simple_regret
 from hpobench_nmt.evaluation.hypervolume import table_scale
 
 PARTS = np.linspace(0.0, 1.0, 41)[1:]
-"""Parts of the budget that curves have points at."""
+"""Parts of the budget at which curves have points."""
 _TOLD = (0.25, 0.5, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Chart:
-    """Curves of a method and of those it is compared with, in one track.
+    """Curves of a method and of the methods with which it is compared, in one track.
 
     Attributes:
-        track: its name.
-        quantity: of the vertical axis, which begins at 0.
+        track: the name of the track.
+        quantity: the quantity on the vertical axis, which begins at 0.
         top: the end of that axis, the same for all methods of the track.
-        lines: a name and values at `PARTS` each; the method first.
-        told: a line of a table for each of some parts of the budget: the part, and each line's value there.
+        lines: the name of each curve's method and the values at `PARTS`; the method itself comes first.
+        told: rows of a table, for some parts of the budget: the part, and each curve's value there.
     """
 
     track: str
@@ -52,7 +53,7 @@ class Chart:
 
 
 def curves_of(results: Results, found: FewerTrainings) -> dict[str, Floats]:
-    """Each method's mean at `PARTS`; empty where no table gives a figure."""
+    """Each method's mean at `PARTS`; empty if no table gives a figure."""
     if found.reason:
         return {}
     budgets = found.counted.set_index("table")["budget"]
@@ -75,7 +76,7 @@ def _mean(instance: Instance, trials: Sequence[Trajectory], budget: float) -> Fl
         best = float(np.nanmin(final))
         way = float(np.nanmedian(final)) - best or 1.0
         values = np.minimum(simple_regret(trials, best, times) / way, 1.0)
-    for i in range(1, len(times)):  # after a trial's end it is unknown
+    for i in range(1, len(times)):  # unknown after a trial's end
         values[:, i] = np.where(np.isnan(values[:, i]), values[:, i - 1], values[:, i])
     return np.asarray(np.where(np.isnan(values), 1.0, values).mean(axis=0))
 
@@ -83,7 +84,7 @@ def _mean(instance: Instance, trials: Sequence[Trajectory], budget: float) -> Fl
 def charts_of(
     track: str, results: Results, curves: dict[str, Floats], beside: Sequence[str]
 ) -> dict[str, Chart]:
-    """A chart for each method of a track; `beside` names those that every method is compared with."""
+    """A chart for each method of a track; `beside` names the methods with which each is compared."""
     several = len(next(iter(results.instances.values())).objectives) > 1
     quantity = "hypervolume that is missing" if several else "regret"
     top = max((float(values.max()) for values in curves.values()), default=1.0)

@@ -1,4 +1,4 @@
-"""What the leaderboard of lm-2026 shows of each method and of each table."""
+"""The pages of the leaderboard of lm-2026 for each method and for each table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hpobench_nmt.methods import KNOWN
 _MOST_VALUES = 12
 _QUARTER = 0.75
 _DEVELOPMENT = "the tables of the development half"
-# What is known of the tables that were looked at while a method was made. See docs/explanation/auto.md.
+# The tables that were used while a method was developed, if known. See docs/explanation/auto.md.
 _TUNED = {
     "BO_auto": _DEVELOPMENT,
     "BO_levels": "eight tables with curves of the development half",
@@ -32,13 +32,13 @@ _TUNED = {
 
 @dataclass(frozen=True)
 class MethodPage:
-    """A method.
+    """The page of a method.
 
     Attributes:
         name: its name.
-        kinds: what it can be filtered by.
-        facts: a name and a text each, on what it is.
-        standing: a sentence for each track: where it wins and loses.
+        kinds: the kinds by which it can be filtered.
+        facts: facts about the method, each a name and a text.
+        standing: a sentence for each track: the tables on which it wins and loses.
         charts: its curves, by track.
         lines: table, track, figure, rank and share of capped trials, the best first in each track.
     """
@@ -53,12 +53,12 @@ class MethodPage:
 
 @dataclass(frozen=True)
 class TablePage:
-    """A table.
+    """The page of a table.
 
     Attributes:
         name: its name.
-        facts: a name and a text each, of its datasheet.
-        tracks: for each of its tracks the track and half, the target, and a line for each method, the best
+        facts: facts from its datasheet, each a name and a text.
+        tracks: for each of its tracks, the track and half, the target, and a line for each method, the best
             first: its name, figure and share of capped trials.
     """
 
@@ -130,7 +130,7 @@ def _standing(track: str, cells: pd.DataFrame) -> str:
 
 
 def _kinds(name: str) -> tuple[str, ...]:
-    """What a method can be filtered by."""
+    """The kinds by which a method can be filtered."""
     known = KNOWN.get(name)
     if known is None:
         return ("submitted",)
@@ -178,7 +178,7 @@ def _table_page(found: Sequence[Track], name: str) -> TablePage:
 
 
 def _values(h: Hyperparameter) -> str:
-    """A hyperparameter with its grid, or its ends where that is long."""
+    """A hyperparameter with its grid, or the ends of a long grid."""
     values = [short(v) if isinstance(v, float) else str(v) for v in h.values]
     if len(values) > _MOST_VALUES:
         values = [values[0], f"… ({len(values)} values) …", values[-1]]

@@ -14,7 +14,7 @@ from hpobench_nmt.core.text import VAST, short
 
 
 def curves_finding(curves: Curves, at: float) -> str:
-    """The means after this many look-ups or at a time, best first; curves that end before are named."""
+    """The means after this many look-ups or at a time, best first. Curves that end earlier are named."""
     values: dict[str, float] = {}
     ended: list[str] = []
     not_begun: list[str] = []
@@ -82,7 +82,7 @@ def _ordered(
     text: Callable[[float], str],
     bounds: Container[str] = (),
 ) -> str:
-    """The first and the last in order; those in `bounds` are at least what is given."""
+    """The first and the last values in order. Values of methods in `bounds` are lower bounds."""
     order = sorted(values, key=lambda m: values[m] if lower else -values[m])
     shown = [f"{m} {'≥ ' if m in bounds else ''}{text(values[m])}" for m in order]
     if len(shown) > 4:

@@ -40,8 +40,8 @@ class Chosen:
     Attributes:
         name: "fbr", or the metric on test.
         lower_is_better: its direction.
-        values: of the trials of each method, by name; NaN where a trial has none.
-        random_search: the mean of random search, NaN where it is not known.
+        values: values of the trials of each method, by name; NaN if a trial has none.
+        random_search: the mean of random search, NaN if it is not known.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Chosen:
 
 
 def chosen_rows(results: Results, table: str) -> list[Chosen]:
-    """What there is to say of the rows that trials choose; nothing for runs that are not scored in fb."""
+    """The quality of the rows that trials choose on a table; empty for runs without the score fb."""
     instance = results.instances[table]
     at = instance.clock.score_at
     if "fb" not in results.suite.scores or at is None or results.suite.curves:
@@ -76,13 +76,13 @@ def chosen_rows(results: Results, table: str) -> list[Chosen]:
 
 
 def true_regrets(instance: Instance) -> Floats | None:
-    """The mean of each row's trainings less the best of these means, shape (N,); None without replicates."""
+    """The mean of each row's trainings minus the best such mean, shape (N,); None without replicates."""
     table, objective = instance.table, instance.objectives[0]
     if table.replicates is None or objective.metric not in table.replicates.metrics:
         return None
     try:
         number, values = table.replicates.by_row(table.configs)
-    except InputError:  # results can be read where the file of replicates cannot
+    except InputError:  # results can be read even if the file of replicates cannot
         return None
     if not len(number):
         return None
@@ -109,7 +109,7 @@ def _on_test(instance: Instance) -> list[tuple[str, bool, Floats]]:
 
 
 def _chosen(seed: int, instance: Instance, trial: Trajectory, number: int, at: float) -> int | None:
-    """The row with the best loss that a trial saw by a time; None where it saw none, or failed."""
+    """The row with the best loss that a trial saw by a time; None if it saw none, or failed."""
     if trial.failure:
         return None
     seen = scored_trial(instance, trial)

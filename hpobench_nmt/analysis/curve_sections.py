@@ -13,18 +13,18 @@ from hpobench_nmt.evaluation.correlation import spearman_interval
 from hpobench_nmt.evaluation.early_ranks import BEST, KEPT, EarlyRanks, early_ranks
 from hpobench_nmt.lookup.table import Table
 
-# From this coefficient on, an order is said to hold.
+# From this coefficient on, an order is reported to hold.
 _HOLDS = 0.9
-# The share of the rows with values that must have one before their order is spoken of.
+# Of the rows that ever have a value, the share that must have one before their order is reported.
 _MOST = 0.9
 
 
 def table_early_ranks(table: Table, metric: str | None = None) -> EarlyRanks:
-    """How well the curves of a table tell its best rows early.
+    """How well the curves of a table show its best rows early.
 
-    The metric is one that the curves follow, as "metric" or "metric:min|max"; by default the first objective
-    if the curves have it, or else their first metric that the table has. Raises InputError if there are no
-    curves, or none of that metric.
+    The metric is a metric of the curves, as "metric" or "metric:min|max". By default, it is the first
+    objective if the curves have it, or else their first metric that the table has. Raises InputError if there
+    are no curves, or the curves lack the metric.
     """
     curves = table.curves
     if curves is None:
@@ -68,9 +68,9 @@ def curve_section(table: Table, metric: str | None = None) -> Section:
 
 
 def of_curves(found: EarlyRanks) -> tuple[str, ...]:
-    """Sentences on how early the order of the rows is that of the end."""
+    """Sentences on how early the order of the rows agrees with the final order."""
     frame = found.frame
-    # Rows without any value, because they diverged at once, are not waited for.
+    # Rows that never have a value, because they diverged at once, are not counted.
     whole = frame[(frame["rows"] >= _MOST * frame["rows"].max()) & frame["order"].notna()]
     if not len(whole):
         curves = "row has" if found.n_rows == 1 else "rows have"
@@ -116,7 +116,7 @@ def curve_summary(table: Table) -> str:
         found = table_early_ranks(table)
     except InputError:
         return text
-    # Where fewer than two rows have a checkpoint yet, there is no order.
+    # As long as fewer than two rows have a checkpoint, there is no order.
     frame = found.frame.dropna(subset="order")
     if not len(frame):
         return text

@@ -1,9 +1,9 @@
 """The digest of the archive of lm-2026, which comes with the package: when each trial reached its target.
 
-It is enough for the one figure of a method, its interval and its tests. Regret curves, other scores and
-reports take the archive. It has one line per track, table and method with a list of runtimes, infinite where
-a trial was capped. JSON in the schema's metadata has the format, the hash of the archive, and that of each
-track's suite.
+It suffices for the one figure of a method, its interval and its tests. Regret curves, other scores and
+reports need the archive. It has one line per track, table and method with a list of runtimes, which are
+infinite for capped trials. JSON in the schema's metadata has the format, the hash of the archive, and the
+hash of each track's suite.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Digest:
     Attributes:
         archive: the SHA-256 of the archive's file.
         suites: the hash of each track's suite.
-        runtimes: of all trials, by track, table and method.
+        runtimes: runtimes of all trials, by track, table and method.
     """
 
     archive: str
@@ -64,7 +64,7 @@ class Digest:
     runtimes: Mapping[tuple[str, str, str], Floats]
 
     def check(self, suite: Suite, seed: int) -> None:
-        """Raise InputError where results of a suite cannot stand beside the digest."""
+        """Raise InputError if results of a suite cannot be compared with the digest."""
         track = track_of_suite(suite.name)
         if self.suites.get(track) != suite_hash(suite):
             raise InputError(f"the digest is of another version of {suite.name} than these results.")
@@ -73,10 +73,10 @@ class Digest:
         check_trials("the digest", [len(r) for (of, _, _), r in self.runtimes.items() if of == track], suite)
 
     def beside(self, results: Results) -> FewerTrainings:
-        """The figures of one's own methods and of those of the digest that ran on the same tables.
+        """The figures of the results' methods, and of the digest's methods that ran on the same tables.
 
-        Raises InputError if the results are of no track, of another version of it, of another seed, or of
-        more trials.
+        Raises InputError if the results do not belong to a track, or have another version of it, another
+        seed, or more trials.
         """
         self.check(results.suite, results.seed)
         track = track_of_suite(results.suite.name)
@@ -89,10 +89,10 @@ class Digest:
 
 
 def archive_or_digest(place: str | Path, suite: Suite, seed: int) -> Archive | Digest:
-    """The archive to put beside results of a suite; the digest where the archive of lm-2026 is not installed.
+    """The archive to compare with results of a suite, or the digest if that of lm-2026 is not installed.
 
-    Raises InputError if the suite is not one of its tracks, its results cannot be compared with it, or the
-    archive cannot be read.
+    Raises InputError if the suite is not a track of lm-2026, its results cannot be compared with the archive,
+    or the archive cannot be read.
     """
     track_of_suite(suite.name)
     if str(place) == ARCHIVE and installed_archive() is None and DIGEST.is_file():
@@ -129,7 +129,7 @@ def digest_bytes(archive: Archive) -> bytes:
 
 
 def load_digest(path: Path | None = None) -> Digest:
-    """A digest, or that which comes with the package."""
+    """A digest from a file, by default the digest that comes with the package."""
     import pyarrow as pa
 
     path = path or DIGEST

@@ -1,4 +1,4 @@
-"""Failed trials, those of the same reason together."""
+"""Failed trials, grouped by reason."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TRIALS_NAMED = 5
 
 @dataclass(frozen=True)
 class FailureGroup:
-    """Trials of one method on one table, by number, that failed for the same reason, of n_trials in all."""
+    """The numbers of a method's trials on a table that failed for the same reason, of n_trials in total."""
 
     table: str
     method: str

@@ -1,4 +1,4 @@
-"""Families: tables of one group, which are alike and so are summed up before they count."""
+"""Families: tables of one group, which resemble each other and so are summarised before they count."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from hpobench_nmt.evaluation.scores import SCORES
 def family_frame(results: Results, statistics: Statistics) -> pd.DataFrame:
     """One row per family, score and method: family, score, method, tables, mean_rank, best.
 
-    `tables` counts the family's tables on which all methods were run, and `mean_rank` is over these: 1 is the
-    best mean, of runtimes the best restricted mean, and methods without one share the last ranks. `best`
-    counts the tables on which the method is the best, or not shown to be worse.
+    `tables` counts the family's tables on which all methods were run, and `mean_rank` is over these. Rank 1
+    is the best mean (for runtimes, the best restricted mean), and methods without a mean share the last
+    ranks. `best` counts the tables on which the method is the best, or not shown to be worse.
     """
     rows = []
     cells = statistics.scores
@@ -37,8 +37,8 @@ def family_frame(results: Results, statistics: Statistics) -> pd.DataFrame:
 
 
 def ranks_of(means: list[float], score: str) -> list[float]:
-    """Ranks of a score's means, 1 for the best; what has no mean shares the last ranks."""
-    from scipy.stats import rankdata  # takes long to import
+    """Ranks of a score's means, 1 for the best; methods without a mean share the last ranks."""
+    from scipy.stats import rankdata  # slow to import
 
     losses = np.array(means) if SCORES[score].lower_is_better else -np.array(means)
     ranks: list[float] = rankdata(np.where(np.isnan(losses), np.inf, losses)).tolist()
@@ -46,7 +46,7 @@ def ranks_of(means: list[float], score: str) -> list[float]:
 
 
 def family_sentences(results: Results, statistics: Statistics) -> list[str]:
-    """The frame in words, a sentence for each family of several tables and score; none with one method."""
+    """The frame in words, a sentence for each family of several tables and score; empty for one method."""
     if len(results.methods) < 2:
         return []
     lines = []

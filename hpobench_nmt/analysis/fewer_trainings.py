@@ -28,7 +28,7 @@ from hpobench_nmt.evaluation.restricted import runtime_within
 
 TITLE = "Times fewer trainings than random search"
 SIMULATED = "RS"
-# Where more of the trials are capped, on both sides, a ratio says little.
+# If a larger share of trials is capped, of random search and of the method, their ratio means little.
 _MOST_CAPPED = 0.5
 _MOST_TARGETS = 1 / 20
 _DEVELOPMENT, _TEST = "development", "test"
@@ -53,7 +53,7 @@ class FewerTrainings:
             families, NaN without fbh.
         tables: one row for each table: table; family; half, "test" if the figures include the table, else
             "development"; budget; targets, their number; rows; tolerance; from_seeds; random_search, its
-            restricted mean; random_search_capped; exact, whether that mean is exact or only nearly so.
+            restricted mean; random_search_capped; exact, whether that mean is exact, not simulated.
         cells: one row for each table and method: table, method, restricted (mean), times_fewer, capped.
         tests: signed-rank tests over tables, of each method with random search (b is empty) and of every
             pair: a, b, tables, p, p_holm, families, p_families, p_families_holm; fewer, the method that is
@@ -76,7 +76,7 @@ class FewerTrainings:
 
 
 Runtimes = Mapping[tuple[str, str], Floats]
-"""Runtimes of trials by table and method, infinite where a trial was capped."""
+"""Runtimes of trials by table and method, infinite for capped trials."""
 
 
 def fewer_trainings(results: Results, others: Runtimes = MappingProxyType({})) -> FewerTrainings:
@@ -137,7 +137,7 @@ def fewer_trainings(results: Results, others: Runtimes = MappingProxyType({})) -
 def _cells(
     methods: Sequence[str], tables: Sequence[str], found: TimesFewer, targets: Mapping[str, Target]
 ) -> list[tuple[object, ...]]:
-    """The lines of each table and method."""
+    """A line for each table and method."""
     return [
         (t, m, targets[t].random_search / found.ratios[i, j], found.ratios[i, j], found.capped[i, j])
         for i, t in enumerate(tables)
@@ -156,7 +156,7 @@ def _hypervolume(results: Results, tables: Sequence[str], family: Sequence[str])
 
 
 def _halves(results: Results, tables: Sequence[str]) -> dict[str, str]:
-    """The half of each table; without any table of a test half, all count as if they were of one."""
+    """The half of each table. Without any table of the test half, all tables count as if they were in it."""
     own = results.suite.development
     return {t: _DEVELOPMENT if t in own and not set(tables) <= {*own} else _TEST for t in tables}
 
@@ -169,7 +169,7 @@ def _without(reason: str) -> FewerTrainings:
 
 
 def _targets(results: Results) -> tuple[dict[str, Target], list[str]]:
-    """The target of each table that counts, and why others do not."""
+    """The target of each table that counts, and why other tables do not count."""
     found, reasons = {}, []
     for table, instance in results.instances.items():
         if not all(len(results.trials.get((table, m), ())) for m in results.methods):
@@ -188,7 +188,7 @@ def trial_runtimes(results: Results) -> dict[str, Floats]:
 
 
 def _runtimes(results: Results, table: str, target: Target, others: Sequence[Floats] = ()) -> Floats:
-    """Runtimes of all methods on a table, shape (methods, trials): of trials that all methods have."""
+    """Runtimes of all methods on a table, shape (methods, trials), in the trials that all methods have."""
     instance = results.instances[table]
     problem, every = instance.problem, [results.trials[table, m] for m in results.methods]
     common = min([*(len(trials) for trials in every), *(len(each) for each in others)])
@@ -204,7 +204,7 @@ def _line(results: Results, table: str, family: str, half: str, target: Target) 
 
 
 def _tests(methods: Sequence[str], ratios: Floats, families: Sequence[str], copies: Bools) -> pd.DataFrame:
-    """All comparisons; Holm's correction is over those with random search, and over the pairs."""
+    """All comparisons. Those with random search and those of pairs have separate Holm's corrections."""
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(ratios)
     own = [j for j, m in enumerate(methods) if m != SIMULATED]
@@ -220,7 +220,7 @@ def _tests(methods: Sequence[str], ratios: Floats, families: Sequence[str], copi
             if a in known and (b < 0 or b in known) and len(d) > 1:
                 means = family_means(d[:, None], families)[:, 0]
                 raw[:, i] = signed_rank_exact(d), signed_rank_exact(means) if len(means) > 1 else np.nan
-        # All were planned: one that could not be made still counts.
+        # All comparisons were planned, so one that could not be made still counts.
         corrected = [np.where(np.isnan(p), np.nan, holm(np.nan_to_num(p, nan=1.0))) for p in raw]
         for i, ((a, b), d) in enumerate(zip(group, differences, strict=True)):
             names = (methods[a], methods[b] if b >= 0 else "")
@@ -235,7 +235,7 @@ def _tests(methods: Sequence[str], ratios: Floats, families: Sequence[str], copi
 
 
 def _centre(d: Floats) -> float:
-    """The median of the means of all pairs of differences: which way the signed-rank test points."""
+    """The median of the means of all pairs of differences: the direction of the signed-rank test."""
     i, j = np.triu_indices(len(d))
     return float(np.median((d[i] + d[j]) / 2))
 
@@ -273,7 +273,7 @@ def _notes(methods: pd.DataFrame, tables: pd.DataFrame, cells: pd.DataFrame) -> 
 
 
 def _largest(results: Results, found: FewerTrainings) -> float:
-    """The largest figure that is possible, because a trial begins with the initial design; NaN if unknown."""
+    """The largest possible figure, as a trial begins with the initial design; NaN if unknown."""
     tables = found.counted
     problems = [results.instances[table].problem for table in tables["table"]]
     if not problems or any(p.clock != "lookups" or p.n_initial == 0 for p in problems):
@@ -298,7 +298,7 @@ def fewer_sentences(results: Results, found: FewerTrainings) -> list[str]:
 
 
 def fewer_headline(found: FewerTrainings) -> list[str]:
-    """The best figure in a sentence; "" without figures, or if no method is better than random search.
+    """The best figure in a sentence; empty without figures, or if no method is better than random search.
 
     The simulation of random search may be luckier than its exact mean, so it does not count as a method.
     """
@@ -328,7 +328,7 @@ def can_show(tables: int) -> bool:
 
 
 def _of_tests(found: FewerTrainings) -> list[str]:
-    """What the tests over tables show, and what they may claim."""
+    """Sentences on what the tests over tables show, and which conclusions they allow."""
     tests = found.tests
     known = tests[tests["p"].notna()]
     if not len(known):

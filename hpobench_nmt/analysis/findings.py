@@ -1,4 +1,4 @@
-"""The analyses of a table in sentences. Nothing is claimed that its interval does not support."""
+"""The analyses of a table in sentences. No sentence claims more than its interval supports."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Notes = tuple[str, ...]
 
 # Below this share of explained variance, a forest's shares describe the forest more than the table.
 _POOR_FIT = 0.5
-# Where a smaller share of the grid's points has a row, nothing is reported about grid searches.
+# If a smaller share of the grid's points has a row, nothing is reported about grid searches.
 SPARSE = 0.1
-# Rows whose distance from the best one is said, by their place.
+# The places of rows whose distance from the best row is reported.
 _PLACES = {2: "the 2nd", 5: "the 5th", 10: "the 10th"}
-# A grid size is said to be enough if this share of its choices of values succeeds.
+# A grid size is sufficient if this share of its choices of values succeeds.
 _ENOUGH = 0.95
 
 
 def of_correlation(every: RankCorrelation, pairs: RankCorrelation) -> Notes:
-    """Sentences on rank correlations on the configurations that all tables have, and that each two have."""
+    """Sentences on rank correlations, over configurations that all tables have, and that each pair has."""
     n, n_tables = int(every.n_common[0, 0]), len(every.names)
     found = pairs if np.isnan(every.coefficient).all() else every
     by = ", ".join(sorted(set(every.objectives)))
@@ -65,7 +65,7 @@ def _pair(table: str, other: str, n: int, r: float, low: float, high: float) -> 
 
 
 def of_importance(parts: Sequence[Importance], rules: str = "") -> Notes:
-    """Sentences on the importance over parts of one table's space, the whole first, under rules in words."""
+    """Sentences on the importance over parts of a table's space, first over the whole, under some rules."""
     return (_method(parts[0], rules), *map(_part, parts))
 
 
@@ -113,7 +113,7 @@ def _part(found: Importance) -> str:
     note += f", {names[0]} explains the most, {shares[0]:.0%} of the variance"
     if len(names) > 1:
         note += f", then {names[1]}, {shares[1]:.0%}"
-        # Exact shares have no spread: NaN, and the comparison is false.
+        # Exact shares have a spread of NaN, so the comparison is false.
         if shares[0] - shares[1] < np.hypot(spreads[0], spreads[1]):
             note += " (a lead smaller than the spread between the trees)"
     for first, second, share in found.pairs[["first", "second", "share"]].to_numpy().tolist()[:1]:
@@ -232,7 +232,7 @@ def of_noise(found: SeedNoise, unit: str) -> Notes:
 
 
 def _at_the_top(found: SeedNoise, unit: str) -> list[str]:
-    """Sentences on what separates the best rows, and on the best one trained again."""
+    """Sentences on what separates the best rows, and on the best row trained again."""
     gaps = found.ranked["gap"].to_numpy()
     leads = [f"{name} by {gaps[place - 1]:.3g}" for place, name in _PLACES.items() if place <= len(gaps)]
     if not leads:
@@ -248,7 +248,7 @@ def _at_the_top(found: SeedNoise, unit: str) -> list[str]:
         return notes
     best = found.configurations[found.configurations["row"] == found.ranked["row"].iloc[0]]
     for own, n, mean in best[["in_table", "n", "mean"]].itertuples(index=False, name=None):
-        # The mean is of the table's own training, too, which is the one that was lucky.
+        # The mean includes the table's own training, which was the lucky one.
         again = (n * mean - own) / (n - 1)
         times = f"{n - 1} times" if n > 2 else "once"
         on_average = " on average" if n > 2 else ""

@@ -125,7 +125,7 @@ def of_a_method(opened: Iterable[Path], own: Iterable[Path]) -> frozenset[Path]:
 
 
 def _of_the_system(path: Path) -> bool:
-    described = path.parent.suffix in (".dist-info", ".egg-info")  # metadata of packages, which Python looks up
+    described = path.parent.suffix in (".dist-info", ".egg-info")  # packages' metadata, read by Python
     return described or any(map(path.is_relative_to, _system_folders()))
 
 

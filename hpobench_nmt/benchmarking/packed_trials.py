@@ -90,7 +90,7 @@ def unpacked(
 
 
 def _passed(rows: Sequence[int], levels: Sequence[int]) -> NDArray[np.int16]:
-    """How many checkpoints each training of a trial passed, after its row's previous one and before its last."""
+    """How many checkpoints each training of a trial passed, between its row's previous and its last one."""
     before: dict[int, int] = {}
     found = []
     for row, level in zip(rows, levels, strict=True):

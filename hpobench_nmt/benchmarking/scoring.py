@@ -16,13 +16,13 @@ from hpobench_nmt.evaluation.scores import Summary, answer, summary_of
 
 
 def score_of(instance: Instance, goal: Goal, trial: Trajectory) -> float:
-    """The score of one trial; NaN where it stopped too early to have one."""
+    """The score of one trial; NaN if it stopped too early to have a score."""
     told = scored_trial(instance, trial) if goal.gaps is None else gap_trial(instance, trial)
     return answer(goal, told, instance.problem.n_initial, instance.problem.lookups)
 
 
 def scored_trial(instance: Instance, trial: Trajectory, missed: float = np.nan) -> Trajectory:
-    """The trial with another loss in rows that miss a constraint; the same if there are none."""
+    """The trial with the loss `missed` in rows that miss a constraint; the same trial without constraints."""
     if instance.violations is None:
         return trial
     misses = ~is_feasible(instance.violations)[trial.candidates, None]
@@ -30,23 +30,23 @@ def scored_trial(instance: Instance, trial: Trajectory, missed: float = np.nan) 
 
 
 def gap_trial(instance: Instance, trial: Trajectory) -> Trajectory:
-    """The trial as gaps count it: a row that misses a constraint is as the worst that keeps all of them."""
+    """The trial for gaps: a row that misses a constraint has the loss of the worst feasible row."""
     if instance.violations is None:
         return trial
     return scored_trial(instance, trial, worst_loss(instance.scored_trainings))
 
 
 def by_checkpoints(instance: Instance, trial: Trajectory) -> Trajectory:
-    """The trial as a front over checkpoints sees it: an entry for each checkpoint that a training came to.
+    """The trial for a front over checkpoints: it has an entry for each checkpoint that a training reached.
 
-    Its losses are those of the checkpoint, NaN where the row misses a constraint. The same, but for
-    constraints, where rows count. O(P log P) for P checkpoints reached.
+    The entry's losses are those of the checkpoint, NaN if the row misses a constraint. If rows count, not
+    checkpoints, only the constraints are applied. O(P log P) for P reached checkpoints.
     """
     trainings = instance.scored_trainings
     if not trainings.checkpoints_count:
         return scored_trial(instance, trial)
     rows, time = trial.candidates, trial.timeline
-    # The places of a row's checkpoints are consecutive: from the first beyond what was reached before.
+    # The places of a training's checkpoints are consecutive, from the first that was not reached before.
     last = trainings.place_of(rows, time.resources)
     again = trial.resources_before >= 0
     first = trainings.starts[rows].copy()
@@ -63,12 +63,12 @@ def by_checkpoints(instance: Instance, trial: Trajectory) -> Trajectory:
 
 
 def length_of(trial: Trajectory) -> float:
-    """When the last look-up or training of a trial was over: their number, or the time on its clock."""
+    """When the last look-up or training of a trial ended: their number, or the time on its clock."""
     return float(trial.timeline.finishes[-1]) if len(trial.rows) else 0.0
 
 
 def summary(instance: Instance, goal: Goal, trials: Sequence[Trajectory]) -> Summary:
-    """Mean and spread of a score over trials, with censored and failed ones counted and kept apart."""
+    """Mean and spread of a score over trials. Censored and failed trials are counted separately."""
     sound = [trial for trial in trials if not trial.failure]
     answers = np.array([score_of(instance, goal, trial) for trial in sound])
     lengths = np.array([length_of(trial) for trial in sound])
@@ -78,7 +78,7 @@ def summary(instance: Instance, goal: Goal, trials: Sequence[Trajectory]) -> Sum
 def exact_score(instance: Instance, goal: Goal) -> tuple[float, float]:
     """Mean and standard deviation of a score under random search, without simulation.
 
-    NaN where unknown: on the cost clock, all but runtimes with one worker.
+    NaN if unknown: on the cost clock, only runtimes with one worker are known.
     """
     problem = instance.problem
     return exact_random_search(goal, problem.n_initial, problem.workers, instance.trainings.whole_costs)

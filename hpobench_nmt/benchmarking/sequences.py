@@ -20,7 +20,7 @@ def export_sequences(results: Results, out: Path) -> list[Path]:
 
     Raises:
         InputError: a trial failed or stopped before its scores were settled, any of several best rows
-            counted, or rows had to keep constraints; completing it would make up scores. Nothing is written.
+            counted, or rows had to keep constraints; completing it would invent scores. Nothing is written.
     """
     if results.suite.timed:
         raise InputError(

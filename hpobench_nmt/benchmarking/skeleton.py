@@ -1,4 +1,4 @@
-"""The file that a method of one's own starts from."""
+"""The file from which a user's own method starts."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ class {name}:
 
 
 def write_skeleton(path: Path) -> str:
-    """Write a method that works to a new Python file, and return its spec, "FILE.py:CLASS".
+    """Write a working method to a new Python file, and return its spec, "FILE.py:CLASS".
 
     The class is named after the file: my_method.py has MyMethod.
 
     Raises:
-        InputError: the file exists, its folder does not, or its name cannot be that of a module or is that
-            of a method of this package.
-        RunError: it cannot be written.
+        InputError: the file exists, its folder does not exist, or its name is not valid for a module or gives
+            the class the name of a method of this package.
+        RunError: the file cannot be written.
     """
     name = "".join(part[:1].upper() + part[1:] for part in path.stem.split("_"))
     named = path.stem.isidentifier() and name.isidentifier() and not keyword.iskeyword(name)

@@ -1,7 +1,8 @@
-"""Source files that others import, found by reading import statements, without running anything.
+"""Source files that other files import, found by reading import statements, without running anything.
 
-The user's modules, an installed method's own package and, apart from these, the modules of this package are
-followed. The standard library, other installed packages, extension modules and computed names are not.
+Imports are followed into the user's modules, an installed method's own package and, separately, the modules
+of this package. They are not followed into the standard library, other installed packages and extension
+modules, or if a module's name is computed.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _IMPORTERS = ("import_module", "__import__")
 
 
 def closure(start: Iterable[Path]) -> list[Path]:
-    """The files given, and all of the user's that they import, directly or through others."""
+    """The given files, and all of the user's files that they import, directly or through others."""
     start = list(start)
     roots = {_top_folder(path) for path in start}
     found: dict[Path, None] = {}
@@ -46,14 +47,14 @@ def closure(start: Iterable[Path]) -> list[Path]:
             for name in imported.names:
                 inner = replace(imported, module=f"{imported.module}.{name}".lstrip("."))
                 files += _relative(path, inner) if inner.level else located(inner.module, own_folders)
-            # An installed method's own package is followed; others that are installed are not.
+            # Imports are followed into an installed method's own package, not into other installed ones.
             todo += [f for f in files if is_users(f) or package_of(f) in map(package_of, start)]
         todo += _enclosing_packages(path)
     return sorted(found)
 
 
 def _top_folder(path: Path) -> Path:
-    """The folder that a file's outermost package lies in; imports are looked for there."""
+    """The folder that contains a file's outermost package. Imports are searched there."""
     folder = path.parent
     while (folder / "__init__.py").is_file():
         folder = folder.parent
@@ -61,13 +62,13 @@ def _top_folder(path: Path) -> Path:
 
 
 def package_of(path: Path) -> Path:
-    """The folder of a file's outermost package, or the file itself if it is in none."""
+    """The folder of a file's outermost package, or the file itself if it is not in a package."""
     top = _top_folder(path)
     return path if path.parent == top else top / path.relative_to(top).parts[0]
 
 
 def _enclosing_packages(path: Path) -> list[Path]:
-    """The __init__.py of every package that importing the file runs."""
+    """The __init__.py files that run when the file is imported."""
     top, folder, found = _top_folder(path), path.parent, []
     while folder != top:
         found.append(folder / "__init__.py")
@@ -84,13 +85,13 @@ def _relative(path: Path, imported: _Import) -> list[Path]:
 
 
 def module_files(place: Path) -> list[Path]:
-    """The file of a module, by its path without an ending."""
+    """The file of a module, by its path without an extension."""
     candidates = (place.with_name(place.name + ".py"), place / "__init__.py")
     return [path.resolve() for path in candidates if path.is_file()]
 
 
 def located(module: str, folders: Iterable[Path]) -> list[Path]:
-    """The files that importing a module by its full name reads: its own, and its packages'."""
+    """The files that are read when a module is imported by its full name: its own, and its packages'."""
     name, *inner = module.split(".")
     spec = PathFinder.find_spec(name, [str(folder) for folder in folders]) if folders else None
     try:
@@ -120,7 +121,7 @@ def _installed() -> tuple[Path, ...]:
 
 
 def is_users(path: Path) -> bool:
-    """Whether a file is the user's: neither of this package nor below a folder where libraries are."""
+    """Whether a file is the user's: neither in this package nor in a folder of libraries."""
     here = current_folder()
     added = [Path(p) for p in sys.path if isinstance(p, str) and p not in ("", here)]
     libraries = [folder.resolve() for folder in added if folder.name in _LIBRARIES]
@@ -131,7 +132,7 @@ def is_users(path: Path) -> bool:
 
 
 def package_closure(modules: Iterable[str]) -> list[Path]:
-    """The files of these modules of the package, and of all that they import inside it.
+    """The files of these modules of the package, and of all modules of the package that they import.
 
     A package's __init__.py counts only if something is imported from it by name.
     """
@@ -186,7 +187,7 @@ def _imports(path: Path) -> tuple[_Import, ...]:
 
 @functools.lru_cache(maxsize=512)
 def _imports_of(source: bytes) -> tuple[_Import, ...]:
-    """The imports in a source, also inside functions and of a literal name; none if it cannot be parsed."""
+    """The imports in a source, also in functions and by a literal name; empty if it cannot be parsed."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -208,7 +209,7 @@ def _imports_of(source: bytes) -> tuple[_Import, ...]:
 
 
 def _running(node: ast.AST) -> Iterator[ast.AST]:
-    """Every statement below, without those that only a type checker reads."""
+    """Every statement below a node, except statements that only a type checker reads."""
     for block in ("body", "orelse", "finalbody", "handlers", "cases"):
         if block == "body" and isinstance(node, ast.If) and ast.unparse(node.test) in _TYPE_CHECKING:
             continue

@@ -58,7 +58,7 @@ def load_results(folder: str | Path, methods: Iterable[MethodSpec] = ()) -> Resu
     """
     files = ResultsFolder(Path(folder))
     manifest = read_manifest(files.path)
-    # Of what a folder names, only methods of the package with other settings are taken as they are named.
+    # Only built-in methods with changed settings are loaded by the specs in the folder.
     varied = {name: varied_built_in(entry.spec) for name, entry in manifest.methods.items()}
     loaded = {
         name: method
@@ -75,7 +75,7 @@ def load_results(folder: str | Path, methods: Iterable[MethodSpec] = ()) -> Resu
     for name, entry in manifest.tables.items():
         instances[name] = make_instance(suite, _table(files.path, name, entry))
         now = TableEntry.of(instances[name])
-        if now.curves and entry.curves != now.curves:  # where nothing depends on them, they may change
+        if now.curves and entry.curves != now.curves:  # if nothing depends on them, they may change
             raise InputError(f"{folder}: was made with other learning curves of table {name!r}. {ANEW}")
         if entry.trainings != now.trainings:
             raise InputError(f"{folder}: was made with other trainings of table {name!r}. {ANEW}")
@@ -103,7 +103,7 @@ def unfinished(results: Results) -> list[tuple[str, str]]:
 
 
 def _table(folder: Path, name: str, entry: TableEntry) -> Table:
-    """The table of a manifest's entry, which must be the one that the run was made with."""
+    """The table of a manifest's entry, which must have the same version as in the run."""
     if entry.source and not _is_table_folder(entry.source):
         raise InputError(
             f"{folder}: table {name!r} was loaded from {entry.source!r}, where there is no table now."
@@ -120,7 +120,7 @@ def _table(folder: Path, name: str, entry: TableEntry) -> Table:
 
 
 def _is_table_folder(source: str) -> bool:
-    """Whether a source of a manifest is the whole path of a folder that is there."""
+    """Whether a source in a manifest is the absolute path of an existing folder."""
     try:
         return Path(source).is_absolute() and Path(source).is_dir()
     except (OSError, ValueError):  # no path can have this name

@@ -52,9 +52,9 @@ class Rerun:
     """Trials that were run again.
 
     Attributes:
-        table, method: what ran.
+        table, method: the table and the method that ran on it.
         trials, equal: how many trials ran, and how many of them looked up the same rows at the same times.
-        within: whether the mean of each score lies within the range of the trials that are known.
+        within: whether the mean of each score lies within the range of the known trials.
     """
 
     table: str
@@ -65,7 +65,7 @@ class Rerun:
 
 
 def rerun(known: Results, again: Results) -> list[Rerun]:
-    """The trials that both have, compared by table and method; `again` has the first ones of `known`."""
+    """Compare the trials that both results have, by table and method. `again` has the first of `known`."""
     found = []
     for (table, method), trials in again.trials.items():
         if (table, method) not in known.trials:
@@ -83,7 +83,7 @@ def same_trial(a: Trajectory, b: Trajectory) -> bool:
 
 
 def _within(instance: Instance, known: Sequence[Trajectory], again: Sequence[Trajectory]) -> bool:
-    """Whether the mean of each score of the trials again is one that the known trials could have."""
+    """Whether the new trials' mean of each score lies within the range of the known trials."""
     for goal in instance.goals:
         values = [summary(instance, goal, [trial]).mean for trial in known]
         mean = summary(instance, goal, again).mean
@@ -96,9 +96,9 @@ def _within(instance: Instance, known: Sequence[Trajectory], again: Sequence[Tra
 def archived_results(
     archive: Archive, track: str, tables: Iterable[str] = (), methods: Iterable[str] = ()
 ) -> Results:
-    """What an archive has of a track as results, on the tables that are installed here.
+    """An archive's results of a track, on the tables that are installed here.
 
-    Raises InputError if no table is installed, or the archive has no such table or method.
+    Raises InputError if none of the tables is installed and in the archive, or the archive lacks a method.
     """
     suite = load_suite(track_of(NAME, track))
     known = archive.methods(track)
@@ -133,11 +133,11 @@ def verify_archive(
 ) -> list[Rerun]:
     """Run the first trials of methods of this package again, on tables that are installed.
 
-    On the same processor and library versions all trials are equal; elsewhere sums may be rounded in another
-    way, and a method may then take another row.
+    With the same processor and library versions, all trials are equal. Elsewhere, sums may be rounded
+    differently, and a method may then choose another row.
 
     Raises:
-        InputError: a method is not one of this package, or the archive has none of this name.
+        InputError: a method is not one of this package, or the archive does not have it.
     """
     usual = [name for name in archive.methods(track) if name in KNOWN and not KNOWN[name].missing()]
     chosen = list(methods) or usual
@@ -157,10 +157,10 @@ def add_to_archive(
 ) -> bytes:
     """The content of the archive with a method from a results folder, after its first trials ran again.
 
-    The results folder is data alone, and no code that it names is run: the code is that of `method`.
+    The results folder is only data, and code that it names is not run. The code is that of `method`.
 
     Args:
-        archive: to add to.
+        archive: the archive to which the method is added.
         folder: results of `hpobench-nmt run lm-2026 --track TRACK`, of all tables.
         method: the method, as it was given to the run.
         card: a TOML file with the keys of `Card`.
@@ -227,7 +227,7 @@ def with_results(archive: Archive, track: str, results: Results, card: Card) -> 
 
 
 def save_archive(content: bytes, path: Path) -> str:
-    """Write an archive, and return its SHA-256. If it cannot be read, the old file is kept."""
+    """Write an archive, and return its SHA-256. If the new content cannot be read, the old file is kept."""
     found = archive_of(content, path)
     if len(content) > MOST_BYTES:
         raise InputError(f"{path}: the archive would be larger than {MOST_BYTES:,} bytes.")
@@ -237,7 +237,7 @@ def save_archive(content: bytes, path: Path) -> str:
 
 
 def pack_folders(folders: Mapping[str, Path]) -> bytes:
-    """An archive of the results folders of some tracks, of methods that have finished all their tables."""
+    """An archive of some tracks' results folders, with the methods that have finished all their tables."""
     whole = {track: _finished(folder) for track, folder in folders.items()}
     return archive_bytes({track: [results] for track, results in whole.items() if results is not None})
 
@@ -249,9 +249,9 @@ def track_folders(folder: Path) -> dict[str, Path]:
 
 
 def join_parts(parts: Sequence[Path], before: Archive | None = None) -> bytes:
-    """One archive of several parts, each an archive or a folder of `archive make`, after another archive.
+    """One archive of several parts, each an archive or a folder of `archive make`, after `before`.
 
-    Raises InputError if a part is of another version of the suites, or a method is in two of them.
+    Raises InputError if a part has another version of the suites, or a method is in two of them.
     """
     archives = [before] if before else []
     with tempfile.TemporaryDirectory() as room:
@@ -271,14 +271,14 @@ def join_parts(parts: Sequence[Path], before: Archive | None = None) -> bytes:
 
 
 def _published() -> str:
-    """The address of the archive in the package's metadata; "" if there is none."""
+    """The address of the archive in the package's metadata; "" without such an address."""
     urls = metadata("hpobench-nmt").get_all("Project-URL") or []
     named = (url.partition(", ") for url in urls)
     return next((address for name, _, address in named if name.casefold() == ARCHIVE), "")
 
 
 def _check_version(archive: Archive) -> None:
-    """Raise InputError if a track of an archive is of another version of the suite than is installed."""
+    """Raise InputError if a track of an archive has another version of the suite than is installed."""
     for track, manifests in archive.manifests.items():
         check_same_suite(archive, track, load_suite(track_of(NAME, track)), manifests[0].seed)
 
@@ -294,14 +294,14 @@ def _finished(folder: Path) -> Results | None:
 
 
 def install_archive(source: str | Path = "", sha256: str = "") -> Path:
-    """Copy an archive to where `archive_path` finds it, and return that path.
+    """Copy an archive to the path where `archive_path` finds it, and return that path.
 
     Args:
-        source: a file, or an address on the web; left out: the address that the package's metadata has.
-        sha256: the hash that it must have; left out: of a file any, as it may have more methods.
+        source: a file, or an address on the web. By default, the address in the package's metadata.
+        sha256: the hash that it must have. By default, a file may have any hash, as it may have more methods.
 
     Raises:
-        InputError: no address is known, or what is there has another hash or is of another version.
+        InputError: no address is known, or the archive has another hash or belongs to another version.
         RunError: it cannot be downloaded or written.
     """
     where = str(source) or _published()
@@ -338,9 +338,9 @@ def make_track(
     notify: Notify,
     before: Archive | None = None,
 ) -> None:
-    """Run those of the methods that a track can have, all known ones if none are given, into a folder.
+    """Run the given methods that fit a track, or all known methods that do, into a results folder.
 
-    One runs after the other, in the order given, so that a run that is stopped has whole methods. Those that
+    They run one after the other, in the given order, so that a stopped run has complete methods. Methods that
     the archive `before` has in this track are left out.
     """
     suite = load_suite(track_of(NAME, track))
@@ -358,5 +358,5 @@ def make_track(
 
 
 def _part_of(progress: Callable[[float, float], None], i: int, n: int) -> Callable[[float, float], None]:
-    """Progress of the i-th of n runs as that of all of them."""
+    """Progress of the i-th of n runs as progress of all runs."""
     return lambda done, total: progress(i + (done / total if total else 1.0), n)

@@ -20,12 +20,12 @@ from hpobench_nmt.evaluation.scores import SCORES, Ties, score_names
 INSTALLED = "installed"
 DEFAULT = "default"
 _MOST_TRIALS = 100_000
-# The suite to point to, by the number of objectives: one, or two and more.
+# The suite to recommend, by the number of objectives: one, or two and more.
 _USUAL = {1: "modern-single", 2: "modern-multi"}
 _Names = tuple[str, ...]
-# Nothing that a trial does depends on these.
+# Trials do not depend on these.
 _NOT_SETTINGS = ("tables", "methods", "description")
-# Format 1 of results folders does not know these: they are only written where they change something.
+# Format 1 of results folders does not know these, so they are written only if they differ from the default.
 _LATER = (
     "constraints",
     "noise",
@@ -232,7 +232,7 @@ class Suite(Strict, frozen=True):
             self._check_lookups()
 
     def _check_lookups(self) -> None:
-        """Refuse numbers of look-ups that are none, or that end within the initial design."""
+        """Refuse numbers of look-ups that are not whole, or smaller than the initial design."""
         for key in ("score_at", "time"):
             for table, at in getattr(self, key).items():
                 if at % 1:
@@ -286,7 +286,7 @@ def changed(suite: Suite, **settings: Any) -> Suite:
 
 
 def overridden(suite: Suite, settings: Mapping[str, Any]) -> Suite:
-    """The suite with other settings; InputError if they make no sense or no score remains.
+    """The suite with other settings; InputError if they are invalid or no score remains.
 
     In a frozen suite, only the number of trials can be changed.
 

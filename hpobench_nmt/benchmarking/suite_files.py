@@ -24,7 +24,7 @@ from hpobench_nmt.lookup.collections import COLLECTIONS
 if TYPE_CHECKING:
     import pandas as pd
 
-# Benchmarks of several suites, their tracks: suite lm-2026-plain is the track plain of lm-2026.
+# Benchmarks that consist of several suites, their tracks: suite lm-2026-plain is the track plain of lm-2026.
 _TRACKS = {"lm-2026": ("plain", "early", "early-1", "multi", "scale")}
 _FOLDER = Path(__file__).parent / "suites"
 _PUBLISHED_COLUMNS = ("method", "table", "metric", "mean", "std")
@@ -98,7 +98,7 @@ def load_suite(name_or_file: str) -> Suite:
 
 
 def _method_text(path: Path, method: Any) -> Any:
-    """A method that is written as a table, as it is written on the command line."""
+    """A method as on the command line, if the file has it as a table of TOML."""
     if not isinstance(method, dict):
         return method
     settings = {key: value for key, value in method.items() if key != "name"}
@@ -125,7 +125,7 @@ def _own_published(suite: Path, name: str) -> Path:
 
 
 def _stands_for_others(table: str) -> bool:
-    """Whether a table is named as a folder or with its collection, and so not by its own name."""
+    """Whether a name stands for a folder or a collection, and so is not a table's own name."""
     return os.sep in table or "/" in table or table in (*groups(), *COLLECTIONS)
 
 
@@ -136,7 +136,7 @@ def published_figures(suite: Suite) -> dict[tuple[str, str, str], tuple[float, f
     """
     if not suite.published:
         return {}
-    # Suites of the package name a file beside them, users' suites the whole path.
+    # Suites of the package name a file beside them. In users' suites, the path is absolute by now.
     path = Path(suite.published)
     if not path.is_absolute():
         if path.name != suite.published:
@@ -164,7 +164,7 @@ def published_figures(suite: Suite) -> dict[tuple[str, str, str], tuple[float, f
 
 
 def _number(text: str | None) -> float:
-    """A cell's number, NaN where it is none."""
+    """The number in a cell, NaN if it is not a number."""
     try:
         return float(text or "nan")
     except ValueError:

@@ -1,4 +1,4 @@
-"""Tables in a suite's file that are written with their settings, one line each."""
+"""Tables in a suite's file that are written with their settings, one table per line."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from hpobench_nmt.core.errors import InputError, shortened, unknown
 
 OF_A_TABLE = ("tolerance", "score_at", "time", "source_of", "pinned")
-"""The settings that a table may have where it is named."""
+"""The settings that may be written with a table."""
 _HALVES = ("development", "test")
 
 
 def spread_tables(path: Path, content: dict[str, Any]) -> dict[str, Any]:
-    """A suite whose tables are written with their settings, as one that has a key for each setting.
+    """Convert a suite whose tables are written with their settings to one with a key for each setting.
 
     [tables]                    # or [tables.test] and [tables.development]
     zh-en = {tolerance = 0.5, score_at = 20}

@@ -30,16 +30,16 @@ from hpobench_nmt.evaluation.scores import make_goal
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """The target on a table, and random search's way to it.
+    """The target on a table, and how long random search takes to reach it.
 
     Attributes:
-        goal: the rows that count, and from which checkpoint on.
-        tolerance: how near the best is near enough, in the objective's unit; NaN with several objectives.
-        from_seeds: whether it is the deviation between trainings with other seeds.
+        goal: the rows that count, and the checkpoint from which they count.
+        tolerance: the tolerance, in the objective's unit; NaN with several objectives.
+        from_seeds: whether the tolerance is the deviation between trainings with other seeds.
         budget: tau, on the clock.
         random_search: R of random search.
-        random_search_capped: the probability that it does not get there by tau.
-        exact: whether these two are exact, and not nearly so.
+        random_search_capped: the probability that random search does not reach the target by tau.
+        exact: whether these two are exact, not simulated.
     """
 
     goal: Goal
@@ -60,7 +60,7 @@ def target_of(suite: Suite, instance: Instance) -> Target:
     """The target of a suite's trials on a table.
 
     Raises:
-        InputError: every row would be near enough, or there are several objectives on a clock of costs.
+        InputError: every row is a target, or there are several objectives on a clock of costs.
     """
     if len(instance.objectives) > 1:
         if instance.problem.clock != "lookups":
@@ -79,23 +79,24 @@ def target_of(suite: Suite, instance: Instance) -> Target:
 
 
 def budget_of(instance: Instance) -> float:
-    """When a trial is over at the latest: at the suite's limit, or once all rows were trained.
+    """The latest time at which a trial ends: the suite's limit, or when all rows have been trained.
 
-    A limit of look-ups is not a time on a clock of costs.
+    On a clock of costs, a limit of look-ups is not a time.
     """
     problem = instance.problem
     if problem.clock == "lookups":
         return min(problem.time, float(math.ceil(problem.lookups / problem.workers)))
     costs, share = instance.trainings.whole_costs, 1.0 / problem.workers
-    # No order of the rows takes longer (Graham 1966); the last digits depend on the order.
+    # No order of the rows takes longer (Graham 1966). The factor covers rounding, which depends on the order.
     longest = (float(costs.sum()) * share + float(costs.max()) * (1.0 - share)) * (1.0 + 1e-9)
     return min(problem.time, longest)
 
 
 def random_search_within(instance: Instance, goal: Goal, tau: float) -> tuple[float, float, bool]:
-    """The restricted mean of random search, the share of it that is capped, and whether both are exact.
+    """The restricted mean of random search, its probability of being capped, and whether both are exact.
 
-    NaN where they are not known: on a clock of costs, for a goal of several rows.
+    NaN if they are not known: on a clock of costs for a goal of several rows, or if no goal in rows is
+    equivalent to a goal in checkpoints.
     """
     problem, costs, goal = instance.problem, instance.trainings.whole_costs, goal.whole or goal
     if goal.rows is not None:
@@ -104,7 +105,7 @@ def random_search_within(instance: Instance, goal: Goal, tau: float) -> tuple[fl
         return *restricted_random_search(goal, tau, problem.n_initial, problem.workers), True
     if goal.needed > 1:
         return np.nan, np.nan, False
-    # By content: the same trainings are simulated once.
+    # Cached by content, so that the same trainings are simulated only once.
     found = _simulated(goal.targets.tobytes(), costs.tobytes(), tau, problem.n_initial, problem.workers)
     return *found, False
 
@@ -120,7 +121,7 @@ def _tolerance(suite: Suite, instance: Instance) -> tuple[float, bool]:
     given = suite.tolerance_for(table.name) is not None or table.metric(metric).tolerance is not None
     replicates = table.replicates
     if not given and replicates is not None and metric in replicates.metrics:
-        # It takes long to import.
+        # Its import is slow.
         from hpobench_nmt.evaluation.noise import seed_noise
 
         try:

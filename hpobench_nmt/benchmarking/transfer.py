@@ -1,4 +1,4 @@
-"""The tables that methods may learn from, on the scales of the table that they are run on."""
+"""The tables that methods may learn from, on the scales of the table on which the methods run."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from hpobench_nmt.lookup.table import Table
 def transfer_tables(
     names: Sequence[str], table: Table, objectives: Sequence[Objective]
 ) -> tuple[Source, ...]:
-    """What methods may learn from these tables and collections; the table itself is never among them.
+    """The sources that methods may learn from, of these tables and collections, without the table itself.
 
-    Raises InputError if one is not installed, lacks an objective or hyperparameter, or has no usable row.
+    Raises InputError if a source is not installed, lacks an objective or hyperparameter, or has no usable
+    row.
     """
     sources = []
     for name in dict.fromkeys(member for spec in names for member in members(spec)):

@@ -1,4 +1,4 @@
-"""Blocks of trials: the unit of work that is run, kept and gone on from."""
+"""Blocks of trials: the unit in which work is run, saved and resumed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal, Trajectory
 from hpobench_nmt.core.trial_loop import run_trial
 
-if TYPE_CHECKING:  # worker processes need none of these, and pandas takes long to import
+if TYPE_CHECKING:  # worker processes do not need these, and importing pandas is slow
     from hpobench_nmt.benchmarking.instance import Instance
     from hpobench_nmt.benchmarking.plugins import NamedMethod
     from hpobench_nmt.benchmarking.suite import Suite
@@ -30,14 +30,14 @@ _TRIALS = 25
 
 @dataclass(frozen=True, eq=False)
 class TrialTable:
-    """The values that all trials on a table share. A worker process is sent them once.
+    """The values that all trials on a table share. A worker process receives them once.
 
     Attributes:
         name, sha256: the table's name and hash.
         problem, trainings, goals: as in hpobench_nmt.core.trial_loop.
-        violations: of each row, shape (N, c); None where there are no constraints.
-        numbers: of the rows in the installed table, where some of them are left out.
-        replicates: trainings of each row, of which a look-up draws one; None where it gives the losses.
+        violations: violations of each row, shape (N, c); None without constraints.
+        numbers: numbers of the rows in the installed table, if some of its rows are left out; else None.
+        replicates: trainings of each row, of which a look-up draws one; None if it returns the losses.
     """
 
     name: str
@@ -51,7 +51,7 @@ class TrialTable:
 
     @property
     def losses(self) -> NDArray[np.float64]:
-        """Those of each row's best checkpoint, shape (N, m)."""
+        """The losses of each row's best checkpoint, shape (N, m)."""
         return self.trainings.final
 
     def initial(self, seed: int, trial: int) -> list[int]:
@@ -63,7 +63,7 @@ class TrialTable:
 class Block:
     """Trials first to stop - 1 of one method on one table, with a root seed.
 
-    `transcripts` is the folder for the lines of a method that is a program; None: they are not kept.
+    `transcripts` is the folder for the lines of a method that is a program; None if they are not kept.
     """
 
     data: TrialTable
@@ -80,12 +80,12 @@ class Block:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """Table, method and first trial: no two blocks of a run have the same."""
+        """Table, method and first trial, which are unique in a run."""
         return self.table, self.method.name, self.first
 
     @property
     def work(self) -> int:
-        """The most look-ups that it can make: a rough measure of how long it takes."""
+        """The maximum number of its look-ups: a rough measure of how long it takes."""
         return (self.stop - self.first) * min(self.data.problem.lookups, len(self.data.trainings))
 
 
@@ -107,7 +107,7 @@ def plan(
 
 
 def run_block(block: Block, debug: bool = False) -> tuple[list[Trajectory], float]:
-    """Run a block in this process, with one BLAS thread; its trajectories and seconds.
+    """Run a block in this process, with one BLAS thread; returns its trajectories and seconds.
 
     `debug` is as in hpobench_nmt.core.trial_loop.run_trial.
     """
@@ -116,8 +116,8 @@ def run_block(block: Block, debug: bool = False) -> tuple[list[Trajectory], floa
 
     start = time.perf_counter()
     factory = block.method.load()
-    # The same bits for any number of BLAS threads. The limit holds for libraries that are loaded by now,
-    # hence the imports above it.
+    # Results must have the same bits for any number of BLAS threads. The limit applies only to libraries that
+    # are already loaded, hence the import above.
     with threadpool_limits(limits=1):
         trials = range(block.first, block.stop)
         found = [
@@ -139,8 +139,8 @@ def trial_of(
 ) -> Trajectory:
     """Run one trial of a method on a table, and measure the processor time that it takes.
 
-    The random generator depends on the method's name; `on_call` and `debug` are as in
-    hpobench_nmt.core.trial_loop.run_trial, `transcripts` as in Block.
+    The random generator depends on the method's name. `on_call` and `debug` are as in
+    hpobench_nmt.core.trial_loop.run_trial, and `transcripts` is as in Block.
     """
     start = time.process_time()
     rng = method_generator(seed, data.name, method, trial)
@@ -171,10 +171,10 @@ def failed_trial(data: TrialTable, seed: int, trial: int, reason: str) -> Trajec
 
 @dataclass(frozen=True)
 class Took:
-    """What some trials of a method took.
+    """The time that some trials of a method took.
 
-    The seconds include the loading of the method. Processor time (own_seconds) and steps, how often the
-    method was asked, leave out the first trial, which also loads code.
+    `seconds` includes loading the method. `own_seconds`, the processor time, and `steps`, the number of
+    look-ups after the initial design, leave out the first trial, which also loads code.
     """
 
     seconds: float
@@ -183,7 +183,7 @@ class Took:
 
     @classmethod
     def of(cls, trials: Iterable[Trajectory], seconds: float, n_initial: int) -> Took:
-        """Of the trials whose time was measured, without the first, which loads and compiles much."""
+        """The time of the measured trials without the first of several, which loads and compiles code."""
         measured = [t for t in trials if not math.isnan(t.own_seconds)]
         measured = measured[1:] or measured
         steps = sum(max(len(t.rows) - n_initial, 0) for t in measured)
@@ -191,7 +191,7 @@ class Took:
 
 
 def seconds_a_step(several: Iterable[Took]) -> float:
-    """The processor time a step; NaN where there was none."""
+    """The processor time per step; NaN without a step."""
     parts = list(several)
     steps = sum(part.steps for part in parts)
     return sum(part.own_seconds for part in parts) / steps if steps else math.nan

@@ -14,13 +14,13 @@ from hpobench_nmt.lookup.folder import described_files
 
 
 def verify_results(folder: str | Path, results: Results) -> list[str]:
-    """What was compared for results that were loaded from a folder, a sentence each.
+    """Compare the hashes of results that were loaded from a folder; returns a sentence for each comparison.
 
-    `load_results` has compared the manifest and the observations. This also reads the files of each table and
-    the ledger that lies beside them.
+    `load_results` has already compared the manifest and the observations. This function also reads the files
+    of each table, and the ledger beside them.
 
     Raises:
-        InputError: something has no hash, or another one.
+        InputError: a hash is missing or differs.
     """
     manifest = read_manifest(Path(folder))
     if not manifest.hashed:

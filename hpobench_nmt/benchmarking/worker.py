@@ -1,7 +1,7 @@
-"""Worker processes for trials: as the main process sees them, and what they do.
+"""Worker processes for trials: their interface for the main process, and their work.
 
 A worker gets each table once, and then tasks: trials of one method on one table. It sends each trajectory,
-and shares a clock with the main process that says since when a call of a method has been running. The server
+and shares a clock with the main process that shows since when a call of a method has been running. The server
 that forks workers (core/processes.py) never loads a user's method.
 """
 
@@ -33,8 +33,9 @@ from hpobench_nmt.core.processes import KILLED, Ended, Process, Server, current_
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
 
-# In the memory that a worker shares with the main process: paths of files that were opened, and before them
-# when the running call of a method began, in seconds of time.monotonic (0: none is running), and which it is.
+# The memory that a worker shares with the main process begins with the time at which the running call of a
+# method began, in seconds of time.monotonic (0 if none is running), and the call's place in CALLS. The paths
+# of opened files follow.
 CLOCK = struct.Struct("<dd")
 CALLS = ("loading it", "making it", "ask", "tell", "suggest", "observe")
 
@@ -43,8 +44,8 @@ CALLS = ("loading it", "making it", "ask", "tell", "suggest", "observe")
 class Task:
     """Trials of one method on a table that was sent to the worker before.
 
-    The source is where to load the method from, or the pickled method itself. Whatever goes wrong in an
-    untrusted one, a user's, fails a trial and not the run.
+    The source is the place to load the method from, or the pickled method itself. Any error of an untrusted
+    method, which is a user's, fails a trial, not the run.
     """
 
     table: str
@@ -71,8 +72,8 @@ class TaskBroken:
 
 
 def how_a_method_ended(ended: Ended) -> str:
-    """What a user's method did, where nobody else has ended its process."""
-    if ended.code == KILLED:  # by us, because nothing more was to be heard
+    """How a user's method ended its process, if nothing else has ended it."""
+    if ended.code == KILLED:  # by us, because its connection was closed
         return "the method closed the connection of its process"
     return f"the method ended its process ({ended})"
 
@@ -99,9 +100,9 @@ class Worker(Process):
 
 
 class Workers:
-    """Worker processes on this machine. All end with the context, and when this process dies.
+    """Worker processes on this machine. All end with the context, or when this process dies.
 
-    Methods in `warm`, of the package and with numbers of objectives, are loaded before the workers are made.
+    The methods of the package in `warm`, each with a number of objectives, are loaded before workers start.
     """
 
     def __init__(self, warm: Iterable[tuple[str, int]] = ()) -> None:
@@ -127,7 +128,7 @@ class Workers:
         return worker
 
     def events(self, seconds: float | None = None) -> Iterator[tuple[Worker, Any]]:
-        """What all workers send, and how they end: see `events` in core/processes.py."""
+        """The messages of all workers, and their ends (see `events` in core/processes.py)."""
         for worker, message in events(self._workers, seconds):
             if isinstance(message, Ended):
                 self._workers.remove(worker)
@@ -138,9 +139,9 @@ class Workers:
 
 
 def prepare(*warm: tuple[str, int]) -> None:
-    """Run methods of the package once, so that their compiled functions are there before the workers."""
+    """Run methods of the package once, so that their functions are compiled before workers are forked."""
     for name, n_objectives in warm:
-        # What is wrong with a method shows again in its trials, where it is reported.
+        # A method's error occurs again in its trials, where it is reported.
         with contextlib.suppress(Exception):
             _warm_up(name, n_objectives)
     threadpool_limits(limits=1)
@@ -156,7 +157,7 @@ def _warm_up(name: str, n_objectives: int) -> None:
 
 
 def work(connection: Connection, shared: int) -> None:
-    """Do the tasks that come."""
+    """Run the tasks that the main process sends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _Worker(connection, Notes(shared, CLOCK.size)).work()
 
@@ -173,7 +174,7 @@ class _Worker:
         while True:
             message: Any = self._connection.recv()
             if isinstance(message, TrialTable):
-                # Arrays that come out of a pickle can be written to; a method must not change them.
+                # Unpickled arrays can be written to, but a method must not change them.
                 problem = message.problem
                 arrays = [problem.features, problem.configs, problem.resources, *message.trainings.arrays]
                 arrays += [] if message.violations is None else [message.violations]
@@ -192,7 +193,7 @@ class _Worker:
         data = self._tables[task.table]
         factory: MethodFactory | None = None
         for trial in task.trials:
-            # What a method does to the working directory or to Ctrl-C lasts for its own trial.
+            # A method's changes to the working directory or to Ctrl-C last only for its own trial.
             with contextlib.suppress(OSError):
                 os.chdir(self._home)
             signal.signal(signal.SIGINT, signal.SIG_IGN)
