@@ -30,9 +30,9 @@ class FoundVolume:
 
     Attributes:
         methods: one row per method, the best first: method, share, low, high (the interval over trials).
-        random_search: its share: exact, or else that of the method RS; NaN where neither is known.
-        exact: whether it is exact.
-        tables: one row per table: table, family, at (when the share is taken), unit, random_search.
+        random_search: random search's share: exact, or else that of the method RS; NaN if neither is known.
+        exact: whether random search's share is exact.
+        tables: one row per table: table, family, at (when the share is measured), unit, random_search.
         notes: what is missing, in sentences.
     """
 
@@ -47,11 +47,11 @@ def found_volume(results: Results, at: Mapping[str, float]) -> FoundVolume:
     """The mean share of the hypervolume that each method has found, over trials, tables and families.
 
     Only tables that every method has finished count. A method without a value on one of them, because a trial
-    ended before, is left out.
+    failed or ended earlier, is left out.
 
     Args:
-        results: of a run with several objectives.
-        at: by table, after how many look-ups, or at which time of the clock.
+        results: results of a run with several objectives.
+        at: by table, the number of look-ups or the time on the clock at which the share is measured.
 
     Raises:
         InputError: no table counts.
@@ -98,7 +98,7 @@ def found_volume(results: Results, at: Mapping[str, float]) -> FoundVolume:
 
 
 def _shares(results: Results, table: str, at: float) -> Floats:
-    """Each trial's share on a table, shape (methods, trials): of trials that all methods have."""
+    """Each trial's share on a table, shape (methods, trials), for the trials that all methods have."""
     instance = results.instances[table]
     scale = table_scale(instance.scored_trainings.models)
     common = min(len(results.trials[table, m]) for m in results.methods)
@@ -113,7 +113,7 @@ def _shares(results: Results, table: str, at: float) -> Floats:
 
 
 def _random_search(instance: Instance, at: float) -> float:
-    """The exact share of random search; NaN where it is not known."""
+    """The exact share of random search; NaN if it is not known."""
     problem = instance.problem
     if problem.clock != "lookups":
         return np.nan
@@ -126,7 +126,7 @@ def _random_search(instance: Instance, at: float) -> float:
 
 
 def _interval(found: list[Floats], family: list[str]) -> tuple[Floats, Floats]:
-    """Of each method's mean where trials are resampled, the tables fixed, as for times fewer trainings."""
+    """The interval of each method's mean over resampled trials on fixed tables, as for fewer trainings."""
     total = np.zeros((RESAMPLES, len(found[0])))
     n_families = len(set(family))
     for i, shares in enumerate(found):

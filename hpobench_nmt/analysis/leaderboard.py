@@ -27,7 +27,7 @@ from hpobench_nmt.core.text import NONE, VAST, counted, short
 from hpobench_nmt.evaluation.scores import SCORES, Summary
 from hpobench_nmt.lookup.collections import COLLECTIONS
 
-# The paper's figures are over this many trials, and those of other suites are taken to be.
+# The paper's figures are over this many trials, and the same is assumed for other published figures.
 _PUBLISHED_TRIALS = 100
 
 
@@ -36,13 +36,13 @@ class Cell:
     """One score of one method on one table.
 
     Attributes:
-        table, method, score: which.
-        summary: ours.
+        table, method, score: their names.
+        summary: the score in this run.
         low, high: 95% interval of the mean, NaN if there is none.
-        best: no other method's mean is better.
-        tied: not the best, but not shown to be worse.
+        best: whether no other method's mean is better.
+        tied: whether it is not the best, but not shown to be worse.
         published_mean, published_std: figures to compare with, NaN if there are none.
-        decimals: with how many they are shown.
+        decimals: the number of decimals with which figures are shown.
     """
 
     table: str
@@ -59,7 +59,7 @@ class Cell:
 
     @property
     def distance(self) -> float:
-        """Ours minus the published mean, in standard errors of the difference."""
+        """This run's mean minus the published mean, in standard errors of the difference."""
         error = math.hypot(self.summary.stderr, self.published_std / math.sqrt(_PUBLISHED_TRIALS))
         difference = self.summary.mean - self.published_mean
         if difference == 0.0:
@@ -68,7 +68,7 @@ class Cell:
 
 
 def cells(results: Results, statistics: Statistics | None = None) -> Iterator[Cell]:
-    """Every cell of the leaderboard, by table, method and score; statistics are computed where left out."""
+    """Every cell of the leaderboard, by table, method and score. Statistics are computed if not given."""
     statistics = statistics or run_statistics(results)
     published = _published(results)
     columns = (statistics.scores[name] for name in ("table", "method", "score", "low", "high"))
@@ -83,7 +83,7 @@ def cells(results: Results, statistics: Statistics | None = None) -> Iterator[Ce
                 mean, std = published.get((method, table, score), (np.nan, np.nan))
                 low, high = found[table, method, score]
                 tied = method in verdict.tied
-                # Of equal means each is the best.
+                # If several means are equal, each of them is the best.
                 is_best = method == verdict.best or (tied and row[j].mean == best)
                 marks = (is_best, tied and not is_best)
                 bounds = (float(low), float(high))
@@ -91,7 +91,7 @@ def cells(results: Results, statistics: Statistics | None = None) -> Iterator[Ce
 
 
 def ranked_methods(results: Results, statistics: Statistics, table: str) -> list[str]:
-    """The methods on a table by their mean rank in its scores, best first, as over tables: see families."""
+    """The methods on a table by their mean rank in its scores, best first, with ranks as in `families`."""
     part = statistics.scores[statistics.scores["table"] == table]
     means = dict(zip(zip(part["method"], part["score"], strict=True), ranked_by(part).tolist(), strict=True))
     methods = [m for m in results.methods if (table, m) in results.trials]
@@ -107,13 +107,13 @@ def exact(results: Results, table: str) -> list[tuple[float, float]]:
 
 
 def exact_figures(results: Results, table: str) -> list[str]:
-    """The same as text, in the order of the scores."""
+    """The values of `exact` as text, in the order of the scores."""
     found = zip(results.suite.scores, exact(results, table), strict=True)
     return [figure(*values, decimals(results.instances[table], score)) for score, values in found]
 
 
 def figure(mean: float, std: float, decimals: int) -> str:
-    """mean±std; a dash where there is no mean."""
+    """mean±std; a dash without a mean."""
     if np.isnan(mean):
         return NONE
     if np.isnan(std):
@@ -128,14 +128,14 @@ def interval(cell: Cell) -> str:
 
 
 def shown(cell: Cell) -> str:
-    """A cell's figure, with what is censored or failed said."""
+    """A cell's figure, with the numbers of censored and failed trials."""
     s = cell.summary
     if not np.isnan(s.mean):
         text = figure(s.mean, s.std, cell.decimals)
     elif not np.isnan(s.at_least):
         digits = cell.decimals if s.at_least < VAST else 2 - math.floor(math.log10(s.at_least))
         unit = 10.0**digits
-        # Rounded up it were no bound.
+        # Rounded up, it would not be a lower bound.
         below = np.floor(without_noise(s.at_least, digits) * unit) / unit
         text = f"≥{number(below, cell.decimals)}"
     else:
@@ -149,12 +149,12 @@ def shown(cell: Cell) -> str:
 
 
 def meaning(suite: Suite, score: str) -> str:
-    """What a score of a suite is: of look-ups, or of time on its clock."""
+    """The meaning of a suite's score, in look-ups or in time on its clock."""
     return SCORES[score].meaning(suite.timed)
 
 
 def setting(results: Results, table: str) -> str:
-    """What a table's scores are of: its rows, the objectives, the trials, the clock, and ftc's tolerance."""
+    """The setting of a table's scores: rows, objectives, trials, clock, noise, and ftc's tolerance."""
     instance, suite = results.instances[table], results.suite
     objectives = ", ".join(str(o) for o in instance.objectives)
     told = f"{counted(len(instance.table), 'row')}, {objectives}, {counted(suite.trials, 'trial')}"
@@ -169,10 +169,10 @@ def setting(results: Results, table: str) -> str:
 
 
 def score_setting(results: Results, table: str, score: str) -> dict[str, Any]:
-    """What a score of a table is of, for files; None where something does not concern it.
+    """The setting of a score on a table, for files; None for values that do not apply to the score.
 
-    Keys: score_at, the amount after which it is taken; tolerance, how near the best counts; unit, of its mean
-    (None of a number of rows, and of a metric without one); clock; workers.
+    Keys: score_at, the amount after which it is measured; tolerance, how near the best counts; unit, of its
+    mean (None for a number of rows, and for a metric without a unit); clock; workers.
     """
     instance, suite, kind = results.instances[table], results.suite, SCORES[score]
     if kind.needs_score_at:
@@ -189,7 +189,7 @@ def score_setting(results: Results, table: str, score: str) -> dict[str, Any]:
 
 
 def file_setting(results: Results, table: str) -> str:
-    """What the scores of a table are of, in one line, for files that are read alone."""
+    """The setting of a table's scores in one line, for files that are read alone."""
     instance, suite = results.instances[table], results.suite
     late = [score for score in suite.scores if SCORES[score].needs_score_at]
     at = suite.score_at_for(table)
@@ -239,7 +239,7 @@ def _span(low: float, high: float) -> str:
 
 
 def fewer_answer(results: Results, found: FewerTrainings, table: str) -> str:
-    """Which method comes near the best of a table soonest, and how soon random search does; "" if unknown."""
+    """The method that reaches a table's target first, and when random search reaches it; "" if unknown."""
     chosen, cells = (frame[frame["table"] == table] for frame in (found.tables, found.cells))
     cells = cells[cells["times_fewer"].notna() & (cells["method"] != SIMULATED)]
     if not len(chosen) or not len(cells):
@@ -261,7 +261,7 @@ def fewer_answer(results: Results, found: FewerTrainings, table: str) -> str:
 
 
 def fewer_setting(results: Results, found: FewerTrainings, table: str) -> str:
-    """What the figure counts on a table: the target, how many rows it has, and the budget; "" without one."""
+    """What the figure counts on a table: the target, its number of rows, and the budget; "" without them."""
     chosen = found.tables[found.tables["table"] == table]
     if not len(chosen):
         return ""
@@ -279,7 +279,7 @@ def fewer_setting(results: Results, found: FewerTrainings, table: str) -> str:
 
 @dataclass(frozen=True)
 class ChosenColumn:
-    """A column beside fb on the rows that trials choose: its heading, texts and means by method, and RS."""
+    """A column beside fb on the rows that trials choose: texts and means by method, and random search's."""
 
     name: str
     heading: str
@@ -290,7 +290,7 @@ class ChosenColumn:
 
 
 def chosen_columns(results: Results, table: str) -> list[ChosenColumn]:
-    """The true regret of the rows that trials choose, and their value on test, where the table has these."""
+    """The true regret of the rows that trials choose, and their value on test, if the table has these."""
     columns = []
     for found in chosen_rows(results, table):
         digits = decimals(results.instances[table], "fb")
@@ -304,7 +304,7 @@ def chosen_columns(results: Results, table: str) -> list[ChosenColumn]:
 
 
 def chosen_meanings(results: Results) -> list[str]:
-    """What the columns of `chosen_columns` are."""
+    """The meanings of the columns of `chosen_columns`."""
     names = dict.fromkeys(c.name for table in results.instances for c in chosen_rows(results, table))
     told = []
     if TRUE_REGRET in names:
@@ -316,7 +316,7 @@ def chosen_meanings(results: Results) -> list[str]:
 
 
 def tolerance(instance: Instance) -> str:
-    """How near the best counts for ftc on a table, with the metric's unit."""
+    """The tolerance of ftc on a table, with the metric's unit."""
     unit = instance.table.metric(instance.objectives[0].metric).unit
     return short(instance.tolerance, unit=unit)
 
@@ -331,20 +331,20 @@ def subject_to(results: Results, table: str) -> str:
 
 
 def milliseconds(seconds: float) -> str:
-    """Seconds in milliseconds with two digits that count; empty where they are not known."""
+    """Seconds as milliseconds with two significant digits; empty if they are not known."""
     ms = 1e3 * seconds
     digits = 0 if ms >= 9.95 else 1 if ms >= 0.995 else 2
     return f"{ms:.{digits}f}" if np.isfinite(ms) else ""
 
 
 def heading(results: Results, table: str, score: str) -> str:
-    """A score's heading in a table: its name, when it is taken, and an arrow to where it is better."""
+    """A score's heading in a table: its name, when it is measured, and an arrow for the better direction."""
     score_at = results.suite.score_at_for(table) if SCORES[score].needs_score_at else None
     return f"{score}{f' @{score_at:.10g}' if score_at else ''} {SCORES[score].arrow}"
 
 
 def score_records(results: Results) -> list[dict[str, Any]]:
-    """One record per cell, with the exact random-search value beside it; None for what is not known."""
+    """One record per cell, together with the exact random-search value; None for unknown values."""
     exact_by_table = {table: exact(results, table) for table in results.instances}
     statistics = run_statistics(results)
     names = ("restricted", "capped", "random_search_restricted")
@@ -369,10 +369,10 @@ def score_records(results: Results) -> list[dict[str, Any]]:
 
 
 def _published(results: Results) -> Mapping[tuple[str, str, str], tuple[float, float]]:
-    """Figures to compare with: of a user's own suite all, of the paper's only those of the same task."""
+    """Published figures to compare with: all of a user's suite, or those of the paper for the same task."""
     try:
         figures = published_figures(results.suite)
-    except InputError:  # the file of somebody else's suite: trial_notes says so
+    except InputError:  # the file of somebody else's suite: trial_notes reports it
         return {}
     if Path(results.suite.published).is_absolute():
         return figures
@@ -381,7 +381,7 @@ def _published(results: Results) -> Mapping[tuple[str, str, str], tuple[float, f
 
 
 def _is_the_papers(results: Results, instance: Instance) -> bool:
-    """Whether a table is asked what a suite of the paper asks of it."""
+    """Whether the task on a table is the same as in a suite of the paper."""
     suite, name = results.suite, instance.table.name
     for paper in map(load_suite, suite_files()):
         if paper.published == suite.published and paper.scores == suite.scores:

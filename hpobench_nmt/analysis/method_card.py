@@ -1,4 +1,4 @@
-"""What a method is, in lines: what it does and where it is from, its settings, and what it needs."""
+"""The description of a method in lines: what it does, its papers, its settings, and what it needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hpobench_nmt.methods import KNOWN, BuiltIn
 
 
 def method_card(spec: str) -> list[str]:
-    """The lines that describe a method of the package or of the user; InputError if there is none."""
+    """The lines that describe a method of the package or of the user; InputError if it does not exist."""
     name, _ = split_spec(spec)
     known = KNOWN.get(name)
     settings: dict[str, Any] | None = None
@@ -48,7 +48,7 @@ def method_card(spec: str) -> list[str]:
 
 
 def about_method(known: BuiltIn) -> list[str]:
-    """What the module of a method of the package says of it: an introduction, and its papers."""
+    """From the docstring of a known method's module: the introduction, and the paragraphs on papers."""
     return _paragraphs(_about(f"hpobench_nmt.methods.{known.location.partition(':')[0]}"))
 
 
@@ -66,5 +66,5 @@ def _about(module: str) -> str:
 
 
 def _of_a_paper(paragraph: str) -> bool:
-    """Whether it is text that names a year, and no table of symbols."""
+    """Whether a paragraph names a year, and is not a table of symbols."""
     return re.search(r"\b(19|20)\d\d\b", paragraph) is not None and "   " not in paragraph

@@ -10,7 +10,7 @@ import numpy as np
 from hpobench_nmt.core.space import label
 from hpobench_nmt.core.text import NONE, VAST, short
 
-if TYPE_CHECKING:  # it takes long to import
+if TYPE_CHECKING:  # slow to import
     import pandas as pd
 
 
@@ -25,7 +25,7 @@ def p_text(p: float) -> str:
 
 
 def p_cell(p: float) -> str:
-    """A p-value in a column; a dash for none."""
+    """A p-value in a column; a dash for NaN."""
     return NONE if np.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.2g}"
 
 
@@ -46,7 +46,7 @@ def cell_text(value: Any, digits: int | None = None) -> str:
 
 
 def column_text(values: pd.Series) -> list[str]:
-    """A column with five digits and the same number of decimals in every line; a dash if there is none."""
+    """A column with five digits and the same number of decimals in every line; a dash for NaN."""
     import pandas as pd
 
     if not pd.api.types.is_float_dtype(values):
@@ -54,7 +54,7 @@ def column_text(values: pd.Series) -> list[str]:
     known = values.dropna().abs()
     brief = [f"{v:.5g}" for v in known if v < 1e5]
     decimals = max((len(text.partition(".")[2]) for text in brief if "e" not in text), default=0)
-    # A tiny value among large ones must not drag all of its decimals into every line.
+    # A tiny value among large ones must not force all of its decimals on every line.
     decimals = min(decimals, 4) if len(known) and known.max() >= 0.01 else decimals
     brief_only = any("e" in text for text in brief) or (known >= VAST).any()
     return [NONE if np.isnan(v) else f"{v:.5g}" if brief_only else f"{v:.{decimals}f}" for v in values]

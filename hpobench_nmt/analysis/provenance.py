@@ -1,4 +1,4 @@
-"""How a run was made: settings, versions, hashes, where its tables are from, and what failed."""
+"""How a run was made: command, settings, versions, methods' hashes, and where its tables come from."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hpobench_nmt.evaluation.scores import SCORES
 
 
 def command(run: Run) -> str:
-    """A command that makes the run again, from its manifest."""
+    """A command that repeats the run, from its manifest."""
     suite, manifest = run.results.suite, run.manifest
     usual = _shipped(suite)
     parts = ["hpobench-nmt", "run", suite.name if usual else f"{suite.name}.toml"]
@@ -49,7 +49,7 @@ def command(run: Run) -> str:
 
 
 def _shipped(suite: Suite) -> Suite | None:
-    """The suite of that name that comes with the package, unless it differs in what no option can say."""
+    """The package's suite of that name, unless it differs in a setting that no option can express."""
     if suite.name not in suite_files():
         return None
     usual = load_suite(suite.name)
@@ -58,7 +58,7 @@ def _shipped(suite: Suite) -> Suite | None:
     given = {name: getattr(suite, name) for name in names}
     try:
         return usual if overridden(usual, given).settings() == suite.settings() else None
-    except InputError:  # a suite of the user's own that has a name of the package's
+    except InputError:  # a user's suite that has the name of a suite of the package
         return None
 
 
@@ -132,7 +132,7 @@ def clock_facts(results: Results) -> list[tuple[str, str]]:
 
 
 def provenance(runs: Sequence[Run]) -> list[tuple[str, str, str, list[tuple[str, str]]]]:
-    """By table as it is installed: name, rows, hash, and where it is from."""
+    """For each installed table: name, rows, hash, and where it comes from."""
     lines = []
     seen: set[str] = set()
     for run in runs:
@@ -146,7 +146,7 @@ def provenance(runs: Sequence[Run]) -> list[tuple[str, str, str, list[tuple[str,
 
 
 def method_prints(runs: Sequence[Run]) -> list[tuple[str, str, str]]:
-    """Every method with how it was named and the hash of its code and settings."""
+    """Every method with its spec and the hash of its code and settings."""
     found: dict[tuple[str, str], str] = {}
     for run in runs:
         for name, entry in run.manifest.methods.items():

@@ -21,10 +21,11 @@ _MOST_STEPS = 200
 
 @dataclass(frozen=True, eq=False)
 class ReplayedTrial:
-    """The rows that one trial took, in order, and how long each stayed on the trial's own front.
+    """The rows that one trial looked up, in order, and how long each stayed on the trial's own front.
 
     Both arrays have shape (n,). `last` is the number of look-ups after which a row was last on the front. It
-    is n for a row that is there in the end, and less than its own look-up's number for one that never was.
+    is n for a row that is on the front in the end. For a row that never was, it is less than the number of
+    its own look-up.
     """
 
     trial: int
@@ -32,7 +33,7 @@ class ReplayedTrial:
     last: Ints
 
     def front_after(self, lookups: int) -> Rows:
-        """The rows on the trial's front after this many look-ups, in the order in which it took them."""
+        """The rows on the trial's front after this many look-ups, in the order of their look-ups."""
         lookups = min(lookups, len(self.rows))
         return self.rows[:lookups][self.last[:lookups] >= lookups]
 
@@ -41,7 +42,7 @@ class ReplayedTrial:
 class Replay:
     """A typical trial of each method on a table.
 
-    `labels`, `maximised` and `points`, shape (N, 2), are of the two objectives that are shown. `front` has
+    `labels`, `maximised` and `points`, shape (N, 2), belong to the two objectives that are shown. `front` has
     the rows of the table's front in all `n_objectives` objectives.
     """
 
@@ -54,7 +55,7 @@ class Replay:
     trials: Mapping[str, ReplayedTrial]
     hyperparameters: tuple[str, ...]
     configs: Mapping[int, tuple[object, ...]]
-    """Of each row that a trial took, its values of the hyperparameters; None where one is inactive."""
+    """The hyperparameters' values in each row that a trial looked up; None for an inactive one."""
 
 
 def replay(
@@ -65,10 +66,10 @@ def replay(
     lookups: int = _MOST_STEPS,
     pair: Pair = (0, 1),
 ) -> Replay:
-    """A trial of each method, or of those named, up to this many look-ups.
+    """A trial of each method, or of the named methods, up to this many look-ups.
 
-    By default it is the typical trial: of median hypervolume, on average over these look-ups. A method whose
-    trials have all failed is left out. Raises InputError for no such method or trial.
+    By default, it is the typical trial: its mean hypervolume over these look-ups is the median. A method
+    whose trials have all failed is left out. Raises InputError for an unknown method or trial.
     """
     instance = instance_of(results, table, 2)
     if lookups < 1:
@@ -110,7 +111,7 @@ def replay(
 
 
 def _last_on_front(losses: Floats) -> Ints:
-    """After how many look-ups each row was last on the front of those so far, shape (n,). O(n^2 log n)."""
+    """After how many look-ups each row was last on the front of the rows so far, (n,). O(n^2 log n)."""
     last = np.arange(len(losses))
     for n in range(1, len(losses) + 1):
         last[pareto_front(losses[:n])] = n

@@ -1,4 +1,4 @@
-"""The contents of a report besides its figures: headline, leaderboards, and pairwise comparisons."""
+"""The contents of a report apart from its figures: headline, leaderboards, and pairwise comparisons."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from hpobench_nmt.evaluation.scores import SCORES
 
 @dataclass(frozen=True)
 class Bar:
-    """A mean, its interval and random search as percentages of a column's range; None if there is none."""
+    """A mean, its interval and random search as percentages of a column's range; None if missing."""
 
     mean: float
     low: float | None
@@ -44,7 +44,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Entry:
-    """A cell to show: its text, the number that it is sorted by (None: last), and marks."""
+    """A cell to show: its text, the number by which it is sorted (None comes last), and marks."""
 
     text: str
     value: float | None = None
@@ -57,7 +57,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Column:
-    """A sortable column: heading, what it means, whether small values come first, and if papers have it."""
+    """A sortable column: heading, meaning, if small values come first, and if it has published figures."""
 
     name: str
     title: str
@@ -126,7 +126,7 @@ def overall_board(run: Run) -> Board:
     """The leaderboard over all tables, in the order of its first column.
 
     Times fewer trainings than random search, mean ranks, and how often a method is best or shown to differ.
-    Ranks over only some of the tables come last, so that they order nothing.
+    Ranks over only some of the tables come last, so that the order does not depend on them.
     """
     results, statistics, n_tables = run.results, run.statistics, len(run.results.instances)
     ranks = [(*_ranks_column(o, n_tables), len(o.tables) == n_tables) for o in statistics.ranks if o.test]
@@ -142,7 +142,7 @@ def overall_board(run: Run) -> Board:
 
 
 def _fewer_column(found: FewerTrainings) -> list[tuple[Column, dict[str, Entry]]]:
-    """Times fewer trainings than random search, with intervals; none where the run has no such figure."""
+    """Times fewer trainings than random search, with intervals; empty if the run has no such figure."""
     if found.reason:
         return []
     over = f"trainings of random search over those of the method, over {counted(len(found.tables), 'table')}"
@@ -156,7 +156,7 @@ def _fewer_column(found: FewerTrainings) -> list[tuple[Column, dict[str, Entry]]
 
 
 def _ranks_column(outcome: RankOutcome, n_tables: int) -> tuple[Column, dict[str, Entry]]:
-    """Mean ranks in a score; the heading says if they are over fewer tables than the run has."""
+    """Mean ranks in a score; the heading shows if they are over fewer tables than the run has."""
     assert outcome.test is not None
     over = len(outcome.tables)
     some = f", {over} of {n_tables} tables" if over < n_tables else ""
@@ -200,7 +200,7 @@ def _counts_columns(run: Run) -> list[tuple[Column, dict[str, Entry]]]:
 def _best_first(
     rows: Iterable[tuple[str, tuple[Entry, ...]]], columns: Sequence[Column]
 ) -> tuple[tuple[str, tuple[Entry, ...]], ...]:
-    """In order of the first column; what has no value there comes last."""
+    """The rows in the order of the first column; rows without a value there come last."""
     sign = 1.0 if columns[0].lower else -1.0
 
     def key(row: tuple[str, tuple[Entry, ...]]) -> tuple[bool, float]:
@@ -249,7 +249,7 @@ def headline(run: Run) -> list[str]:
 
 
 def winners(run: Run) -> list[tuple[str, list[tuple[str, str, tuple[str, ...]]]]]:
-    """By table: (score, best method, those not shown to be worse) for every score."""
+    """By table: (score, best method, methods not shown to be worse) for every score."""
     by_table: dict[str, list[tuple[str, str, tuple[str, ...]]]] = {}
     for v in run.statistics.verdicts:
         by_table.setdefault(v.table, []).append((v.score, v.best, v.tied))

@@ -37,18 +37,18 @@ class Run:
 
 
 def read_run(name: str, results: Results) -> Run:
-    """The run that results are of."""
+    """The run of these results; InputError if they do not come from a run."""
     if results.manifest is None:
         raise InputError("a report needs the results of a run.")
     return Run(name, results, run_statistics(results), results.manifest)
 
 
 def load_runs(sources: Sequence[Results | Path], methods: Sequence[NamedMethod] = ()) -> list[Run]:
-    """The runs of some results or results folders, each of one run, read and with their statistics.
+    """The runs of some results or results folders, one run each, with their statistics.
 
-    The methods are those of resolve_methods, as for load_results. Each must be of one run at least. Raises
-    InputError if one is not, or a folder is empty, damaged, or made with another version of a method or
-    table.
+    The methods come from resolve_methods, as for load_results. Each must belong to at least one run. Raises
+    InputError if a method does not, or a folder is empty, damaged, or made with another version of a method
+    or table.
     """
     folders = [source.resolve() for source in sources if isinstance(source, Path)]
     if len(set(folders)) < len(folders):
@@ -69,7 +69,7 @@ def load_runs(sources: Sequence[Results | Path], methods: Sequence[NamedMethod] 
 
 
 def check_same_tables(runs: Iterable[Run]) -> None:
-    """Refuse runs on different versions of a table of one name."""
+    """Refuse runs on different versions of a table."""
     known: dict[str, str] = {}
     for run in runs:
         for name, instance in run.results.instances.items():
@@ -78,7 +78,7 @@ def check_same_tables(runs: Iterable[Run]) -> None:
 
 
 def all_methods(runs: Iterable[Run]) -> list[str]:
-    """Methods of all runs, each once: its place is its colour."""
+    """Methods of all runs, each once. The place of a method determines its colour."""
     return list(dict.fromkeys(m for run in runs for m in run.results.methods))
 
 
@@ -88,11 +88,11 @@ def all_tables(runs: Iterable[Run]) -> list[Table]:
 
 
 def run_slugs(runs: Sequence[Run]) -> list[str]:
-    """The start of the ids and file names of each run, in characters that both allow; none is another's."""
+    """A different prefix of ids and file names for each run, in characters that both allow."""
     slugs: list[str] = []
     for place, run in enumerate(runs):
         slug = re.sub(r"[^A-Za-z0-9_-]+", "-", run.results.suite.name).strip("-") or "run"
-        # A table's name follows: neither may begin with the other, or with what figures of tables begin with.
+        # A table's name follows, so no prefix may begin with another one, or with that of tables' figures.
         taken = ("table", *slugs)
         while any(f"{slug}-".startswith(f"{s}-") or f"{s}-".startswith(f"{slug}-") for s in taken):
             slug = f"run{place + 1}-{slug}"

@@ -46,13 +46,13 @@ if TYPE_CHECKING:
 # A mean over a smaller share of the trials depends mostly on which trials are left.
 _LEAST_SHARE = 0.5
 _STEPS = 40
-# Of a curve against time.
+# Points of a curve against time.
 _TIMES = 200
 LOOKUPS = "look-ups"
 
 
 def time_in(unit: str) -> str:
-    """What is counted, as a subject: "look-ups", "look-ups per worker", or "time in s" on a clock."""
+    """What is counted, in words: "look-ups", "look-ups per worker", or "time in s" on a clock."""
     return unit if unit.startswith(LOOKUPS) else f"time in {unit}"
 
 
@@ -66,14 +66,14 @@ class Curves:
     """A quantity of every method on one table, against look-ups or time.
 
     Attributes:
-        table: its name.
-        quantity: its name and unit, for an axis.
-        frame: method, lookups (or times), mean, low, median, high (quartiles), trials (behind the mean). Of
-            method EXACT trials is 0, and what has no closed form is NaN.
+        table: the table's name.
+        quantity: the quantity's name and unit, for an axis.
+        frame: method, lookups (or times), mean, low, median, high (quartiles), trials (behind the mean). For
+            the method EXACT, trials is 0, and values without a closed form are NaN.
         n_initial: look-ups of the initial design.
-        lower_is_better: which way is good.
+        lower_is_better: whether lower is better.
         notes: what is missing, in words.
-        unit: of the look-ups or times.
+        unit: the unit of the look-ups or times.
     """
 
     table: str
@@ -89,10 +89,10 @@ def regret_curves(results: Results, table: str, also: Sequence[float] = ()) -> C
     """Simple regret: the gap between the best value so far and the best of the table.
 
     The frame also has best_value, the mean of the best value so far in the metric's own unit. A method's
-    mean begins where each of its trials has found a value, and ends where one stopped short of the best, so
-    that it is over the same trials throughout. A trial that ended at the best stays there, for as many
-    look-ups as any method made. Under constraints, a trial that has found no feasible row is as far away as
-    the worst of them, as in fb. On a clock, curves `also` have points at these times.
+    mean begins when each of its trials has found a value, and ends when a trial stopped short of the best, so
+    that it is over the same trials throughout. A trial that ended at the best value keeps it, for as many
+    look-ups as any method made. Under constraints, a trial that has not found a feasible row has the regret
+    of the worst feasible row, as in fb. On a clock, curves also have points at the times in `also`.
     """
     instance = instance_of(results, table, 1)
     best = float(np.nanmin(instance.scored[:, 0]))
@@ -119,7 +119,7 @@ def _curves(
 ) -> Curves:
     """Curves of the trials that did not fail: at each look-up, or at times evenly spaced on a log scale.
 
-    `also` has further times; `counted` makes the losses of a trial those that count.
+    `also` has further times. `counted` replaces the losses of a trial by the losses that count.
     """
     instance, notes = results.instances[table], failure_notes(results, table)
     sound = {
@@ -152,7 +152,7 @@ def _curves(
 
 
 def _first_values(trials: Sequence[Trajectory], n_initial: int) -> float:
-    """When the last of the trials had its first value, if its initial design had one."""
+    """The time by which all trials have a first value, if their initial designs have one."""
     firsts = [float(trial.timeline.finishes[:1].max(initial=0.0)) for trial in trials]
     return max(*firsts, *(design_finish(trial, n_initial) for trial in trials))
 
@@ -162,13 +162,13 @@ def surrogate_curves(
 ) -> tuple[Curves, ...]:
     """Mean squared error of each surrogate over the unseen rows, one Curves per objective.
 
-    Each point is over the trials that had not ended yet, and a curve ends where fewer than half are left.
-    Trials end early once their scores are settled. EXACT is the error of a prediction with the mean of the
-    values that random search had seen. Methods without a surrogate are named in the notes.
+    Each point is over the trials that had not ended yet, and a curve ends when fewer than half are left.
+    Trials end early once their scores are settled. EXACT is the error of predicting the mean of the values
+    that random search has seen. Methods without a surrogate are named in the notes.
 
-    `lookups` is the most to replay, at a cost that grows with its square. The error is computed after some 40
-    numbers of look-ups up to there, evenly spaced on a log scale, and after those of `also`. Jobs are
-    threads.
+    `lookups` is the maximum number of look-ups to replay; the cost grows with its square. The error is
+    computed after about 40 numbers of look-ups up to this one, evenly spaced on a log scale, and after those
+    in `also`. Jobs are threads.
     """
     import joblib
     from threadpoolctl import threadpool_limits
@@ -231,9 +231,9 @@ def surrogate_curves(
 
 
 def _surrogate(results: Results, method: str, problem: Problem) -> Surrogate | None:
-    """The surrogate of a method that bayesian_optimisation or its like made, if its source is known.
+    """The surrogate of a method that bayesian_optimisation or a similar function made, if its code is known.
 
-    A user's class is asked nothing: an attribute named surrogate would mean something else there.
+    A user's class is not asked for it, because an attribute named surrogate may mean something else there.
     """
     if method in BUILT_IN:
         factory: Any = BUILT_IN[method].load()
@@ -257,7 +257,7 @@ def _why_no_surrogate(results: Results, method: str) -> str:
 
 
 def hypervolume_curves(results: Results, table: str, also: Sequence[float] = ()) -> Curves:
-    """Share found of the whole front's hypervolume; on a clock `also` are times to have a point at."""
+    """The share found of the whole front's hypervolume. On a clock, `also` has further times for points."""
     instance = instance_of(results, table)
     scale = table_scale(instance.scored_trainings.models)
     quantity, shares = "share of the table's hypervolume", partial(hypervolume_shares, scale=scale)
@@ -270,7 +270,7 @@ def hypervolume_curves(results: Results, table: str, also: Sequence[float] = ())
 
 
 def _with_exact(found: Curves, instance: Instance, exact_of: Callable[[int], Curve]) -> Curves:
-    """The curves with random search's, exact_of(look-ups), which is known where time is look-ups."""
+    """The curves with that of random search, exact_of(look-ups), if time is counted in look-ups."""
     if instance.problem.clock != "lookups" or not len(found.frame):
         return found
     times, workers = np.unique(found.frame["lookups"].to_numpy()), instance.problem.workers

@@ -1,4 +1,4 @@
-"""Fronts of a run: how one trial's moves, and what the trials of each method attain."""
+"""Fronts of a run: how the front of one trial moves, and what the trials of each method attain."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from hpobench_nmt.evaluation.random_search import random_search_attainment
 
 Pair = tuple[int, int]
 
-# Three objectives have three pairs, four have six: more figures than that are not looked at.
+# Three objectives have three pairs, and four have six. More figures would be too many to look at.
 _MOST_PAIRED = 4
 
 
 def pairs_of_objectives(n_objectives: int) -> list[Pair]:
-    """Places of the two objectives of each figure: all pairs, or of five objectives and more the first's."""
+    """Places of the two objectives of each figure: all pairs, or from five objectives on the first's."""
     if n_objectives > _MOST_PAIRED:
         return [(0, j) for j in range(1, n_objectives)]
     return list(combinations(range(n_objectives), 2))
@@ -46,16 +46,16 @@ class Fronts:
     """The Pareto front of one trial as it moves.
 
     Attributes:
-        table, method, trial: which.
-        labels: of the two axes.
+        table, method, trial: the table, the method and the number of the trial.
+        labels: labels of the two axes.
         maximised: by axis, whether the largest value is the best.
         points: raw values of these two objectives in every candidate, shape (N, 2): the table's rows, or in a
-            run along learning curves those that have a curve.
-        front: the front of all candidates, as indices into `points`, in order of the first of the two. It is
-            of all objectives: where there are more than two, it is not a staircase.
-        n_objectives: how many there are.
-        lookups: after how many each of the fronts was taken; the last may be where the trial ended.
-        fronts: indices of each, likewise in order.
+            run along learning curves the rows that have a curve.
+        front: the front of all candidates, as indices into `points`, in the order of the first of the two
+            objectives. It is the front in all objectives: if there are more than two, it is not a staircase.
+        n_objectives: the number of objectives.
+        lookups: after how many look-ups each of the fronts was taken; the last may be the trial's end.
+        fronts: the indices of each front, in the same order.
     """
 
     table: str
@@ -78,10 +78,10 @@ def moving_front(
     trial: int | None = None,
     pair: Pair = (0, 1),
 ) -> Fronts:
-    """Fronts of a trial, of all objectives, after this many look-ups, and at its end where that came before.
+    """Fronts of a trial in all objectives after these numbers of look-ups, or at its end if that came before.
 
-    `pair` has the places of the two objectives to show. By default the trial is the typical one: of median
-    hypervolume, on average over its look-ups up to the last.
+    `pair` has the places of the two objectives to show. By default, the trial is the typical one: its mean
+    hypervolume, over look-ups up to the last number, is the median.
     """
     instance = instance_of(results, table, 2)
     if (table, method) not in results.trials:
@@ -117,9 +117,9 @@ def moving_front(
 class Attainment:
     """The points that a share of the trials, `level`, attain in two objectives after some look-ups.
 
-    `points` are raw values of these objectives, on axes with these labels, in every row of the table, shape
-    (N, 2). `maximised` says of each whether more is better. The frame has method, x, y: vertices of each
-    method's staircase in raw values, in drawing order. The notes say what is missing, in words.
+    `points` are raw values of these objectives in every row of the table, shape (N, 2), for axes with these
+    labels. `maximised` states for each whether larger values are better. The frame has method, x, y: vertices
+    of each method's staircase in raw values, in drawing order. The notes state what is missing, in words.
     """
 
     table: str
@@ -144,7 +144,7 @@ def attainment(
     surfaces, notes = {}, failure_notes(results, table)
     for method in methods_on(results, table):
         trials = sound_trials(results, table, method)
-        # A trial that ended with the whole front has no more to find.
+        # A trial that has found the whole front has nothing more to find.
         known = [len(t.rows) >= lookups or bool(np.isin(front, t.candidates).all()) for t in trials]
         if not all(known):
             notes.append(
@@ -169,7 +169,7 @@ def attainment(
 
 
 def typical_trial(trials: Sequence[Trajectory], scale: FrontScale, lookups: int) -> int:
-    """The trial of median hypervolume, on average over its look-ups; InputError if every trial failed."""
+    """The trial whose mean hypervolume over its look-ups is the median; InputError if every trial failed."""
     shares = hypervolume_shares(trials, scale, np.arange(1.0, lookups + 1))
     sound = np.array([not t.failure and len(t.rows) > 0 for t in trials])
     if not sound.any():
@@ -179,19 +179,19 @@ def typical_trial(trials: Sequence[Trajectory], scale: FrontScale, lookups: int)
 
 
 def axes_of(instance: Instance, pair: Pair) -> tuple[tuple[str, str], tuple[bool, bool]]:
-    """Labels of two objectives, and whether more of each is better."""
+    """Labels of two objectives, and whether larger values of each are better."""
     first, second = (instance.objectives[j] for j in pair)
     labels = (instance.table.metric(first.metric).label, instance.table.metric(second.metric).label)
     return labels, (first.direction == "max", second.direction == "max")
 
 
 def raw_points(instance: Instance, pair: Pair) -> Floats:
-    """Two objectives of every row as the table has them, shape (N, 2)."""
+    """The values of two objectives in every row, as in the table, shape (N, 2)."""
     return _raw(instance, instance.losses[:, pair], pair)
 
 
 def _raw(instance: Instance, losses: Floats, pair: Pair) -> Floats:
-    """Losses of two objectives, shape (n, 2), as the table has them."""
+    """Losses of two objectives, shape (n, 2), as values in the table."""
     columns = zip(pair, losses.T, strict=True)
     return np.column_stack([instance.objectives[j].to_raw(column) for j, column in columns])
 
@@ -201,7 +201,7 @@ def _in_order(instance: Instance, rows: Rows, pair: Pair) -> Rows:
 
 
 def _staircase(corners: Floats, worst: Floats) -> Floats:
-    """Vertices of a staircase through its corners, out to the worst of both losses."""
+    """Vertices of a staircase through its corners, extended to the worst of both losses."""
     xs, ys = corners.T
     return np.column_stack(
         [np.repeat(np.append(xs, worst[0]), 2)[:-1], np.repeat(np.append(worst[1], ys), 2)[1:]]

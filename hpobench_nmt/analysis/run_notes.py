@@ -1,4 +1,4 @@
-"""What to know about the trials of a run before its figures are read, in sentences."""
+"""Sentences on what readers must know about the trials of a run before they read its figures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def trial_notes(results: Results) -> list[str]:
     notes = []
     try:
         published_figures(results.suite)
-    except InputError as error:  # such as a file that lies on the machine where the run was made
+    except InputError as error:  # such as a file that exists only on the machine of the run
         notes.append(f"Published figures are left out. {error}")
     counts = {len(trials) for trials in results.trials.values()}
     notes += [
@@ -71,7 +71,7 @@ def run_notes(results: Results) -> list[str]:
 
 
 def _copies(results: Results) -> list[str]:
-    """Methods that draw nothing at random: their trials are one."""
+    """Sentences on methods without randomness, whose trials are all the same."""
     return [
         f"All trials of {method} are the same run (on {listed(tables)}). They count as one trial, without "
         f"an interval or a test."
@@ -80,7 +80,7 @@ def _copies(results: Results) -> list[str]:
 
 
 def _whole_tables(results: Results) -> list[str]:
-    """Methods along curves whose first bracket is the whole table."""
+    """Sentences on methods along curves whose first bracket is the whole table."""
     found = _where(
         results,
         lambda table, method: all(
@@ -99,7 +99,7 @@ def _whole_tables(results: Results) -> list[str]:
 
 
 def _begins_all(trial: Trajectory, n_rows: int) -> bool:
-    """Whether some row was resumed, and every row had started before the first was."""
+    """Whether some row was resumed, and every row had started before the first one was resumed."""
     resumed = trial.resources_before >= 0
     if not resumed.any():
         return False
@@ -109,7 +109,7 @@ def _begins_all(trial: Trajectory, n_rows: int) -> bool:
 
 
 def _where(results: Results, holds: Callable[[str, str], bool]) -> dict[str, list[str]]:
-    """The tables where something holds, by method; methods without one are left out."""
+    """The tables where something holds, by method; methods without such a table are left out."""
     found: dict[str, list[str]] = {}
     for table, method in results.trials:
         if holds(table, method):

@@ -21,17 +21,17 @@ class WorkerTimes:
     """The trainings of one trial.
 
     Attributes:
-        table, method, trial: which.
-        workers: how many there are.
-        unit: of the times.
-        quantity: what `value` is.
+        table, method, trial: the table, the method and the number of the trial.
+        workers: the number of workers.
+        unit: the unit of the times.
+        quantity: the name and unit of `value`.
         lower_is_better: whether a smaller value is better.
         frame: one line per training in the order of finishing: row, worker, start, finish, resource, value
             (raw, of the row's best checkpoint so far; NaN if there is none, or the row misses a
             constraint), best (whether it was the best so far), again (whether the row had been trained
             before).
         notes: what should be known, in words.
-        constraints: of the run.
+        constraints: the constraints of the run.
     """
 
     table: str
@@ -47,12 +47,12 @@ class WorkerTimes:
 
     @property
     def end(self) -> float:
-        """When the last training was over."""
+        """When the last training ended."""
         return float(self.frame["finish"].max())
 
 
 def worker_times(results: Results, table: str, method: str, trial: int | None = None) -> WorkerTimes:
-    """The trainings of a trial, by worker; by default the typical one: of median length among the sound."""
+    """The trainings of a trial, by worker; by default of the trial of median length that did not fail."""
     instance = instance_of(results, table)
     if (table, method) not in results.trials:
         raise unknown("method", method, methods_on(results, table), f"(table {table!r})")

@@ -37,8 +37,8 @@ _POINTS = 300
 class TargetRuntimes:
     """Every trial's runtime to every target of its table, `found` by (table, method).
 
-    By table there are the targets, from easy to hard, whether they are numbers of rows of the front, and the
-    instance. The notes say in words what is missing.
+    By table, `targets` has the targets, from easy to hard, and `on_front` whether they are numbers of rows of
+    the front. The notes state what is missing, in words.
     """
 
     targets: Mapping[str, Sequence[Goal]]
@@ -49,7 +49,7 @@ class TargetRuntimes:
 
     @property
     def unit(self) -> str:
-        """What the runtimes of all tables are in."""
+        """The units of the runtimes of all tables."""
         return ", ".join(sorted({instance.time_unit for instance in self.instances.values()}))
 
     def size(self, table: str) -> float:
@@ -59,9 +59,9 @@ class TargetRuntimes:
 
 
 def target_runtimes(results: Results) -> TargetRuntimes:
-    """Runtimes to a ladder of targets: ranks for one objective, numbers of front rows for two.
+    """Runtimes to a ladder of targets: ranks for one objective, numbers of front rows for several.
 
-    Only targets that the run's scores had to settle are used: see evaluation.runtime_distribution.
+    Only targets that the run's scores had to settle are used (see evaluation.runtime_distribution).
     """
     targets, notes = {}, []
     for table, instance in results.instances.items():
@@ -98,10 +98,10 @@ class RuntimeDistribution:
     """Share of (trial, target) pairs met, against look-ups or time; tables weigh the same.
 
     Attributes:
-        tables: those that it is over.
-        unit: of the budgets: "look-ups" or the clock's, or a share of what all rows take (`per_row`).
-        frame: method, budget, share, exact (False: a lower bound, because trials had ended).
-        n_targets: over all tables.
+        tables: the tables that it includes.
+        unit: the unit of budgets: "look-ups" or the clock's, or a share of what all rows take (`per_row`).
+        frame: method, budget, share, exact (False if it is a lower bound, because trials had ended).
+        n_targets: the number of targets over all tables.
         notes: what is missing, in words.
     """
 
@@ -119,8 +119,8 @@ def runtime_distribution(
     """The empirical runtime distribution of every method, and of random search, over tables, by default all.
 
     Tables on which some method is missing are left out and named. `per_row` divides look-ups by the number of
-    rows, so that large and small tables can be compared. `also` has budgets to have a point at, in
-    addition to those that are evenly spaced on a log scale.
+    rows, so that large and small tables can be compared. `also` has budgets for further points, in addition
+    to the budgets that are evenly spaced on a log scale.
     """
     for table in tables:
         if table not in found.targets:
@@ -177,8 +177,8 @@ def expected_runtime_frame(found: TargetRuntimes) -> pd.DataFrame:
 
     Columns: table, method, target (in words), value (see runtime_distribution.defining_value), rows (how many
     of the table's rows count), on_front (whether the target is a number of rows of the front), ert, low, high
-    (95% interval), successes, trials. Infinite where no trial met it. Raises InputError if no table has a
-    target that the run's scores had to settle.
+    (95% interval), successes, trials. The time ert is infinite if no trial met the target. Raises InputError
+    if no table has a target that the run's scores had to settle.
     """
     frames = []
     for (table, method), times in found.found.items():
@@ -189,7 +189,7 @@ def expected_runtime_frame(found: TargetRuntimes) -> pd.DataFrame:
     for table, targets in found.targets.items():
         means = [exact_score(found.instances[table], target)[0] for target in targets]
         exact = _targets_frame(found, table, EXACT).assign(ert=means, low=np.nan, high=np.nan)
-        if not np.isnan(means).all():  # with several workers on the cost clock nothing exact is known
+        if not np.isnan(means).all():  # no exact value is known for several workers on the cost clock
             frames.append(exact.assign(successes=0, trials=0))
     if not frames:
         raise InputError("the trials of this run end before any target is settled.")

@@ -1,4 +1,4 @@
-"""One analysis of a table, or of several together."""
+"""One analysis of a table, or of several tables together."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # it takes long to import
+if TYPE_CHECKING:  # slow to import
     import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """One analysis: sentences, frames, and the value that figures are drawn from.
+    """One analysis: sentences, frames, and the value from which figures are drawn.
 
     Attributes:
-        table: what it is about; "" for several tables together.
-        kind: of analysis: "correlation", "importance", "front", "sensitivity", "noise" or "curves".
-        title: for people.
+        table: the table that it is about; "" for several tables together.
+        kind: "correlation", "importance", "front", "sensitivity", "noise" or "curves".
+        title: a title for people.
         stem: the start of the names of its files.
-        notes: what was found, in sentences.
-        shown: the frame that a reader wants to see; None for none.
+        notes: the findings, in sentences.
+        shown: the frame that readers want to see; None if there is no such frame.
         files: all frames, by the stem of a file name.
-        analysis: what was computed, of a type of the kind's own; None where there is a problem.
-        unit: of the metric.
-        problem: why there is nothing of the above; "" where there is.
+        analysis: the result, whose type depends on the kind; None if there is a problem.
+        unit: the unit of the metric.
+        problem: why the analysis is not possible; "" if it is possible.
     """
 
     table: str

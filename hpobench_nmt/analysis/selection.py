@@ -14,13 +14,13 @@ from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.lookup.catalogue import family_of
 
-# Random search as it stands beside the methods: computed, not simulated.
+# The name of random search among the methods if it is computed, not simulated.
 EXACT = "RS (exact)"
 _MOST_MILESTONES = 10
 
 
 def instance_of(results: Results, table: str, n_objectives: int | None = None) -> Instance:
-    """The instance of a table; InputError unless the analysis is for its one objective (1) or more (2)."""
+    """The instance of a table; InputError if an analysis for one objective (1) or more (2) does not fit."""
     if table not in results.instances:
         raise unknown("table", table, results.instances)
     instance = results.instances[table]
@@ -40,7 +40,7 @@ def one_table(results: Results, table: str) -> Results:
 
 
 def clock_milestones(results: Results, table: str) -> tuple[float, ...]:
-    """Round times up to the end of the longest trial: 1, 2 and 5 times powers of ten. None on look-ups."""
+    """Round times up to the longest trial's end: 1, 2 and 5 times powers of ten. Empty for look-ups."""
     if results.instances[table].problem.counts_lookups:
         return ()
     trials = [trial for method in methods_on(results, table) for trial in results.trials[table, method]]
@@ -101,7 +101,7 @@ def families(results: Results) -> dict[str, tuple[str, ...]]:
 
 
 def same_run(results: Results, table: str, method: str) -> bool:
-    """Whether all of several trials are the same run, as those of a method that draws nothing at random."""
+    """Whether all of several trials are the same run, as for a method without randomness."""
     trials = results.trials[table, method]
     return len(trials) > 1 and all(_alike(trials[0], trials[i]) for i in range(1, len(trials)))
 

@@ -275,7 +275,7 @@ def _front(
 
 
 def with_row_numbers(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows with their numbers, the index, as a first column: "row", or "row_" where "row" is taken."""
+    """Rows with their numbers, the index, as a first column: "row", or "row_" if "row" is taken."""
     found = rows.copy()
     found.insert(0, free_name("row", rows.columns), rows.index)
     return found
@@ -287,7 +287,7 @@ def _front_of_columns(
     rules: Sequence[Constraint],
     curves: bool,
 ) -> Front:
-    """The front of a data frame or of a CSV file, all of whose columns describe a row."""
+    """The front of a data frame or of a CSV file, in which all columns describe the rows."""
     given = isinstance(source, pd.DataFrame)
     path = Path("data frame" if given else str(source))
     if curves:
@@ -316,7 +316,7 @@ def _objective(spec: str | Objective, path: Path, kind: str) -> Objective:
 
 
 def _numbers(frame: pd.DataFrame, name: str, path: Path) -> Floats:
-    """A column as numbers, whether its cells are texts or numbers; InputError if there is none."""
+    """A column as numbers, whether its cells are texts or numbers; InputError if it does not exist."""
     column = frame.get(name)
     if column is not None and pd.api.types.is_numeric_dtype(column):
         return np.asarray(column.to_numpy(np.float64, na_value=np.nan))

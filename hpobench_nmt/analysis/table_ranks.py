@@ -25,7 +25,7 @@ from hpobench_nmt.evaluation.scores import SCORES
 class RankOutcome:
     """Methods, in the order of the test's arrays, ranked over some tables in one score.
 
-    The test is None where it is impossible; the sentence has the outcome, or why there is none.
+    The test is None if it is impossible. The sentence states the outcome, or why the test is impossible.
     """
 
     score: str
@@ -36,7 +36,7 @@ class RankOutcome:
 
 
 def ranked_by(cells: pd.DataFrame) -> pd.Series:
-    """What each line of the scores of Statistics is ranked by: NaN where there is no value."""
+    """The value by which each line of the scores of Statistics is ranked; NaN without a value."""
     # Trials that failed are missing from a mean, so that it cannot be compared with other means.
     runtime = cells["score"].map(lambda name: not SCORES[name].needs_score_at)
     whole = cells["mean"].where(cells["failed"] == 0)
@@ -44,9 +44,9 @@ def ranked_by(cells: pd.DataFrame) -> pd.Series:
 
 
 def rank_outcome(results: Results, score: str, cells: pd.DataFrame) -> RankOutcome:
-    """Friedman's and Nemenyi's tests over the tables with a value of every method that has any.
+    """Friedman's and Nemenyi's tests over the tables on which all methods have a value.
 
-    The cells are the scores of Statistics.
+    Methods without a value on any table are left out. The cells are the scores of Statistics.
     """
     chosen = cells[cells["score"] == score]
     keys = list(zip(chosen["table"], chosen["method"], strict=True))
@@ -106,7 +106,7 @@ def _too_few(scores: Sequence[str], test: RankTest) -> str:
 
 
 def rank_sentences(outcomes: Sequence[RankOutcome]) -> list[str]:
-    """The outcomes in words, what is the same for several scores once."""
+    """The outcomes in words. A sentence that is the same for several scores occurs once."""
     by_case: dict[object, list[RankOutcome]] = {}
     for o in outcomes:
         same = o.test and not o.test.can_show and o.sentence == _too_few([o.score], o.test)
@@ -121,7 +121,7 @@ def rank_sentences(outcomes: Sequence[RankOutcome]) -> list[str]:
 
 
 def _capped(cells: pd.DataFrame) -> str:
-    """Which methods have trials that count as the limit, and how many of them."""
+    """Which methods have trials that count as the whole budget, and their share."""
     found = []
     for method, part in cells.groupby("method", sort=False):
         count, trials = (part["capped"] * part["trials"]).sum(), part["trials"].sum()

@@ -1,6 +1,6 @@
 """Every analysis of some tables, in sentences and frames.
 
-An analysis that a table does not allow becomes a section that says why, so that the others are not lost.
+An analysis that a table does not allow becomes a section that states why, so that the others are not lost.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KINDS = ("correlation", "importance", "front", "sensitivity", "noise", "curves")
 
 
 def kept_rows(table: Table, constraints: Sequence[str]) -> NDArray[np.bool_]:
-    """Which rows keep all constraints, shape (N,); InputError if one is unknown or wrong, or none does."""
+    """Which rows keep all constraints, shape (N,); InputError for a wrong constraint, or if no row does."""
     violations = table_violations(table, constraints)
     kept = np.ones(len(table), dtype=bool) if violations is None else is_feasible(violations)
     if not kept.any():
@@ -43,9 +43,9 @@ def kept_rows(table: Table, constraints: Sequence[str]) -> NDArray[np.bool_]:
 
 
 def without_others(table: Table, kept: NDArray[np.bool_]) -> Table:
-    """A table with what is known of some rows only.
+    """A table with the metrics, curves and replicates of only some rows.
 
-    Rows keep their numbers: those that are left out have no metrics, as if their training had failed.
+    Rows keep their numbers. Other rows have no metrics, as if their training had failed.
     """
     return replace(
         table,
@@ -66,21 +66,21 @@ def analyze_tables(
     seed: int = 0,
     kinds: Collection[str] = KINDS,
 ) -> list[Section]:
-    """All analyses of some tables: between them first, then of each.
+    """All analyses of some tables: first between the tables, then of each table.
 
     Args:
-        tables: one or more.
-        metric: to analyse; by default each table's first objective.
-        objectives: of the front; by default each table's first two.
+        tables: one or more tables.
+        metric: the metric to analyse; by default each table's first objective.
+        objectives: the objectives of the front; by default each table's first two.
         best_share: share of the rows that make up the best part for importance.
-        tolerance: for sensitivity, in the metric's unit; by default the metric's own.
-        constraints: only rows that keep these bounds are analysed; their numbers stay.
-        seed: of the forests and samples.
-        kinds: of analysis, some of `KINDS`; a table that lacks what one needs is left out of it.
+        tolerance: the tolerance for sensitivity, in the metric's unit; by default the metric's own.
+        constraints: only rows that keep these bounds are analysed; they keep their numbers.
+        seed: the seed of the forests and samples.
+        kinds: some of `KINDS`. A table that lacks what a kind of analysis needs is left out of it.
 
     Raises:
-        InputError: an argument fits none of the tables, or a constraint not each of them. Where another does
-            not fit one of them, a section has that as its `problem`.
+        InputError: an argument does not fit any of the tables, or a constraint does not fit all of them. If
+            another argument does not fit a table, a section has the reason as its `problem`.
     """
     names = [t.name for t in tables]
     if not tables:
@@ -116,7 +116,7 @@ def analyze_tables(
 
 
 def _known_somewhere(tables: Sequence[Table], spec: str) -> None:
-    """Refuse a metric that is none of any table."""
+    """Refuse a metric that no table has."""
     for i, table in enumerate(tables):
         try:
             table.objective(spec)
@@ -184,7 +184,7 @@ def _importance(table: Table, metric: str, best_share: float, rules: str, seed: 
     try:
         parts.append(importance(response, best_share=best_share, model=model))
     except InputError as error:
-        # The whole space can be analysed all the same.
+        # The whole space can still be analysed.
         problem = (str(error),)
     effects = pd.concat([p.effects.assign(part=_part_name(p)) for p in parts])
     stem = f"{table.name}-importance"
@@ -201,7 +201,7 @@ def _importance(table: Table, metric: str, best_share: float, rules: str, seed: 
 
 
 def _without_far_rows(response: Response, seed: int) -> tuple[str, ...]:
-    """A sentence on the importance without few rows that carry most of the variance, where there are any."""
+    """A sentence on the importance without the few rows that have most of the variance, if there are any."""
     far = far_rows(response.losses)
     if not len(far):
         return ()
@@ -221,7 +221,7 @@ def _part_name(part: Importance) -> str:
 def _effects_shown(parts: Sequence[Importance]) -> pd.DataFrame:
     """Shares in percent: every hyperparameter, and the strongest pairs of any part."""
     columns = [p.effects.set_index(["first", "second"])["share"].rename(_part_name(p)) for p in parts]
-    # In the order of the first part.
+    # The order is that of the first part.
     shares = pd.concat(columns, axis=1)
     single = shares.index.get_level_values("second") == ""
     strongest = shares[~single].max(axis=1).nlargest(_PAIRS_SHOWN).index
@@ -254,7 +254,7 @@ def _front(table: Table, objectives: tuple[str, str] | None) -> Section:
 
 
 def _sensitivity(table: Table, whole: Table, metric: str, tolerance: float | None, seed: int) -> Section:
-    # A constraint does not change what is near, nor does it in the scores.
+    # A constraint does not change the tolerance, as in the scores.
     near_enough = whole.tolerance(metric) if tolerance is None else tolerance
     found = sensitivity(table.response(metric), near_enough, seed=seed)
     name = found.objective.rpartition(":")[0]

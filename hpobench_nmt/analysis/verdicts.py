@@ -1,6 +1,6 @@
 """The statistics of a run, in frames and in words: intervals, paired comparisons, ranks over tables.
 
-They are plain functions of arrays in `hpobench_nmt.evaluation.intervals`, `.comparisons` and `.ranks`.
+`hpobench_nmt.evaluation.intervals`, `.comparisons` and `.ranks` compute them as plain functions of arrays.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from hpobench_nmt.evaluation.intervals import mean_intervals
 from hpobench_nmt.evaluation.restricted import restricted_mean, runtime_within
 from hpobench_nmt.evaluation.scores import SCORES, Summary
 
-# Mean and its interval by (table, score, method).
 _MOST_DECIMALS = 8
+# Mean and its interval by (table, score, method).
 _Means = dict[tuple[str, str, str], tuple[float, ...]]
 
 METHOD_NOTE = (
@@ -56,14 +56,14 @@ class Verdict:
     """Which method is the best in one score on one table, as far as the trials show.
 
     Attributes:
-        table, score: which.
-        best: the method with the best mean over all its trials. Empty where no method has a mean, where a
-            method without a mean is shown to be ahead of it, or where only one method was run.
+        table, score: their names.
+        best: the method with the best mean over all its trials. Empty if no method has a mean, if a method
+            without a mean is shown to be ahead of it, or if only one method was run.
         tied: methods that are not shown to be worse than the best, in order.
         worse: methods that are shown to be worse than the best.
         unknown: methods that have no trial in common with the best.
         sentence: the same in words.
-        failed: methods of which every trial failed, which are not shown to be worse, nor to be as good.
+        failed: methods whose trials all failed; they are shown neither to be worse nor to be as good.
     """
 
     table: str
@@ -88,10 +88,10 @@ class Statistics:
     Attributes:
         scores: one row per table, method and score: mean, std, low, high (the interval of the mean), trials,
             unanswered, failed, at_least (see scores.Summary), random_search (its exact mean), restricted,
-            capped, random_search_restricted (of runtimes; see evaluation.restricted), best, tied.
-        comparisons: one row per table, score and pair of methods a, b: see comparisons.Comparison.
-        verdicts: one per table and score.
-        ranks: one per score.
+            capped, random_search_restricted (for runtimes; see evaluation.restricted), best, tied.
+        comparisons: one row per table, score and pair of methods a, b (see comparisons.Comparison).
+        verdicts: a verdict for each table and score.
+        ranks: an outcome for each score.
         notes: what is missing or should be known, in words.
         fewer: how many times fewer trainings than random search.
     """
@@ -105,7 +105,7 @@ class Statistics:
 
 
 def shown_method(results: Results, table: str, statistics: Statistics | None) -> str:
-    """The method whose single trials are shown: the best in the last score that has one, or the last."""
+    """The method whose single trials are shown: the best in the last score with a best one, or the last."""
     best = [v.best for v in (statistics.verdicts if statistics else ()) if v.table == table and v.best]
     return best[-1] if best else methods_on(results, table)[-1]
 
@@ -152,8 +152,8 @@ def run_statistics(results: Results) -> Statistics:
 def score_values(results: Results, table: str) -> tuple[tuple[str, ...], Mapping[str, Floats]]:
     """Each trial's scores on a table: the methods that were run there, and an array by score.
 
-    Shape (methods, trials): NaN where a trial was not run, infinite where it ended or failed without an
-    answer. Where all trials of a method are the same run, only the first of them counts.
+    Arrays have shape (methods, trials). A score is NaN if the trial was not run, and infinite if it ended or
+    failed without an answer. If all trials of a method are the same run, only the first of them counts.
     """
     methods = tuple(m for m in results.methods if (table, m) in results.trials)
     width = max((len(results.trials[table, m]) for m in methods), default=0)
@@ -172,10 +172,10 @@ def score_values(results: Results, table: str) -> tuple[tuple[str, ...], Mapping
 
 
 def decimals(instance: Instance, score: str) -> int:
-    """With how many decimals a score is shown: as many as the paper gives, or more where values are small.
+    """The number of decimals with which a score is shown: that of the paper, or more if values are small.
 
-    A gap (fb) has two digits of the table's median gap at least; a time on the cost clock one of what the
-    median training costs.
+    A gap (fb) has at least two digits of the table's median gap. A time on the cost clock has at least one
+    digit of the median cost of a training.
     """
     usual = SCORES[score].digits
     (goal,) = (goal for goal in instance.goals if goal.name == score)
@@ -190,7 +190,7 @@ def decimals(instance: Instance, score: str) -> int:
 
 
 def number(value: float, decimals: int) -> str:
-    """A score with this many decimals, rounded half up: Python alone makes 36.5 the even number, 36.
+    """A score with this many decimals, rounded half up, while Python rounds 36.5 to the even number 36.
 
     Numbers of 1e9 and beyond, and those that would need more than eight decimals, are written as 2.17e+18.
     """
@@ -200,7 +200,7 @@ def number(value: float, decimals: int) -> str:
 
 
 def without_noise(value: float, decimals: int) -> float:
-    """A number to be rounded to these decimals; if it is short of 9.5 by the noise of a sum, beyond it."""
+    """A number to round to these decimals, moved past a half that it misses only by rounding errors."""
     return value + math.copysign(min(abs(value) * 1e-12, 1e-6 * 10.0**-decimals), value)
 
 
@@ -216,7 +216,7 @@ def _score_frame(
         for i, method in enumerate(methods):
             summaries = zip(results.summary(table, method), instance.goals, exact, strict=True)
             for summary, goal, mean in summaries:
-                # Failed trials may have answered before: an interval over those is not one of this mean.
+                # Failed trials may have answered before they failed, but this mean does not include them.
                 low, high = (np.nan if summary.failed else bound[i] for bound in intervals[goal.name])
                 cell = {"table": table, "method": method, "score": goal.name, **vars(summary)}
                 cell |= {"low": low, "high": high, "random_search": mean}
@@ -312,7 +312,7 @@ def _verdict(
 
 
 def _no_best(methods: Sequence[str], found: Sequence[Comparison]) -> str:
-    """The sentence of a verdict where no method has a mean."""
+    """The sentence of a verdict if no method has a mean."""
     beaten: dict[str, list[str]] = {}
     for pair in found:
         if pair.better:

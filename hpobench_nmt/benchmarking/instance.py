@@ -162,7 +162,7 @@ def make_instance(suite: Suite, table: Table) -> Instance:
 
 
 def _shared(suite: Suite, table: Table) -> tuple[Table, Rows | None, Table]:
-    """The rows that a table shares with its source, their numbers unless all, and the source's rows."""
+    """The rows of a table that its source has, their numbers (None if all), and the source's same rows."""
     source = load_table(suite.source_of[table.name])
     ours, theirs = shared_rows(table, source)
     if len(ours) == len(table):

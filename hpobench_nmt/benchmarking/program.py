@@ -118,7 +118,7 @@ def name_of_command(command: str) -> str:
 
 @contextlib.contextmanager
 def one_trial(make: MethodFactory, transcript: Path | None) -> Iterator[MethodFactory]:
-    """The factory for one trial, with which a program's process ends; its lines are in the transcript."""
+    """The factory for one trial. A program's process ends with it, and its lines are in the transcript."""
     if not isinstance(make, Program):
         yield make
         return

@@ -50,8 +50,8 @@ def counted(count: int, noun: str, several: str = "") -> str:
 def short(value: float, digits: int = 3, unit: str = "", commas: bool = False) -> str:
     """A measured or computed number with a few significant digits and its unit, if any; a dash for NaN.
 
-    All digits before the decimal point are shown, with `commas` between thousands. Not for what a user has
-    set, such as a budget, which is written in full.
+    All digits before the decimal point are shown, with `commas` between thousands. A value that a user has
+    set, such as a budget, is written in full elsewhere.
     """
     if math.isnan(value):
         text = NONE
