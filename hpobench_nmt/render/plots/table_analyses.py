@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 
 _MOST_PAIRS = 6
-# Limits of the number of rows in plot_best_rows. It shows the rows that cannot be distinguished from the best,
-# and a few more.
+# Limits of the number of rows in plot_best_rows. It shows the rows that cannot be distinguished from the
+# best, and a few more.
 _LEAST_BEST, _MOST_BEST = 10, 30
 # Maximum number of labels such as "row 123" that are horizontal. More labels are vertical.
 _MOST_LEVEL_ROWS = 8
