@@ -69,7 +69,10 @@ def plot_attainment(
 
 
 def pairs_asked(subject: Subject, pair: Pair | None) -> list[Pair]:
-    """The requested pair of objectives, or all pairs. Raises InputError for a wrong pair, or on a clock."""
+    """The requested pair of objectives, or those of `pairs_of_objectives`.
+
+    Raises InputError for a wrong pair, or for results on a clock.
+    """
     if not subject.counts_lookups:
         raise InputError("these fronts are for look-ups, but the results are on a clock.")
     m = len(subject.instance.objectives)
@@ -107,7 +110,7 @@ def _attained(
         found = attainment(subject.results, subject.table, lookups or int(subject.at), level, places)
         rows = []
         for method, part in parts_of(found.frame):
-            # Every other vertex is an attained point. The vertices between them are inner corners.
+            # Every other vertex is an attained point. The vertices between them only join them.
             corners = part[["x", "y"]].to_numpy()[1::2]
             points = "; ".join(f"{short(x, 4)}, {short(y, 4)}" for x, y in corners[:_CORNERS])
             rows.append((method, f"{points}{'; …' if len(corners) > _CORNERS else ''}"))

@@ -142,8 +142,8 @@ def _print_medians(table: Table, console: Console, metric: str, bars: str, dash:
     values = table.column(metric)
     per_axis = []
     for j, h in enumerate(table.hyperparameters):
-        # If there are too many values, neighbours share a cell. Neighbours of a category are its neighbours
-        # in the list.
+        # If there are too many values, neighbours share a cell. Categories are neighbours if they are listed
+        # side by side.
         stretches = np.array_split(np.array(h.numbers), min(len(h.values), _MOST_VALUES))
         ends = [(short_label(h.value(s[0])), short_label(h.value(s[-1]))) for s in stretches]
         labels = [first if first == last else f"{first} to {last}" for first, last in ends]

@@ -109,7 +109,7 @@ class LiveTrainer:
         devices: assigned to the workers in turn.
         journal: the journal of this run; None if the ledger alone is enough to resume.
         told: called with each step.
-        seconds: the time limit. If trainings can be stopped early, none is waited for after it.
+        seconds: the time limit. If trainings can be stopped early, running trainings are not waited for then.
     """
 
     def __init__(

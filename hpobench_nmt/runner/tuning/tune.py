@@ -39,11 +39,11 @@ def tune(
     n_initial: int = 3,
     constraints: Sequence[Constraint] = (),
 ) -> Trajectory:
-    """Run the loop with real trainings. Everything that ends goes to the ledger.
+    """Run the loop with real trainings. Every training that ends is recorded in the ledger.
 
-    The same command resumes a run. Rows in the ledger are not trained again, and a stopped method makes the
-    same choices again until it is where it was. If several trainings run at a time, or are stopped early, a
-    journal records the order in which they finished.
+    The same command resumes a run. Rows in the ledger are not trained again, and the method repeats its
+    earlier choices. If several trainings run at a time, or are stopped early, a journal records the order in
+    which they finished.
 
     Args:
         metrics: the objectives, from pick_metrics.
