@@ -63,8 +63,8 @@ def _configurations(front: Front) -> list[str]:
 def plot_front_pairs(front: Front, title: str = "") -> Figure:
     """The front of three or more objectives, one panel for each pair of `pairs_of_objectives`.
 
-    The front of a pair alone is a staircase. A row of the whole front may look dominated in a pair, because it
-    is better in another objective.
+    The front of a pair alone is a staircase. A row of the whole front may look dominated in a pair, because
+    it is better in another objective.
     """
     pairs = pairs_of_objectives(front.points.shape[1])
     columns = min(len(pairs), 3)
