@@ -1,1 +1,1 @@
-"""The public path of `hpobench_nmt.exports`, from before that room had this name."""
+"""The public path of `hpobench_nmt.exports`, which had this name before."""

@@ -1,1 +1,1 @@
-"""The command line, a module a group of commands."""
+"""The command line, with a module for each group of commands."""

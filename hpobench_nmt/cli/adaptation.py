@@ -25,7 +25,7 @@ _TITLES = {
     "timescales": "Losses over time, means of {parts} sequences",
     "shift": "Losses before and after the change of text",
 }
-_RELATED = 10  # words that the terminal shows; the file has all
+_RELATED = 10  # number of words that the terminal shows; the file has all words
 
 
 @click.command()
@@ -176,7 +176,7 @@ def _print_related(related: pd.DataFrame) -> None:
 
 
 def _text(kept: KeptLanguageModel, tokens: NDArray[np.int64]) -> str:
-    """Tokens as text: words with blanks between them, an <eos> as the end of a line."""
+    """Tokens as text, with blanks between words, and an end of line for each <eos>."""
     from hpobench_nmt.runner.corpora.subwords import BLANK
     from hpobench_nmt.runner.corpora.vocabulary import END
 

@@ -1,4 +1,4 @@
-"""`hpobench-nmt archive`: other methods' results in the benchmark lm-2026, beside one's own."""
+"""`hpobench-nmt archive`: results of many methods in the benchmark lm-2026, to compare your own with."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def archive_join(out: Path, parts: tuple[Path, ...]) -> None:
 
 
 def _write(content: bytes, out: Path) -> None:
-    """Write an archive and its digest into a folder, and say where they are."""
+    """Write an archive and its digest into a folder, and print their paths."""
     from hpobench_nmt.analysis.digest import DIGEST, digest_bytes
     from hpobench_nmt.benchmarking.archive import NAME, read_archive
     from hpobench_nmt.benchmarking.submissions import save_archive

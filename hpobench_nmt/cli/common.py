@@ -1,4 +1,4 @@
-"""Shared by the commands: groups, options, the console, the progress bar."""
+"""Groups, the console, progress bars and checks, which the commands share."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from hpobench_nmt.runner.family import Family
 
 
-# Columns of what is not shown on a terminal.
+# Width of output that is not shown on a terminal.
 _UNBOUNDED = 10_000
-# A training may take hours: the time left is estimated from all that ended so far.
+# The period from which the time left is estimated. A training may take hours, so all that have ended count.
 _WEEK = 7 * 24 * 3600.0
 
 
@@ -34,34 +34,34 @@ class Commands(click.Group):
     """A group that keeps its commands in order and suggests the nearest name for a wrong one."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order they were written."""
+        """Names of the commands in the order of their definition."""
         return list(self.commands)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[Any, Any, list[str]]:
-        """The command named, or an error with the nearest name."""
+        """The named command. Raises an error with the nearest name if it does not exist."""
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             raise unknown("command", args[0], self.commands)
         return super().resolve_command(ctx, args)
 
 
 def say(text: str, err: bool = False) -> None:
-    """Print a line, on stderr if err is set; no character of it acts on the terminal."""
+    """Print a line, on stderr if err is set. Control characters are escaped."""
     click.echo(printable(text, lines=True), err=err)
 
 
 def pairs_text(pairs: Sequence[tuple[str, str]]) -> str:
-    """The first three of several (table, method), and how many more there are."""
+    """A text with the first three of several pairs (table, method), and the number of the others."""
     names = ", ".join(f"{method} on {table}" for table, method in pairs[:3])
     return names + (f" and {len(pairs) - 3} more" if len(pairs) > 3 else "")
 
 
 def make_console() -> Console:
-    """Where results are shown. What is piped is as wide as it needs to be, unless COLUMNS says otherwise."""
+    """The console for results. Piped output is as wide as necessary, unless COLUMNS is set."""
     from rich.console import Console
 
     class Output(Console):
         def on_broken_pipe(self) -> None:
-            """Leave it to the command line, which ends in silence."""
+            """Let the command line handle the error, which ends without a message."""
             raise BrokenPipeError
 
     terminal = sys.stdout.isatty()
@@ -69,7 +69,7 @@ def make_console() -> Console:
 
 
 def show_leaderboard(results: Results, console: Console, explain: bool) -> None:
-    """Print the leaderboard, and where there is more to read."""
+    """Print the leaderboard, and the name of the option that prints more."""
     from hpobench_nmt.render.terminal.leaderboard import print_leaderboard
 
     print_leaderboard(results, console, explain)
@@ -78,7 +78,7 @@ def show_leaderboard(results: Results, console: Console, explain: bool) -> None:
 
 
 def first_time(what: str) -> bool:
-    """Whether this was never asked before in the user's folder; true where that cannot be noted."""
+    """Whether this is the user's first call with `what`. Always true if that cannot be recorded."""
     from hpobench_nmt.lookup.user_folders import fetched_folder
 
     folder = fetched_folder().parent / "seen"
@@ -94,9 +94,9 @@ def first_time(what: str) -> bool:
 
 @contextmanager
 def progress_bar(quiet: bool, name: str, at_first: str = "") -> Iterator[Any]:
-    """A progress bar on stderr with the time left; yields a function of (done, total), which shows it.
+    """A progress bar on stderr with the time left. Yields a function of (done, total) that updates it.
 
-    Until something is done, the bar may have another name.
+    Until the first update above 0, the bar has the name `at_first`, if it is given.
     """
     if quiet:
         yield None
@@ -111,7 +111,7 @@ def progress_bar(quiet: bool, name: str, at_first: str = "") -> Iterator[Any]:
     task = bar.add_task(name, total=None)
 
     def progress(done: float, total: float) -> None:
-        bar.start()  # once it runs, this does nothing
+        bar.start()  # does nothing if the bar is already running
         bar.update(task, completed=done, total=total, description=name if done else at_first or name)
 
     try:
@@ -123,9 +123,9 @@ def progress_bar(quiet: bool, name: str, at_first: str = "") -> Iterator[Any]:
 
 @contextmanager
 def late_progress_bar(name: str, after: float = 2.0) -> Iterator[Callable[[float], None]]:
-    """A progress bar for work that is mostly quick: it appears on a terminal's stderr after some seconds.
+    """A progress bar for work that is usually quick. It appears on a terminal's stderr after some seconds.
 
-    Yields a function of the share that is done.
+    Yields a function of the share of the work that is done.
     """
     start = time.monotonic()
     with ExitStack() as stack:
@@ -143,7 +143,7 @@ def late_progress_bar(name: str, after: float = 2.0) -> Iterator[Callable[[float
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Turn an error of the disk into one message."""
+    """Turn an error of the disk into a message of one line."""
     try:
         yield
     except OSError as error:

@@ -1,8 +1,8 @@
-"""What the shell completes: names of suites, methods and tables. Click completes commands and options itself.
+"""Shell completion of names of suites, methods and tables. Click itself completes commands and options.
 
     eval "$(_HPOBENCH_NMT_COMPLETE=bash_source hpobench-nmt)"
 
-in ~/.bashrc switches it on; zsh_source and fish_source are for other shells.
+in ~/.bashrc enables it. zsh_source and fish_source are for other shells.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
 def completing(names: Callable[[], Iterable[str]]) -> Complete:
-    """A completion by names; of a list, its last part.
+    """A completion by names. In a comma-separated list, it completes the last part.
 
-    The shell puts what it gets into the line as it is. So a folder named `$(…)`, which is not a table, or a
-    collection of such a name in a datasheet, is not offered.
+    The shell inserts a completion without escaping it. Names such as `$(…)`, which a folder or a collection
+    in a datasheet may have, are therefore not offered.
     """
 
     def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -52,7 +52,7 @@ def table_names() -> Iterable[str]:
 
 
 def collection_names() -> Iterable[str]:
-    """The published collections, and the benchmark that needs several."""
+    """The published collections, and the benchmark that needs several of them."""
     from hpobench_nmt.lookup.collections import COLLECTIONS
 
     return [*COLLECTIONS, "lm-2026"]

@@ -1,4 +1,4 @@
-"""`hpobench-nmt doctor`: what is installed, where it lies, whether this machine computes as it should."""
+"""`hpobench-nmt doctor`: what is installed, where it is, and whether this machine computes correctly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from hpobench_nmt.core.files import why_no_locks
 _DISTRIBUTION = "hpobench-nmt"
 # Extras for people who work on this package.
 _OURS = ("test", "docs", "dev", "benchmark")
-# The rows that these methods look up first in sotu-awd-lstm, seed 0, trial 0: the same on every machine.
+# The first rows that these methods look up in sotu-awd-lstm (seed 0, trial 0), which are the same on every
+# machine.
 _EXPECTED = {
     "RS": [30, 92, 106, 23, 36, 32, 121, 80, 37, 111, 73, 143],
     "BO_EI_M_std": [30, 92, 106, 83, 2, 131, 129, 130, 138, 81, 108, 132],
@@ -65,7 +66,7 @@ def doctor() -> None:
 
 
 def _places() -> list[tuple[str, str]]:
-    """Versions of what lies below, and the folders that are used."""
+    """Versions of this package, Python and the system, the folders in use, locks, and memory limits."""
     import platform
 
     import hpobench_nmt
@@ -90,7 +91,7 @@ def _places() -> list[tuple[str, str]]:
 
 
 def _locks(folder: Path) -> str:
-    """Whether files in a folder, or where it will be made, can be locked."""
+    """Whether files can be locked in a folder, or in the place where it is going to be made."""
     there = next(place for place in (folder, *folder.parents) if place.is_dir())
     if not os.access(there, os.W_OK):
         return f"{there}: cannot be written"
@@ -98,7 +99,7 @@ def _locks(folder: Path) -> str:
 
 
 def _memory_limits() -> list[str]:
-    """Limits of this process's memory: of the shell (ulimit -v), and of its control group."""
+    """Limits of this process's memory, by the shell (ulimit -v) and by its control group."""
     found = []
     with contextlib.suppress(ImportError):
         import resource
@@ -137,7 +138,7 @@ def _requirements() -> tuple[list[str], dict[str, list[str]]]:
 
 
 def _version(name: str) -> str | None:
-    from importlib import metadata  # it takes long to import, and --help needs none of it
+    from importlib import metadata  # takes long to import, and --help does not need it
 
     try:
         return metadata.version(name)
@@ -146,7 +147,7 @@ def _version(name: str) -> str | None:
 
 
 def _self_check() -> list[str]:
-    """What is wrong with the shipped tables, or with the rows that methods look up in one of them."""
+    """Errors in the shipped tables, or in the rows that methods look up in one of them."""
     import hpobench_nmt as hb
     from hpobench_nmt.lookup.catalogue import installed
 
@@ -159,7 +160,7 @@ def _self_check() -> list[str]:
     try:
         table = hb.load_table(Path(hb.__file__).parent / "tables" / _TABLE)
         results = hb.benchmark(table, list(_EXPECTED), trials=1, lookups=_LOOKUPS, score_at=_LOOKUPS)
-    except Exception as error:  # whatever it is, it is what the user wants to know
+    except Exception as error:  # the command reports any error
         return [*wrong, f"a run of three methods failed: {type(error).__name__}: {error}"]
     for method, expected in _EXPECTED.items():
         rows = [int(row) for row in results.trials[_TABLE, method][0].rows]

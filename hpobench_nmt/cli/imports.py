@@ -1,4 +1,4 @@
-"""`hpobench-nmt tables import`: an old sweep of another program becomes a table."""
+"""`hpobench-nmt tables import`: turn an old sweep of another program into a table."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def tables_import(
 
 
 def _tell(imported: Imported) -> None:
-    """What was decided, on stdout; what is to be known of the reading, on stderr."""
+    """Print the decisions on stdout, and notes about the reading on stderr."""
     from hpobench_nmt.lookup.imports.importing import decision_lines
 
     for note in imported.notes:
@@ -108,7 +108,7 @@ def _tell(imported: Imported) -> None:
 
 
 def _ask(question: Ambiguous) -> str:
-    """The answer that the user chooses."""
+    """Ask the user, and return the chosen answer."""
     answers = list(question.answers)
     say(question.question[0].upper() + question.question[1:], err=True)
     found: str = click.prompt("Answer", type=click.Choice(answers), err=True)
@@ -116,7 +116,7 @@ def _ask(question: Ambiguous) -> str:
 
 
 def tell_added(table: Table, folder: Path, before: Mapping[str, Path], there: Collection[str]) -> None:
-    """Where a table was installed, and what it replaces or hides."""
+    """Print where a table was installed, and what it replaces or hides."""
     from hpobench_nmt.lookup import catalogue
 
     means = ", means over seeds" if table.replicates and table.replicates.averaged else ""

@@ -1,7 +1,7 @@
 """The command line.
 
-Exit codes: 0 done; 1 a run failed, or every trial of a method failed on a table; 2 wrong usage or input;
-130 stopped with Ctrl-C; 141 the reader has gone; 143 stopped with SIGTERM.
+Exit codes: 0 success; 1 a run failed, or every trial of a method failed on a table; 2 wrong usage or input;
+130 stopped with Ctrl-C; 141 the reader of a pipe ended; 143 stopped with SIGTERM.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _GROUPS = {
     "This installation": "doctor",
 }
 _LONGEST = 800  # characters of an error message
-# The exit code of a shell for a program whose reader has gone (`| head`): 128 + the number of SIGPIPE.
+# A shell's exit code for a program whose reader has ended (`| head`): 128 + the number of SIGPIPE.
 _READER_GONE = 141
 
 
@@ -43,7 +43,7 @@ class _Program(Commands):
     """All commands, in groups."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The groups of the help, each with the first line of its commands."""
+        """Write the groups of the help, with the first line of each command."""
         width = formatter.width - 6 - max(map(len, self.commands))
         for title, names in _GROUPS.items():
             with formatter.section(title):
@@ -72,10 +72,10 @@ for command in sorted(_commands(), key=lambda each: _order.index(str(each.name))
 
 
 def program() -> None:
-    """The whole process: `main`, and an end that leaves out the destructors of C++ libraries.
+    """The whole process: `main`, then an exit that skips the destructors of C++ libraries.
 
-    Arrow's threads may still be ending then, and now and then one of them aborted a process that had done its
-    work ("terminate called without an active exception"). Everything of Python's ends as usual before.
+    During these destructors Arrow's threads may still be ending. Occasionally such a thread aborted a process
+    that had done its work ("terminate called without an active exception"). Python itself ends as usual.
     """
     code = 1
     warnings.formatwarning = _warning_line
@@ -84,7 +84,7 @@ def program() -> None:
         _give_up_output()
         os._exit(code)
 
-    atexit.register(leave)  # the first that is registered is the last that is called
+    atexit.register(leave)  # registered first, so that it is called last
     try:
         main()
     except SystemExit as end:
@@ -95,14 +95,14 @@ def program() -> None:
 def _warning_line(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
 ) -> str:
-    """A warning as it is printed. One that is meant for users is one line, without the place in the code."""
+    """A warning as it is printed. A warning for users is one line, without the place in the code."""
     if category is FutureWarning:
         return f"Warning: {printable(str(message))}\n"
     return f"{filename}:{lineno}: {category.__name__}: {message}\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point: every expected error becomes one message on stderr and an exit code."""
+    """The entry point, which turns every expected error into one message on stderr and an exit code."""
     _fill_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -113,11 +113,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         code = _READER_GONE
-    except SystemExit as end:  # click ends the program so where the reader has gone, and after completions
+    except SystemExit as end:  # from click, after completions and if the reader has ended
         code = 0 if end.code == 0 else _READER_GONE
     except OSError as error:
         what = f"{error.filename}:" if error.filename else "the output cannot be written:"
-        # A name that is too long is of something that the user named.
+        # A name that is too long comes from the user.
         code = _complain(f"{what} {error.strerror or error}.", 2 if error.errno == errno.ENAMETOOLONG else 1)
     if code:
         _give_up_output()
@@ -125,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _repeat_interrupt(unraisable: sys.UnraisableHookArgs) -> None:
-    """Ctrl-C while an object is being deleted: Python only prints such an exception, and continues."""
+    """Repeat a Ctrl-C that came while an object was deleted, because Python only prints such exceptions."""
     if not isinstance(unraisable.exc_value, KeyboardInterrupt):
         sys.__unraisablehook__(unraisable)
         return
@@ -133,11 +133,11 @@ def _repeat_interrupt(unraisable: sys.UnraisableHookArgs) -> None:
 
     def interrupt() -> None:
         if main_thread is not None and hasattr(signal, "pthread_kill"):
-            signal.pthread_kill(main_thread, signal.SIGINT)  # also ends what waits in the system
+            signal.pthread_kill(main_thread, signal.SIGINT)  # also interrupts system calls that wait
         else:
             signal.raise_signal(signal.SIGINT)
 
-    # Not at once: here the exception would be lost again.
+    # Repeated later, because at this point the exception would be lost again.
     again = threading.Timer(0.05, interrupt)
     again.daemon = True
     again.start()
@@ -164,7 +164,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         if isinstance(error, click.UsageError) and error.ctx is not None:
             path = error.ctx.command_path
             click.echo(f"{error.ctx.get_usage()}\nTry '{path} --help' for help.\n", err=True)
-        # Click repeats what was typed, and would print it as it is.
+        # Click's message repeats the user's input, and click itself would not escape it.
         return _complain(error.format_message(), 2)
     except (click.Abort, KeyboardInterrupt):
         return _complain("stopped. Run the same command again to resume.", 130)
@@ -180,23 +180,24 @@ def _complain(message: str, code: int) -> int:
 
 
 def _fill_closed_streams() -> None:
-    """Put the null device where standard input, output or errors were closed before the start (`>&-`).
+    """Open the null device for standard streams that were closed before the start (`>&-`).
 
-    Else the next file or pipe that is opened gets that number, and a library that prints writes into it.
-    Python has None for such a stream, and a library that prints as it is imported ends with an error.
+    Otherwise the next file or pipe that is opened would get the number of the closed stream, and a library
+    that prints would write into it. In Python such a stream is None, so that a library that prints when it is
+    imported would fail.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest that is free
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # gets the lowest free number
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115  # stays open to the end
 
 
 def _give_up_output() -> None:
-    """Drop what a closed pipe or a full disk does not take: Python would complain of it when it ends."""
+    """Drop output that a closed pipe or a full disk rejects. Python would report an error when it ends."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -1,4 +1,4 @@
-"""`hpobench-nmt methods`: what methods there are, what one of them is, and whether one of yours behaves."""
+"""`hpobench-nmt methods`: list the methods, describe one of them, check or start a method of your own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hpobench-nmt evaluate` and `translate`: what `train --keep` kept, used on other text."""
+"""`hpobench-nmt evaluate` and `translate`: use models that `train --keep` kept on other text."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ def evaluate(model: Path, path: Path, rule: str, cache: bool, device: str, form:
 
 
 def _shown(score: float) -> str:
-    """A perplexity or bits per character; that of a model which has diverged may have hundreds of digits."""
+    """A perplexity or bits per character. Those of a diverged model may have hundreds of digits."""
     if not math.isfinite(score):
         return "diverged"
     return f"{score:.2f}" if score < 1e6 else f"{score:.3g}"
 
 
 def one_device(text: str) -> str:
-    """The device that a single model is used on."""
+    """The single device of the option --device."""
     from hpobench_nmt.runner.devices import find_devices
 
     if "," in text:
@@ -123,7 +123,7 @@ def translate(model: Path, path: Path | None, out: Path | None, device: str) -> 
     if len(content) > LARGEST_TEXT:
         raise InputError(f"{name}: larger than {LARGEST_TEXT:,} bytes.")
     lines = split_text(about.corpus, content, name)
-    assert family.translator is not None  # or there was no kept translation model
+    assert family.translator is not None  # otherwise, there would be no kept translation model
     found = family.translator.translate(kept, lines, one_device(device))
     text = "".join(line + "\n" for line in found.lines)
     if out:

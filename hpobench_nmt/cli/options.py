@@ -12,17 +12,17 @@ import click
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import number_of
 
-# Below this, every whole number is a double of its own.
+# Below this, doubles represent every whole number exactly.
 _WHOLE = 2.0**53
 
 
 class _Amount(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
-    """A number above 0; a whole one stays whole."""
+    """A number above 0. A whole number stays an int."""
 
     name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number, or an error of usage."""
+        """The number. Raises click's error for wrong usage if it is not one."""
         try:
             number = number_of(str(value))
         except (TypeError, ValueError):
@@ -38,7 +38,7 @@ COUNT = click.IntRange(min=1)
 
 
 def listed(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """An option of several values, comma-separated; a comma in parentheses or quotes is part of a value."""
+    """The comma-separated values of an option. A comma in parentheses or quotes is part of a value."""
     parts, depth, quote = [""], 0, ""
     for character in value or "":
         if quote:
@@ -59,7 +59,7 @@ def listed(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
 
 
 def constraint_option(what: str) -> Callable[[Any], Any]:
-    """The option --constraint, which may be given several times, as the argument `constraints`."""
+    """The option --constraint, for the argument `constraints`. It may be given several times."""
     options: Any = {"multiple": True, "metavar": "METRIC<=NUMBER", "help": f"{what}, or METRIC>=NUMBER."}
     return click.option("--constraint", "constraints", **options)
 

@@ -1,4 +1,4 @@
-"""`hpobench-nmt score`, `export` and `report`: what a results folder says."""
+"""`hpobench-nmt score`, `export` and `report`: show, export and report results."""
 
 from __future__ import annotations
 

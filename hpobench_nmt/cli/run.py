@@ -1,4 +1,4 @@
-"""`hpobench-nmt run` and `suites`: run a suite, and list what there is to run."""
+"""`hpobench-nmt run` and `suites`: run a suite, and list the suites."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def run(
     track = given.pop("track")
     chosen = load_suite(track_of(suite, track) if track else suite)
     known = None
-    if beside:  # read first, so that an archive that does not fit ends the command before the run
+    if beside:  # read before the run, so that an archive that does not fit is an error at once
         from hpobench_nmt.analysis.digest import archive_or_digest
 
         own = changed(chosen, trials=given["trials"]) if given["trials"] else chosen
@@ -155,7 +155,7 @@ def run(
     if debug and out:
         raise InputError("--debug does not write results: leave out --out.")
     results_folder = None if debug else out or Path("results") / chosen.name
-    # A debugger's prompt and a progress bar would write over each other.
+    # A debugger's prompt and a progress bar would overwrite each other.
     at_first = "" if has_compiled() else f"{chosen.name}: compiling, once"
     with progress_bar(quiet or debug, chosen.name, at_first) as progress:
         results = call.run(
@@ -184,7 +184,7 @@ def run(
 
 
 def _with_archive(results: Results, known: Archive | Digest, console: Console) -> Results:
-    """The results with the methods of an archive; of a digest, only the figure is there, and is printed."""
+    """The results with the methods of an archive. A digest has only the figures, which are printed."""
     from hpobench_nmt.analysis.digest import Digest
     from hpobench_nmt.benchmarking.beside import beside
     from hpobench_nmt.render.terminal.leaderboard import print_fewer

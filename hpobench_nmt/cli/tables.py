@@ -15,7 +15,7 @@ from hpobench_nmt.cli.options import COUNT, PATH, constraint_option, listed
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import counted
 
-# So many tables of a collection are named.
+# The number of a collection's tables that are named.
 _MOST_NAMES = 8
 
 

@@ -1,4 +1,4 @@
-"""`hpobench-nmt train`: the runner, which imports torch."""
+"""`hpobench-nmt train`: train the models of a grid."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _MINUTE = 60.0
 _UNITS = (86400, 3600, 60, 1)
 _MOST_SHOWN = 5
-_TERMINATED = 143  # the exit code of a shell for a program that SIGTERM ended
+_TERMINATED = 143  # a shell's exit code for a program that was ended by SIGTERM
 
 spec_argument = click.argument("spec_path", metavar="SPEC.toml", type=PATH)
 out_option = click.option("-o", "--out", type=PATH, help="Folder of the ledger.  [default: the spec's name]")
@@ -46,7 +46,7 @@ device_option = click.option(
 
 
 def _shard_of(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, int]:
-    """(i, n) of --shard; (1, 1) is everything."""
+    """(i, n) of --shard. (1, 1) means all trainings."""
     if value is None:
         return 1, 1
     found = re.fullmatch(r"([1-9][0-9]{0,6})/([1-9][0-9]{0,6})", value)
@@ -177,7 +177,7 @@ def train(
 
 @contextmanager
 def stoppable(workspace: Workspace, time_limit: float | None = None) -> Iterator[None]:
-    """Inside, SIGTERM, or a time limit in seconds, saves the states of trainings and ends the program."""
+    """Inside, SIGTERM or a time limit in seconds saves the states of trainings and ends the program."""
     from hpobench_nmt.runner.training.processes import StopAsked, saves_when_stopped
     from hpobench_nmt.runner.training.train_row import GO_ON
 
@@ -191,7 +191,7 @@ def stoppable(workspace: Workspace, time_limit: float | None = None) -> Iterator
 
 @contextmanager
 def _lines(spec: Spec, quiet: bool, total: int) -> Iterator[Callable[[Record], None]]:
-    """Where there is no terminal for a progress bar: a line for each training that ends, and one a minute."""
+    """Without a terminal for a progress bar, print a line for each training that ends, and one per minute."""
     from hpobench_nmt.runner.specs.spec import describe
 
     if quiet or sys.stderr.isatty():
@@ -270,7 +270,7 @@ def _print_status(spec: Spec, folder: Path, shard: tuple[int, int]) -> None:
 
 
 def _shape(curve: Sequence[Mapping[str, float]]) -> str:
-    """The dev perplexity of the last checkpoints as a line of bars, its last value after it."""
+    """The dev perplexity of the last checkpoints as a line of bars, followed by the last value."""
     values = [point["dev_ppl"] for point in curve if math.isfinite(point["dev_ppl"])][-_MOST_POINTS:]
     if len(values) < 2:
         return ""
@@ -292,7 +292,7 @@ def _print_plan(
     limit: int | None,
     shard: tuple[int, int],
 ) -> None:
-    """Print the trainings that `train` would do, by the spec and the ledger, and what the corpus holds."""
+    """Print the trainings that `train` would run, by the spec and the ledger, and facts about the corpus."""
     from rich.table import Table as Grid
 
     from hpobench_nmt.core.space import short_label

@@ -1,4 +1,4 @@
-"""`hpobench-nmt tune`: a method picks configurations, and they are trained."""
+"""`hpobench-nmt tune`: a method chooses configurations, and they are trained."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HOUR = 3600.0
 
 
 def _usual_method(folder: Path, objectives: tuple[str, ...], settings: dict[str, Any]) -> str:
-    """The method where none is named: that of version 1.0 where it has begun, else today's."""
+    """The default method: that of version 1.0 if it has started this run, otherwise the current default."""
     from hpobench_nmt.runner.tuning.journal import begun_with
 
     if begun_with(folder, "BO_EI_M_std", settings):
@@ -173,10 +173,10 @@ def tune(
 
 
 class _Steps:
-    """Prints each training that finishes, and remembers the best one that keeps all constraints.
+    """Prints each training that finishes, and remembers the best training that keeps all constraints.
 
     Args:
-        alone: whether one whole training follows the other, so that there is nothing to print of workers.
+        alone: whether whole trainings run one at a time, so that workers need not be printed.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class _Steps:
         values = " ".join(f"{name}={value:.6g}" for name, value in raw if not math.isnan(value))
         missed = _missed(self._limits, step.violations, event.done and not step.reason)
         mark, which = "", config
-        if step.losses[0] < self._least and (step.violations <= 0).all():  # never true of NaN
+        if step.losses[0] < self._least and (step.violations <= 0).all():  # never true for NaN
             self._least, self.best = float(step.losses[0]), config
             mark = "  best so far" if len(self._metrics) == 1 else ""
         if not self._alone:
@@ -213,7 +213,7 @@ class _Steps:
 
 
 def _missed(limits: Sequence[Constraint], violations: Floats, done: bool) -> str:
-    """Which constraints a training misses, and by how much; and what a training that is done lacks."""
+    """Which constraints a training misses and by how much, and metrics that a finished training lacks."""
     parts = [
         f"misses {limit} by {violation:.3g}" if violation > 0 else f"{limit.metric} was not measured"
         for limit, violation in zip(limits, violations.tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""The configurations that an optimizer's method picks among, by number."""
+"""The numbered configurations among which an optimizer's method chooses."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hpobench_nmt.core.space import Config, Space, Value, config_key, row_index
 
 
 class Candidates:
-    """Configurations of a space, numbered from 0; those that are met later get the next numbers.
+    """Configurations of a space, numbered from 0. Configurations that are added later get the next numbers.
 
     Args:
-        space: whole where it is small, else `count` configurations of it are drawn.
-        seed: of the draw.
+        space: a small space is used whole; otherwise `count` of its configurations are drawn.
+        seed: the seed of the draw.
     """
 
     def __init__(self, space: Space, count: int, seed: int) -> None:
@@ -32,7 +32,7 @@ class Candidates:
         return self._space.decode(self.codes[row])
 
     def row(self, config: Config) -> int:
-        """The number of a configuration, a new one where it is none of the candidates."""
+        """The number of a configuration. If it is not a candidate yet, it becomes one."""
         codes = self._space.encode(config)
         row = self._rows.get(config_key(codes))
         if row is None:
@@ -40,13 +40,13 @@ class Candidates:
         return self.adopt(codes) if row is None else row
 
     def adopt(self, codes: Floats) -> int:
-        """The number of a configuration that is a candidate from now on."""
+        """Make a configuration a candidate, and return its number."""
         row = self._rows[config_key(codes)] = len(self.codes)
         self.codes = np.vstack([self.codes, codes])
         return row
 
     def and_new(self, around: Floats, rng: np.random.Generator) -> Floats:
-        """Codes of all candidates, and of as many new ones as were drawn: half near some, half anywhere."""
+        """Codes of all candidates and of `count` new draws: half near `around`, half anywhere."""
         anywhere = draw(list(self._space), self._count - self._count // 2, rng)
         near = draw_near(list(self._space), around, self._count // 2, rng) if len(around) else anywhere[:0]
         drawn = _settled(self._space, np.concatenate([near, anywhere]))
@@ -54,7 +54,7 @@ class Candidates:
         return np.vstack([self.codes, *new])
 
     def _rounded(self, codes: Floats) -> int | None:
-        """The one candidate, if there is one, that these codes are once float32 has rounded real numbers."""
+        """The only candidate that equals these codes if real numbers are rounded to float32, or None."""
         real = np.array([h.continuous and not h.whole for h in self._space])
         if not real.any():
             return None
@@ -67,9 +67,9 @@ class Candidates:
 
 
 def _settled(space: Space, codes: Floats) -> Floats:
-    """Codes whose inactive hyperparameters are NaN, distinct where that makes some equal."""
+    """Codes with NaN for inactive hyperparameters. Codes that become equal are kept once."""
     while not (active := space.active(codes))[~np.isnan(codes)].all():
-        codes = np.where(active, codes, np.nan)  # then what depends on these is also inactive
+        codes = np.where(active, codes, np.nan)  # this may make further hyperparameters inactive
     if not any(h.active_if for h in space):
-        return codes  # distinct
-    return codes[list(row_index(codes).values())]  # of those that differ in what is inactive, the first
+        return codes  # they are distinct
+    return codes[list(row_index(codes).values())]  # the first of codes that differed in inactive values only

@@ -1,12 +1,13 @@
-"""A method that picks among candidates, to which more may come at any time, while evaluations are pending.
+"""A method that chooses among a growing number of candidates, while evaluations are pending.
 
 The method receives new results only when it is asked for a configuration. If candidates were added since it
-was made, it is made again and receives all results again. A method with `renew` takes the new candidates
-without that, and at every step it also picks among freshly drawn ones, half of them near the best so far.
+was constructed, it is constructed again and receives all results again. A method with `renew` is not
+constructed again, but receives the new candidates. At every step it also chooses among freshly drawn
+candidates, half of them near the best so far.
 
-A method with `suggest` also receives the evaluations that are pending. Any other method is made again while
-some are pending. It receives all results, and their mean as the result of each pending configuration (a
-"constant liar", Ginsbourger et al. 2010), so that it asks for something else.
+A method with `suggest` also receives the pending evaluations. Any other method is constructed again while
+evaluations are pending. It receives all results, and their mean as the result of each pending configuration
+(a "constant liar", Ginsbourger et al. 2010), so that it asks for another configuration.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ from hpobench_nmt.exports.optimizer_parts import best_rows
 
 @dataclass(frozen=True)
 class Known:
-    """What was asked and told so far; it grows.
+    """The calls of `ask` and `tell` so far. This grows.
 
     Attributes:
-        n_losses: of each configuration.
-        n_rules: constraints.
-        losses: by number, shape (n_losses,), in the order in which they were told.
-        missed: by how much each misses the constraints, shape (n_rules,).
-        pending: numbers of configurations that were asked for and not told yet, the oldest first.
+        n_losses: number of losses of each configuration.
+        n_rules: number of constraints.
+        losses: by the configuration's number, shape (n_losses,), in the order of `tell`.
+        missed: by how much each configuration misses the constraints, shape (n_rules,).
+        pending: numbers of configurations that `ask` has returned and `tell` has not received, oldest first.
     """
 
     n_losses: int
@@ -51,31 +52,31 @@ class Known:
 
     @property
     def violations(self) -> Floats:
-        """Of all that were told, shape (n, n_rules)."""
+        """`missed` of all evaluated configurations, shape (n, n_rules)."""
         return np.array(list(self.missed.values())).reshape(len(self.missed), self.n_rules)
 
     @property
     def best(self) -> list[int]:
-        """Numbers of the best ones."""
+        """Numbers of the best configurations."""
         losses = np.array(list(self.losses.values())).reshape(len(self.losses), self.n_losses)
         rows = list(self.losses)
         return [rows[k] for k in best_rows(losses, self.violations)]
 
 
 class LiveMethod:
-    """The method as it is now.
+    """The current object of a method, and what it has received.
 
     Args:
-        method: as it was named.
-        candidates, known: the optimizer's, which grow.
-        problem_of: makes the problem of codes, shape (N, H).
-        generator_of: makes the method's generator, from its start.
-        seed: of new candidates.
+        method: the named method.
+        candidates, known: those of the optimizer, which grow.
+        problem_of: makes the problem from codes, shape (N, H).
+        generator_of: makes the method's generator in its initial state.
+        seed: the seed of new candidates.
 
     Attributes:
-        problem: of the candidates that it was asked about last.
-        made: the method itself.
-        draws_anew: whether it picks among new candidates at every step.
+        problem: the problem with the candidates of the last step.
+        made: the method's object.
+        draws_anew: whether it chooses among new candidates at every step.
     """
 
     def __init__(
@@ -97,11 +98,11 @@ class LiveMethod:
             )
 
     def answer(self) -> int:
-        """The number of the configuration that it asks for, a new number where it was drawn.
+        """The number of the configuration that the method asks for. A newly drawn one gets a new number.
 
         Raises:
-            MethodFailure: what it did wrong.
-            RunError: it waits for what is pending.
+            MethodFailure: the method made an error, which the message names.
+            RunError: the method waits for pending evaluations.
         """
         self.catch_up(among_new=True)
         running = dict.fromkeys(self._known.pending, math.inf)
@@ -131,7 +132,7 @@ class LiveMethod:
             among_new: whether new candidates are drawn as well.
         """
         if self.draws_anew and among_new:
-            # What is drawn depends on what was told and asked, and on the seed.
+            # The draw depends only on the seed and on the calls of `ask` and `tell` so far.
             number = len(self._known.losses) + len(self._known.pending)
             rng = generator(self._seed, "candidates", str(number))
             around = self._candidates.codes[self._known.best]
@@ -144,7 +145,7 @@ class LiveMethod:
         self._tell_all(self._tell, self._told)
 
     def _make(self) -> None:
-        """Make the method from all candidates, those that `tell` has added included."""
+        """Construct the method with all candidates, including those that `tell` has added."""
         self._settled = len(self._candidates)
         self.problem = self._problem_of(self._candidates.codes)
         self.made, self._told = self._new(), set[int]()
@@ -159,7 +160,7 @@ class LiveMethod:
         return self._method.load()(self.problem, self._generator_of())
 
     def _told_of_pending(self) -> Any:
-        """The method made again, with the mean of the known losses as the result of each pending row."""
+        """The method, constructed again, with the mean of the known losses as result of each pending row."""
         other = self._new()
         tell = self._teller(other)
         self._tell_all(tell, set())
@@ -176,7 +177,7 @@ class LiveMethod:
                 done.add(row)
 
     def _teller(self, method: Any) -> Any:
-        """What is called with each row and its losses; None where the method has no tell."""
+        """The function to call with each row and its losses; None if the method has no `tell`."""
         tell, at_the_bounds = getattr(method, "tell", None), np.zeros(self._known.n_rules)
         if tell is None or not self._known.n_rules:
             return tell

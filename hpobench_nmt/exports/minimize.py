@@ -58,7 +58,7 @@ class Minimum:
 
     @property
     def front(self) -> NDArray[np.int64]:
-        """Numbers of the evaluations on the Pareto front, ascending; with one loss, of the best ones."""
+        """Numbers of the evaluations on the Pareto front, ascending; with one loss, those of the best."""
         return pareto_front(self._solutions)
 
     @property
@@ -199,7 +199,7 @@ def minimize(
 
 
 def _parts(answer: object) -> tuple[object, Mapping[str, float] | None]:
-    """Losses and metrics that a function returned, which are None together where its evaluation failed."""
+    """The losses and metrics that a function returned. Both are None if the evaluation failed."""
     match answer:
         case None:
             return None, None

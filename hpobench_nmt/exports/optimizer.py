@@ -2,8 +2,8 @@
 
 A method chooses among N candidates. In a space of whole numbers and labels, these are all configurations. If
 the space has ranges of real numbers or is large, they are drawn at random (`live_method.py`). A saved file
-only needs the list of what `ask` returned and `tell` received: the method is constructed again from the seed,
-and receives the same.
+needs only the list of what `ask` returned and `tell` received, because the method is constructed again from
+the seed and receives the same.
 """
 
 from __future__ import annotations
@@ -95,13 +95,13 @@ class Optimizer:
         check_whole("n_initial", n_initial, 0)
         check_whole("candidates", candidates, 1, MOST_CANDIDATES)
         self._candidates, self._n_drawn = Candidates(self.space, candidates, seed), candidates
-        self._n_even = len(self._candidates)  # before those near the best
+        self._n_even = len(self._candidates)  # without candidates that are added later, often near the best
         self._n_initial = n_initial
         self._rules = parse_constraints(constraints, "constraints")
         self._guess = dict(prior or {})
         self._seed, self._budget = seed, budget
         rng = generator(seed, "initial", "optimizer")
-        # Whatever the budget is, which may grow.
+        # The initial design does not depend on the budget, which may grow.
         size = min(n_initial, self.n_candidates)
         self._initial = rng.choice(self.n_candidates, size=size, replace=False).tolist()
         self._known = Known(objectives, len(self._rules))
@@ -149,7 +149,7 @@ class Optimizer:
         row = self._next_row()
         self._known.pending.append(row)
         config = self._candidates.config(row)
-        self._events.append(Event(dict(config)))  # the caller's is the caller's to change
+        self._events.append(Event(dict(config)))  # a copy, because the caller may change the configuration
         return config
 
     def _batch(self, n: int) -> list[dict[str, Value]]:
@@ -200,7 +200,7 @@ class Optimizer:
         )
 
     def _violations(self, losses: Floats, metrics: Mapping[str, float]) -> Floats:
-        """By how much the metrics miss the bounds, shape (c,), NaN where one is missing."""
+        """By how much the metrics miss the bounds, shape (c,), NaN if a metric is missing."""
         for rule in self._rules:
             if rule.metric not in metrics and not np.isnan(losses).any():
                 known = ", ".join(map(str, metrics)) or "none"
@@ -223,7 +223,7 @@ class Optimizer:
 
     @property
     def _left(self) -> float:
-        """How many candidates can be asked for; infinite if new ones are drawn."""
+        """How many candidates `ask` can still return; infinite if new candidates are drawn."""
         met = len(self._known.losses) + len(self._known.pending)
         return math.inf if self._live.draws_anew else self.n_candidates - met
 
@@ -340,7 +340,7 @@ class Optimizer:
     def resumed(
         cls, state: State, where: Path, method: str | MethodFactory | None, budget: int | None
     ) -> Optimizer:
-        """An optimizer from the content of a file; errors name the file."""
+        """An optimizer from the content of a file. Errors name the file."""
         if method is None and split_spec(state.method)[0] not in KNOWN:
             raise InputError(
                 f"{where}: the method '{printable(state.method)[:100]}' is not a method of this package. If "
@@ -381,8 +381,8 @@ class Optimizer:
         row = self._candidates.row(event.config)
         if row in self._known.losses or row in self._known.pending:
             raise InputError(f"{event.config} is pending twice.")
-        if not (self._live.draws_anew and self._known.losses):  # else the same is drawn at any time
-            self._next_row()  # the method's generator moves on
+        if not (self._live.draws_anew and self._known.losses):  # otherwise, later draws do not depend on it
+            self._next_row()  # advances the method's generator
         self._known.pending.append(row)
         self._events.append(event)
 
@@ -399,7 +399,7 @@ class Optimizer:
         n = len(configs)
         lookups = n if self._budget is None else min(self._budget, n)
         features = self.space.features(configs)
-        for array in (features, configs):  # a method must not change what it is made from again
+        for array in (features, configs):  # the method may be constructed again from these arrays
             array.setflags(write=False)
         n_initial = min(self._n_initial, lookups)
         return Problem(
@@ -414,5 +414,5 @@ class Optimizer:
         )
 
     def _generator(self) -> np.random.Generator:
-        """Of the method."""
+        """The method's generator."""
         return generator(self._seed, "method", "optimizer", self._method.name)

@@ -1,4 +1,4 @@
-"""What an optimizer is made of and told: its method, and losses."""
+"""Parts of an optimizer: its method, checks of losses, the best configurations, and main effects."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from hpobench_nmt.methods import BUILT_IN, of_objectives
 
 BINS = 12
 USUAL_METHOD = "BO_auto"
-"""The method where none is named."""
+"""The default method."""
 USUAL_BEFORE = ("BO_EI_M_std", "BO_M_std", "ParEGO_M")
-"""What it was in version 1.0, for one loss, two, and more."""
+"""The default methods of version 1.0, for one loss, two losses, and more."""
 
 
 def named_method(method: str | MethodFactory | None, objectives: int) -> NamedMethod:
@@ -42,10 +42,10 @@ def named_method(method: str | MethodFactory | None, objectives: int) -> NamedMe
 
 
 def best_rows(losses: Floats, missed: Floats, most: int = 5) -> list[int]:
-    """The places of the best configurations, shape (n, m) of losses and (n, c) of missed bounds.
+    """The places of the best configurations, given losses (n, m) and missed bounds (n, c).
 
-    With one loss at most `most`, with several the whole front. Configurations that keep all bounds come
-    first; without any, those that miss them by least.
+    With one loss, there are at most `most`. With several losses, it is the whole front. Only configurations
+    that keep all bounds count. If there are none, the `most` that miss the bounds by least count.
     """
     known = np.flatnonzero(~np.isnan(losses).any(axis=1))
     excess = np.nan_to_num(np.maximum(missed, 0.0), nan=math.inf).sum(axis=1)[known]
@@ -61,7 +61,7 @@ def as_nulls(values: Floats) -> list[float | None]:
 
 
 def checked_losses(given: float | Sequence[float] | Floats | None, n_objectives: int) -> Floats:
-    """Losses as they are told, shape (n_objectives,), NaN where the evaluation failed."""
+    """The losses that were passed to `tell`, shape (n_objectives,), NaN if the evaluation failed."""
     if given is None:
         return np.full(n_objectives, math.nan)
     expected = f"{counted(n_objectives, 'loss', 'losses')} expected"
@@ -81,9 +81,9 @@ def checked_losses(given: float | Sequence[float] | Floats | None, n_objectives:
 def main_effects(space: Space, codes: Floats, values: Floats) -> dict[str, float]:
     """By name, the share of the variance of values, shape (N,), that each hyperparameter explains alone.
 
-    It is the variance of the mean value given the hyperparameter, over that of all values. A hyperparameter
-    of more than BINS numbers is divided into as many parts of equal size. Where it is inactive is a part of
-    its own. Codes of the N configurations have shape (N, H).
+    It is the variance of the mean value given the hyperparameter, divided by the variance of all values. A
+    hyperparameter with more than BINS numbers is divided into BINS parts of equal size. Configurations in
+    which it is inactive are a separate part. Codes of the N configurations have shape (N, H).
     """
     variance, found = values.var(), {}
     for hyperparameter, column in zip(space, codes.T, strict=True):

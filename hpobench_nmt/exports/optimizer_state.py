@@ -1,4 +1,4 @@
-"""The file from which an optimizer resumes: JSON, what was asked and told, in order."""
+"""The JSON file from which an optimizer resumes: the calls of `ask` and `tell`, in order."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hpobench_nmt.core.text import printable
 from hpobench_nmt.core.validation import Finite, Natural, Positive, Strict, checked
 
 _FORMATS = (1, 2)
-"""Those that this version reads. It writes the second, which has constraints and priors."""
+"""The formats that this version reads. It writes the second, which has constraints and priors."""
 
 
 class Event(Strict, frozen=True, omit_defaults=True):
-    """A configuration that was asked for, or told its losses: null where the evaluation failed."""
+    """A configuration from `ask`, or a configuration and its losses from `tell`: null if it failed."""
 
     config: dict[str, Value]
     losses: list[Finite | None] | None = None
@@ -43,7 +43,7 @@ class State(Strict, frozen=True):
 
 
 def read_state(path: Path) -> State:
-    """The content of a file; InputError if it is wrong."""
+    """The content of a file. Raises InputError if it is wrong."""
     content = read_json(path)
     if isinstance(content, dict) and content.get("format", _FORMATS[0]) not in _FORMATS:
         raise InputError(

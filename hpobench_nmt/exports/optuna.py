@@ -31,18 +31,18 @@ from hpobench_nmt.lookup.table_function import Otherwise, row_finder
 optuna: Any = library("optuna", "optuna")
 
 
-# Of a trial's system attributes: the configuration that its sampler chose, and what Optuna has enqueued.
+# System attributes of a trial: the configuration that its sampler chose, and the one that Optuna enqueued.
 _CLAIM, _FIXED = "hpobench_nmt:config", "fixed_params"
-# How long a trial waits for a later one to choose another configuration than its own, in seconds.
+# How long a trial waits for a later trial with the same configuration to choose another, in seconds.
 _WAITS = (0.0, 0.02, 0.05, 0.1, 0.2)
 _MOST_CHOICES = 100
 
 
 class _SharedOptimizer(Optimizer):
-    """The optimizer of one process. Others may search in the same study, each with a method of its own.
+    """The optimizer of one process. Other processes may search in the same study with their own methods.
 
-    All have the same initial design. What a method draws besides is also of the number of the first trial
-    that its process began, unless that is 0.
+    All have the same initial design. A method's generator also depends on the number of the first trial that
+    its process started, unless that is 0.
     """
 
     def __init__(self, first_trial: int, *arguments: Any, **options: Any) -> None:
@@ -55,7 +55,7 @@ class _SharedOptimizer(Optimizer):
         return generator(self._seed, "method", "optimizer", self._method.name, self._first_trial)
 
     def share(self, running: Iterable[Mapping[str, Value]]) -> None:
-        """Take these configurations for the pending ones; those that are not in the space are left out."""
+        """Replace the pending configurations by these. Configurations outside of the space are left out."""
         rows: dict[int, None] = {}
         for config in running:
             with contextlib.suppress(InputError):
@@ -63,7 +63,7 @@ class _SharedOptimizer(Optimizer):
         self._known.pending[:] = [row for row in rows if row not in self._known.losses]
 
     def is_same(self, config: Mapping[str, Value], other: Mapping[str, Value]) -> bool:
-        """Whether two are one configuration of the space."""
+        """Whether two configurations are the same configuration of the space."""
         with contextlib.suppress(InputError):
             return self._candidates.row(config) == self._candidates.row(other)
         return False
@@ -72,21 +72,21 @@ class _SharedOptimizer(Optimizer):
 class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optuna may be absent
     """One of our methods as a sampler of a study.
 
-    The study's objective must suggest every hyperparameter of the space that is active, with the distribution
-    of `space.to_optuna()`; `suggest` does that. Trials of the study that ended are told to the method,
-    wherever they are from: completed ones with their values (maximised ones negated); failed and pruned ones,
-    and those of infinite value, as failures. Running ones are pending, whoever runs them. So `n_jobs` may be
-    more than 1, and several processes may share a study by its storage, each with a sampler of its own and
-    all with the same seed: no configuration is tried twice. Only with one job in one process are the trials
-    the same in every run.
+    The study's objective must suggest every active hyperparameter of the space, with the distribution of
+    `space.to_optuna()`; `suggest` does that. The method receives all trials of the study that have ended,
+    wherever they ran. Completed trials have their values, negated if they are maximised. Trials that failed,
+    were pruned, or have an infinite value are failures. Running trials are pending, whoever runs them.
+    `n_jobs` may therefore be more than 1, and several processes may share a study by its storage, each with a
+    sampler of its own and all with the same seed. No configuration is tried twice. Trials are the same in
+    every run only with one job in one process.
 
-    A process that was killed leaves its trial running, and nobody tries it again, unless the storage has a
-    heartbeat (`optuna.storages.RDBStorage`).
+    A process that was killed leaves its trial running. Its configuration is not tried again, unless the
+    storage has a heartbeat (`optuna.storages.RDBStorage`).
 
     Args:
-        space: of the study.
-        method: as for `hb.Optimizer`; left out: BO_auto.
-        seed, n_initial: likewise.
+        space: the search space of the study.
+        method: as for `hb.Optimizer`. By default, BO_auto.
+        seed, n_initial: as for `hb.Optimizer`.
     """
 
     def __init__(
@@ -107,9 +107,9 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
         return dict(self._space.to_optuna())
 
     def sample_relative(self, study: Any, trial: Any, search_space: Mapping[str, Any]) -> dict[str, Any]:
-        """The next configuration; hyperparameters that are inactive in it are left out.
+        """The next configuration, without inactive hyperparameters.
 
-        It is written to the storage at once, where other processes see it.
+        It is written to the storage at once, so that other processes see it.
         """
         with self._lock:
             if self._optimizer is None:
@@ -123,7 +123,7 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
                 )
             for _ in range(_MOST_CHOICES):
                 self._read(study, self._optimizer, but=trial.number)
-                if self._optimizer.exhausted:  # what is asked next raises; the trial does not stay running
+                if self._optimizer.exhausted:  # `ask` is going to raise, and the trial must not stay running
                     study._storage.set_trial_state_values(trial._trial_id, optuna.trial.TrialState.FAIL)
                 config = self._optimizer.ask()
                 study._storage.set_trial_system_attr(trial._trial_id, _CLAIM, config)
@@ -132,7 +132,7 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
         raise RunError("other processes of the study chose the same configuration again and again.")
 
     def sample_independent(self, study: Any, trial: Any, param_name: str, param_distribution: Any) -> Any:
-        """Refuse what is not in the space, or has another distribution there."""
+        """Refuse a hyperparameter that is not in the space, or has another distribution there."""
         known = ", ".join(self._space.names)
         raise InputError(
             f"the objective suggests {param_name!r}, which is not in the space ({known}), is inactive in "
@@ -140,7 +140,7 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
         )
 
     def after_trial(self, study: Any, trial: Any, state: Any, values: Any) -> None:
-        """Stop the study once every configuration was tried or is being tried."""
+        """Stop the study when every configuration has been tried or is being tried."""
         with self._lock:
             if self._optimizer is not None:
                 self._read(study, self._optimizer)
@@ -149,10 +149,10 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
                         study.stop()
 
     def reseed_rng(self) -> None:
-        """Nothing: the seed is the sampler's, whatever thread it is in."""
+        """Does nothing: the sampler's seed is the same in all threads."""
 
     def _read(self, study: Any, optimizer: _SharedOptimizer, but: int | None = None) -> None:
-        """Tell the optimizer of trials that ended since, and what is running, but for one trial."""
+        """Pass newly ended trials, and all running trials except `but`, to the optimizer."""
         signs = [-1.0 if d == optuna.study.StudyDirection.MAXIMIZE else 1.0 for d in study.directions]
         running = []
         for trial in study.get_trials(deepcopy=False):
@@ -163,7 +163,7 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
                 losses = None
                 if trial.state == optuna.trial.TrialState.COMPLETE:
                     losses = [s * v for s, v in zip(signs, trial.values, strict=True)]
-                # Trials of another origin (enqueued ones, say) may repeat one, or be outside of the space.
+                # Trials of another origin, such as enqueued trials, may be repeated, or outside of the space.
                 with contextlib.suppress(InputError):
                     optimizer.tell(trial.params, losses)
         optimizer.share(running)
@@ -171,11 +171,11 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
     def _is_alone(
         self, study: Any, optimizer: _SharedOptimizer, mine: Any, config: Mapping[str, Value]
     ) -> bool:
-        """Whether no other trial has the configuration that this one has just written to the storage.
+        """Whether no other trial has the configuration that this trial has just written to the storage.
 
-        Every trial writes its own before it reads those of others, so of two that chose the same the one that
-        reads last sees the other, and gives way. Where both see it, the later trial gives way, and the
-        earlier one waits a little for that.
+        Every trial writes its configuration before it reads those of others. If two trials chose the same
+        configuration, at least the one that reads last sees the other, and it gives way. If both see each
+        other, the later trial gives way, and the earlier one waits a little for that.
         """
         for seconds in _WAITS:
             time.sleep(seconds)
@@ -194,25 +194,25 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
 
 
 def _config(trial: Any) -> dict[str, Value]:
-    """What a trial tries: its sampler's choice, but for what was enqueued or suggested otherwise."""
+    """The configuration of a trial: its sampler's choice, overridden by enqueued and suggested values."""
     attributes = trial.system_attrs
     return {**attributes.get(_CLAIM, {}), **attributes.get(_FIXED, {}), **trial.params}
 
 
 def suggest(trial: Any, space: Space) -> dict[str, Value]:
-    """A configuration of the space from an Optuna trial; inactive hyperparameters are left out."""
+    """A configuration of the space from an Optuna trial, without inactive hyperparameters."""
     return suggested_by_optuna(trial, space.parents_first, space.to_optuna())
 
 
 def table_objective(
     table: Table, objectives: Sequence[str | Objective] = (), otherwise: Otherwise = "none"
 ) -> Callable[[Any], float | tuple[float, ...]]:
-    """A table as an Optuna objective: suggests a configuration, and returns metrics in raw units.
+    """A table as an Optuna objective, which suggests a configuration and returns metrics in raw units.
 
-    Without `objectives`, it returns the table's first one. The study's directions are the caller's to choose.
-    A configuration of the grid that has no row, or lacks a metric, makes a failed trial (NaN), with the
-    reason in its user attribute "missing". With `otherwise="nearest"` it has the metrics of the nearest row
-    instead, and with "error" it ends the study.
+    Without `objectives`, it returns the table's first objective. The caller chooses the study's directions.
+    If a configuration of the grid has no row, or lacks a metric, the trial fails (NaN), and its user
+    attribute "missing" has the reason. With `otherwise="nearest"` the trial gets the metrics of the nearest
+    row instead, and with "error" the study ends.
     """
     metrics = [table.objective(o).metric for o in objectives] or [table.objective(table.main_metric).metric]
     find = row_finder(table, metrics, otherwise)

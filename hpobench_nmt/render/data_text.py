@@ -16,9 +16,9 @@ from hpobench_nmt.core.text import csv_cell
 
 
 def csv_text(frame: pd.DataFrame) -> str:
-    """A frame as CSV without its index; what is not known is an empty cell.
+    """A frame as CSV without its index. Missing values are empty cells.
 
-    No cell holds a control character, and none is a formula to a spreadsheet.
+    No cell has a control character, and spreadsheets do not take any cell for a formula.
     """
     safe = frame.rename(columns=lambda name: csv_cell(str(name)))
     for place, (_, column) in enumerate(frame.items()):
@@ -28,7 +28,7 @@ def csv_text(frame: pd.DataFrame) -> str:
 
 
 def as_in_tables(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with cells as the CSV files of tables have them: true and false, 8 and not 8.0."""
+    """The frame with cells as in the CSV files of tables: true and false, 8 instead of 8.0."""
     shown = frame.copy()
     for place, (_, column) in enumerate(frame.items()):
         if not pd.api.types.is_integer_dtype(column):
@@ -43,12 +43,12 @@ def _as_in_tables(value: Any) -> Any:
 
 
 def scores_csv(results: Results) -> str:
-    """One line per table, method and score, with the exact random-search value beside it."""
+    """One line per table, method and score, with the exact value of random search."""
     records = score_records(results)
-    # As objects: a column of whole numbers stays one where a cell is empty.
+    # As objects, because an empty cell would otherwise turn a column of whole numbers into floats.
     return csv_text(pd.DataFrame(records, dtype=object))
 
 
 def scores_json(results: Results) -> str:
-    """The scores as a JSON list; what is not known is null."""
+    """The scores as a JSON list. Missing values are null."""
     return json.dumps(score_records(results), indent=1) + "\n"

@@ -1,4 +1,4 @@
-"""Every figure of a report drawn, in several processes: for the page, or as files."""
+"""Draw all figures of a report in several processes: for the page, or as files."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from hpobench_nmt.render.html.svg import AS_IT_IS, page_figure
 from hpobench_nmt.render.plots.style import image, method_styles
 from hpobench_nmt.render.subject import Subject
 
-# A guess at what the analyses of all tables cost, in rows of a table whose curves cost as much.
+# A guess at the cost of analysing all tables. The unit is the cost of a run's figures per row of a table.
 _SECTIONS_WEIGHT = 2000
-# What any part costs, in the same.
+# The fixed cost of any part, in the same unit.
 _LEAST = 300
 
 Progress = Callable[[float, float], None]
@@ -31,8 +31,8 @@ Progress = Callable[[float, float], None]
 class FigureGroup:
     """Figures that belong together, in order.
 
-    The key is (run, table) for a run on one table, (run,) for a run over its tables, and ("", table, kind)
-    for the analysis of a table, which has a section.
+    The key is (run, table) for a run on one table, (run,) for a run over all its tables, and ("", table,
+    kind) for the analysis of a table, which has a section.
     """
 
     key: tuple[str, ...]
@@ -60,7 +60,7 @@ def draw_report(
         whole = Subject(run.results, "", styles, run.statistics)
         tasks.append((0, partial(_draw_run, whole, (slug,), methods, form)))
     tasks.append((_SECTIONS_WEIGHT, partial(draw_sections, all_tables(runs), form)))
-    # The longest first, so that no process is left with one at the end; the results keep their order.
+    # The longest tasks start first, so that none of them is left at the end. Results keep their order.
     order = sorted(range(len(tasks)), key=lambda i: -tasks[i][0])
     work, done = [tasks[i][0] + _LEAST for i in order], 0
     by_task: dict[int, list[FigureGroup]] = {}
@@ -82,12 +82,12 @@ def _draw_run(subject: Subject, key: tuple[str, ...], methods: Sequence[str], fo
 
 
 def draw_sections(tables: Sequence[Table], form: str, kinds: Collection[str] = KINDS) -> list[FigureGroup]:
-    """Analyses between tables, and those of each."""
+    """Analyses that compare tables, and analyses of each table."""
     groups = []
     for section in analyze_tables(tables, kinds=kinds):
         specs = [replace(spec, stem=f"table-{spec.stem}") for spec in section_figures(section)]
         figures = _drawn(specs, [], form)
-        # Only what the page shows goes back to the process that asked.
+        # The page does not show these parts, so they are not sent back to the main process.
         bare = replace(section, files={}, analysis=None)
         groups.append(FigureGroup(("", section.table, section.kind), figures, bare))
     return groups

@@ -1,4 +1,4 @@
-"""A kind of figure, one figure of it as a plan to draw it, and that figure drawn."""
+"""A kind of figure, a figure that is not drawn yet, and a drawn figure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 class HoverSeries:
     """Values of methods along a common axis, for tooltips.
 
-    The frame has the columns method, x and y, and optionally low and high. The label of x has {} for a value.
+    The frame has the columns method, x and y, and optionally low and high. In the label of x, {} stands for
+    its value.
     """
 
     frame: pd.DataFrame
@@ -34,7 +35,7 @@ class HoverSeries:
 
 @dataclass(frozen=True, eq=False)
 class HoverPoints:
-    """Rows of a table as points, for tooltips: labels of the axes, and the rows of the first scatter."""
+    """Rows of a table as points, for tooltips: the labels of both axes, and the rows of the first scatter."""
 
     labels: tuple[str, str]
     rows: NDArray[np.int64]
@@ -42,7 +43,7 @@ class HoverPoints:
 
 @dataclass(frozen=True, eq=False)
 class ShownReplay:
-    """Trials to replay, and the method whose trial is shown at first."""
+    """Trials to replay, and the method whose trial is shown first."""
 
     found: Replay
     method: str
@@ -50,21 +51,21 @@ class ShownReplay:
 
 @dataclass(frozen=True, eq=False)
 class FigureSpec:
-    """A figure not drawn yet.
+    """A figure that is not drawn yet.
 
     Attributes:
-        stem: a file name without its ending, unique in the report. A `Plot` sets only what tells its figures
-            apart; `render.figures` puts the rest before it.
-        title: for people; left out: that of its kind.
+        stem: a file name without its ending, unique in the report. A `Plot` sets only the end of it, which
+            distinguishes its figures; `render.figures` adds the rest.
+        title: for people; by default, the title of its kind.
         finding: a caption of one or two sentences.
-        draw: makes the figure, on `ax` where its kind has one panel; None if there is none.
-        head, rows: the table behind it, cells as text.
-        series, points: for tooltips; points if those of the first scatter are rows of a table.
+        draw: makes the figure, on `ax` if its kind has one panel; None if there is nothing to draw.
+        head, rows: the data of the figure as a table, with cells as text.
+        series, points: for tooltips; `points` if the points of the first scatter are rows of a table.
         replay: trials that the page can replay on it.
         aside: whether it is folded away at first.
         own_size: keep the size and layout that it is drawn with.
-        on_white: keep its colours, on a white ground.
-        files_only: the page shows the same in another way.
+        on_white: keep its colours, on a white background.
+        files_only: leave it out of the page, which shows the same in another way.
         problem: why a report does not have it.
     """
 
@@ -86,7 +87,7 @@ class FigureSpec:
 
 
 def always(subject: Subject) -> bool:
-    """Every subject has the figures."""
+    """For figures that every subject has."""
     return True
 
 
@@ -97,11 +98,12 @@ class Plot:
     Attributes:
         kind: its name in `hb.plot`.
         figures: makes the figures of a subject, one after another, or raises InputError. `hb.plot` draws the
-            first. Its docstring describes the kind there; parameters after the subject are options.
-        of_table, over_tables: whether a report has the figures of a run on one table, and over its tables;
-            None for never.
+            first. The function's docstring describes the kind in `hb.plot`, and its parameters after the
+            subject are options.
+        of_table, over_tables: whether a report has the figures for a run on one table, and for a run over all
+            its tables; None for never.
         one_panel: whether `draw` of the figures takes `ax`, the axes to draw on.
-        stem: of its files, after the name of the table; left out: the kind.
+        stem: the part of its file names after the name of the table; by default, the kind.
     """
 
     kind: str
@@ -114,7 +116,7 @@ class Plot:
 
     @property
     def about(self) -> str:
-        """What it shows, and its options, on one line; "" where Python has thrown docstrings away."""
+        """A description of the kind and its options on one line; "" if Python has removed docstrings."""
         text = " ".join((self.figures.__doc__ or "").split()).removesuffix(".")
         return text[:1].lower() + text[1:]
 
@@ -129,10 +131,10 @@ class TablePlot:
     """A kind of figure of a table's own analysis.
 
     Attributes:
-        kind: of the Section that it is drawn from.
-        stem: of its files, with {stem} for the section's and {table} for the table.
-        title: after the name of the table; left out: the section's title.
-        points, on_white: as in FigureSpec; figures without points keep their size.
+        kind: the kind of the Section that it is drawn from.
+        stem: the stem of its files, in which {stem} stands for the section's stem and {table} for the table.
+        title: the title after the name of the table; by default, the section's title.
+        points, on_white: as in FigureSpec. Figures without points keep their size.
     """
 
     kind: str
@@ -145,9 +147,9 @@ class TablePlot:
 
 @dataclass(frozen=True, eq=False)
 class DrawnFigure:
-    """A figure that was drawn: as SVG for the page, with data for tooltips, or as the content of a file.
+    """A drawn figure: SVG for the page, with data for tooltips, or the content of a file.
 
-    Its spec lacks what it was drawn from.
+    Its spec does not have the data and functions that it was drawn from.
     """
 
     spec: FigureSpec

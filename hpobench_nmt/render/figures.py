@@ -1,4 +1,4 @@
-"""The one list of figures, and what reads it: `hb.plot`, and the figures of a report.
+"""The only list of figures, and its users: `hb.plot`, and the figures of a report.
 
 A kind of figure is a `Plot` or a `TablePlot` in a module of `plots/`. The lists here name these modules, in
 the order of a report.
@@ -88,17 +88,17 @@ def plot(
 
 
 def _described() -> str:
-    """The kinds as a list, in the shape of a docstring."""
+    """The kinds as a list, formatted for a docstring."""
     items = [wrap(f'- "{each.kind}": {each.about}', 100, subsequent_indent="  ") for each in PLOTS]
     return indent(";\n".join(map("\n".join, items)), " " * 12).strip() + "."
 
 
-if plot.__doc__:  # python -OO leaves none
+if plot.__doc__:  # python -OO removes docstrings
     plot.__doc__ = plot.__doc__.replace("KINDS", _described())
 
 
 def run_figures(subject: Subject, prefix: str) -> list[FigureSpec]:
-    """What a report has of a run on one table, or over its tables; `prefix` goes before the stems."""
+    """A report's figures of a run on one table, or over its tables. Their stems start with `prefix`."""
     if subject.table and not methods_on(subject.results, subject.table):
         problem = "No method has finished on this table yet."
         return [FigureSpec(f"{prefix}-curves", "Figures", problem=problem)]
@@ -117,7 +117,7 @@ def run_figures(subject: Subject, prefix: str) -> list[FigureSpec]:
 
 
 def section_figures(section: Section) -> list[FigureSpec]:
-    """Figures of a table's own analysis, without the sentences and frames that the section has."""
+    """Figures of a table's analysis, without the section's sentences and frames."""
     if section.analysis is None:
         return []
     return [

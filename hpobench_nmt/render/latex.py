@@ -1,6 +1,6 @@
 r"""Scores as LaTeX tables.
 
-In all of them the best mean is bold, and means that are not shown to be worse are underlined.
+In all tables the best mean is bold, and means that are not shown to be worse are underlined.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from hpobench_nmt.core.text import printable
 _TEX = {"±": r"$\pm$", "≥": r"$\geq$", "–": "--", "≈": r"$\approx$", "★": r"$\star$", "↓": r"$\downarrow$"}
 _TEX |= {"↑": r"$\uparrow$", "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _TEX |= {c: "\\" + c for c in "&%$#_{}"}
-# Without packages LaTeX prints other signs for these.
+# Without packages, LaTeX prints other characters instead of these.
 _TEX |= {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "`": r"\textasciigrave{}"}
 _LIGATURE = re.compile("(?<=-)(?=-)|(?<=')(?=')|(?<=,)(?=,)")  # such as --, printed as one dash
 
-# A line's cells.
+# The cells of a line.
 _Row = Sequence[str]
 
 
 def tex(text: str) -> str:
-    """Text as LaTeX shows it."""
+    """LaTeX that prints a text as it is."""
     apart = _LIGATURE.split(printable(text))
     return "{}".join("".join(_TEX.get(c, c) for c in part) for part in apart)
 
 
 def run_latex(results: Results) -> str:
-    """One tabular of a run that needs no package: the tables one below the other, one row per method.
+    """A run as one tabular that needs no packages: its tables below each other, one row per method.
 
-    The exact values of random search follow below a line, as in the terminal. Comments have the settings.
+    The exact values of random search follow below a line, as in the terminal. Comments state the settings.
     """
     found = {(c.table, c.method, c.score): c for c in cells(results)}
     lines = ["% bold: best mean; underlined: not shown to be worse; brackets: 95% interval of the mean"]
@@ -62,12 +62,12 @@ def run_latex(results: Results) -> str:
 
 
 def _heads(results: Results, table: str) -> list[str]:
-    """The scores of a table, when they are taken, and which way is better."""
+    """The headings of a table's scores: name, when it is measured, and which direction is better."""
     return [tex(heading(results, table, score)) for score in results.suite.scores]
 
 
 def table_latex(results: Results, table: str, found: Sequence[Cell]) -> str:
-    """A tabular of one table: one row per method, for every score its mean±std and interval."""
+    """A tabular of one table: one row per method, with mean±std and interval of every score."""
     scores = results.suite.scores
     by_cell = {(c.method, c.score): c for c in found}
     rows = [
@@ -91,7 +91,7 @@ def overall_latex(board: Board) -> str:
 
 
 def _marked(cell: Cell) -> tuple[str, str]:
-    """A cell's figure and its interval in brackets, empty if there is none."""
+    """A cell's figure, and its interval in brackets; "" if there is no interval."""
     text = tex(shown(cell))
     if cell.best or cell.tied:
         text = rf"\textbf{{{text}}}" if cell.best else rf"\underline{{{text}}}"

@@ -19,7 +19,7 @@ from hpobench_nmt.render.html.page import write_report
 from hpobench_nmt.render.latex import overall_latex, table_latex
 
 FORMATS = {"html": "report.html", "pdf": "report-figures", "png": "report-figures", "latex": "report-tables"}
-"""Of each format, the name of its file or folder."""
+"""The name of the file or folder of each format."""
 
 ResultsOrFolder = Results | str | Path
 
@@ -95,13 +95,13 @@ def write_figures(
     methods: Sequence[NamedMethod] = (),
     progress: Progress | None = None,
 ) -> list[Path]:
-    """Write every figure of one or more runs into a folder, as "pdf" or "png"; see `report`."""
+    """Write all figures of one or more runs into a folder, as "pdf" or "png"; see `report`."""
     groups = draw_report(load_runs(sources, methods), form, jobs, progress)
     return _write(out, ((f"{f.spec.stem}.{form}", f.content) for g in groups for f in g.figures if f.content))
 
 
 def write_latex(sources: Sequence[Results | Path], out: Path) -> list[Path]:
-    """Write the scores as LaTeX tables: one for each table of each run, one over the tables of each run."""
+    """Write the scores as LaTeX tables: for each run, one for each of its tables and one over all of them."""
     made = []
     runs = load_runs(sources)
     for slug, run in zip(run_slugs(runs), runs, strict=True):

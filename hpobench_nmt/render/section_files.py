@@ -25,9 +25,9 @@ FIGURE_FORMATS = ("png", "pdf")
 def write_sections(
     sections: Sequence[Section], out: Path, formats: Sequence[str] = FIGURE_FORMATS
 ) -> list[Path]:
-    """Write the frames as CSV files and the figures in each format; returns the files in order.
+    """Write the frames as CSV files and the figures in each format. Returns the files in order.
 
-    Files of the same name are replaced. About a fifth of a second a figure.
+    Files of the same name are replaced. A figure takes about 0.2 s.
     """
     written: list[Path] = []
     path = out
@@ -51,7 +51,7 @@ def write_sections(
 
 
 def front_figure(front: Front, ax: Axes | None = None) -> Figure:
-    """A front drawn; of three and more objectives in pairs, which need more than one `ax`."""
+    """Draw a front. With three or more objectives, it is drawn in pairs, which need more than one `ax`."""
     if len(front.metrics) == 2:
         return plain(plot_front(front, front.name, ax))
     if ax is not None:

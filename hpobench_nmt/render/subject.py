@@ -1,4 +1,4 @@
-"""What figures are drawn of: a run on one of its tables, or over all of them."""
+"""The subject of a figure: a run on one of its tables, or over all of them."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.core.errors import unknown
 from hpobench_nmt.render.plots.style import Style
 
-# Numbers of look-ups that are worth a column of a table.
+# Numbers of look-ups that have a column in a figure's data.
 MILESTONES = (1, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
-# Where a suite has no budget of its own, for one objective and for more: the paper's.
+# The paper's budgets, for one objective and for more. They are used if a suite has none.
 _BUDGETS = (20, 50)
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A run on one of its tables, or over all of them, with what several of its figures share.
+    """A run on one of its tables, or over all of them, with results that several figures share.
 
     Attributes:
-        table: its name; "" for all.
-        styles: of its methods; None lets each figure choose.
-        statistics: of the whole run; None where they are not known.
+        table: the table's name; "" for all tables.
+        styles: the styles of methods; None lets each figure choose.
+        statistics: those of the whole run; None if they are not computed yet.
     """
 
     results: Results
@@ -60,7 +60,7 @@ class Subject:
 
     @cached_property
     def milestones(self) -> tuple[float, ...]:
-        """Round numbers of look-ups, or times, that are worth a column of a table."""
+        """Round numbers of look-ups, or times, that have a column in a figure's data."""
         return clock_milestones(self.results, self.table) or MILESTONES
 
     @cached_property
@@ -71,16 +71,16 @@ class Subject:
 
     @cached_property
     def runtimes(self) -> TargetRuntimes:
-        """Runtimes to targets, on the table or on all."""
+        """Runtimes to targets, on the table or on all tables."""
         return target_runtimes(one_table(self.results, self.table) if self.table else self.results)
 
     @cached_property
     def tests(self) -> Statistics:
-        """The statistics of the run, computed where they are not known."""
+        """The statistics of the run, which are computed if necessary."""
         return self.statistics or run_statistics(self.results)
 
     def scores(self, score: str = "") -> tuple[str, ...]:
-        """The score asked for, or all of the run. Raises InputError if the run does not have it."""
+        """The requested score, or all scores of the run. Raises InputError if the run does not have it."""
         known = tuple(self.results.suite.scores)
         if score and score not in known:
             raise unknown("score", score, known, "(of these results)")

@@ -1,1 +1,1 @@
-"""The report of a run: one HTML file that needs nothing else, or its figures and tables as files."""
+"""The report of a run as one self-contained HTML file, and the pages of the leaderboard."""

@@ -1,11 +1,11 @@
-"""The leaderboard of lm-2026 as a folder of HTML files, made of an archive: the same bytes for the same one.
+"""The leaderboard of lm-2026 as a folder of HTML files. The same archive gives the same bytes.
 
     FOLDER/index.html           the methods of each track, ranked
     FOLDER/methods/METHOD.html  each method: what it is, where it wins and loses, and its curves
     FOLDER/tables/TABLE.html    each table: its datasheet, who wins, importance, front and noise
     FOLDER/style.css            the style sheet of all pages
 
-A page needs no network. Those of methods and tables have no script.
+The pages need no network. Pages of methods and tables have no script.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hpobench_nmt.render.html.svg import method_places
 
 _SHEET = "style.css"
 _ANALYSES = ("importance", "front", "noise")
-# Of a method, of random search, and of the leader of the track.
+# Styles of the lines of a method and of random search. _LEADS is that of the track's leader.
 _STYLES = (
     "stroke:var(--accent);stroke-width:2.5",
     "stroke:var(--soft);stroke-width:1.5;stroke-dasharray:5 3",
@@ -39,7 +39,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 36.0, 300.0, 8.0, 150.0
 
 
 def arena_pages(archive: Archive) -> dict[str, str]:
-    """The files as text, by their path in the folder, of the tables that are installed here."""
+    """The files as text, by their path in the folder, for the tables that are installed here."""
     found = arena_tracks(archive)
     methods, tables = method_pages(archive, found), table_pages(found)
     pages = {"index.html": _index(archive, found, methods, tables)}
@@ -56,7 +56,7 @@ def arena_pages(archive: Archive) -> dict[str, str]:
 
 
 def write_arena(archive: Archive, folder: Path) -> Path:
-    """Write the files, and return the path of the first one; RunError if they cannot be written."""
+    """Write the files, and return the path of index.html. Raises RunError if they cannot be written."""
     for name, page in arena_pages(archive).items():
         path = folder / name
         try:
@@ -111,7 +111,7 @@ def _index(
 
 
 def _by_half(tracks: Sequence[str]) -> str:
-    """Tracks, each perhaps with a half after a comma: "plain, early (test); scale"."""
+    """Names of tracks, grouped by the half that may follow a comma: "plain, early (test); scale"."""
     halves: dict[str, list[str]] = {}
     for track in tracks:
         name, _, half = track.partition(", ")
@@ -143,7 +143,7 @@ def _drawn(chart: Chart) -> dict[str, Any]:
     return {
         "chart": chart,
         "head": ("share of the budget", *names),
-        # The method comes last, so that it lies above the others.
+        # The method is drawn last, so that its line lies above the others.
         "lines": [(_path(values, chart.top), style) for (_, values), style in reversed(drawn)],
         "key": [(name, style) for (name, _), style in drawn],
         "ticks": [(_height(part), short(part * chart.top, 2)) for part in (0.0, 0.5, 1.0)],
@@ -161,7 +161,7 @@ def _path(values: Floats, top: float) -> str:
 
 
 def _table(page: TablePage, groups: Sequence[FigureGroup], measured: bool) -> str:
-    # Without a script there are no tooltips.
+    # Pages without a script have no tooltips.
     parts = [(g.section, [replace(f, hover={}) for f in g.figures]) for g in groups if g.section]
     return fill(
         "arena_table.html.jinja",

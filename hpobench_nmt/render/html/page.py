@@ -1,4 +1,4 @@
-"""The report as one HTML file: no network, no script from elsewhere, the same bytes for the same results."""
+"""The report as one HTML file, which loads nothing from elsewhere. The same results give the same bytes."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from hpobench_nmt.render.plots.style import method_styles
 
 _MOST_REASONS = 20
 _ANSWERS = ("fewer", "volume")
-# Luminances on the dark ground: of colours that are dark on white, and the least of all others. Far enough
-# apart that a method of the second row of colours is told from one of the first.
+# Minimum luminances on a dark background: of colours that are dark on white, and of all others. They differ
+# so much that methods of the second row of colours can be distinguished from those of the first.
 _OF_DARK, _LEAST = 0.5, 0.15
 _DARK = 0.12
 _STEPS = 400
@@ -99,10 +99,10 @@ def fill(
     sheet: str = "",
     **content: Any,
 ) -> str:
-    """A page from a template of this folder: all that it is given is escaped, but for drawings.
+    """A page from a template of this folder. All content except drawings is escaped.
 
-    `methods` are those that have a colour, and `figures` what is shown where a figure is pointed at. The page
-    holds its style sheet, with `more_style` after it, unless `sheet` is the address of a file of them.
+    `methods` are the methods that have a colour, and `figures` has the data of tooltips. The page contains
+    its style sheet, followed by `more_style`, unless `sheet` is the address of a style sheet.
     """
     from jinja2 import Environment, StrictUndefined
 
@@ -143,7 +143,7 @@ def shortened(groups: Sequence[FigureGroup]) -> tuple[list[FigureGroup], str]:
 
 def _run(slug: str, run: Run, figures: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
     several = len(run.results.instances) > 1 and len(run.results.methods) > 1
-    # The pictures of the answer come first, the others over tables later.
+    # The figures of the answer come first. Other figures over tables come later.
     answers = [f"{slug}-{kind}" for kind in _ANSWERS]
     first = [figure for figure in figures[slug,] if figure.spec.stem in answers]
     others = [figure for figure in figures[slug,] if figure not in first]
@@ -170,7 +170,7 @@ def _table_runs(
     table: str,
     figures: Mapping[tuple[str, ...], Any],
 ) -> list[dict[str, Any]]:
-    """What there is to say of a table; runs are with their slugs, and with their cells by table."""
+    """The content about a table, for each run on it. `runs` has (slug, run, cells by table)."""
     return [
         {
             "name": run.name,
@@ -192,7 +192,7 @@ def _table_runs(
 def analysis_content(
     section: Section, figures: Sequence[DrawnFigure], numbers: Mapping[str, int]
 ) -> dict[str, Any]:
-    """What the template shows of an analysis; `numbers` are of the tables that a reader can choose from."""
+    """The content of an analysis for the template. `numbers` are those of the tables in the page's menu."""
     shown = pd.DataFrame() if section.shown is None else section.shown
     columns = [column_text(shown[name]) for name in shown.columns]
     return {
@@ -250,7 +250,7 @@ def _marker(marker: str) -> str:
 
 
 def style_sheet(methods: Sequence[str]) -> str:
-    """The style sheet of a page whose methods have a colour each."""
+    """The style sheet of a page, with a colour for each method."""
     styles, places = method_styles(methods), method_places(methods)
     colours = {places[m]: "" if m == EXACT else s.colour for m, s in styles.items()}
     light = "".join(f"--m{i}:{colour or 'var(--ink)'};" for i, colour in colours.items())
@@ -270,7 +270,7 @@ def style_sheet(methods: Sequence[str]) -> str:
 
 
 def on_dark(colour: str) -> str:
-    """A colour that stands out on the dark ground, of the same hue; dark ones become the lightest."""
+    """A colour of the same hue that stands out on a dark background. Dark colours become the lightest."""
     from matplotlib.colors import to_hex, to_rgb
 
     hue, lightness, saturation = colorsys.rgb_to_hls(*to_rgb(colour))
@@ -289,12 +289,12 @@ def luminance(rgb: Sequence[float]) -> float:
 
 
 def _shown(value: Any) -> Any:
-    """Text without characters that act on the reader's screen; anything else as it is."""
+    """Text whose control characters are escaped. Any other value is returned as it is."""
     return printable(value, lines=True) if type(value) is str else value
 
 
 def _json(data: Any) -> str:
-    """JSON that cannot end the script element that it is in, and holds no character that acts on a screen."""
+    """JSON that cannot end the script element around it, and whose control characters are escaped."""
 
     def safe(value: Any) -> Any:
         if isinstance(value, Mapping):

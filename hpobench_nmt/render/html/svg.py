@@ -2,7 +2,7 @@
 
 Artists that belong to a method are marked when they are drawn (`plots.style.mark`). In the SVG they are a
 group with data-m="K", where K is the method's place among the report's methods. Its colour is var(--mK), and
-black is currentColor, so that one style sheet serves light, dark and print. Equal figures are equal bytes.
+black is currentColor, so that one style sheet serves light, dark and print. Equal figures give equal bytes.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from hpobench_nmt.render.plots.style import is_still, method_of_gid, method_styl
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Texts are shown as they are: names with a dollar sign are not formulas.
+# Texts are shown literally, because names with a dollar sign are not formulas.
 AS_IT_IS: Any = {"text.parse_math": False, "path.simplify_threshold": 0.3}
 _SVG = "{http://www.w3.org/2000/svg}"
 _XLINK = "{http://www.w3.org/1999/xlink}"
 _INK = re.compile(r"#(?:000000|333333|000)\b")
 _FONT = re.compile(r"font:\s*(?:(bold|\d{3})\s+)?(\d+(?:\.\d+)?)px[^;]*")
-_FAMILY = re.compile(r"font-family:[^;]*;?")  # the page has its own
+_FAMILY = re.compile(r"font-family:[^;]*;?")  # removed, because the page has its own font
 _NUMBER = re.compile(r"-?\d+\.\d+")
 _ID = re.compile(r' id="([^"]*)"')
 _REFERENCE = re.compile(r"""( id="| href="#|url\(#)([\w.-]+)(["')])""")
-# Not colours of methods, and not patterns, whose ids are those of one page: several can share a style sheet.
+# Styles that several pages can share, which excludes colours of methods, and patterns with ids of one page.
 _STYLED = re.compile(r'(<(?:path|use|rect) (?:[^>]* )?)style="((?:(?!--m|url\()[^"])*)"')
-# What matplotlib says of each of its figures, and report.css of all.
+# matplotlib writes this style into each figure. report.css has it once for all figures.
 _OF_ALL = '<defs><style type="text/css">*{stroke-linejoin: round; stroke-linecap: butt}</style></defs>'
 _LEAST_SHARED = 4
 _CIRCLE = re.compile(r"M0 ([\d.]+)(?:C[-\d. ]+)+z?")
@@ -45,14 +45,14 @@ _FILL = re.compile(r"fill:([^;]+)")
 _COMMAND = re.compile(r"([A-Za-z])([^A-Za-z]*)")
 _WIDTH, _HEIGHT = 6.6, 3.7
 _HOVER_POINTS = 60
-_LARGEST = 1.4  # pixels a point
+_LARGEST = 1.4  # pixels per point
 
 
 def restyle(figure: Figure, fixed_size: bool = True) -> None:
-    """Make a figure of one or more axes ready for a page, which has a legend of its own.
+    """Prepare a figure of one or more axes for a page, which has its own legend.
 
-    With a fixed size, a figure of a single plot has the same margins as others. That is far faster than a
-    layout that measures every text.
+    With a fixed size, all figures of a single plot have the same margins. This is far faster than a layout
+    that measures every text.
     """
     figure.patch.set_visible(False)
     for axes in figure.axes:
@@ -61,7 +61,7 @@ def restyle(figure: Figure, fixed_size: bool = True) -> None:
         if fixed_size and axes.get_legend():
             axes.get_legend().remove()  # type: ignore[union-attr]
     if fixed_size:
-        figure.set_layout_engine(None)  # "none" would leave one that draws everything twice
+        figure.set_layout_engine(None)  # "none" would leave an engine that draws everything twice
         figure.set_size_inches(_WIDTH, _HEIGHT)
         axes = figure.axes[0]
         axes.set_position((0.125, 0.135, 0.86, 0.84))
@@ -71,13 +71,13 @@ def restyle(figure: Figure, fixed_size: bool = True) -> None:
 def to_svg(figure: Figure, slug: str, places: Mapping[str, int], colours: Mapping[str, str]) -> str:
     """The figure as an SVG element without a size.
 
-    The slug, unique in the page, goes before every id. The places and colours are of the methods, which were
-    marked when the figure was drawn; a colour is replaced within its method's groups.
+    Every id starts with the slug, which is unique in the page. `places` and `colours` are those of the
+    methods, which were marked when the figure was drawn. A method's colour is replaced only in its groups.
     """
     import matplotlib
 
     buffer = io.BytesIO()
-    # One fixed salt: ids depend on nothing but the figure.
+    # With a fixed salt, ids depend only on the figure.
     settings: Any = {"svg.fonttype": "none", "svg.hashsalt": "hpobench-nmt", **AS_IT_IS}
     with matplotlib.rc_context(settings):
         plain(figure).savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
@@ -138,9 +138,9 @@ def _rewrite(
 
 
 def _join_dots(element: ElementTree.Element) -> None:
-    """Make one path of the many equal dots of a scatter: each is a line of no length with round ends.
+    """Replace the many equal dots of a scatter by one path of lines of length 0 with round ends.
 
-    The shape of a dot stays: the legend takes it.
+    The shape of a dot is kept, because the legend uses it.
     """
     if [child.tag for child in element] != ["defs", "g"] or len(element[0]) != 1:
         return
@@ -155,11 +155,11 @@ def _join_dots(element: ElementTree.Element) -> None:
 
 
 def _hoist_style(element: ElementTree.Element) -> None:
-    """Give a group the style that all of its children have: markers are many and alike."""
+    """Move a style that all children of a group have to the group, because markers are many and alike."""
     styles = {child.get("style") for child in element}
     if element.tag == "g" and len(element) > 1 and len(styles) == 1 and "style" not in element.attrib:
         style = styles.pop()
-        # The opacity of a group is that of all its children together.
+        # A group's opacity would apply to its children together instead of each of them.
         apart = style and not re.search("(?:^|;)opacity", style)
         if style and apart and all(child.tag == "use" for child in element):
             element.attrib["style"] = style
@@ -168,7 +168,7 @@ def _hoist_style(element: ElementTree.Element) -> None:
 
 
 def short_path(d: str) -> str:
-    """The same path in fewer letters: lines to the side or up and down take one number, others no letter."""
+    """The same path in fewer characters: horizontal and vertical lines need one number, others no letter."""
     parts, letter, at = [], "", ("", "")
     for name, numbers in _COMMAND.findall(d):
         given = numbers.split()
@@ -184,7 +184,7 @@ def short_path(d: str) -> str:
         elif y == at[1]:
             parts.append(f"H{x}")
         else:
-            # Pairs of numbers after M or L are lines.
+            # Pairs of numbers after M or L are lines without a letter.
             parts.append(f"{' ' if letter in ('M', 'L') else 'L'}{x} {y}")
         letter, at = parts[-1][0].replace(" ", "L"), (x, y)
     return "".join(parts)
@@ -201,7 +201,7 @@ def _style(value: str, colour: str = "", place: int = 0) -> str:
 
 
 def short_ids(svgs: Sequence[str]) -> list[str]:
-    """SVG elements of one page with ids of a few letters; each id must be unique among them."""
+    """SVG elements of one page with short ids. The given ids must be unique among all elements."""
     names: dict[str, str] = {}
     for svg in svgs:
         for name in _ID.findall(svg):
@@ -212,7 +212,7 @@ def short_ids(svgs: Sequence[str]) -> list[str]:
 def shared_styles(svgs: Sequence[str]) -> tuple[list[str], str]:
     """SVG elements of one page whose shapes share classes for styles, and the style sheet of the classes.
 
-    Colours of methods stay where they are, and so do texts, whose style outdoes that of the page.
+    Colours of methods are not moved, and neither are the styles of texts, which must override the page's.
     """
     svgs = [svg.replace(_OF_ALL, "") for svg in svgs]
     counts = Counter(m[2] for svg in svgs for m in _STYLED.finditer(svg))
@@ -227,7 +227,7 @@ def shared_styles(svgs: Sequence[str]) -> tuple[list[str], str]:
 
 
 def pixels(figure: Figure, x: Sequence[float], y: Sequence[float]) -> list[tuple[float, float]]:
-    """Where points of the first axes are in the SVG: to the right and down, in its own units."""
+    """The positions of points of the first axes in the SVG: to the right and down, in its units."""
     with np.errstate(all="ignore"):
         places = figure.axes[0].transData.transform(np.column_stack([x, y])) * (72.0 / figure.dpi)
     height = figure.get_figheight() * 72.0
@@ -245,13 +245,13 @@ def frame_of(figure: Figure) -> tuple[float, float, float, float]:
 def page_figure(
     figure: Figure, spec: FigureSpec, methods: Sequence[str]
 ) -> tuple[str, dict[str, Any], tuple[str, ...]]:
-    """A figure of the page as SVG, its tooltips' data, and those of the report's methods that are in it."""
+    """A figure as SVG for the page, the data of its tooltips, and the report's methods that it shows."""
     styles = method_styles(methods)
     places = method_places(methods)
     restyle(figure, fixed_size=not spec.own_size)
     colours = {name: style.colour for name, style in styles.items()} | {EXACT: "#000000"}
     svg = to_svg(figure, spec.stem, places, colours)
-    # Alone in a wide window it would be blown up, with letters larger than the page's.
+    # Without a maximum width, a figure in a wide window would have larger letters than the page.
     widest = f'<svg style="max-width:{figure.get_figwidth() * 72 * _LARGEST:.0f}px" '
     svg = svg.replace("<svg ", widest, 1)
     hover: dict[str, Any] = {}
@@ -266,7 +266,7 @@ def page_figure(
 
 
 def method_places(methods: Sequence[str]) -> dict[str, int]:
-    """A number for every method, random search as computed last."""
+    """A number for every method. EXACT, which is computed random search, comes last."""
     return {m: i for i, m in enumerate([*methods, EXACT])}
 
 
@@ -322,7 +322,7 @@ def _points_hover(figure: Figure, shown: HoverPoints) -> dict[str, Any]:
 
 
 def _replay_data(figure: Figure, shown: ShownReplay, places: Mapping[str, int]) -> dict[str, Any]:
-    """The trials of a replay, and the rows that they took: places, values and configurations."""
+    """The trials of a replay, and the rows that they looked up: places, values and configurations."""
     found, first = shown.found, shown.method
     rows = sorted(found.configs)
     at = {row: i for i, row in enumerate(rows)}
@@ -331,7 +331,7 @@ def _replay_data(figure: Figure, shown: ShownReplay, places: Mapping[str, int]) 
     front = set(found.front.tolist())
     return {
         "names": list(found.hyperparameters),
-        # Between two rows of a front the staircase first goes up or down, or first to the side.
+        # Whether the staircase from one row of a front to the next starts with its vertical step.
         "up": None if found.n_objectives > 2 else int(found.maximised[0]),
         "front": len(front),
         "first": places[first],

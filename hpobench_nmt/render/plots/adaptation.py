@@ -11,30 +11,30 @@ from hpobench_nmt.render.plots.style import COLOURS, GREY, axes_for, legend, pla
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Static losses have one colour, dynamic ones another. Dashed: state and weights are carried on.
+# Static losses have one colour, and dynamic losses another. Dashed: state and weights are carried on.
 _LINES = {
     "static": ("static", COLOURS[0], "-", "o"),
     "dynamic": ("dynamic", COLOURS[1], "-", "s"),
     "static_carried": ("static, carried on", COLOURS[0], "--", ""),
     "dynamic_carried": ("dynamic, carried on", COLOURS[1], "--", ""),
 }
-# A last window of fewer tokens is left out: it would be mostly noise.
+# A last window with a smaller share of the usual tokens is left out, because it would be mostly noise.
 _LEAST_SHARE = 0.5
 _MARKERS = 12
 
 
 def plot_adaptation(frame: pd.DataFrame, title: str = "") -> Figure:
-    """Mean losses against the tokens read, a point in the middle of each window.
+    """Mean losses against the tokens read, with a point in the middle of each window.
 
-    The frame is of `timescales` or `adaptation_curve`: position, tokens, and columns of losses in nats. Where
-    positions are negative, a line at 0 marks the change to another text. Windows of less than half the usual
-    number of tokens are not drawn.
+    The frame comes from `timescales` or `adaptation_curve`. It has position, tokens, and columns of losses in
+    nats. If there are negative positions, a line at 0 marks the change to another text. Windows with less
+    than half the usual number of tokens are not drawn.
     """
     figure, axes = axes_for(None, (7.6, 4.2))
     shown = frame[frame["tokens"] >= _LEAST_SHARE * frame["tokens"].max()]
     changes = bool((frame["position"] < 0).any())
     if changes:
-        # No line joins what lies before the change and what lies after it.
+        # No line joins points before and after the change.
         gap = pd.DataFrame({"position": [0.0], "tokens": [1.0]})
         shown = pd.concat([shown[shown["position"] < 0], gap, shown[shown["position"] >= 0]])
         axes.axvline(0, color=GREY, linewidth=1.2, linestyle=":", label="change of text")

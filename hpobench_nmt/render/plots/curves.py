@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# How dark a band is, and all bands together: those of many methods lie one above the other.
+# The opacity of a band, and of all bands together, because the bands of many methods overlap.
 _SHADE, _SHADES = 0.15, 0.5
 _BANDS = "mean; shaded: the\nmiddle half of the trials"
 
@@ -66,10 +66,10 @@ def plot_curves(
     log: bool | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """Means of all methods against look-ups, the middle half of their trials shaded, beside random search.
+    """Means of all methods and of random search against look-ups, with the middle half of trials shaded.
 
-    The scale is logarithmic with `log`, and by default where less is better. A mean of 0 is then drawn on a
-    line of its own at the bottom.
+    The scale is logarithmic with `log`, and by default if lower is better. A mean of 0 is then drawn on a
+    separate line at the bottom.
     """
     means, floor = _means(curves, log)
     styles = styles_of(curves.frame, styles)
@@ -77,7 +77,7 @@ def plot_curves(
     parts = parts_of(curves.frame)
     shade = min(_SHADE, _SHADES / len(parts))
     for method, part in parts:
-        if method != EXACT:  # beside the trials of random search, its computed quartiles say the same
+        if method != EXACT:  # the trials of random search already show the same quartiles
             _quartiles(axes, part, method, styles[method], floor, alpha=shade)
     for method, part in parts:
         draw_line(axes, part["lookups"], raised(part["mean"], floor), method, styles[method])
@@ -99,14 +99,14 @@ def _banded(curves: Curves) -> bool:
 def _quartiles(
     axes: Axes, part: pd.DataFrame, method: str, style: Style, floor: float | None, **more: Any
 ) -> None:
-    """The middle half of a method's trials, shaded; of a single trial there is none."""
+    """Shade the middle half of a method's trials, unless there is a single trial."""
     if (part["low"] < part["high"]).any():
         band = part.assign(low=raised(part["low"], floor), high=raised(part["high"], floor))
         draw_band(axes, part["lookups"], band, method, style, **more)
 
 
 def _means(curves: Curves, log: bool | None) -> tuple[pd.Series[Any], float | None]:
-    """The means of all methods, and where 0 is drawn on a log axis; InputError if there are no means."""
+    """The means of all methods, and where 0 is drawn on a log axis. Raises InputError without means."""
     means = curves.frame.loc[curves.frame["method"] != EXACT, "mean"]
     if not len(means):
         reasons = " ".join(curves.notes)
@@ -145,7 +145,7 @@ _SHADED = " Shaded: the middle half of the trials."
 
 
 def curves_figure(subject: Subject, curves: Curves, log: bool | None, none: str = _NONE) -> FigureSpec:
-    """The figure of some curves with its caption and data; of no curves, the problem `none`."""
+    """The figure of some curves with its caption and data, or, without curves, with the problem `none`."""
     draw = partial(plot_curves, curves, subject.styles, log=log)
     if not (curves.frame["method"] != EXACT).any():
         return FigureSpec(draw=draw, problem=" ".join([none, *curves.notes]))
@@ -161,7 +161,7 @@ def curves_figure(subject: Subject, curves: Curves, log: bool | None, none: str 
 
 
 def _columns(curves: Curves, milestones: Sequence[float]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Means and quartiles of every method after round numbers of look-ups, or at the times given."""
+    """Means and quartiles of every method after round numbers of look-ups, or at the given times."""
     first, longest = curves.frame["lookups"].min(), curves.frame["lookups"].max()
     ends = (curves.n_initial, int(longest)) if curves.unit == LOOKUPS else ()
     wanted = sorted({n for n in (*milestones, *ends) if first <= n <= longest})
@@ -179,7 +179,7 @@ def _columns(curves: Curves, milestones: Sequence[float]) -> tuple[tuple[str, ..
 def plot_curve_panels(
     curves: Curves, styles: Mapping[str, Style] | None = None, *, log: bool | None = None
 ) -> Figure:
-    """One panel per method: its mean, the middle half of its trials shaded, the others in grey behind it."""
+    """One panel per method: its mean, the middle half of its trials shaded, and other methods in grey."""
     means, floor = _means(curves, log)
     styles = styles_of(curves.frame, styles)
     parts = dict(parts_of(curves.frame))
@@ -218,7 +218,7 @@ def _panels(n: int) -> tuple[Figure, Sequence[Axes]]:
         axes.grid(alpha=0.25, linewidth=0.6)
     for axes in flat[n:]:
         axes.set_visible(False)
-    for axes in flat[max(0, n - columns) : n]:  # the lowest of each column
+    for axes in flat[max(0, n - columns) : n]:  # the lowest panel of each column
         axes.tick_params(which="both", labelbottom=True)
     return figure, flat[:n]
 

@@ -1,4 +1,4 @@
-"""The one figure of each method: times fewer trainings than random search."""
+"""The main figure of each method: times fewer trainings than random search."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def plot_fewer(
 ) -> Figure:
     """The figure of each method with its interval over trials, the best on top, on a logarithmic scale.
 
-    Left of 1, shaded, a method takes more trainings than random search. The thin line is the interval over
-    families, where there is one. Raises InputError without figures.
+    In the shaded area left of 1, a method takes more trainings than random search. The thin line is the
+    interval over families, if there is one. Raises InputError if no method has a figure.
     """
     known = found.methods[found.methods["times_fewer"].notna()].sort_values("times_fewer", kind="stable")
     if not len(known):

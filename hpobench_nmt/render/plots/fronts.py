@@ -1,4 +1,4 @@
-"""Fronts of a run: what the trials of each method attain, and how one trial's moves."""
+"""Fronts of a run: the points that the trials of each method attain, and how the front of one trial moves."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Corners of a staircase that are named in the table behind the figure.
+# The number of a staircase's corners that the figure's data table has.
 _CORNERS = 8
-# Four stages of a trial, light to dark, in print too.
+# Colours of a trial's stages, from light to dark, which can also be distinguished in print.
 _STAGES = "viridis_r"
 
 
 def plot_attainment(
     found: Attainment, styles: Mapping[str, Style] | None = None, ax: Axes | None = None
 ) -> Figure:
-    """The points that a share of the trials of each method attain, as staircases."""
+    """The points that a share of each method's trials attain, as staircases."""
     styles = styles_of(found.frame, styles)
     figure, axes = axes_for(ax)
     shown = found.points[drawn_rows(len(found.points))]
@@ -59,7 +59,7 @@ def plot_attainment(
         f"{found.table}: attained in {found.level:.0%} of the trials after "
         f"{counted(found.lookups, 'look-up')}"
     )
-    # The staircases' ends lie at the worst of the table, far away.
+    # The ends of the staircases lie far away, at the worst values of the table.
     corners = [part[["x", "y"]].to_numpy()[1:-1] for _, part in parts_of(found.frame)]
     if corners:
         frame_around(axes, np.vstack(corners), found.points)
@@ -69,11 +69,14 @@ def plot_attainment(
 
 
 def pairs_asked(subject: Subject, pair: Pair | None) -> list[Pair]:
-    """The pair of objectives asked for, or all. Raises InputError for no such pair, or results on a clock."""
+    """The requested pair of objectives, or those of `pairs_of_objectives`.
+
+    Raises InputError for a wrong pair, or for results on a clock.
+    """
     if not subject.counts_lookups:
         raise InputError("these fronts are for look-ups, but the results are on a clock.")
     m = len(subject.instance.objectives)
-    if pair is None or m == 1:  # of one objective the analysis says what it needs
+    if pair is None or m == 1:  # with one objective, the analysis raises a clearer error
         return pairs_of_objectives(max(m, 2))
     if len(pair) != 2 or pair[0] == pair[1] or not all(0 <= j < m for j in pair):
         raise InputError(f"pair must be two different numbers of objectives from 0 to {m - 1}, not {pair!r}.")
@@ -81,7 +84,7 @@ def pairs_asked(subject: Subject, pair: Pair | None) -> list[Pair]:
 
 
 def pair_names(subject: Subject, pair: Pair) -> tuple[str, str]:
-    """What tells the figure of a pair from others, in a file's name and in words; "" if there is one pair."""
+    """A pair in the name of a figure's file, and in its title; both are "" if there is only one pair."""
     objectives = subject.instance.objectives
     if len(objectives) < 3:
         return "", ""
@@ -107,7 +110,7 @@ def _attained(
         found = attainment(subject.results, subject.table, lookups or int(subject.at), level, places)
         rows = []
         for method, part in parts_of(found.frame):
-            # Every other vertex is a point that is attained; the others join them.
+            # Every other vertex is an attained point. The vertices between them only join them.
             corners = part[["x", "y"]].to_numpy()[1::2]
             points = "; ".join(f"{short(x, 4)}, {short(y, 4)}" for x, y in corners[:_CORNERS])
             rows.append((method, f"{points}{'; …' if len(corners) > _CORNERS else ''}"))

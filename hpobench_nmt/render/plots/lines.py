@@ -1,8 +1,8 @@
-"""What figures of several methods share: their lines, bands and axes.
+"""Lines, bands and axes, which all figures of several methods share.
 
-A method has one style in every figure, if `method_styles` is asked once for all methods of a report: a
-colour of `plots.style`, which colour-blind readers can tell apart, and a marker of its own. From the ninth
-method on the colours are darker and the lines dashed. Random search as computed (EXACT) is black.
+If `method_styles` is called once for all methods of a report, a method has the same style in every figure: a
+colour of `plots.style`, which colour-blind readers can distinguish, and a marker. From the ninth method on,
+lines are dashed, and colours are darker. Computed random search (EXACT) is black.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 
 def parts_of(frame: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """The lines of each method, in the order of the frame."""
+    """The rows of each method, in the order of the frame."""
     return [(str(method), part) for method, part in frame.groupby("method", sort=False)]
 
 
 def styles_of(frame: pd.DataFrame, styles: Mapping[str, Style] | None) -> Mapping[str, Style]:
-    """The styles given, or new ones. Raises InputError if a method of the frame is not among those given."""
+    """The given styles, or new styles. Raises InputError if the given styles lack a method of the frame."""
     methods = list(frame["method"].unique())
     if styles is None:
         return method_styles(methods)
@@ -60,7 +60,7 @@ def draw_line(
     even: bool = False,
     **more: Any,
 ) -> None:
-    """A line with some markers: on the log scale of x, or evenly over the points."""
+    """A line with some markers, which are evenly spaced on the log scale of x, or among the points."""
     line = style.line() | more
     if len(x) and style.marker:
         line |= {"marker": style.marker, "markersize": 5}
@@ -69,7 +69,7 @@ def draw_line(
 
 
 def _log_spaced(x: Any, marker: str) -> list[int]:
-    """Positions of five markers; those of other methods lie elsewhere."""
+    """Positions of five markers. Methods with other markers usually have other positions."""
     low, high = np.log(max(x[0], 1e-9)), np.log(max(x[-1], 1e-9))
     offset = (MARKERS.index(marker) % 5) / 5
     wanted = np.exp(low + (high - low) * (np.arange(5) + offset) / 5)
@@ -79,9 +79,9 @@ def _log_spaced(x: Any, marker: str) -> list[int]:
 def draw_band(
     axes: Axes, x: pd.Series[Any], part: pd.DataFrame, method: str, style: Style, **more: Any
 ) -> None:
-    """The columns low to high, shaded as far as they are finite."""
+    """Shade the band between the columns low and high where they are finite."""
     low, high = (part[side].where(np.isfinite(part[side])).to_numpy() for side in ("low", "high"))
-    # Points between two that are the same add nothing to the picture, and much to a page.
+    # A point between two equal points adds nothing to the picture, but much to the size of a page.
     same = (np.diff(low) == 0) & (np.diff(high) == 0)
     needed = ~np.concatenate([[False], same[:-1] & same[1:], [False]])[: len(low)]
     x, low, high = x.to_numpy()[needed], low[needed], high[needed]
@@ -89,9 +89,9 @@ def draw_band(
 
 
 def frame_around(axes: Axes, points: Any, table: Any, margin: float = 0.15) -> None:
-    """Limits that show these points well; what lies farther off is not shown.
+    """Set limits that show these points well. Points farther off are not shown.
 
-    Points that nearly agree are shown within a twentieth of what the table spans.
+    If the points nearly coincide, the limits span a twentieth of the table's range.
     """
     low, high = points.min(axis=0), points.max(axis=0)
     spans = np.nanmax(table, axis=0) - np.nanmin(table, axis=0)
@@ -102,20 +102,20 @@ def frame_around(axes: Axes, points: Any, table: Any, margin: float = 0.15) -> N
 
 
 def floor_of(values: pd.Series[Any]) -> float:
-    """Where 0 is drawn on a log axis: below the least value above it."""
+    """Where 0 is drawn on a log axis: below the smallest positive value."""
     positive = values[values > 0]
     return float(positive.min()) * 0.4 if len(positive) else 1.0
 
 
 def raised(values: pd.Series[Any], floor: float | None) -> pd.Series[Any]:
-    """Values for an axis; on a log axis, where floor is given, 0 becomes the floor."""
+    """Values for an axis. On a log axis, which has a floor, 0 becomes the floor."""
     return values if floor is None else values.mask(values == 0, floor)
 
 
 def log_axis(axes: Axes, values: pd.Series[Any], floor: float) -> None:
-    """A log scale over the values; where one of them is 0, the floor is its tick and is labelled so.
+    """Set a log scale for the values. If there is a 0 among them, the floor has a tick with the label 0.
 
-    The values leave out computed random search, which reaches far below what trials show.
+    The values must not include computed random search, which reaches far below the trials.
     """
     axes.set_yscale("log")
     positive = values[values > 0]

@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-_DPI = 192  # twice what is shown, for screens of high resolution
+_DPI = 192  # twice the shown resolution, for screens of high resolution
 _SHOWN_DPI = _DPI / 2
-_NEAR = 7  # pixels around a point that belong to it
+_NEAR = 7  # radius around a point, in pixels, that shows its tooltip
 _USE = re.compile(r"(<use [^>]*)/>")
 
 
 class NotebookFigure(Figure):
-    """A figure outside of pyplot. Jupyter shows pyplot's figures alone, but asks any object for a picture.
+    """A figure without pyplot. Jupyter draws only pyplot's figures, but asks any object for a picture.
 
-    The points of a scatter with a gid in `tooltips` have these texts, which browsers show on hover: in SVG,
-    and in notebooks by a map of the picture, because Jupyter shows an SVG as an image without hover.
+    Browsers show the texts in `tooltips` when the pointer is on a point of the scatter with that gid. In a
+    notebook this needs a map of a picture, because Jupyter shows an SVG as an image without tooltips.
     """
 
     tooltips: Mapping[str, Sequence[str]] = {}
@@ -71,7 +71,7 @@ class NotebookFigure(Figure):
 
 
 def with_tooltips(svg: str, tooltips: Mapping[str, Sequence[str]]) -> str:
-    """An SVG of matplotlib whose scatters, by their gids, have a text for each point."""
+    """An SVG of matplotlib with a text for each point of its scatters. `tooltips` has the texts by gid."""
     for gid, texts in tooltips.items():
         before, start, rest = svg.partition(f'<g id="{gid}">')
         each = iter(texts)

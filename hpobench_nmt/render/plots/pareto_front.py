@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def plot_front(front: Front, title: str = "", ax: Axes | None = None) -> Figure:
-    """Scatter of the first two objectives with the Pareto front as a staircase."""
+    """A scatter of the first two objectives, with the Pareto front as a staircase."""
     figure, axes = axes_for(ax, (6.4, 4.2))
     x, y = front.points[:, 0], front.points[:, 1]
     rows = front.places
@@ -55,15 +55,16 @@ def plot_front(front: Front, title: str = "", ax: Axes | None = None) -> Figure:
 
 
 def _configurations(front: Front) -> list[str]:
-    """Each row of the front in words: its number, configuration and objectives."""
+    """A text for each row of the front: its number, configuration and objectives."""
     lines = front.shown.to_dict("records")
     return [", ".join(f"{name} {cell_text(value, 6)}" for name, value in line.items()) for line in lines]
 
 
 def plot_front_pairs(front: Front, title: str = "") -> Figure:
-    """The front of three and more objectives, one panel for each two, whose own front is a staircase.
+    """The front of three or more objectives, one panel for each pair of `pairs_of_objectives`.
 
-    A row of the whole front may look beaten in two objectives: it is better in another.
+    The front of a pair alone is a staircase. A row of the whole front may look dominated in a pair, because
+    it is better in another objective.
     """
     pairs = pairs_of_objectives(front.points.shape[1])
     columns = min(len(pairs), 3)

@@ -1,4 +1,4 @@
-"""A trial replayed: which rows a method took, in order, in the plane of two objectives."""
+"""A replay of a trial: the rows that a method looked up, in order, in the plane of two objectives."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SCALE, _STAGES = "viridis_r", 8
-# The plane shows the table's front and this middle part of its rows; a few that diverged would hide both.
+# The plane shows the table's front and the rows between these percentiles. A few diverged rows would squeeze
+# both.
 _SHOWN = (5, 95)
 
 
 def plot_replay(found: Replay, method: str, ax: Axes | None = None) -> Figure:
-    """The rows that a trial took, light to dark in its order, and the look-ups that found its front."""
+    """The rows that a trial looked up, from light to dark in order, and the look-ups that found its front."""
     import matplotlib
 
     trial = found.trials[method]

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# Of the look-ups, or the time, that all rows of a table take.
+# Shares of the look-ups, or of the time, that all rows of a table take.
 _SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 def plot_runtime_distribution(
     found: RuntimeDistribution, styles: Mapping[str, Style] | None = None, ax: Axes | None = None
 ) -> Figure:
-    """Share of targets met against look-ups; dotted where it is only a lower bound, from a cross on."""
+    """Share of targets met against look-ups. After a cross, a line is dotted: it is only a lower bound."""
     styles = styles_of(found.frame, styles)
     figure, axes = axes_for(ax)
     for method, part in parts_of(found.frame):
@@ -111,7 +111,7 @@ def plot_expected_runtimes(
     ax: Axes | None = None,
     unit: str = LOOKUPS,
 ) -> Figure:
-    """Expected running time to each target of a table, from easy to hard; see `expected_runtime_frame`."""
+    """Expected runtime to each target of a table, from easy to hard; see `expected_runtime_frame`."""
     from matplotlib.ticker import MaxNLocator
 
     chosen = frame[frame["table"] == table]

@@ -30,9 +30,9 @@ def plot_scores(
 ) -> Figure:
     """Every method's mean and interval in each score on a table, one panel per score.
 
-    The best is filled, and so is what is not shown to be worse; the others are hollow. A method without a
-    mean, because trials failed or ended without an answer, has a note instead. The scores are of Statistics;
-    `timed` says whether time is anything else than the number of look-ups.
+    The best method, and methods that are not shown to be worse, are filled. The others are hollow. A method
+    without a mean, because trials failed or ended without an answer, has a note instead. The scores come from
+    Statistics. `timed` means that time is not the number of look-ups.
     """
     chosen = scores[scores["table"] == table]
     if not len(chosen):
@@ -73,11 +73,14 @@ def _scores(subject: Subject) -> Iterator[FigureSpec]:
     """Means of all scores, with 95% intervals."""
     timed = not subject.counts_lookups
     draw = partial(plot_scores, subject.tests.scores, subject.table, subject.styles, timed=timed)
-    yield FigureSpec(draw=draw, files_only=True)  # the page has them as a table
+    yield FigureSpec(draw=draw, files_only=True)  # the page shows them as a table
 
 
 def plot_wins(comparisons: pd.DataFrame, table: str, score: str) -> Figure:
-    """Chance that a row's method beats a column's in a trial; a star where shown to. Of Statistics."""
+    """Chance that a row's method beats a column's in a trial. A star marks differences that are shown.
+
+    The comparisons come from Statistics.
+    """
     chosen = comparisons[(comparisons["table"] == table) & (comparisons["score"] == score)]
     if not len(chosen):
         raise InputError(f"no two methods were compared in {score!r} on table {table!r}.")
@@ -117,15 +120,15 @@ def _wins(subject: Subject, score: str = "") -> Iterator[FigureSpec]:
     for name in subject.scores(score):
         draw = partial(plot_wins, subject.tests.comparisons, subject.table, name)
         title = f"Who beats whom in {name}"
-        yield FigureSpec(f"-{name}", title, draw=draw, files_only=True)  # the page has them as a table
+        yield FigureSpec(f"-{name}", title, draw=draw, files_only=True)  # the page shows them as a table
 
 
 def plot_critical_difference(
     outcome: RankOutcome, styles: Mapping[str, Style] | None = None, ax: Axes | None = None
 ) -> Figure:
-    """Mean ranks over tables; a bar joins methods that are not shown to differ (Demsar 2006).
+    """Mean ranks over tables. A bar joins methods that are not shown to differ (Demsar 2006).
 
-    Raises InputError if there is no ranking; the message says why.
+    Raises InputError, with the reason, if there is no ranking.
     """
     test = outcome.test
     if test is None:
@@ -173,7 +176,7 @@ def _ranks(subject: Subject, score: str = "") -> Iterator[FigureSpec]:
     """Mean ranks over all tables; option `score`."""
     scores = subject.scores(score)
     outcomes = [outcome for outcome in subject.tests.ranks if outcome.score in scores]
-    # A report has no figure that can show nothing, whatever the ranks are; `hb.plot` draws it.
+    # If no ranks at all could show a difference, a report leaves the figure out. `hb.plot` draws it.
     idle = [outcome for outcome in outcomes if outcome.test is None or not outcome.test.can_show]
     for outcome in outcomes:
         draw = partial(plot_critical_difference, outcome, subject.styles)

@@ -1,4 +1,4 @@
-"""Shared by all figures: colours, a method's style, and figures and axes to draw on."""
+"""Colours, styles of methods, and new figures and axes, which all figures share."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Near Okabe & Ito's colours, moved until each stands out on white (3:1) and any two can be told apart by
-# readers with any kind of colour blindness; black is kept for references.
+# The colours of Okabe & Ito, changed until each stands out on white (3:1) and readers with any kind of colour
+# blindness can distinguish any two of them. Black is reserved for references.
 COLOURS = ("#0D72B1", "#C54E00", "#0E9766", "#CC7AAB", "#CC8506", "#309ED6", "#817F80", "#987739")
-# The same hues again, dark: told from the first by lightness, and by the dashes that go with them.
+# The same hues in dark. Their lightness, and dashed lines, distinguish them from the first.
 _DARK = ("#00395A", "#7A3300", "#00573F", "#7F3F66", "#855C00", "#17658F", "#3F3F3F", "#4A3A0F")
 _DASHES = ("--", ":")
-MARKERS = "osD^vP*X<>hpd8H"  # each with a method
-# For what stays in the background.
+MARKERS = "osD^vP*X<>hpd8H"  # one for each method
+# For things in the background.
 GREY = "#9AA0A6"
-# Points of a scatter; more are no clearer, and make a report of many megabytes.
+# Maximum number of points in a scatter. More would not be clearer, and take many megabytes in a report.
 _MOST_POINTS = 4000
 # From here on, matplotlib labels an axis in powers of ten.
 _LARGE = 1e6
-# Goes before a method's name in the ids of what is drawn for it.
+# The ids of a method's artists start with this, then the method's name.
 _GID = "method-"
-# Where better values lie, to the right and up.
+# An arrow to better values, by their direction to the right and up.
 _ARROWS = {(-1, -1): "↙", (-1, 0): "←", (-1, 1): "↖", (0, -1): "↓", (0, 1): "↑"}
 _ARROWS |= {(1, -1): "↘", (1, 0): "→", (1, 1): "↗"}
-# The width and height of such a remark, as shares of the axes.
+# The width and height of "better" with an arrow, as shares of the axes.
 _WORDS = (0.16, 0.09)
-# Begins the ids of what is hidden where a page moves.
+# Ids of artists that an animated page hides start with this.
 _STILL = "still"
-# Nothing of the time goes into a file, by its format.
+# For each format, metadata that leaves the time of writing out of a file.
 _UNDATED: Mapping[str, Mapping[str, None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
 
 
@@ -62,7 +62,7 @@ class Style:
 
 
 def method_styles(methods: Iterable[str]) -> dict[str, Style]:
-    """A style for each method, by its place; no two alike among the first 24. EXACT is there as well."""
+    """A style for each method, by its place, and one for EXACT. The first 24 styles all differ."""
     styles = {EXACT: Style("black", "-.", "")}
     for i, method in enumerate(m for m in dict.fromkeys(methods) if m != EXACT):
         row, column = divmod(i, len(COLOURS))
@@ -73,9 +73,9 @@ def method_styles(methods: Iterable[str]) -> dict[str, Style]:
 
 
 def mark(artist: Artist, method: str, part: int | str = 0) -> None:
-    """Name the artist's method in the id of its SVG group; the part tells apart several in one axes.
+    """Name the artist's method in the id of its SVG group. `part` distinguishes artists of one axes.
 
-    The part "band" is one that the page shows clearly only for one method at a time.
+    The page shows the part "band" clearly only for one method at a time.
     """
     figure = artist.get_figure(root=True)
     panel = figure.axes.index(artist.axes) if figure and artist.axes else 0  # type: ignore[arg-type]
@@ -83,7 +83,7 @@ def mark(artist: Artist, method: str, part: int | str = 0) -> None:
 
 
 def set_tooltips(points: Artist, texts: Sequence[str]) -> None:
-    """Texts that browsers show on the points of a scatter, where its figure is saved as SVG."""
+    """Set texts that browsers show on the points of a scatter in an SVG or a notebook."""
     from hpobench_nmt.render.plots.notebook_figure import NotebookFigure
 
     figure = points.get_figure(root=True)
@@ -94,12 +94,12 @@ def set_tooltips(points: Artist, texts: Sequence[str]) -> None:
 
 
 def mark_still(artist: Artist, number: int) -> None:
-    """Mark what the page hides once it can move: it draws the same itself."""
+    """Mark an artist that the page hides when it animates the figure and draws the same itself."""
     artist.set_gid(f"{_STILL}-{number}")
 
 
 def is_still(gid: str) -> bool:
-    """Whether an id is of `mark_still`."""
+    """Whether `mark_still` has set an id."""
     return gid.startswith(f"{_STILL}-")
 
 
@@ -110,22 +110,22 @@ def method_of_gid(gid: str) -> str | None:
 
 
 def image(figure: Figure, form: str, dpi: int = 150) -> bytes:
-    """A figure as "png", "pdf" or "svg": the same figure gives the same bytes."""
+    """A figure as "png", "pdf" or "svg". The same figure gives the same bytes."""
     import matplotlib
 
     buffer = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "hpobench-nmt"}):  # else ids are drawn at random
+    with matplotlib.rc_context({"svg.hashsalt": "hpobench-nmt"}):  # ids would otherwise be random
         plain(figure).savefig(buffer, format=form, dpi=dpi, metadata=_UNDATED.get(form))
     return buffer.getvalue()
 
 
 def save(figure: Figure, path: Path, form: str, dpi: int = 150) -> None:
-    """Write a figure as a file in one step; see `image`."""
+    """Write a figure to a file in one step; see `image`."""
     write_whole(path, image(figure, form, dpi))
 
 
 def axes_for(ax: Axes | None, size: tuple[float, float] = (7.6, 4.4)) -> tuple[Figure, Axes]:
-    """The axes to draw on: those given, or new ones on a figure that no window manager owns."""
+    """The figure and axes to draw on: the given axes, or new axes on a figure without a window."""
     if ax is not None:
         return ax.get_figure(root=True), ax  # type: ignore[return-value]
     figure, (axes,) = new_panels(1, size)
@@ -134,7 +134,7 @@ def axes_for(ax: Axes | None, size: tuple[float, float] = (7.6, 4.4)) -> tuple[F
 
 
 def new_panels(n: int, size: tuple[float, float]) -> tuple[Figure, tuple[Axes, ...]]:
-    """A new figure with panels side by side, each open at the top and the right, without a grid."""
+    """A new figure with panels side by side. They have no grid, and no frame at the top and the right."""
     figure = new_figure(size)
     panels = tuple(figure.add_subplot(1, n, i + 1) for i in range(n))
     for axes in panels:
@@ -143,7 +143,7 @@ def new_panels(n: int, size: tuple[float, float]) -> tuple[Figure, tuple[Axes, .
 
 
 def new_figure(size: tuple[float, float]) -> Figure:
-    """An empty figure, in inches, which notebooks show."""
+    """An empty figure, which notebooks show. The size is in inches."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     from hpobench_nmt.render.plots.notebook_figure import NotebookFigure
@@ -162,10 +162,11 @@ def legend(axes: Axes, title: str = "") -> None:
 
 
 def mark_better(axes: Axes, right: int, up: int, points: Floats | None = None) -> None:
-    """Write "better" and an arrow to where better values lie; each of -1, 0, 1.
+    """Write "better" with an arrow to better values, whose direction is -1, 0 or 1 along each axis.
 
-    The words stand on that side of the axes, or in the corner that hides the fewest of some points, shape
-    (n, 2), of which the best one comes first. Call it once the limits are final.
+    The words are on that side of the axes or, with points of shape (n, 2), in the corner that hides the
+    fewest of them. If corners are equal, the corner of the best values is preferred. Call this when the
+    limits are final.
     """
     x, y = right or -1, up or -1
     if points is not None:
@@ -180,14 +181,15 @@ def mark_better(axes: Axes, right: int, up: int, points: Floats | None = None) -
 
 
 def signs(maximised: Sequence[bool]) -> tuple[int, int]:
-    """Which way the first two objectives are better, for `mark_better`."""
+    """The directions in which the first two objectives are better, for `mark_better`."""
     return (1 if maximised[0] else -1, 1 if maximised[1] else -1)
 
 
 def drawn_rows(n_rows: int, always: Iterable[int] = ()) -> NDArray[np.int64]:
-    """The rows of a table that a scatter shows, ascending; the same for the same table.
+    """The rows of a table that a scatter shows, in ascending order, which are always the same.
 
-    All of a small table. Of a large one, a few thousand at random, and those that are always shown.
+    These are all rows of a small table. Of a large table, they are a few thousand random rows and those in
+    `always`.
     """
     if n_rows <= _MOST_POINTS:
         return np.arange(n_rows)
@@ -196,14 +198,15 @@ def drawn_rows(n_rows: int, always: Iterable[int] = ()) -> NDArray[np.int64]:
 
 
 def how_many_drawn(n_rows: int) -> str:
-    """A remark on a scatter that does not show every row; empty where it does."""
+    """A remark about a scatter that does not show every row; "" if it does."""
     return f" ({_MOST_POINTS:,} of {n_rows:,}, drawn at random)" if n_rows > _MOST_POINTS else ""
 
 
 def staircase(maximised: bool) -> str:
-    """The drawstyle of a front sorted by its first objective, ascending, which is maximised or not.
+    """The drawstyle of a front that is sorted by its first objective, in ascending order.
 
-    No row lies between two neighbours of a front: a straight line would promise what nothing reaches.
+    `maximised` means that this objective is maximised. No row lies between two neighbours of a front, so a
+    straight line would show values that no row reaches.
     """
     return "steps-pre" if maximised else "steps-post"
 
@@ -214,7 +217,7 @@ def with_unit(name: str, unit: str) -> str:
 
 
 def plain_log_ticks(axis: Any) -> None:
-    """Label a log axis 1, 3, 10, 30, ... instead of in powers; finer or coarser with its range."""
+    """Label a log axis 1, 3, 10, 30, ... instead of with powers. The steps depend on its range."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     low, high = axis.get_view_interval()
@@ -222,11 +225,11 @@ def plain_log_ticks(axis: Any) -> None:
     subs = (1.0, 2.0, 5.0) if decades < 1.7 else (1.0, 3.0) if decades < 3.5 else (1.0,)
     axis.set_major_locator(LogLocator(base=10, subs=subs))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_locator(NullLocator())  # they would take most of the time of a small figure
+    axis.set_minor_locator(NullLocator())  # minor ticks would take most of the time of a small figure
 
 
 def short_ticks(axes: Axes) -> None:
-    """Label large numbers 1.5M, instead of 1.5 with 1e6 at the axis's end, where it is easily missed."""
+    """Label large numbers as 1.5M, because a factor of 1e6 at the end of the axis is easily missed."""
     from matplotlib.ticker import FuncFormatter
 
     for axis in (axes.xaxis, axes.yaxis):
@@ -235,7 +238,7 @@ def short_ticks(axes: Axes) -> None:
 
 
 def label_floor(axis: Any, floor: float, lowest: float) -> None:
-    """Label one place of a log axis "0", and leave out the ticks between it and the lowest value shown."""
+    """Label the floor of a log axis "0", and leave out the ticks between it and the lowest shown value."""
     from matplotlib.ticker import FixedLocator, FuncFormatter
 
     ticks = [t for t in axis.get_major_locator()() if t >= lowest]
@@ -244,7 +247,7 @@ def label_floor(axis: Any, floor: float, lowest: float) -> None:
 
 
 def plain(figure: Figure) -> Figure:
-    """The figure with texts as they are: a dollar sign starts no formula, control characters are escaped."""
+    """The figure with literal texts: dollar signs start no formulas, and control characters are escaped."""
     from matplotlib.text import Text
 
     for text in figure.findobj(Text):

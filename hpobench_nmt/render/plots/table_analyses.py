@@ -1,7 +1,7 @@
 """Figures of a table's analyses. Each function takes the analysis and returns a matplotlib Figure.
 
-matplotlib is imported on first use. Colours are those of `plots.style`, which colour-blind readers can tell
-apart; whatever a colour says, a shape, a hatch or a label says as well.
+matplotlib is imported on first use. Colours are those of `plots.style`, which colour-blind readers can
+distinguish. Whatever a colour shows, a shape, a hatch or a label shows as well.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ if TYPE_CHECKING:
 
 
 _MOST_PAIRS = 6
-# Rows of plot_best_rows: a few beyond those that cannot be told from the best.
+# Limits of the number of rows in plot_best_rows. It shows the rows that cannot be distinguished from the
+# best, and a few more.
 _LEAST_BEST, _MOST_BEST = 10, 30
-# "row 123" beside one another; more are written upright.
+# Maximum number of labels such as "row 123" that are horizontal. More labels are vertical.
 _MOST_LEVEL_ROWS = 8
 
 
@@ -76,8 +77,8 @@ def plot_rank_correlation(found: RankCorrelation) -> Figure:
 def plot_importance(parts: Sequence[Importance]) -> Figure:
     """Shares of variance of every hyperparameter and the strongest pairs, one bar per part of the space.
 
-    The parts are of one table and metric, such as the whole space and its best quarter. The first one orders
-    the bars; error bars are standard deviations over the trees of a forest.
+    The parts belong to one table and metric, such as the whole space and its best quarter. The first part
+    determines the order of the bars. Error bars are standard deviations over the trees of a forest.
     """
     if not parts or len({(p.table, p.metric) for p in parts}) != 1:
         raise InputError("importance is drawn for one table and one metric at a time.")
@@ -145,7 +146,7 @@ def plot_seed_noise(found: SeedNoise, unit: str = "") -> Figure:
 
 
 def plot_best_rows(found: SeedNoise, unit: str = "") -> Figure:
-    """The best rows of a table in order, against what the seed alone changes.
+    """The best rows of a table in order, compared with the noise between seeds.
 
     Rows in the shaded band are no further from the best than the smallest difference worth believing. A bar
     is the 95% interval of a row's mean over seeds, from the pooled spread.
@@ -192,7 +193,7 @@ def plot_sensitivity(found: Sensitivity, unit: str = "") -> Figure:
     label = with_unit(f"gap to the best {metric}", unit)
     known = ~np.isnan(found.gaps)
     gaps, steps = found.gaps[known], found.steps[known]
-    # The upper half of the gaps is of no interest to a tuner and would squeeze the rest.
+    # The upper half of the gaps does not matter for tuning, and would squeeze the rest.
     top = max(float(np.quantile(gaps, 0.5)) * 1.5, 2 * found.tolerance, float(gaps[gaps > 0].min()) * 2)
     distances = np.linspace(0, top, 400)
     groups = (
@@ -225,7 +226,7 @@ def plot_sensitivity(found: Sensitivity, unit: str = "") -> Figure:
 
 
 def plot_search_cost(found: Sensitivity) -> Figure:
-    """Chance that a search in random order, and that coarse grids, hold a row within the tolerance."""
+    """Chance that a search in random order, or a coarse grid, has a row within the tolerance."""
     figure, (axes,) = new_panels(1, (6.4, 4.2))
     metric = found.objective.rpartition(":")[0]
     n_rows, n_targets = len(found.gaps), int(found.by_steps["within"].sum())
@@ -294,7 +295,7 @@ def _keys(effects: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 def _strongest_pairs(parts: Sequence[Importance]) -> list[tuple[str, str]]:
-    """Pairs that are among the strongest of any part, in the order of the largest share that they have."""
+    """The strongest pairs of any part, in the order of their largest share."""
     largest: dict[tuple[str, str], float] = {}
     for part in parts:
         for key, share in zip(_keys(part.pairs), part.pairs["share"], strict=True):
@@ -309,13 +310,13 @@ def _part_label(part: Importance) -> str:
 
 
 def _spread_out(groups: NDArray[np.int64], values: Floats | None = None) -> Floats:
-    """Small offsets that keep points of a group from hiding one another; the same every time."""
+    """Small offsets, always the same, that keep points of a group from hiding one another."""
     offsets = np.zeros(len(groups))
     for group in np.unique(groups):
         members = np.flatnonzero(groups == group)
         if values is not None:
             members = members[np.argsort(values[members], kind="stable")]
-        # A sequence that never repeats and fills the width evenly, whatever the number of points.
+        # This sequence never repeats, and fills the width evenly for any number of points.
         offsets[members] = ((np.arange(len(members)) * 0.618034 + 0.5) % 1.0 - 0.5) * 0.5
     return offsets
 

@@ -28,7 +28,7 @@ _MARGIN = 0.15
 def plot_volume(
     found: FoundVolume, styles: Mapping[str, Style] | None = None, ax: Axes | None = None
 ) -> Figure:
-    """The share of each method with its interval over trials, the best on top, random search as a line."""
+    """The share of each method with its interval over trials, the best on top; random search is a line."""
     known = found.methods[::-1]
     if not len(known):
         raise InputError(" ".join(found.notes))
@@ -46,7 +46,7 @@ def plot_volume(
             mark(artist, line["method"], part)
     low, high = axes.get_xlim()
     axes.set_xlim(low, high + _MARGIN * (high - low))  # for the number beside the longest interval
-    axes.set_xticks([tick for tick in axes.get_xticks() if low <= tick <= 1 + 1e-9])  # more is not to be had
+    axes.set_xticks([tick for tick in axes.get_xticks() if low <= tick <= 1 + 1e-9])  # a share is at most 1
     axes.xaxis.set_major_formatter("{x:.0%}" if high - low > 0.05 else "{x:.1%}")
     axes.set_yticks(range(len(known)), known["method"])
     axes.set_ylim(-0.6, len(known) - 0.4)
@@ -89,7 +89,7 @@ def _finding(found: FoundVolume) -> str:
 
 
 def _when(found: FoundVolume) -> str:
-    """When shares are taken, and of what they are the mean."""
+    """Sentences on when shares are measured, and over what they are averaged."""
     places = [f"{line['at']:,.4g} {line['unit']}" for line in found.tables.to_dict("records")]
     same = len(set(places)) == 1
     when = places[0] if same else "; ".join(map(" on ".join, zip(places, found.tables["table"], strict=True)))

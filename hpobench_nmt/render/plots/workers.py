@@ -1,4 +1,4 @@
-"""The Gantt picture of a trial on a clock: one line per worker, one bar per training."""
+"""The Gantt chart of a trial on a clock: one line per worker, one bar per training."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 _SCALE = "viridis"
 _NO_VALUE = "#B00020"
-# Bars that are narrower than this share of the axis have no room for their row's number.
+# A bar that is narrower than this share of the axis has no room for its row's number.
 _ROOM = 0.022
 
 
 def plot_workers(found: WorkerTimes) -> Figure:
     """Which worker trained which row when.
 
-    The lighter a bar, the better the row's best checkpoint so far stands among those of the trial. A star is
-    at the end of a training that made the trial's best value so far. A bar that resumes a row that had
-    been stopped is hatched. One of a row that has failed, or misses a constraint, is empty.
+    The lighter a bar, the better the rank of the row's best checkpoint so far among those of the trial. A
+    star marks the end of a training that improved the trial's best value. A bar is hatched if it resumes a
+    stopped row, and empty if the row has failed or misses a constraint.
     """
     import matplotlib
     from matplotlib.colors import Normalize
@@ -37,7 +37,7 @@ def plot_workers(found: WorkerTimes) -> Figure:
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     frame = found.frame
-    # Of one worker, too, the scale beside the bars is long enough for its label.
+    # High enough that the colour scale has room for its label, even with one worker.
     figure = new_figure((7.5, 2.0 + 0.32 * min(max(found.workers, 3), 24)))
     axes = figure.subplots()
     known = frame["value"].to_numpy()
@@ -83,7 +83,7 @@ def plot_workers(found: WorkerTimes) -> Figure:
     if found.constraints and not there.all():
         label = f"failed, or misses {' or '.join(found.constraints)}"
         handles.append(Patch(facecolor="white", edgecolor=_NO_VALUE, linewidth=0.5, label=label))
-    # The layout keeps room for it, however many lines it has.
+    # The layout reserves room for this legend, whatever its number of lines.
     figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
     return figure

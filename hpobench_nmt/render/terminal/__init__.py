@@ -1,1 +1,1 @@
-"""The output of the commands. Nothing is cut: a line too wide for the terminal is folded."""
+"""The output of the commands. Nothing is cut off: a line that is too wide for the terminal is folded."""

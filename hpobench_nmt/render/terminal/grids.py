@@ -14,18 +14,18 @@ from hpobench_nmt.analysis.number_text import cell_text, column_text
 from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.core.text import printable
 
-if TYPE_CHECKING:  # it takes long to import, and a grid of texts needs none of it
+if TYPE_CHECKING:  # pandas takes long to import, and a grid of texts does not need it
     import pandas as pd
 
 _UNBOUNDED = 100_000
-# The least width that is left to a column whose text may be wrapped.
+# The minimum width of a column whose text may be wrapped.
 _WRAPPED = 24
 # Blanks between two columns.
 _GAP = 2
 
 
 def plain(text: str, style: str = "") -> Text:
-    """Text as it is: no markup in it, and no character that acts on the terminal."""
+    """Literal text, without markup and without characters that control the terminal."""
     return Text(printable(text), style=style, overflow="fold")
 
 
@@ -43,9 +43,9 @@ def print_grid(
     right: Container[str] = (),
     wrapped: Container[str] = (),
 ) -> None:
-    """Print rows below their headings; where that is too wide, blocks with one line per column.
+    """Print rows below their headings or, if that is too wide, as blocks with one line per column.
 
-    `right` names the columns that are aligned to the right, `wrapped` those whose text may be wrapped.
+    `right` names the columns that are aligned to the right, and `wrapped` those whose text may be wrapped.
     """
     lines = [[plain(text) for text in line] for line in (head, *rows)]
     widths = [max(text.cell_len for text in column) for column in zip(*lines, strict=True)]
@@ -63,7 +63,7 @@ def print_grid(
 
 
 def _print_blocks(lines: Sequence[Sequence[Text]], console: Console) -> None:
-    """Print blocks of the first line as a column of headings, and as many of the others as fit beside it."""
+    """Print blocks: the first line as a column of headings, and as many of the other lines as fit."""
     widths = [max(text.cell_len for text in line) for line in lines]
     start = 1
     while start < len(lines):
@@ -75,7 +75,7 @@ def _print_blocks(lines: Sequence[Sequence[Text]], console: Console) -> None:
         if start > 1:
             console.print()
         block = Grid(box=None, pad_edge=False, show_header=False, padding=(0, _GAP, 0, 0))
-        # A single line that is too wide by itself is folded.
+        # If a single line is too wide, it is folded.
         block.add_column(min_width=min(widths[0], console.width // 2), overflow="fold")
         for width in widths[start:end]:
             block.add_column(min_width=width if room >= 0 else None, overflow="fold")
@@ -88,9 +88,10 @@ def _print_blocks(lines: Sequence[Sequence[Text]], console: Console) -> None:
 def print_frame(
     frame: pd.DataFrame, console: Console, digits: int | None = None, wrapped: Container[str] = ()
 ) -> None:
-    """Print a frame without its index; `wrapped` are columns whose text may be wrapped.
+    """Print a frame without its index. `wrapped` names the columns whose text may be wrapped.
 
-    Numbers have this many digits; where left out, five at most and the same decimals in a column.
+    Numbers have `digits` digits. By default, they have at most five, and all numbers of a column have the
+    same decimals.
     """
     import pandas as pd
 
@@ -104,12 +105,12 @@ def print_frame(
 
 
 def print_text(text: str, console: Console, style: str = "") -> None:
-    """Print a line or a paragraph as it is, wrapped between words."""
+    """Print a line or a paragraph without markup, wrapped between words."""
     console.print(plain(text, style))
 
 
 def print_sections(sections: Sequence[Section], console: Console) -> None:
-    """Print the titles, the notes and the frames worth seeing of analyses of tables."""
+    """Print the titles, the notes and the main frames of analyses of tables."""
     for i, section in enumerate(sections):
         if i:
             console.print()

@@ -40,23 +40,23 @@ from hpobench_nmt.analysis.verdicts import ENDLESS_NOTE, METHOD_NOTE, Statistics
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.render.terminal.grids import fits, plain, print_grid, print_text
 
-# What a table shows beside its scores where there is room, the least important first.
+# The side columns of a table, which it shows if there is room, the least important first.
 _TIME, _CHOSEN, _INTERVALS = "time", "chosen", "intervals"
 _SIDE = {_TIME: "ms/step", _CHOSEN: "the rows chosen in the end", _INTERVALS: "95% intervals"}
 
 
 def leaderboard_text(results: Results) -> str:
-    """The leaderboard as plain text, as wide as the terminal: what `print(results)` shows."""
+    """The leaderboard as plain text, as wide as the terminal, for `print(results)`."""
     out = io.StringIO()
     print_leaderboard(results, Console(file=out, width=shutil.get_terminal_size().columns, no_color=True))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
 def print_leaderboard(results: Results, console: Console, explain: bool = False) -> None:
-    """Print tables like the paper's, the best in bold and first, the published figures beside ours.
+    """Print tables like those of the paper, with the best method first and in bold, and published figures.
 
-    A table too wide for the console loses its side columns, and then is printed score by score. With
-    `explain`, notes tell how the figures, intervals and tests were made.
+    If a table is too wide for the console, its side columns are left out. If it is still too wide, it is
+    printed score by score. With `explain`, notes explain the figures, intervals and tests.
     """
     statistics = run_statistics(results)
     by_cell = {(cell.table, cell.method, cell.score): cell for cell in cells(results, statistics)}
@@ -67,7 +67,7 @@ def print_leaderboard(results: Results, console: Console, explain: bool = False)
     grids = {table: _whole_grid(results, table, rows, console) for table, rows in boards.items()}
     left_out = {name for _, dropped in grids.values() for name in dropped}
     print_fewer(results, statistics.fewer, console, explain)
-    # Explained before they are used.
+    # Scores are explained before the tables that use them.
     for name in results.suite.scores:
         print_text(f"{name}: {meaning(results.suite, name)}", console, "dim")
     for sentence in chosen_meanings(results) if _CHOSEN not in left_out else ():
@@ -77,7 +77,7 @@ def print_leaderboard(results: Results, console: Console, explain: bool = False)
         if results.suite.constraints:
             print_text(f"constraints kept, {subject_to(results, table)}", console)
         answer = fewer_answer(results, statistics.fewer, table)
-        if answer and len(boards) > 1:  # else it stands above
+        if answer and len(boards) > 1:  # with one table, `print_fewer` has printed it
             print_text(answer, console)
         counted_to = fewer_setting(results, statistics.fewer, table)
         if counted_to and explain:
@@ -100,7 +100,7 @@ def print_leaderboard(results: Results, console: Console, explain: bool = False)
 
 
 def print_fewer(results: Results, found: FewerTrainings, console: Console, explain: bool) -> None:
-    """Print the answer in a sentence and the one figure of each method, before all else."""
+    """Print, at the top, the answer in a sentence and the main figure of each method."""
     if found.reason:
         return
     several = len(results.instances) > 1
@@ -128,7 +128,7 @@ def print_fewer(results: Results, found: FewerTrainings, console: Console, expla
 def _whole_grid(
     results: Results, table: str, rows: Mapping[str, list[Cell]], console: Console
 ) -> tuple[Grid | None, list[str]]:
-    """A table's grid without the side columns that do not fit, and their names; None if still too wide."""
+    """A table's grid without side columns that do not fit, and their names; None if it is still too wide."""
     scores, sides = range(len(results.suite.scores)), _side_columns(results, table)
     for count in range(len(sides) + 1):
         grid = _grid(results, table, rows, scores, sides[:count])
@@ -154,7 +154,7 @@ def _grid(
     scores: Iterable[int],
     dropped: Container[str] = (),
 ) -> Grid:
-    """One table's cells of some scores, without the side columns that are dropped."""
+    """One table's cells for some scores, without the dropped side columns."""
     grid = Grid()
     grid.add_column("", no_wrap=True, overflow="fold")
     compared = any(not np.isnan(cell.published_mean) for row in rows.values() for cell in row)
@@ -204,7 +204,7 @@ def _grid(
 def _print_score(
     results: Results, table: str, rows: Mapping[str, list[Cell]], score: int, console: Console
 ) -> None:
-    """One table's cells of one score; on a terminal too narrow for a grid, in blocks."""
+    """Print one table's cells for one score, in blocks if the terminal is too narrow for a grid."""
     grid = _grid(results, table, rows, range(score, score + 1))
     if fits(grid, console):
         console.print(grid)
@@ -215,7 +215,7 @@ def _print_score(
 
 
 def _reading_notes(results: Results, statistics: Statistics) -> list[str]:
-    """What the marks mean, the ranks over tables, and notes on the trials."""
+    """Lines on the meaning of the marks, the ranks over tables, and the trials."""
     lines = []
     if len(results.methods) > 1:
         lines += ["*: best mean. ≈: not shown to be worse than the best."]
@@ -225,7 +225,7 @@ def _reading_notes(results: Results, statistics: Statistics) -> list[str]:
 
 
 def _explanations(results: Results, statistics: Statistics) -> list[str]:
-    """How intervals and tests were made, and the mean ranks over the tables of each family."""
+    """Lines on how intervals and tests were computed, and the mean ranks over the tables of each family."""
     lines = family_sentences(results, statistics)
     if len(results.methods) > 1:
         endless = statistics.scores[["unanswered", "failed"]].to_numpy().any()

@@ -1,6 +1,6 @@
-"""A table drawn in characters: how its metrics are spread, what each value does, and its front.
+"""A table drawn in characters: the spread of its metrics, the effect of each value, and its front.
 
-Every shape can be told apart without colour, and with plain ASCII where the terminal has no more.
+All shapes can be distinguished without colour. If the terminal has only ASCII, they are drawn in ASCII.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hpobench_nmt.render.terminal.grids import plain, print_frame, print_grid, p
 _BARS, _ASCII_BARS = "▁▂▃▄▅▆▇█", "_.:-=+*#"
 _HEIGHT = 14
 _WIDEST = 100
-# Of the field of a scatter; on a terminal narrower than that, its lines are folded.
+# The minimum width of a scatter's field. On a narrower terminal, its lines are folded.
 _NARROWEST = 8
 _MOST_VALUES = 12
 _MOST_ROWS = 12
@@ -70,12 +70,15 @@ def print_charts(
 
 
 def histogram(values: Floats, width: int, bars: str = _BARS) -> str:
-    """Values (N,), not all NaN, counted in `width` equal bins, a character of `bars` each; blank for none."""
+    """A histogram of values (N,), not all NaN: a character of `bars` for each of `width` equal bins.
+
+    An empty bin is blank.
+    """
     known = values[~np.isnan(values)]
     if known.min() == known.max():
         return bars[-1]
     counts, _ = np.histogram(known, bins=width)
-    # Every count above 0 shows, and only the largest fills the line.
+    # Every count above 0 is visible, and only the largest has the full height.
     height = np.ceil(counts / counts.max() * len(bars)).astype(int)
     return "".join(" " if h == 0 else bars[h - 1] for h in height)
 
@@ -89,7 +92,7 @@ def scatter(
     ascii_only: bool = False,
     height: int = _HEIGHT,
 ) -> list[Text]:
-    """Lines of a scatter of two metrics that fits width columns, the rows of the front marked."""
+    """Lines of a scatter of two metrics, `width` columns wide, in which rows of the front are marked."""
     one, more, best = (".", ":", "O") if ascii_only else ("·", ":", "●")
     wall, floor, corner = ("|", "-", "+") if ascii_only else ("│", "─", "└")
     x, y = table.column(across.metric), table.column(up.metric)
@@ -139,7 +142,8 @@ def _print_medians(table: Table, console: Console, metric: str, bars: str, dash:
     values = table.column(metric)
     per_axis = []
     for j, h in enumerate(table.hyperparameters):
-        # Neighbouring values together where there are too many; of categories, those listed side by side.
+        # If there are too many values, neighbours share a cell. Categories are neighbours if they are listed
+        # side by side.
         stretches = np.array_split(np.array(h.numbers), min(len(h.values), _MOST_VALUES))
         ends = [(short_label(h.value(s[0])), short_label(h.value(s[-1]))) for s in stretches]
         labels = [first if first == last else f"{first} to {last}" for first, last in ends]
@@ -150,7 +154,7 @@ def _print_medians(table: Table, console: Console, metric: str, bars: str, dash:
         groups = [values[np.isin(places, h.places(s)) & ~np.isnan(values)] for s in stretches]
         per_axis.append((labels, [float(np.median(g)) if len(g) else np.nan for g in groups]))
     every = np.concatenate([medians for _, medians in per_axis])
-    # One scale for all of them, so that a flat line means a hyperparameter that does little.
+    # All hyperparameters have the same scale, so that a flat line means that one has little effect.
     low, high = _ends(every[~np.isnan(every)])
     for h, (labels, medians) in zip(table.hyperparameters, per_axis, strict=True):
         spark = "".join(
@@ -173,7 +177,7 @@ def _ends(values: Floats) -> tuple[float, float]:
 
 
 def _cells(values: Floats, ends: tuple[float, float], n: int) -> NDArray[np.int64]:
-    """The cell of n that each value falls into; 0 for NaN, and for all where the ends are equal."""
+    """The cell, out of n, of each value; 0 for NaN, and for all values if the ends are equal."""
     low, high = ends
     share = (values - low) / ((high - low) or 1.0)
     return np.clip(np.nan_to_num(share) * n, 0, n - 1).astype(np.int64)

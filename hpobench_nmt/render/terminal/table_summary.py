@@ -1,4 +1,4 @@
-"""A table at a glance: its search space, its metrics, where it is from, and its best rows."""
+"""A table at a glance: its provenance, its search space, its metrics, and its best rows."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Trainings: which are left, and the processes or the cluster that do them."""
+"""Trainings: those that are left, and the processes or the cluster that run them."""

@@ -20,7 +20,7 @@ from hpobench_nmt.runner.training.processes import Processes
 from hpobench_nmt.runner.training.train_row import GO_ON, Unfinished, train_and_record
 from hpobench_nmt.runner.training.workspace import Workspace, clear_workspace
 
-# After this many trainings that end in an error, and none that does not, the run ends.
+# The run ends after this many trainings with an unexpected error if no training has succeeded.
 _MOST_ERRORS = 3
 
 Progress = Callable[[int, int], None]
@@ -29,7 +29,7 @@ Trained = Iterator[tuple[Training, Record | Unfinished]]
 
 
 Turn = tuple[bool, bool]
-"""How trainings are tried: the arguments wait and last of `train_and_record`."""
+"""How trainings are tried: the arguments `wait` and `last` of `train_and_record`."""
 
 
 def train(
@@ -42,20 +42,20 @@ def train(
     notify: Callable[[str], None] = lambda message: None,
     on_record: OnRecord = lambda record: None,
 ) -> int:
-    """Train configurations and record them in the ledger: how many were paused, as Workspace.until asks.
+    """Train configurations and record them in the ledger. Returns how many paused because of Workspace.until.
 
     Args:
         trainings: (row, replicate) pairs.
-        devices: "cpu", or CUDA devices to share among `jobs` trainings at a time.
+        devices: "cpu", or CUDA devices that `jobs` simultaneous trainings share.
         backend: "local" for processes on this machine; "dask" or "ray" for a cluster whose machines share
             the folder. Ray gives each training its part of a GPU.
         progress: called with (done, total).
         notify: called with a line about each training that failed, was paused or has no record.
 
-    A training that runs out of memory, or is killed, is tried again at the end, alone. One that ends in an
-    unexpected error is not recorded; the others continue.
+    A training that runs out of memory, or is killed, is tried again at the end, alone. A training that ends
+    in an unexpected error is not recorded, and the others continue.
 
-    Raises RunError if the run cannot continue, or some trainings ended in an error. What is recorded is kept.
+    Raises RunError if the run cannot continue, or if trainings ended in an error. Records are kept.
     """
     backend = known_backend(backend)
     done = paused = 0
@@ -89,13 +89,13 @@ def train(
             else:
                 errors.append(f"{_named(workspace, training)}: {ended.reason}")
                 notify(f"Not recorded: {printable(errors[-1])}")
-                if not done and len(errors) >= _MOST_ERRORS:  # an installation that is broken, most likely
+                if not done and len(errors) >= _MOST_ERRORS:  # the installation is probably broken
                     break
             if progress and (isinstance(ended, Record) or ended.kind == "paused"):
                 progress(done, len(trainings))
 
     run(trainings, jobs, (False, False))
-    # Another run may be at the same ledger. The trainings that it does now are waited for at the end.
+    # Another run may fill the same ledger. Wait for its current trainings only at the end.
     run(elsewhere.copy(), jobs, (True, False))
     run(again, 1, (True, True))
     if errors:
@@ -145,7 +145,7 @@ def _run_on_cluster(
     turn: Turn,
     backend: Literal["dask", "ray"],
 ) -> Trained:
-    # The spec goes along as it is now: its file may change while the trainings run.
+    # Workers receive the spec itself, because its file may change while the trainings run.
     there = replace(workspace, folder=workspace.folder.resolve(), cache=workspace.cache.resolve())
     place = (there, devices[0], turn)
     run = _run_on_ray if backend == "ray" else _run_on_dask
@@ -154,7 +154,7 @@ def _run_on_cluster(
             yield from run(trainings, place, jobs)
         except (InputError, RunError):
             raise
-        except Exception as error:  # each backend has its own for a worker that died
+        except Exception as error:  # each backend has its own errors for a worker that died
             raise RunError(f"the cluster stopped ({one_line(error)}). {GO_ON}") from error
 
 
@@ -163,7 +163,7 @@ def _run_on_dask(trainings: Sequence[Training], place: tuple[Workspace, str, Tur
 
 
 def _run_on_ray(trainings: Sequence[Training], place: tuple[Workspace, str, Turn], jobs: int) -> Trained:
-    """Ray gives each training its part of one of the cluster's GPUs, and shows it no other."""
+    """Ray gives each training its part of one of the cluster's GPUs, and hides the others."""
     share = 0.0
     if place[1] != "cpu":
         import ray
@@ -180,9 +180,9 @@ def _run_on_ray(trainings: Sequence[Training], place: tuple[Workspace, str, Turn
 
 
 def gpu_share(jobs: int, gpus: int) -> float:
-    """The part of a GPU that each of this many trainings takes, in Ray's steps of 0.0001.
+    """The part of a GPU that each of `jobs` trainings takes, in Ray's steps of 0.0001.
 
-    A training never has parts of two: of 3 on 2 GPUs each takes half of one.
+    A training never has parts of two GPUs. For instance, 3 trainings on 2 GPUs take half a GPU each.
     """
     return math.floor(1e4 / math.ceil(jobs / gpus)) / 1e4
 
@@ -190,7 +190,7 @@ def gpu_share(jobs: int, gpus: int) -> float:
 def _train_remotely(
     training: Training, workspace: Workspace, device: str, turn: Turn
 ) -> tuple[Training, Record | Unfinished]:
-    found = find_devices(device)  # an error of one line where the machine has none
+    found = find_devices(device)  # an error of one line if the machine has no such device
     if len(found) > 1:
         raise InputError(
             f"--device {device}: a worker sees {len(found)} CUDA devices, and all workers would use the "

@@ -20,14 +20,15 @@ Training = tuple[int, int]
 def pending(
     spec: Spec, ledger: Ledger, rows: Sequence[int] | NDArray[np.intp], shard: tuple[int, int] = (1, 1)
 ) -> list[Training]:
-    """(row, replicate) of the trainings that are still to do.
+    """(row, replicate) of the trainings that are still missing.
 
-    Rows come in a random order, the same every time, so that what is there when a run is stopped is a
-    fair sample of the grid. Trainings again come last, those of the best rows once all rows have ended.
+    Rows come in a random order, which is always the same, so that a stopped run has trained a fair sample of
+    the grid. Repeated trainings come last, and those of the best rows only after all rows have ended.
 
-    Only the given rows count. The shard is (i, n), from 1: every n-th training of that order, beginning with
-    the i-th. It depends on the spec alone, so that each training is in one of the n shards. The best rows are
-    known to a ledger that has all rows, and so are the neighbours of the best points.
+    Only the given rows count. The shard is (i, n), counted from 1: every n-th training of that order,
+    starting with the i-th. It depends on the spec alone, so that each training is in exactly one of the n
+    shards. The best rows, and the neighbours of the best points, are known only from a ledger that has all
+    rows.
     """
     first, parts = shard[0] - 1, shard[1]
     chosen = np.zeros(spec.size, dtype=bool)
@@ -41,7 +42,8 @@ def pending(
     twice = list(spec.replicate_rows)
     if spec.best and ended[wanted].all():
         twice += [row for row in best_rows(spec, records, spec.best) if row not in twice]
-    # Seed after seed of a row: jobs that run at once do not all wait for one model that a seed stands for.
+    # The seeds of a row follow each other. Trainings with one seed may share a model, for which simultaneous
+    # jobs would wait.
     turns = [turn + 1 for turn in range(spec.replicated[1])]
     turns += [SAME_SEED + turn + 1 for turn in range(spec.same_seed)]
     again = [(row, turn) for row in twice for turn in turns]
@@ -54,9 +56,9 @@ def pending(
 def planned(
     spec: Spec, path: Path, rows: Sequence[int] | NDArray[np.intp], shard: tuple[int, int] = (1, 1)
 ) -> tuple[Ledger, list[Training]]:
-    """The ledger as it is, empty if there is none, and the trainings that a run would do now.
+    """The current ledger (empty if it does not exist), and the trainings that a run would start now.
 
-    Raises InputError if the ledger is of another spec.
+    Raises InputError if the ledger belongs to another spec.
     """
     ledger = Ledger({}, {}, ())
     if path.exists():

@@ -1,4 +1,4 @@
-"""Trainings in processes of their own, so that a crash costs one training and not the run."""
+"""Each training runs in a process of its own, so that a crash costs one training and not the run."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from hpobench_nmt.core.text import counted
 from hpobench_nmt.runner.disk.save_requests import request_saves
 from hpobench_nmt.runner.family import STOPPING
 
-# Every language model needs measure, and numba with it. torch imports its compiler, unused, with the first
-# optimizer that a process makes, which takes almost as long as torch itself.
+# Every language model needs lm.measure, which imports numba. The first optimizer in a process makes torch
+# import its compiler, which is not used but takes almost as long to import as torch itself.
 _PRELOADED = [
     "hpobench_nmt.runner.training.training_process",
     "hpobench_nmt.runner.lm.measure",
@@ -31,7 +31,7 @@ _PRELOADED = [
 
 
 class Killed(Exception):
-    """The process was killed; the message says how."""
+    """The process was killed. The message names the signal."""
 
     def __init__(self, message: str, number: int = 0) -> None:
         super().__init__(message)
@@ -39,11 +39,11 @@ class Killed(Exception):
 
 
 class Crashed(Exception):
-    """The function raised an error that nobody expected, or ended its process; the message says which."""
+    """The function raised an unexpected error, or ended its process. The message describes it."""
 
 
 class StopAsked(BaseException):
-    """The program was asked to stop; the message says why. `in_time`: its time limit is reached."""
+    """The program was asked to stop. The message explains why. `in_time`: because of its time limit."""
 
     def __init__(self, message: str, in_time: bool) -> None:
         super().__init__(message)
@@ -60,8 +60,8 @@ _SAVE_SECONDS = 20.0
 def saves_when_stopped(seconds: float | None = None) -> Iterator[None]:
     """Inside, SIGTERM makes all trainings save their state, and then raises StopAsked in the main thread.
 
-    So does the end of a time limit in seconds. A batch system such as Slurm sends SIGTERM before it kills; it
-    allows 30 s by default, and this takes 20 s at most. To be used in the main thread.
+    A time limit in seconds has the same effect. A batch system such as Slurm sends SIGTERM before it kills.
+    By default it then waits 30 s, and saving takes at most 20 s. Use this in the main thread.
     """
     began = time.monotonic()
 
@@ -70,7 +70,7 @@ def saves_when_stopped(seconds: float | None = None) -> Iterator[None]:
         late = seconds is not None and time.monotonic() - began >= seconds
         some = f", except {counted(unsaved, 'training')}" if unsaved else ""
         why = "the time limit is reached" if late else "stopped by SIGTERM"
-        if not asked:  # Sockeye's, those on other machines, and those that have just begun
+        if not asked:  # trainings by Sockeye, on other machines, or that have just started
             raise StopAsked(f"{why}; trainings resume from their last saved state", late)
         raise StopAsked(f"{why}; the state of every training is saved{some}", late)
 
@@ -87,7 +87,7 @@ def saves_when_stopped(seconds: float | None = None) -> Iterator[None]:
 
 
 class Processes:
-    """The processes that run now, so that they can be ended together."""
+    """The running processes, which can be ended together."""
 
     def __init__(self) -> None:
         self._running: set[Process] = set()
@@ -95,9 +95,9 @@ class Processes:
         self.stopped = False
 
     def run(self, function: Callable[..., Any], *arguments: Any, log: Path, state: Path | None = None) -> Any:
-        """The result of a module's function, called in a process of its own that prints to `log`.
+        """The result of a module's function that is called in a separate process, which prints to `log`.
 
-        `state` is the folder in which it may be asked to save its state.
+        `state` is the folder in which the process may be asked to save its state.
 
         Raises:
             Killed: a signal ended the process.
@@ -129,7 +129,7 @@ class Processes:
         return value
 
     def stop(self) -> None:
-        """End all of them, and start none any more."""
+        """End all processes, and do not start any more."""
         with self._lock:
             self.stopped = True
             for process in self._running:
@@ -137,7 +137,7 @@ class Processes:
 
 
 def prepare() -> None:
-    """Import in the server what trainings need. A training that misses a library says so itself."""
+    """Import the modules that trainings need into the server. A training itself reports a missing library."""
     for module in _PRELOADED:
         with contextlib.suppress(ImportError):
             importlib.import_module(module)

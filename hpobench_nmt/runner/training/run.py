@@ -1,4 +1,4 @@
-"""A run of `train`: where it trains, all trainings that a spec needs, and what has come of them."""
+"""A run of `train`: its devices, all trainings that a spec needs, and their results."""
 
 from __future__ import annotations
 
@@ -32,15 +32,16 @@ Shard = tuple[int, int]
 """(i, n): the i-th of n equal parts of the trainings; (1, 1): all of them."""
 
 Watch = Callable[[int], AbstractContextManager[tuple[dispatch.Progress | None, dispatch.OnRecord]]]
-"""Of a number of trainings: inside, the functions to call when one of them has ended (dispatch.train)."""
+"""From a number of trainings: inside, the functions to call when a training has ended (dispatch.train)."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run that is ready to begin, with `jobs` trainings at a time.
+    """A run that is ready to start, with `jobs` trainings at a time.
 
-    `mixed` is a sentence, if rows of this machine's CPU will stand beside rows of another device. So is
-    `caution`, if parts or sides of the corpus are the same text.
+    Attributes:
+        mixed: a warning if this run adds rows of this machine's CPU to rows of another device; else "".
+        caution: a warning if parts or sides of the corpus are the same text; else "".
     """
 
     workspace: Workspace
@@ -53,12 +54,12 @@ class Run:
 
 @dataclass(frozen=True)
 class Ended:
-    """What the ledger holds after a run.
+    """The content of the ledger after a run.
 
     Attributes:
-        left: how many are still to do, paused ones among them.
-        paused: how many this run has paused.
-        mixed: a sentence about GPUs of several models that rows were trained on; "" where there is one.
+        left: how many trainings are missing, including paused trainings.
+        paused: how many trainings this run has paused.
+        mixed: a warning if rows were trained on several models of GPU; else "".
     """
 
     done: tuple[Record, ...]
@@ -78,14 +79,14 @@ def open_run(
     keep: bool = False,
     until: int | None = None,
 ) -> Run:
-    """Choose the devices, and open the folder as `open_workspace`.
+    """Choose the devices, and open the folder with `open_workspace`.
 
-    `device` is the option --device, and `backend` that of dispatch.train. By default there is one job per
-    device or core.
+    `device` is the option --device, and `backend` is the argument of dispatch.train. By default there is one
+    job per device or core.
 
     Raises:
-        InputError: no such backend or device, or another than the ledger's rows were trained on; a cluster
-            without a number of jobs; as open_workspace.
+        InputError: an unknown backend or device; a kind of device other than that of the ledger's rows; a
+            cluster without a number of jobs; or an error of open_workspace.
         RunError: the folder cannot be written.
     """
     backend = known_backend(backend)
@@ -100,7 +101,7 @@ def open_run(
         refuse_other_device(workspace.ledger, ledger, devices)
     mixed = ""
     if devices == ["cpu"] and ledger.records:
-        # What is to come counts as one row more.
+        # The rows of this run count as one.
         mixed = mixed_devices([*(r.device for r in ledger.records if r.status == "done"), device_name("cpu")])
     jobs = jobs or (int(joblib.cpu_count()) if devices == ["cpu"] else len(devices))
     return Run(workspace, devices, jobs, backend, mixed, ledger.corpus.get("caution", ""))
@@ -114,19 +115,19 @@ def train_rows(
     watch: Watch,
     notify: Callable[[str], None],
 ) -> Ended:
-    """Train these rows of the grid and what the spec trains again, as far as it is not recorded.
+    """Train these rows of the grid and the spec's replicates, if they are not recorded.
 
     Args:
-        limit: the most trainings; None: all.
+        limit: maximum number of trainings; None: all.
         watch: makes the functions that are called when trainings end.
         notify: called with a line about each training that failed, was paused or has no record.
 
-    Raises RunError as dispatch.train does.
+    Raises the RunError of dispatch.train.
     """
     spec, path, paused = run.workspace.spec, run.workspace.ledger, 0
     ledger = read_ledger(path)
-    # Which rows are the best is known when all have been trained. Then there may be more to do. Those that
-    # are paused are still to be done, but not now.
+    # The best rows are known only after all rows have been trained, and may then need further trainings.
+    # Paused trainings are still missing, but are not resumed in this run.
     while not paused and (todo := pending(spec, ledger, rows, shard)[:limit]):
         with watch(len(todo)) as (progress, on_record):
             paused = dispatch.train(
@@ -138,15 +139,15 @@ def train_rows(
     left = len(pending(spec, ledger, range(spec.size), shard))
     if not left and run.workspace.work.exists():  # the run was killed after its last record
         clear_workspace(run.workspace)
-    # Not before, as on a CPU: to ask a GPU for its model opens CUDA in this process, too.
+    # For a GPU this is not checked before the run, because its model's name would open CUDA in this process.
     mixed = mixed_devices(record.device for record in done) if run.devices != ["cpu"] else ""
     return Ended(done, len(ledger.records) - len(done), left, paused, mixed)
 
 
 def corpus_and_infeasible(spec: Spec, cache: Path) -> tuple[list[str], list[str]]:
-    """What the corpus holds, and what it makes impossible, such as a parameter budget that no sizes meet.
+    """Lines about the corpus, and lines about configurations that it makes impossible.
 
-    Each has one line for each thing to know. The corpus is prepared if it is not.
+    For instance, no sizes of a model may meet a parameter budget. The corpus is prepared if necessary.
 
     Raises:
         InputError: the corpus is wrong or missing.
@@ -165,7 +166,7 @@ def corpus_and_infeasible(spec: Spec, cache: Path) -> tuple[list[str], list[str]
 
 
 def best_kept(workspace: Workspace, done: Sequence[Record]) -> tuple[int, Record | None]:
-    """How many of these trainings have a kept model, and the best of them by the first objective."""
+    """The number of these trainings with a kept model, and the best of them by the first objective."""
     kept = [record for record in done if workspace.model_folder(record.config, record.replicate).is_dir()]
     metric = next(m for m in workspace.spec.metrics if m.name == workspace.spec.objectives[0])
     measured = [record for record in kept if metric.name in record.metrics]
@@ -176,15 +177,15 @@ def best_kept(workspace: Workspace, done: Sequence[Record]) -> tuple[int, Record
 
 
 def gpus_a_training(spec: Spec) -> int:
-    """The most GPUs that one training of a spec uses: the setting `workers` of translation."""
+    """The maximum number of GPUs of one training of a spec: the setting `workers` of translation."""
     return int(max(spec.grid.get("workers", (spec.fixed.get("workers", 1),))))
 
 
 def refuse_other_device(path: Path, ledger: Ledger, devices: Sequence[str]) -> None:
-    """Raise InputError if "auto" has found another kind of device than the ledger's rows were trained on.
+    """Raise InputError if "auto" has found another kind of device than that of the ledger's rows.
 
-    Times measured on different kinds of devices cannot be compared, and neither can the models that rows of
-    dynamic evaluation share.
+    Times on different kinds of devices cannot be compared, and neither can the models that rows of dynamic
+    evaluation share.
     """
     now = devices[0].partition(":")[0]
     for record in ledger.records:

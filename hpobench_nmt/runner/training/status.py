@@ -1,4 +1,4 @@
-"""The state of a spec's trainings, read from another process than the one that trains."""
+"""The state of a spec's trainings, read by a process that does not train."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LAST_BYTES = 4096
 
 @dataclass(frozen=True)
 class Running:
-    """A training that runs now: its configuration, for people, its log's last line, and its dev metrics."""
+    """A running training: its configuration, for people, the last line of its log, and its dev metrics."""
 
     name: str
     last_line: str
@@ -29,7 +29,7 @@ class Running:
 
 @dataclass(frozen=True)
 class Paused:
-    """A training that has begun, does not run now, and has a state to resume from."""
+    """A training that has started, is not running, and has a state to resume from."""
 
     name: str
     curve: tuple[Mapping[str, float], ...]
@@ -37,9 +37,9 @@ class Paused:
 
 @dataclass(frozen=True)
 class Status:
-    """The state of a spec's trainings: the records, those that run now on this machine, and the paused ones.
+    """The state of a spec's trainings: their records, those that run on this machine, and paused trainings.
 
-    `left` counts those without a record, running ones among them.
+    `left` counts all trainings without a record, including those that run.
     """
 
     done: tuple[Record, ...]
@@ -50,7 +50,7 @@ class Status:
 
     @property
     def hours_left(self) -> float | None:
-        """An estimate from the mean time of a training so far; None if nothing runs or has ended."""
+        """An estimate from the mean time of a training so far; None if no training runs or none has ended."""
         ended = (*self.done, *self.failed)
         if not ended or not self.running:
             return None
@@ -61,7 +61,7 @@ class Status:
 def read_status(workspace: Workspace, shard: tuple[int, int] = (1, 1)) -> Status:
     """The state of the trainings of a workspace, or of one of its shards. No file is changed.
 
-    Raises InputError if there is no ledger yet, or it is of another spec.
+    Raises InputError if there is no ledger yet, or if it belongs to another spec.
     """
     path = workspace.ledger
     if not path.exists():
@@ -93,6 +93,6 @@ def _last_line(path: Path) -> str:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - _LAST_BYTES))
             lines = file.read().decode("utf-8", errors="replace").strip().splitlines()
-    except OSError:  # it ended just now
+    except OSError:  # the training has just ended
         return ""
     return printable(lines[-1]) if lines else ""

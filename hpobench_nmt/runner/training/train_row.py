@@ -31,20 +31,21 @@ from hpobench_nmt.runner.training.training_process import TrainingResult, train_
 from hpobench_nmt.runner.training.workspace import Workspace, claim
 
 GO_ON = "Run the same command again to resume."
-_ASKED_SECONDS = 0.1  # who asks whether a training runs (`is_held`) has its lock for a moment
-_POLL_SECONDS = 1.0  # between looks at whether another run has finished a training, or this one is to stop
+_ASKED_SECONDS = 0.1  # `is_held`, which checks whether a training runs, holds its lock for a moment
+_POLL_SECONDS = 1.0  # between checks whether another run has finished a training, or this run must stop
 _LEAST_FREE_BYTES = 2**16
 
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A training that has no record; if it is paused, with its curve up to there.
+    """A training without a record.
 
     Attributes:
-        kind: "elsewhere" if another run is at it; "again" if it ran out of memory or was killed, perhaps
-            because of its neighbours, and should be tried once more, alone; "error" if it ended in an error
-            that says nothing about its configuration; "paused" as Workspace.until asks.
+        kind: "elsewhere" if another run trains it; "again" if it ran out of memory or was killed, perhaps
+            because of other trainings, and should be tried once more, alone; "error" if it ended in an error
+            that is not due to its configuration; "paused" if it paused because of Workspace.until.
         reason: for people.
+        curve: the curve of a paused training so far.
     """
 
     kind: Literal["elsewhere", "again", "error", "paused"]
@@ -61,19 +62,19 @@ def train_and_record(
     wait: bool = True,
     last: bool = False,
 ) -> Record | Unfinished:
-    """Train one configuration and append its record, unless the ledger holds it by now.
+    """Train one configuration and append its record, unless the ledger already has it.
 
-    A training that was paused or killed resumes from the state that it saved last.
+    A training that was paused or killed resumes from the last state that it saved.
 
     Args:
         replicate: 0 for the table's own row.
-        wait: wait for another run that is training it.
-        last: the second try; a training that runs out of memory or is killed again has failed.
+        wait: if another run is training it, wait for that run.
+        last: this is the second try. A training that runs out of memory or is killed again has failed.
 
     Raises:
         InputError: the spec or the corpus is wrong.
         RunError: the run cannot continue, for instance because the disk is full. If only the model could
-            not be kept, the training is recorded all the same.
+            not be kept, the training is recorded nevertheless.
     """
     configuration = workspace.spec.configuration(row)
     key = ledgers.training_key(configuration, replicate)
@@ -92,7 +93,7 @@ def train_and_record(
             if not wait:
                 return Unfinished("elsewhere")
         except FileNotFoundError:
-            continue  # another run has just finished the ledger and cleared up
+            continue  # another run has just finished the ledger and removed the folder
         except OSError as error:
             raise not_written(folder.parent, error, GO_ON) from error
     not_kept = ""
@@ -101,7 +102,7 @@ def train_and_record(
         if known is None:
             trained = _train(workspace, configuration, replicate, device, processes, folder, last)
             if isinstance(trained, Unfinished):
-                return trained  # its folder stays: the reason may name its log
+                return trained  # its folder is not removed, because the reason may name its log
             known, not_kept = trained
             ledgers.append(workspace.ledger, known)
             remove_folder(workspace.state_folder(configuration, replicate))
@@ -122,7 +123,7 @@ def _train(
     folder: Path,
     last: bool,
 ) -> tuple[Record, str] | Unfinished:
-    """The record, not yet in the ledger, and why the model is not kept although it should be, or ""."""
+    """The record, which is not yet in the ledger, and why the model could not be kept, or ""."""
     spec = workspace.spec
     scratch = folder / "scratch"
     seed = spec.training_seed(configuration, replicate)
@@ -159,9 +160,9 @@ def _train(
         curve=tuple(dict(point) for point in outcome.curve) if outcome else (),
         converged=outcome.converged if outcome else True,
         tuned=dict(outcome.tuned) if outcome else {},
-        # Of a training that died: the name of a GPU's model is not asked for, which would open CUDA here.
+        # If the training died, a GPU's model is left out, because its name would open CUDA in this process.
         device=result.device or (device_name(device) if device == "cpu" else device),
-        versions=dict(result.versions) or library_versions("cpu"),  # CUDA's would open it, too
+        versions=dict(result.versions) or library_versions("cpu"),  # CUDA's versions would also open CUDA
         started=started.isoformat(timespec="seconds"),
         seconds=round(result.seconds or time.perf_counter() - clock, 3),
         nondeterministic=result.nondeterministic,
@@ -192,7 +193,7 @@ def _attempt(
             raise RunError(f"stopped. {GO_ON}") from None
         if not last:
             return Unfinished("again", f"it was {error}")
-        if error.asked_to_stop:  # by somebody: this says nothing about the configuration
+        if error.asked_to_stop:  # by somebody, so the configuration is not to blame
             return Unfinished("error", f"it was {error}, twice.")
         return TrainingResult(failure=f"{error}, 2 times (out of memory?)")
     except Crashed as error:
@@ -204,7 +205,7 @@ def _attempt(
 
 
 def _refuse_full_disk(job: Job[Any]) -> None:
-    """Raise RunError if there is no room: libraries have errors of their own for it."""
+    """Raise RunError if the disk is full, which libraries report by errors of their own."""
     for folder in (job.scratch, job.cache):
         if shutil.disk_usage(folder).free < _LEAST_FREE_BYTES:
             raise RunError(f"{folder}: no room left on the disk. Make room. {GO_ON}")
@@ -221,8 +222,8 @@ def keep_model(
 ) -> None:
     """Describe a folder that a family has saved a model in, and move it to its place on the same file system.
 
-    An older one is replaced. `corpus` is the [corpus] section with defaults filled in, and the provenance is
-    the corpus's. Raises OSError if the disk is full, or the folder cannot be written.
+    An older model is replaced. `corpus` is the [corpus] section with defaults filled in, and `provenance` is
+    that of the corpus. Raises OSError if the disk is full, or the folder cannot be written.
     """
     files = {path.name: sha256(path) for path in sorted(new.iterdir())}
     about = KeptModel(

@@ -31,13 +31,14 @@ class TrainingResult:
     """How a training ended: with an outcome, with a failure, or with an error of the whole run.
 
     Attributes:
-        failure: why the configuration could not be trained; then there is no outcome.
+        failure: why the configuration could not be trained, in which case there is no outcome.
         wrong_input: what is wrong with the spec or the corpus, so that no configuration can be trained.
-        device: the device's name; of a training that was resumed on other devices, the names in that order.
-        seconds: of training and measuring in this process, without its start; 0 if it was killed.
+        device: the device's name. If the training was resumed on other devices, all names in order.
+        seconds: time of training and measuring in this process, without its start; 0 if it was killed.
         starved: it ran out of memory, or a command that it had started was killed.
-        not_kept: why its model could not be saved, where that was asked for.
-        nondeterministic: what in it is not the same each time; empty where it can be repeated bit by bit.
+        not_kept: why its model could not be saved, if it had to be.
+        nondeterministic: the parts of the training that differ each time; empty if it can be repeated bit by
+            bit.
     """
 
     outcome: Outcome | None = None
@@ -60,7 +61,7 @@ def train_one(family: str, job: Job[Any]) -> TrainingResult:
     device, outcome, failure, starved = job.device, None, "", False
     operations: set[str] = set()
     try:
-        device = _devices(job)  # opens CUDA, for which a full GPU has no room
+        device = _devices(job)  # opens CUDA, which fails on a GPU without free memory
         with _noted_operations(operations):
             outcome = _finite(load_family(family).train(job))
     except TrainingFailed as error:
@@ -73,7 +74,7 @@ def train_one(family: str, job: Job[Any]) -> TrainingResult:
         failure, starved = "out of memory", True
     seconds = time.perf_counter() - start
     not_kept = _save(outcome, job.scratch / KEPT) if outcome and job.keep and not outcome.paused else ""
-    outcome = replace(outcome, save=None) if outcome else None  # which no other process can call
+    outcome = replace(outcome, save=None) if outcome else None  # `save` cannot be sent to another process
     versions = {**library_versions(job.device), **(outcome.versions if outcome else {})}
     told = [outcome.nondeterministic] if outcome and outcome.nondeterministic else []
     operation = ", ".join([*told, *sorted(operations)])
@@ -82,14 +83,14 @@ def train_one(family: str, job: Job[Any]) -> TrainingResult:
 
 @contextmanager
 def _noted_operations(names: set[str]) -> Iterator[None]:
-    """Inside, operations of which torch warns that they are not deterministic are added to names."""
+    """Inside, `names` collects the operations that torch reports as not deterministic."""
     with warnings.catch_warnings():
         warnings.filterwarnings("always", message=_NONDETERMINISTIC)
         show = warnings.showwarning
 
         def note(message: Warning | str, *where: Any, **options: Any) -> None:
             if found := re.match(_NONDETERMINISTIC, str(message)):
-                if found[1] in names:  # the log has it
+                if found[1] in names:  # already in the log
                     return
                 names.add(found[1])
             show(message, *where, **options)
@@ -99,14 +100,14 @@ def _noted_operations(names: set[str]) -> Iterator[None]:
 
 
 def _devices(job: Job[Any]) -> str:
-    """The names of the devices that the training has seen, this one the last; kept beside its state."""
+    """The names of the training's devices so far, the current device last. They are kept with its state."""
     now = device_name(job.device)
     if job.state is None:
         return now
     path = job.state / _DEVICES
     names = []
     with suppress(OSError, UnicodeDecodeError):
-        # Whether there is something to resume from.
+        # Earlier devices count only if there is a state to resume from.
         if any(entry.name not in _NO_STATE for entry in job.state.iterdir()):
             names = path.read_text(encoding="utf-8").splitlines()
     if names[-1:] != [now]:
@@ -118,18 +119,18 @@ def _devices(job: Job[Any]) -> str:
 
 
 _DEVICES = "devices"
-# In the folder of a state, these are not part of the state: a curve is written before the first one is saved.
+# Files in the folder of a state that are not part of it. A curve is written before the first state is saved.
 _NO_STATE = (_DEVICES, CURVE, LISTENS, SAVE_NOW, "part")
 
 
 def _save(outcome: Outcome, folder: Path) -> str:
-    """Save the best model in a new folder: why that failed, or "". No error of it ends the training."""
+    """Save the best model in a new folder. Returns why that failed, or "". No error ends the training."""
     if outcome.save is None:
         return "its family has no way to save one"
     try:
         folder.mkdir()
         outcome.save(folder)
-    except Exception as error:  # torch has errors of its own for a full disk
+    except Exception as error:  # torch reports a full disk by errors of its own
         traceback.print_exc()
         remove_folder(folder)
         return one_line(error)

@@ -34,8 +34,8 @@ class Workspace:
         folder: holds the copy of the spec, the ledger and, in the end, the table.
         cache: holds prepared corpora and models that trainings of all specs share.
         keep: whether the best model of each training is kept.
-        until: updates after which a training pauses; None: it goes to its end.
-        provenance: of the corpus, for kept models.
+        until: updates after which a training pauses; None: it runs to its end.
+        provenance: the provenance of the corpus, for kept models.
     """
 
     spec: Spec
@@ -52,7 +52,7 @@ class Workspace:
 
     @property
     def work(self) -> Path:
-        """The folder of the trainings that run now: a folder and a lock file for each of them."""
+        """The folder of running trainings, with a folder and a lock file for each of them."""
         return self.folder / _WORK
 
     def model_folder(self, configuration: Configuration, replicate: int) -> Path:
@@ -67,7 +67,8 @@ class Workspace:
     def states(self) -> Path:
         """The folder of the states that trainings of this ledger resume from, in the user's own cache.
 
-        Not beside the ledger: Sockeye's states are pickles, and a ledger's folder may come from elsewhere.
+        It is not beside the ledger, because Sockeye's states are pickles, and a ledger's folder may come from
+        somebody else.
         """
         owner = json.dumps([str(self.folder.resolve()), self.spec.identity], sort_keys=True)
         return self.cache / _STATES / hashlib.sha256(owner.encode()).hexdigest()[:20]
@@ -80,7 +81,7 @@ class Workspace:
 def open_workspace(
     spec: Spec, folder: Path, cache: Path, keep: bool = False, until: int | None = None
 ) -> tuple[Workspace, Ledger]:
-    """Prepare the corpus and open the ledger, or begin one, with a copy of the spec beside it.
+    """Prepare the corpus and open the ledger, or start it, with a copy of the spec beside it.
 
     Models are kept if `keep` or the spec says so. Trainings pause after `until` updates, unless it is None.
 
@@ -111,17 +112,17 @@ def open_workspace(
 
 
 def claim(training_folder: Path) -> FileLock:
-    """The lock of whoever trains in this folder. The system releases it when that process ends."""
+    """The lock of the process that trains in this folder. The system releases it when the process ends."""
     return file_lock(refuse_link(claim_path(training_folder)))
 
 
 def claim_path(training_folder: Path) -> Path:
-    """The file of that lock."""
+    """The file of the lock of `claim`."""
     return training_folder.with_name(training_folder.name + _CLAIM)
 
 
 def clear_workspace(workspace: Workspace) -> None:
-    """Remove the folders of trainings that have ended, and the reserve unless another run is at work here."""
+    """Remove the folders of trainings that have ended. Unless another run is active, release the reserve."""
     busy = False
     for path in workspace.work.glob(f"*{_CLAIM}"):
         folder = path.with_suffix("")
@@ -135,17 +136,17 @@ def clear_workspace(workspace: Workspace) -> None:
             with contextlib.suppress(OSError):  # some systems do not remove a file that is open
                 path.unlink()
     if not busy:
-        with contextlib.suppress(OSError):  # another run may have begun just now
+        with contextlib.suppress(OSError):  # another run may have just started
             workspace.work.rmdir()
         ledgers.release_reserve(workspace.folder)
     _clear_states(workspace)
-    if not busy:  # another run may be about to make a folder inside
-        with contextlib.suppress(OSError):  # paused trainings have their states there
+    if not busy:  # otherwise, the other run may be about to make a folder inside
+        with contextlib.suppress(OSError):  # not empty if trainings are paused
             workspace.states.rmdir()
 
 
 def entries(folder: Path) -> tuple[Path, ...]:
-    """What is in a folder; nothing if there is none, for another run may have removed it just now."""
+    """The content of a folder. It is empty if another run has removed the folder."""
     try:
         return tuple(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):
@@ -153,7 +154,7 @@ def entries(folder: Path) -> tuple[Path, ...]:
 
 
 def _clear_states(workspace: Workspace) -> None:
-    """Remove the states of trainings that are recorded: a run may be killed between the two."""
+    """Remove the states of recorded trainings. A run may be killed after it has recorded a training."""
     if not (found := entries(workspace.states)):
         return
     records = ledgers.read_ledger(workspace.ledger).records

@@ -1,7 +1,7 @@
-"""The journal of a tuning run: what has finished, one JSON line each, so that the same command resumes it.
+"""The journal of a tuning run: one JSON line for each training that finished, so that the run can resume.
 
-What the journal holds is told again in its order, at the times of then, so that the method takes the same way
-back to where it was. The ledger holds only trainings that have ended.
+When the same command runs again, the method receives the events of the journal again, in the same order and
+with the same times, and therefore makes the same choices. The ledger has only trainings that have ended.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ _MOST_BYTES = 2**30
 
 
 class Line(Strict, frozen=True):
-    """A training that has finished, in the journal; `points` are those that the row did not have before, each
-    with its losses and violations."""
+    """The journal's line for a training that finished.
+
+    `points` are the checkpoints that the row did not have before: resource, cost, and losses with violations.
+    """
 
     number: Positive
     row: Natural
@@ -43,7 +45,7 @@ class Line(Strict, frozen=True):
 
 @dataclass(frozen=True)
 class Journal:
-    """The file that notes what has finished in one tuning run. Its name is made of the run's settings."""
+    """The file that records what has finished in one tuning run. Its name depends on the run's settings."""
 
     path: Path
     settings: Mapping[str, Any]
@@ -56,9 +58,9 @@ class Journal:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Inside, no other run of the same settings reads or writes it: their lines would not fit together.
+        """Inside, no other run with the same settings reads or writes the file, which would mix their lines.
 
-        Raises InputError if such a run is at work.
+        Raises InputError if such a run is active.
         """
         lock = file_lock(refuse_link(self.path.with_name(f"{self.path.name}.lock")), blocking=False)
         try:
@@ -72,7 +74,7 @@ class Journal:
             yield
 
     def read(self) -> list[Line]:
-        """What has finished, in order. A last line that was cut short by a kill is removed.
+        """The lines, in order. A last line that was cut short by a kill is removed.
 
         Raises InputError if the file is damaged.
         """
@@ -99,7 +101,7 @@ class Journal:
         return json.dumps({"tuning": 1, **self.settings}).encode()
 
     def append(self, line: Line) -> None:
-        """Note what has finished; when it returns, the line is on the disk."""
+        """Add a line. When this returns, the line is on the disk."""
         refuse_link(self.path)
         try:
             new = not self.path.exists() or self.path.stat().st_size == 0
@@ -114,7 +116,7 @@ class Journal:
 
 
 def begun_with(folder: Path, method: str, settings: Mapping[str, Any]) -> bool:
-    """Whether a folder has the journal of a run by a method with these settings, whatever its others are.
+    """Whether a folder has the journal of a run by a method with these settings. Other settings may differ.
 
     Raises InputError if a journal is damaged.
     """

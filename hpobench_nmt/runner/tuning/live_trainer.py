@@ -1,7 +1,7 @@
-"""Real trainings as the trainer of the loop: paused, resumed, and told in real time.
+"""Real trainings as the trainer of the loop: they are paused, resumed and reported in real time.
 
-Where several trainings run at a time, or stop on the way, a journal beside the ledger notes what has finished
-(journal.py). Trainings that are paused have their states in the user's cache.
+If several trainings run at a time, or are stopped early, a journal beside the ledger records what has
+finished (journal.py). Paused trainings have their states in the user's cache.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from hpobench_nmt.runner.training.train_row import Unfinished, train_and_record
 from hpobench_nmt.runner.training.workspace import Workspace
 from hpobench_nmt.runner.tuning.journal import Journal, Line
 
-# After this many trainings, a metric that none of them has is one that they do not measure.
+# If none of this many trainings has a metric, then trainings do not measure it.
 _ENOUGH = 3
 
 
 class Point(NamedTuple):
-    """A checkpoint: how far the training was, what it had cost, its losses, NaN if there are none, and by
-    how much it misses each constraint, NaN where that is not measured."""
+    """A checkpoint: how far the training was, its cost so far, its losses (NaN if not measured), and by how
+    much it misses each constraint (NaN if not measured)."""
 
     resource: float
     cost: float
@@ -48,9 +48,9 @@ class Point(NamedTuple):
 
 
 def refuse_unmeasured(metrics: Sequence[Metric], ended: Sequence[Record]) -> None:
-    """Refuse an objective that none of the first trainings measured: every choice would be blind.
+    """Refuse an objective that none of the first trainings measured, because all choices would be blind.
 
-    One training may lack a metric, such as that of a dynamic evaluation that diverged.
+    A single training may lack a metric, for instance if its dynamic evaluation diverged.
     """
     done = [record for record in ended if record.status == "done"]
     for metric in metrics:
@@ -63,13 +63,13 @@ def refuse_unmeasured(metrics: Sequence[Metric], ended: Sequence[Record]) -> Non
 
 @dataclass(frozen=True)
 class TuningStep:
-    """A training that has come as far as was asked, or has ended before that.
+    """A training that has reached the requested resource, or has ended before.
 
     Attributes:
-        event: which row was trained on which worker, from when to when, and whether it has ended.
-        losses: of the row's best checkpoint, NaN if there are none.
-        violations: by how much it misses each constraint, shape (c,), NaN where that was not measured.
-        source: "journal" if it finished before a kill, "ledger" if its record was there.
+        event: the row, the worker, the times of start and finish, and whether the training has ended.
+        losses: those of the row's best checkpoint, NaN if there are none.
+        violations: by how much it misses each constraint, shape (c,), NaN if not measured.
+        source: "journal" if it finished before a kill, "ledger" if it was already recorded.
         reason: why the training failed; empty if it did not.
     """
 
@@ -82,7 +82,7 @@ class TuningStep:
 
 
 class _Trained(NamedTuple):
-    """All checkpoints that a row has now, whether its training has ended, and whether it had before."""
+    """All checkpoints of a row so far, whether its training has ended, and whether it was recorded before."""
 
     points: list[Point]
     ended: bool
@@ -91,7 +91,7 @@ class _Trained(NamedTuple):
 
 @dataclass
 class _Request:
-    """What a worker was asked for."""
+    """A request to a worker."""
 
     number: int
     worker: int
@@ -101,14 +101,15 @@ class _Request:
 
 
 class LiveTrainer:
-    """See hpobench_nmt.core.simulation.Trainer. Use it as a context: its trainings end with it.
+    """See hpobench_nmt.core.simulation.Trainer. Use it as a context manager, which ends its trainings.
 
     Args:
-        metrics: whose losses are told. Where trainings are stopped on the way, checkpoints must have them.
-        partial: whether they are.
-        devices: of the workers, in turns.
-        journal: of this run; None where the ledger alone leads back to where it was.
-        seconds: when the time is over; where trainings can be stopped on the way, none is waited for then.
+        metrics: the objectives. If trainings are stopped early, checkpoints must have them.
+        partial: whether trainings are stopped early.
+        devices: assigned to the workers in turn.
+        journal: the journal of this run; None if the ledger alone is enough to resume.
+        told: called with each step.
+        seconds: the time limit. If trainings can be stopped early, running trainings are not waited for then.
     """
 
     def __init__(
@@ -135,20 +136,20 @@ class LiveTrainer:
         self._past = deque(journal.read() if journal else ())
         self._running: dict[int, _Request] = {}
         self._curves: dict[int, list[Point]] = {}
-        self._records: list[Record] = []  # where trainings are whole
+        self._records: list[Record] = []  # only if trainings are not stopped early
         self._ended: set[int] = set()
         self._finished: SimpleQueue[tuple[int, Any]] = SimpleQueue()
         self._processes = Processes()
         self._pool = ThreadPoolExecutor(workers)
         self._number = self._steps = 0
         self._now = 0.0
-        self._origin: float | None = None  # when the clock was at 0; None as long as the past is told again
+        self._origin: float | None = None  # when the clock was at 0; None while the journal is replayed
 
     def __enter__(self) -> LiveTrainer:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """End the trainings that run. Their states are kept as far as they were saved."""
+        """End the running trainings. The states that they have saved are kept."""
         self._processes.stop()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
@@ -158,7 +159,7 @@ class LiveTrainer:
         self._running[row] = _Request(self._number, worker, resource, self._clock())
 
     def finish(self) -> list[Event]:
-        """See Trainer: the next training that finishes, or that did so before a kill."""
+        """See Trainer. The next training that finishes, or the next in the journal."""
         if self._past:
             return [self._tell_again(self._past.popleft())]
         if self._origin is None:
@@ -171,7 +172,7 @@ class LiveTrainer:
             left = self._seconds - self._clock()
             row, result = self._finished.get(timeout=None if math.isinf(left) else max(left, 0.0))
         except Empty:
-            return [Event(math.inf, 0, 0, 0, 0, 0.0, 0.0, False)]  # after the end of the time
+            return [Event(math.inf, 0, 0, 0, 0, 0.0, 0.0, False)]  # the time limit has passed
         if isinstance(result, BaseException):
             raise result
         points, ended, known_before = result
@@ -210,7 +211,7 @@ class LiveTrainer:
         return recorded(self._workspace.ledger, key)
 
     def _tell_again(self, line: Line) -> Event:
-        """What the journal has noted, which must be what was asked for now as then."""
+        """Replay a line of the journal. Raises InputError if the method has now requested something else."""
         request = self._running.pop(line.row, None)
         points = self._curves.setdefault(line.row, [])
         m = len(self._metrics)
@@ -258,10 +259,10 @@ class LiveTrainer:
         if len(points) < len(self._curves.get(row, ())):
             points = list(self._curves[row])  # the record of a failed training has no curve
         if done.status == "failed" or not points:
-            # A training that has failed is over, and has no losses there.
+            # The end of a failed training is a checkpoint without losses.
             last = points[-1].resource if points else 0.0
             points.append(Point(last + 1, done.seconds, (math.nan,) * len(self._metrics)))
-        # Most of what is constrained is measured once, at the end.
+        # Most constrained metrics are measured only at the end.
         points[-1] = points[-1]._replace(violations=self._missed_by(done.metrics))
         return _Trained(points, True, known)
 
@@ -302,8 +303,8 @@ class LiveTrainer:
     def violations(self, row: int) -> Floats:
         """By how much a row misses each constraint, shape (c,).
 
-        What is not measured at checkpoints is 0 until its training has ended: a row is not held to what
-        nobody knows yet. After that it is NaN.
+        A metric that is not measured at checkpoints does not count against a row before its training has
+        ended: its violation is 0 until then. If it is not measured at the end either, its violation is NaN.
         """
         found = np.array(self._curves[row][-1].violations)
         return found if row in self._ended else np.where(np.isnan(found), 0.0, found)

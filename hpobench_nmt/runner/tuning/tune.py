@@ -1,4 +1,4 @@
-"""A method picks which configurations of a grid are trained (Zhang & Duh 2020, Figure 3)."""
+"""A method chooses which configurations of a grid are trained (Zhang & Duh 2020, Figure 3)."""
 
 from __future__ import annotations
 
@@ -39,22 +39,23 @@ def tune(
     n_initial: int = 3,
     constraints: Sequence[Constraint] = (),
 ) -> Trajectory:
-    """Run the loop with real trainings. Everything that ends goes to the ledger.
+    """Run the loop with real trainings. Every training that ends is recorded in the ledger.
 
-    The same command resumes where it was: rows that the ledger holds are not trained again, so a method that
-    was stopped takes the same way back. Where several trainings run at a time, or stop on the way, a journal
-    says in which order they finished.
+    The same command resumes a run. Rows in the ledger are not trained again, and the method repeats its
+    earlier choices. If several trainings run at a time, or are stopped early, a journal records the order in
+    which they finished.
 
     Args:
-        metrics: to optimise, from pick_metrics.
-        lookups: the most configurations to start, the initial design included. A method that stops trainings
-            early then resumes those that it has stopped, until all have ended or the time is over.
-        devices: to train on, in turns.
-        updates: after how many updates trainings are stopped first, and how many make a whole one, roughly;
-            None: all run to their end. With it there is no initial design.
-        seconds: the most real time, without breaks between runs. What runs then is paused where it was.
-        constraints: from pick_constraints; core/constraints.py says what the method is told of them. A metric
-            that is only measured at the end of a training is not held against the row before.
+        metrics: the objectives, from pick_metrics.
+        lookups: maximum number of configurations to start, including the initial design. A method that stops
+            trainings early then resumes the stopped trainings, until all have ended or the time is over.
+        devices: devices to train on, in turn.
+        updates: the number of updates after which trainings are first stopped, and the approximate number of
+            a whole training. There is then no initial design. None: all trainings run to their end.
+        seconds: maximum real time, without breaks between runs. Trainings that still run are then paused.
+        told: called with each step.
+        constraints: from pick_constraints. core/constraints.py describes what the method learns about them. A
+            metric that is only measured at the end of a training does not count against the row before.
     """
     spec = workspace.spec
     if updates is not None and not spec.family.pauses:
@@ -63,7 +64,7 @@ def tune(
     n_initial = 0 if updates else min(n_initial, lookups)
     resources = np.unique(np.geomspace(*updates, 12)) if updates else np.ones(1)
     resources.setflags(write=False)
-    in_order = workers == 1 and updates is None and math.isinf(seconds)  # one whole training after the other
+    in_order = workers == 1 and updates is None and math.isinf(seconds)  # whole trainings, one at a time
     problem = Problem(
         spec.space.features(spec.configs),
         len(metrics),
@@ -87,7 +88,7 @@ def tune(
         "updates": updates,
         "seed": seed,
     }
-    if constraints:  # a journal of a version that knew no constraints is resumed without them
+    if constraints:  # left out otherwise, so that journals of versions without constraints can be resumed
         settings["constraints"] = [str(each) for each in constraints]
     journal = None if in_order else Journal.of(workspace.folder, settings)
     partial = updates is not None
@@ -101,14 +102,15 @@ def tune(
         rng = method_generator(seed, spec.name, method.name, 0)
         limits = trainer.violations if constraints else None
         trajectory = run_trial(problem, trainer, method.load(), rng, initial, violations=limits)
-    clear_workspace(workspace)  # not after an error, whose message may name a log
+    clear_workspace(workspace)  # not reached after an error, whose message may name a log
     return trajectory
 
 
 def pick_metrics(spec: Spec, names: Sequence[str], method: NamedMethod) -> list[Metric]:
     """The metrics to optimise: those named, or the spec's first objective.
 
-    Raises InputError if the spec does not measure one, one is there twice, or the method is for fewer.
+    Raises InputError if the spec does not measure a metric, if a metric is named twice, or if the method does
+    not support that number of objectives.
     """
     known = {metric.name: metric for metric in spec.metrics}
     chosen = list(names) or [spec.objectives[0]]
@@ -124,9 +126,9 @@ def pick_metrics(spec: Spec, names: Sequence[str], method: NamedMethod) -> list[
 
 
 def pick_constraints(spec: Spec, texts: Sequence[str]) -> list[Constraint]:
-    """The constraints of texts such as "dev_cpu_time<=7", on metrics that trainings of the spec measure.
+    """Constraints from texts such as "dev_cpu_time<=7", on metrics that trainings of the spec measure.
 
-    Raises InputError if one cannot be read, or is on a metric that the family does not measure.
+    Raises InputError if a text cannot be read, or names a metric that the family does not measure.
     """
     found = parse_constraints(texts, "--constraint")
     known = [metric.name for metric in spec.family.metrics]
