@@ -245,28 +245,27 @@ def joined_archives(archives: Sequence[Archive]) -> bytes:
     Raises InputError if a method is in the same track of two archives, or if it lacks tables that other
     methods of the track have. Ranks over the tables that all methods have would then leave these tables out.
     """
-    taken: dict[tuple[str, str], Archive] = {}
+    held = [
+        (archive, track, m)
+        for archive in archives
+        for track in archive.manifests
+        for m in archive.methods(track)
+    ]
     tables: dict[str, set[str]] = {}
     for archive in archives:
-        for track in archive.manifests:
-            for method in archive.methods(track):
-                other = taken.setdefault((track, method), archive)
-                if other is not archive:
-                    raise InputError(
-                        f"method {method!r} of track {track} is in {other.path} and in {archive.path}."
-                    )
         for track, table, _ in archive.groups:
             tables.setdefault(track, set()).add(table)
-    for archive in archives:
-        for track in archive.manifests:
-            for method in archive.methods(track):
-                lacking = {t for t in tables[track] if (track, t, method) not in archive.groups}
-                if lacking:
-                    raise InputError(
-                        f"{archive.path}: method {method!r} of track {track} lacks "
-                        f"{counted(len(lacking), 'table')} that other methods have, such as {min(lacking)}. "
-                        f"Run it on all tables of the track."
-                    )
+    taken: dict[tuple[str, str], Archive] = {}
+    for archive, track, method in held:
+        other = taken.setdefault((track, method), archive)
+        if other is not archive:
+            raise InputError(f"method {method!r} of track {track} is in {other.path} and in {archive.path}.")
+        lacking = {table for table in tables[track] if (track, table, method) not in archive.groups}
+        if lacking:
+            raise InputError(
+                f"{archive.path}: method {method!r} of track {track} lacks {counted(len(lacking), 'table')} "
+                f"that other methods have, such as {min(lacking)}. Run it on all tables of the track."
+            )
     runs = tuple(run for archive in archives for run in archive.runs)
     return _written([archive.lines for archive in archives], _About(FORMAT, runs))
 

@@ -33,9 +33,10 @@ Progress = Callable[[float], None]
 """A function that is called with the share that is done, from 0 to 1."""
 
 MAX_BYTES = 2**30
-_EMPTY = ("", "NA", "NaN", "nan")
+EMPTY = ("", "NA", "NaN", "nan")
+"""Texts that mean no value in any column."""
 # How databases, MLflow, pandas, polars, Excel and Weights & Biases write missing values.
-_MISSING = (*_EMPTY, "None", "none", "null", "NULL", "<NA>", "N/A", "n/a", "#N/A", "-")
+MISSING = (*EMPTY, "None", "none", "null", "NULL", "<NA>", "N/A", "n/a", "#N/A", "-")
 # Below this, every whole number is exactly a double.
 _WHOLE = 2**53
 # The number of rows that are converted from text to numbers, or back, at a time.
@@ -98,7 +99,7 @@ def _parse_fast(
     # A blank line counts as an empty row. Like float(), Arrow's parser rounds to the nearest double.
     options = arrow.ConvertOptions(
         column_types={name: pa.string() if name in labels else pa.float64() for name in names},
-        null_values=list(_EMPTY),
+        null_values=list(EMPTY),
     )
     # Arrow's threads may outlive the reading by a moment. If the buffer belonged to Python, a thread that
     # releases it while Python shuts down would abort the process.
@@ -134,14 +135,14 @@ def _texts_of(cells: Sequence[str]) -> Column:
 def _numbers_if_all(texts: Column) -> Column:
     """Texts as doubles if each is a number or empty, else as they are. Sizes such as 64_64 are labels."""
     try:
-        return np.array([np.nan if text in _EMPTY else number_of(text) for text in texts])
+        return np.array([np.nan if text in EMPTY else number_of(text) for text in texts])
     except ValueError:
         return texts
 
 
 def first_label(texts: Column) -> int | None:
     """The place of the first text that is not a number, if the column also holds numbers; else None."""
-    known = {text: _is_number(text) for text in set(texts) if text not in _EMPTY}
+    known = {text: _is_number(text) for text in set(texts) if text not in EMPTY}
     if not any(known.values()) or all(known.values()):
         return None
     return next(place for place, text in enumerate(texts) if not known.get(text, True))
@@ -301,7 +302,7 @@ def number_column(
     for row, cell in enumerate(frame[name]):
         text = str(cell).strip()
         try:
-            numbers[row] = np.nan if text in _MISSING or text == word else number_of(text)
+            numbers[row] = np.nan if text in MISSING or text == word else number_of(text)
         except ValueError:
             raise InputError(
                 f"{path}, line {first + row + 2}: {shortened(name)} is {text[:40]!r}, not a number. For a "

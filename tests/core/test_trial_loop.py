@@ -1,4 +1,4 @@
-"""The trial loop on look-ups: what methods are told, and when a trial ends."""
+"""The trial loop on look-ups: which losses a method receives, and when a trial ends."""
 
 from __future__ import annotations
 

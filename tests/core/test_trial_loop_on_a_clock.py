@@ -1,4 +1,4 @@
-"""The trial loop on a clock, step by step: requests, what methods are told, budgets and goals."""
+"""The trial loop on a clock, step by step: requests, observations, budgets and goals."""
 
 from __future__ import annotations
 

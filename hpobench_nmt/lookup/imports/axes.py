@@ -13,8 +13,9 @@ from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.core.errors import InputError, shortened
 from hpobench_nmt.core.hyperparameter import Kind, Scale, Value, label
 from hpobench_nmt.core.text import counted, number_of, short
-from hpobench_nmt.lookup.imports.cells import NOTHING, are_dates, distinct_of, text_of
+from hpobench_nmt.lookup.imports.cells import are_dates, distinct_of, text_of
 from hpobench_nmt.lookup.imports.sweep import Column
+from hpobench_nmt.lookup.rows import EMPTY
 
 # If a column with more distinct values mixes numbers and texts, it is a column of numbers with a typo.
 _MOST_MIXED = 20
@@ -119,7 +120,7 @@ def _typed(value: Any) -> Any:
     if isinstance(value, tuple):
         return value
     text = str(value).strip()
-    if text in NOTHING:
+    if text in EMPTY:
         return ""
     if text == "None":
         return None

@@ -15,11 +15,7 @@ from hpobench_nmt.core.arrays import Bools, Floats, Ints
 from hpobench_nmt.core.hyperparameter import label
 from hpobench_nmt.core.text import number_of
 from hpobench_nmt.lookup.imports.sweep import Column, State
-
-NOTHING = ("", "NA", "NaN", "nan")
-"""Texts that mean no value in any column."""
-# How databases, MLflow, pandas, polars, Excel and Weights & Biases write missing values.
-_MISSING = frozenset((*NOTHING, "None", "none", "null", "NULL", "<NA>", "N/A", "n/a", "#N/A", "-"))
+from hpobench_nmt.lookup.rows import EMPTY, MISSING
 
 _STATES: dict[str, State] = {
     **dict.fromkeys(("complete", "completed", "finished", "success", "succeeded", "done"), "finished"),
@@ -63,8 +59,9 @@ def _cell_of(value: Any) -> Any:
     if isinstance(value, Mapping):
         return json.dumps(value) if value else ""
     if isinstance(value, list | tuple):
-        cells = tuple(map(_cell_of, value))
-        return json.dumps(value) if any(isinstance(each, Mapping) for each in value) else cells
+        if any(isinstance(each, Mapping) for each in value):
+            return json.dumps(value)
+        return tuple(map(_cell_of, value))
     return value
 
 
@@ -92,7 +89,7 @@ def absent(column: Column) -> Bools:
     if column.dtype != object:
         return np.isnan(column)
     distinct, places = distinct_of(column)
-    return np.array([value != value or (isinstance(value, str) and value in NOTHING) for value in distinct])[
+    return np.array([value != value or (isinstance(value, str) and value in EMPTY) for value in distinct])[
         places
     ]
 
@@ -127,7 +124,7 @@ def as_numbers(column: Column) -> tuple[Floats, int | None]:
     for place, value in enumerate(distinct):
         if isinstance(value, (bool, int | float)):
             numbers[place] = float(value)
-        elif value is None or (isinstance(value, str) and value.strip() in _MISSING):
+        elif value is None or (isinstance(value, str) and value.strip() in MISSING):
             continue
         else:
             try:
@@ -190,7 +187,7 @@ def are_dates(column: Column) -> bool:
     """Whether a column has values, and all of them are dates."""
     if column.dtype != object:
         return False
-    texts = [value for value in distinct_of(column)[0] if value not in NOTHING and value is not None]
+    texts = [value for value in distinct_of(column)[0] if value not in EMPTY and value is not None]
     return bool(texts) and all(isinstance(text, str) and _DATE.fullmatch(text) for text in texts)
 
 
@@ -209,7 +206,7 @@ def text_of(value: Any) -> str:
     if isinstance(value, str):
         text = value.strip()
         try:
-            return label(number_of(text)) if text not in NOTHING and math.isfinite(number_of(text)) else text
+            return label(number_of(text)) if text not in EMPTY and math.isfinite(number_of(text)) else text
         except ValueError:
             return text.lower() if text.lower() in ("true", "false") else text
     return label(value)

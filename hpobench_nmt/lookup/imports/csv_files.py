@@ -17,9 +17,8 @@ import numpy as np
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError, shortened
 from hpobench_nmt.core.text import number_of
-from hpobench_nmt.lookup.imports.cells import NOTHING
 from hpobench_nmt.lookup.imports.sweep import Column
-from hpobench_nmt.lookup.rows import Progress, doubles_of
+from hpobench_nmt.lookup.rows import EMPTY, Progress, doubles_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -163,7 +162,7 @@ def _columns(layout: _Layout, path: Path, progress: Progress) -> dict[str, Colum
             read_options=arrow.ReadOptions(column_names=names),
             parse_options=arrow.ParseOptions(delimiter=layout.separator, newlines_in_values=b'"' in body),
             convert_options=arrow.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=NOTHING
+                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=EMPTY
             ),
         )
     except pa.ArrowException as error:
@@ -193,7 +192,7 @@ def _column(cells: pa.ChunkedArray, decimal_commas: bool) -> Column:
         distinct = [text.replace(",", ".") if _DECIMAL_COMMA.fullmatch(text) else text for text in distinct]
     places = np.frombuffer(encoded.indices.buffers()[1], np.int32)[: len(encoded)]
     try:
-        return np.array([math.nan if text in NOTHING else number_of(text) for text in distinct])[places]
+        return np.array([math.nan if text in EMPTY else number_of(text) for text in distinct])[places]
     except ValueError:
         texts = np.empty(len(distinct), dtype=object)
         texts[:] = distinct
