@@ -154,7 +154,7 @@ class LiveMethod:
     def _renew(self, codes: Floats) -> None:
         self._settled = len(self._candidates)
         self.problem = self._problem_of(codes)
-        self.made.renew(self.problem)
+        guarded("renew", self.made.renew, self.problem)
 
     def _new(self) -> Any:
         return self._method.load()(self.problem, self._generator_of())

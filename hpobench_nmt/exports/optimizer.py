@@ -9,7 +9,8 @@ the seed and receives the same.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import overload
 
@@ -22,7 +23,7 @@ from hpobench_nmt.core.candidates import MOST_CANDIDATES
 from hpobench_nmt.core.constraints import parse_constraints
 from hpobench_nmt.core.errors import InputError, RunError, check_whole, not_written
 from hpobench_nmt.core.files import write_whole
-from hpobench_nmt.core.guard import MethodFailure, guarded
+from hpobench_nmt.core.guard import MethodFailure, guarded, row_number
 from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.core.priors import guess_prior
 from hpobench_nmt.core.problem import MethodFactory, Problem
@@ -235,6 +236,7 @@ class Optimizer:
 
         Raises:
             InputError: no evaluation can be recommended, or there are several losses.
+            RunError: the method fails, or its answer is not one of these evaluations.
         """
         if self._known.n_losses > 1:
             raise InputError("with several losses no single configuration is the best: use the Pareto front.")
@@ -246,9 +248,14 @@ class Optimizer:
             raise InputError(f"no configuration with a loss{keeps} is known yet.")
         if not hasattr(self._live.made, "recommend"):
             return self._candidates.config(rows[best_rows(losses, self.violations, 1)[0]])
-        self._live.catch_up()
         known = [row for row, keeps in zip(rows, kept, strict=True) if keeps]
-        return self._candidates.config(guarded("recommend", self._live.made.recommend, known))
+        with self._naming_failures():
+            self._live.catch_up()
+            answer = guarded("recommend", self._live.made.recommend, known)
+            row = row_number("recommend", answer, self.n_candidates)
+            if row not in known:
+                raise MethodFailure(f"recommend returned row {row}, which is not among the rows it was given")
+        return self._candidates.config(row)
 
     def expected_gain(self) -> float:
         """The amount by which the next evaluation is expected to lower the smallest loss, in its unit.
@@ -259,9 +266,10 @@ class Optimizer:
         Raises InputError with another method, or several losses.
         """
         self._refuse_without("expected_gain", "the expected gain")
-        self._live.catch_up(among_new=True)
         running = dict.fromkeys(self._known.pending, math.inf)
-        return float(guarded("expected_gain", self._live.made.expected_gain, running))
+        with self._naming_failures():
+            self._live.catch_up(among_new=True)
+            return float(guarded("expected_gain", self._live.made.expected_gain, running))
 
     def importance(self) -> dict[str, float]:
         """Share of the variance of the loss that each hyperparameter explains alone, by name, largest first.
@@ -274,8 +282,9 @@ class Optimizer:
         self._refuse_without("expected", "the importance")
         if not self._known.losses:
             raise InputError("there are no losses yet, so importance is unknown.")
-        self._live.catch_up()
-        expected = guarded("expected", self._live.made.expected)[: self._n_even]
+        with self._naming_failures():
+            self._live.catch_up()
+            expected = guarded("expected", self._live.made.expected)[: self._n_even]
         shares = main_effects(self.space, self._candidates.codes[: self._n_even], expected)
         return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
@@ -390,8 +399,14 @@ class Optimizer:
         for row in self._initial:
             if row not in self._known.losses and row not in self._known.pending:
                 return int(row)
-        try:
+        with self._naming_failures():
             return self._live.answer()
+
+    @contextmanager
+    def _naming_failures(self) -> Iterator[None]:
+        """Turn a failure of the method's code into a RunError that names the method."""
+        try:
+            yield
         except MethodFailure as error:
             raise RunError(f"method {self._method.name} failed: {error}.") from error
 

@@ -85,6 +85,35 @@ def test_a_method_that_answers_nonsense_is_named():
         optimizer.ask()
 
 
+class Recommending(Stubborn):
+    """Recommends the first row that was not told."""
+
+    def recommend(self, rows):
+        return next(row for row in range(len(rows) + 1) if row not in rows)
+
+
+class Confused(Stubborn):
+    def recommend(self, rows):
+        raise KeyError("loss")
+
+
+@pytest.mark.parametrize(
+    ("method", "reason"),
+    [
+        (
+            Recommending,
+            r"Recommending failed: recommend returned row \d, which is not among the rows it was given",
+        ),
+        (Confused, r"Confused failed: recommend raised KeyError: 'loss'"),
+    ],
+)
+def test_a_recommendation_is_checked(method, reason):
+    optimizer = Optimizer(SPACE, method)
+    optimizer.tell(optimizer.ask(), 1.0)
+    with pytest.raises(RunError, match=f"method {reason}"):
+        optimizer.recommend()
+
+
 def answering(*answers):
     """A class whose `ask` gives these answers in turn. It lists its instances, and each lists its results."""
 
