@@ -202,7 +202,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Kill writers, and let them meet.")
     parser.add_argument("what", nargs="*", help="add, build, run, containers, pairs; left out: all")
     parser.add_argument("--times", type=int, default=50, help="of containers and pairs")
-    parser.add_argument("--step", type=int, default=1, help="kill at each so-manieth call only")
+    parser.add_argument("--step", type=int, default=1, help="kill at every STEP-th call only")
     asked = parser.parse_args()
     what = asked.what or ["add", "build", "run", "containers", "pairs"]
     if "add" in what:

@@ -50,7 +50,7 @@ def print_figures(fetched: list[str]) -> None:
     from hpobench_nmt.lookup.catalogue import load_table
     from hpobench_nmt.lookup.surface_checks import additivity, edges_of_best
 
-    print(print(f"{'table':32}  rows  points seeds edges additive sd of seeds"))
+    print(f"{'table':32}  rows  points seeds edges additive sd of seeds")
     for name in fetched:
         table = load_table(name)
         metric = table.main_metric

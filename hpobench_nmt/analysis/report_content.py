@@ -145,7 +145,7 @@ def _fewer_column(found: FewerTrainings) -> list[tuple[Column, dict[str, Entry]]
     """Times fewer trainings than random search, with intervals; empty if the run has no such figure."""
     if found.reason:
         return []
-    over = f"trainings of random search over those of the method, over {counted(len(found.tables), 'table')}"
+    over = f"trainings of random search over those of the method, over {counted(len(found.counted), 'table')}"
     lines = found.methods[["method", "times_fewer", "low", "high"]].itertuples(index=False)
     entries = {
         method: Entry(short(value), value, "" if np.isnan(low) else f"{short(low)}–{short(high)}")

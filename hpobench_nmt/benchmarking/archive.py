@@ -167,15 +167,18 @@ def archive_bytes(
 ) -> bytes:
     """The content of an archive with the results of each track, after those of the archive `before`.
 
-    Raises InputError if a method is in a track twice, or results are not of a frozen suite.
+    Raises InputError if a method is in a track twice, if results are not of a frozen suite, or if it restarts
+    paused trainings (resume = false).
     """
     lines: dict[str, list[Any]] = {k: [] for k in ("track", "table", "method", "trial", *COLUMNS)}
     runs = list(before.runs) if before else []
     for track, several in results.items():
         taken = set(before.methods(track)) if before else set()
         for run in several:
-            if run.manifest is None or not run.suite.pinned or not run.suite.resume:
+            if run.manifest is None or not run.suite.pinned:
                 raise InputError(f"track {track}: an archive can only have results of frozen suites.")
+            if not run.suite.resume:
+                raise InputError(f"track {track}: an archive cannot have results with resume = false.")
             twice = taken & set(run.methods)
             if twice:
                 raise InputError(f"track {track} has method {min(twice)!r} already: rename one.")

@@ -235,11 +235,12 @@ class Suite(Strict, frozen=True):
         """Refuse numbers of look-ups that are not whole, or smaller than the initial design."""
         for key in ("score_at", "time"):
             for table, at in getattr(self, key).items():
+                what = key if table == DEFAULT else f"{key} of {table!r}"
                 if at % 1:
-                    raise InputError(f"{key} of {table!r} must be a whole number, not {at!r}.")
+                    raise InputError(f"{what} must be a whole number, not {at!r}.")
                 if at * self.workers < self.n_initial:
                     least = f"less than the {counted(self.n_initial, 'initial row')}"
-                    raise InputError(f"{key} of {table!r} is {at!r}, {least}.")
+                    raise InputError(f"{what} is {at!r}, {least}.")
 
     @property
     def timed(self) -> bool:

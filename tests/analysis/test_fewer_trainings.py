@@ -9,6 +9,7 @@ import pytest
 import hpobench_nmt as hb
 from hpobench_nmt.analysis.fewer_trainings import fewer_headline, fewer_sentences, fewer_trainings
 from hpobench_nmt.analysis.leaderboard import fewer_heads, fewer_rows, fewer_setting
+from hpobench_nmt.analysis.report_content import _fewer_column
 from hpobench_nmt.analysis.verdicts import run_statistics
 from hpobench_nmt.benchmarking.target import target_of
 from hpobench_nmt.evaluation.noise import pooled_noise
@@ -173,6 +174,8 @@ def test_a_suite_with_halves_has_the_figure_of_its_test_half(toy):
     assert set(halved.cells["table"]) == set(names)
     assert "2 tables of the test half" in fewer_headline(halved)[0]
     assert fewer_heads(halved)[-1] == "development"
+    ((column, _),) = _fewer_column(halved)
+    assert "over 2 tables" in column.title
     of_one = hb.benchmark(tables[:2], ["RS", "BO_EI_M_std"], development=names[:2], **rules)
     assert fewer_trainings(of_one).methods["times_fewer"].tolist() == pytest.approx(development)
 

@@ -79,7 +79,7 @@ def test_a_suite_of_ones_own(tmp_path):
         (('methods = ["RS"]', "methods = []"), "methods must name at least one"),
         (('"ftb", "fb"', '"ftb", "ftb"'), "scores has the same name twice"),
         (("trials = 3", 'published = "figures.csv"'), "'figures.csv', which is not a file beside it"),
-        (("default = 10", "default = 1.5"), "score_at of 'default' must be a whole number, not 1.5"),
+        (("default = 10", "default = 1.5"), "score_at must be a whole number, not 1.5"),
         (("default = 1\n", "default = -0.5\n"), "tolerance.default must be a finite number of 0 or more"),
         (("default = 1\n", "default = nan\n"), "tolerance.default must be a finite number of 0 or more"),
         (('methods = ["RS"]', 'methods = "RS"'), "methods must be a list of strings"),

@@ -1,7 +1,7 @@
 """A request to running trainings to save their state at once, made by files in the folders of the states.
 
 A training that can respond has the file LISTENS there. A request renames the file to SAVE_NOW, and the
-training removes it when its state is saved.
+training renames it back when its state is saved.
 """
 
 from __future__ import annotations

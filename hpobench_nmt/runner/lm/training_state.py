@@ -139,7 +139,8 @@ class StateFile:
             _tell(f"the state of the training cannot be saved in {folder}: {error}")
             with suppress(OSError):
                 part.unlink(missing_ok=True)
-        (folder / SAVE_NOW).unlink(missing_ok=True)
+        with suppress(OSError):
+            (folder / SAVE_NOW).rename(folder / LISTENS)  # the request is answered, and the next may come
         self._saved = time.monotonic()
         self._took = self._saved - started
 

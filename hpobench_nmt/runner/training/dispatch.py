@@ -63,9 +63,13 @@ def train(
     again: list[Training] = []
     errors: list[str] = []
 
+    def is_broken() -> bool:
+        """Whether the installation is probably broken, so that the run ends."""
+        return not done and len(errors) >= _MOST_ERRORS
+
     def run(some: Sequence[Training], jobs: int, turn: Turn) -> None:
         nonlocal done, paused
-        if not some:
+        if not some or is_broken():
             return
         if backend == "local":
             trained = _run_local(workspace, some, devices, jobs, turn)
@@ -89,7 +93,7 @@ def train(
             else:
                 errors.append(f"{_named(workspace, training)}: {ended.reason}")
                 notify(f"Not recorded: {printable(errors[-1])}")
-                if not done and len(errors) >= _MOST_ERRORS:  # the installation is probably broken
+                if is_broken():
                     break
             if progress and (isinstance(ended, Record) or ended.kind == "paused"):
                 progress(done, len(trainings))

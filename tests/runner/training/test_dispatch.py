@@ -132,6 +132,13 @@ def test_a_broken_installation_ends_the_run_soon(trains, tmp_path):
     assert messages[-1].startswith("RunError: 3 of 4 trainings ended with an error")
 
 
+def test_a_broken_installation_tries_nothing_again(trains, tmp_path):
+    starved = "TrainingResult(failure='out of memory', starved=True)"
+    records, _ = trains(f"if layers == 1: return {starved}\n    raise ImportError('no such library')")
+    assert records == []
+    assert len((tmp_path / "tries-1").read_text().split()) == 1
+
+
 def test_what_found_no_memory_is_tried_again_alone(trains, tmp_path):
     starved = "TrainingResult(failure='out of memory', starved=True)"
     records, _ = trains(f"if layers == 2 and tries == 1: time.sleep(0.3); return {starved}")

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt[train]'")
 
-from hpobench_nmt.runner.disk.save_requests import LISTENS
+from hpobench_nmt.runner.disk.save_requests import LISTENS, request_saves
 from hpobench_nmt.runner.lm.training_state import Checkpoints, StateFile
 from hpobench_nmt.runner.nmt.commands import run_command
 from hpobench_nmt.runner.training.processes import (
@@ -164,8 +164,8 @@ def learn(state, over, saved):
     with state.listening():
         while not over.is_set():
             if state.due:
-                state.write({"update": 1})
                 saved.append(time.monotonic())
+                state.write({"update": 1})
             time.sleep(0.001)
 
 
@@ -198,6 +198,20 @@ def test_sigterm_and_a_time_limit_make_trainings_save_at_once(tmp_path, monkeypa
         over.set()
         thread.join()
     assert not (tmp_path / LISTENS).exists()
+
+
+def test_a_training_answers_every_request(tmp_path):
+    over, saved = threading.Event(), []
+    thread = threading.Thread(target=learn, args=(StateFile(Checkpoints(tmp_path)), over, saved))
+    thread.start()
+    try:
+        wait_for_file(tmp_path / LISTENS)
+        for requests in (1, 2, 3):
+            assert request_saves([tmp_path], 5) == (1, 0)
+            assert len(saved) == requests
+    finally:
+        over.set()
+        thread.join()
 
 
 def test_a_training_that_does_not_answer_is_told_of(tmp_path, monkeypatch):
