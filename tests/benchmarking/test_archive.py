@@ -106,6 +106,13 @@ def test_failed_trials_and_empty_ones_come_back(runs, tmp_path):
     assert [t.failure for t in again] == ["it broke"] * 3
 
 
+def test_results_that_restart_paused_trainings_are_refused(runs):
+    results = runs["early"][0]
+    restarts = dataclasses.replace(results, suite=msgspec.structs.replace(results.suite, resume=False))
+    with pytest.raises(InputError, match="track early: an archive cannot have results with resume = false"):
+        archive_bytes({"early": [restarts]})
+
+
 def test_beside_puts_the_archive_into_the_figure(archive, tmp_path):
     (tmp_path / "mine.py").write_text(MINE)
     mine = hb.run(**{**PLAIN, "trials": 2}, methods=["RS", f"{tmp_path / 'mine.py'}:Mine"])
