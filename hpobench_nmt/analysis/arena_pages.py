@@ -93,7 +93,7 @@ def _method_page(
         about = about_method(known)
         settings = [line.strip() for line in method_card(name) if line.startswith("  ")]
         facts += [("what", known.description), ("about", " ".join(about[:1]))]
-        facts += [("papers", paper) for paper in about[1:]]
+        facts += [("how it works", paragraph) for paragraph in about[1:]]
         facts += [("code", f"hpobench_nmt.methods.{known.location.partition(':')[0]}")]
         facts += [("settings", "; ".join(settings) or "none")]
         facts += [("tuned on", _TUNED.get(name, "none of these tables: its settings come from its authors"))]
