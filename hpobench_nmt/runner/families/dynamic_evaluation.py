@@ -29,6 +29,7 @@ from hpobench_nmt.runner.lm.settings import (
     DynamicSettings,
     Rule,
     TimingSettings,
+    losses_in,
     missing,
 )
 from hpobench_nmt.runner.settings import About, settings_of
@@ -64,18 +65,7 @@ class DynamicEvaluationSettings(ModelSettings, _Dynamic):
 
 
 METRICS = (
-    *(
-        Metric(name, "min", unit, description=f"{part} {what}, {how}")
-        for suffix, how in (
-            ("", "with dynamic evaluation"),
-            ("_static", "static, of the model as it was trained"),
-        )
-        for part in ("dev", "test")
-        for name, unit, what in (
-            (f"{part}_ppl{suffix}", "", "perplexity per token"),
-            (f"{part}_bpc{suffix}", "bits/character", "cross-entropy"),
-        )
-    ),
+    *losses_in((("", "with dynamic evaluation"), ("_static", "static, of the model as it was trained"))),
     Metric("dev_time", "min", "s", description=f"the pass over dev: {CLOCK}"),
     Metric(
         "dev_updates", "min", "updates", description="updates in the pass over dev, a cost that does not vary"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
 
@@ -227,17 +228,23 @@ TRAINING_METRICS = (
     Metric("num_updates", "min", "updates", description="updates until convergence or max_epochs"),
 )
 
-METRICS = (
-    *(
+
+def losses_in(evaluations: Iterable[tuple[str, str]]) -> tuple[Metric, ...]:
+    """The losses of dev and test in some kinds of evaluation, each a suffix of names and a description."""
+    return tuple(
         Metric(f"{part}_{name}{suffix}", "min", unit, description=f"{part} {what}, {how}")
         for name, unit, what in (
             ("ppl", "", "perplexity per token"),
             ("ppl_word", "", "perplexity per word, if tokens are subwords"),
             ("bpc", "bits/character", "cross-entropy"),
         )
-        for suffix, how in _EVALUATIONS
+        for suffix, how in evaluations
         for part in ("dev", "test")
-    ),
+    )
+
+
+METRICS = (
+    *losses_in(_EVALUATIONS),
     Metric("eval_time", "min", "s", description=f"static evaluation of dev: {CLOCK}"),
     Metric("cache_time", "min", "s", description=f"evaluation of dev with a neural cache: {CLOCK}"),
     Metric("dynamic_time", "min", "s", description=f"dynamic evaluation of dev: {CLOCK}"),

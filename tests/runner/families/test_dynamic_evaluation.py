@@ -115,3 +115,8 @@ def test_statistics_are_kept_for_all_that_they_depend_on(small_job, tmp_path, mo
     assert len(set(found)) == len(found) == len(made)
     assert kept() == usual
     assert kept(dynamic_units=4) == usual  # of the sparse rule alone
+
+
+def test_losses_per_word_of_subwords_reach_the_table():
+    names = {metric.name for metric in dynamic_evaluation.FAMILY.metrics}
+    assert names >= {f"{part}_ppl_word{suffix}" for part in ("dev", "test") for suffix in ("", "_static")}
