@@ -45,7 +45,7 @@ _FILL = re.compile(r"fill:([^;]+)")
 _COMMAND = re.compile(r"([A-Za-z])([^A-Za-z]*)")
 _WIDTH, _HEIGHT = 6.6, 3.7
 _HOVER_POINTS = 60
-_LARGEST = 1.4  # pixels per point
+_LEAST, _LARGEST = 0.85, 1.4  # pixels per point
 
 
 def restyle(figure: Figure, fixed_size: bool = True) -> None:
@@ -251,9 +251,11 @@ def page_figure(
     restyle(figure, fixed_size=not spec.own_size)
     colours = {name: style.colour for name, style in styles.items()} | {EXACT: "#000000"}
     svg = to_svg(figure, spec.stem, places, colours)
-    # Without a maximum width, a figure in a wide window would have larger letters than the page.
-    widest = f'<svg style="max-width:{figure.get_figwidth() * 72 * _LARGEST:.0f}px" '
-    svg = svg.replace("<svg ", widest, 1)
+    # Without a maximum, a figure in a wide window would have larger letters than the page. In a narrow
+    # window, a figure of several panels scrolls, because its letters would be too small to read.
+    points = figure.get_figwidth() * 72
+    widths = f"max-width:{points * _LARGEST:.0f}px;--least:{points * _LEAST:.0f}px"
+    svg = svg.replace("<svg ", f'<svg style="{widths}" ', 1)
     hover: dict[str, Any] = {}
     if spec.series is not None:
         hover = _series_hover(figure, spec.series, places)

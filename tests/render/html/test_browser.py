@@ -393,12 +393,19 @@ def test_narrow_windows_do_not_scroll_sideways(opened, width):
     opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     open_everything(opened)
     assert opened.execute_script("return document.documentElement.scrollWidth") <= width
-    # Nor does a figure or a table, within itself. A matrix of many methods may.
+    # Nor does a figure or a table, within itself. A matrix of many methods may, and a figure of several panels,
+    # whose letters can be read.
     cut = opened.execute_script(
-        "return [...document.querySelectorAll('.plot, .scroll:not(:has(.matrix))')]"
+        "return [...document.querySelectorAll('.plot:not(.wide), .scroll:not(:has(.matrix))')]"
         ".filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.ariaLabel)"
     )
     assert width != 390 or cut == []
+    smallest = opened.execute_script(
+        "return Math.min(...[...document.querySelectorAll('.plot.wide svg')].flatMap((svg) =>"
+        "[...svg.querySelectorAll('text')].map((t) =>"
+        "parseFloat(getComputedStyle(t).fontSize) * svg.clientWidth / svg.viewBox.baseVal.width)))"
+    )
+    assert smallest > 5.5
 
 
 def test_print_shows_every_table_and_no_controls(opened):

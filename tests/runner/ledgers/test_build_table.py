@@ -107,7 +107,7 @@ def test_records_without_metrics_make_no_table(folder):
         build(folder)
 
 
-@pytest.mark.parametrize("name", ["lohelp-de-en", "sotu-awd-lstm", "sotu-dyneval"])
+@pytest.mark.parametrize("name", ["lohelp-de-en", "sotu-awd-lstm", "sotu-dyneval", "sotu-dyneval-short"])
 def test_the_shipped_tables_are_built_from_their_ledgers_and_these_can_go_on(tmp_path, name):
     shipped = Path(str(files("hpobench_nmt"))) / "tables" / name
     for file in (SPEC, LEDGER):
