@@ -3,7 +3,8 @@
 A fingerprint must change whenever a source changes, because results of other sources must not be reused. It
 covers
 
-- the files that run a trial, and the modules of this package that the method imports;
+- the code of the files that run a trial, and of the modules of this package that the method imports, without
+  comments and docstrings;
 - the method's own module, and the user's modules that it imports, directly or not (source_files.py);
 - the files that a fresh process opens while it loads and constructs the method (opened_files.py): modules
   imported by a computed name, code that is executed, and data. A method that is given as an object is already
@@ -34,6 +35,7 @@ import numpy as np
 from hpobench_nmt.benchmarking.opened_files import of_a_method
 from hpobench_nmt.benchmarking.source_files import (
     closure,
+    code_sha256,
     is_users,
     located,
     package_closure,
@@ -55,7 +57,7 @@ def built_in_fingerprint(module: str, attribute: str, libraries: Iterable[str] =
     `module` is the full name of its module, `attribute` its name there.
     """
     versions = [f"{library} {version(_DISTRIBUTIONS.get(library, library))}" for library in libraries]
-    return _digest([attribute, *versions, *_described(package_closure((*_TRIAL, module)))])
+    return _digest([attribute, *versions, *_described_package((*_TRIAL, module))])
 
 
 def program_fingerprint(command: str, settings: str, files: Iterable[Path]) -> str:
@@ -63,8 +65,8 @@ def program_fingerprint(command: str, settings: str, files: Iterable[Path]) -> s
 
     Other files that the program opens are not covered.
     """
-    package = package_closure((*_TRIAL, f"{_NAME}.benchmarking.program"))
-    return _digest(["program", command, settings, *_described(files), *_described(package)])
+    package = _described_package((*_TRIAL, f"{_NAME}.benchmarking.program"))
+    return _digest(["program", command, settings, *_described(files), *package])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +98,7 @@ def fingerprint(
     own = closure([*files, *state.files, *loaded])
     package = {name for path in own for name in package_imports(path)} | state.package_modules
     covered = frozenset([*own, *loaded])
-    described = _described(covered) + _described(package_closure((*_TRIAL, *sorted(package))))
+    described = _described(covered) + _described_package((*_TRIAL, *sorted(package)))
     return Fingerprint(_digest([*state.settings, *described]), covered)
 
 
@@ -110,6 +112,11 @@ def _digest(parts: Iterable[str]) -> str:
 def _described(files: Iterable[Path]) -> list[str]:
     """One text per file: its name and the hash of its content, but not its folder."""
     return sorted(f"{path.name} {_sha256(path)}" for path in files if path.is_file())
+
+
+def _described_package(modules: Iterable[str]) -> list[str]:
+    """The same for modules of this package and what they import, with the hash of their code."""
+    return sorted(f"{path.name} {code_sha256(path.read_bytes())}" for path in package_closure(modules))
 
 
 def _sha256(path: Path) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import hashlib
 import importlib.util
 import site
 import sys
@@ -163,6 +164,33 @@ def package_imports(path: Path) -> list[str]:
         if len(modules) < len(inner) or not inner:
             found.append(imported.module)
     return found
+
+
+@functools.lru_cache(maxsize=512)
+def code_sha256(source: bytes) -> str:
+    """Hash of the code in a source of this package, without comments, docstrings and layout.
+
+    Every supported version of Python gives the same hash, because fields that a version does not have, or
+    that are empty, do not count.
+    """
+    return hashlib.sha256(_described_node(ast.parse(source)).encode()).hexdigest()
+
+
+def _described_node(node: object) -> str:
+    if isinstance(node, list):
+        return f"[{','.join(map(_described_node, node))}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    fields = {name: value for name, value in ast.iter_fields(node) if value is not None and value != []}
+    match node:
+        case (
+            ast.Module(body=[ast.Expr(ast.Constant(str())), *rest])
+            | ast.ClassDef(body=[ast.Expr(ast.Constant(str())), *rest])
+            | ast.FunctionDef(body=[ast.Expr(ast.Constant(str())), *rest])
+            | ast.AsyncFunctionDef(body=[ast.Expr(ast.Constant(str())), *rest])
+        ):
+            fields["body"] = rest
+    return f"{type(node).__name__}({','.join(f'{k}={_described_node(v)}' for k, v in fields.items())})"
 
 
 # --- import statements -----------------------------------------------------------------------------

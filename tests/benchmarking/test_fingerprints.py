@@ -10,6 +10,7 @@ import pytest
 
 import hpobench_nmt.methods
 from hpobench_nmt.benchmarking import source_files
+from hpobench_nmt.benchmarking.source_files import code_sha256
 from hpobench_nmt.benchmarking.fingerprints import fingerprint
 from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.methods import BUILT_IN
@@ -39,8 +40,8 @@ def fingerprint_of(spec):
     return method.fingerprint
 
 
-def edit(path):
-    path.write_text(path.read_text() + "# edited\n")
+def edit(path, text="# edited\n"):
+    path.write_text(path.read_text() + text)
 
 
 @pytest.fixture
@@ -232,10 +233,39 @@ def test_a_method_of_the_package_depends_on_what_it_imports_and_on_what_runs_a_t
         "evaluation/ranks.py": (False, False, False),
     }
     for name, expected in changes.items():
-        edit(copy / name)
+        edit(copy / name, "\n_ = 0\n")
         after = [fingerprint_of(name) for name in names]
         assert tuple(a != b for a, b in zip(before, after, strict=True)) == expected, name
         before = after
+
+
+SOURCE = '''
+"""A module."""
+# A comment.
+class A:
+    """A class."""
+
+    def f(self, x: int = 1) -> str:
+        """A function."""
+        return f"{x!r:>{3}} {'a'}"  # a comment
+'''
+# The same code with other comments, docstrings and layout.
+ALIKE = """
+class A:
+
+    def f(
+        self,
+        x: int = 1,
+    ) -> str: return (f"{x!r:>{3}} {'a'}")
+"""
+
+
+def test_comments_docstrings_and_layout_of_the_package_do_not_count():
+    # The hash is written here, because every version of Python must give the same.
+    found = "9a54fe3cb48873ee10b801e7007c60ce314d9e8123596eca273882e8e81e455d"
+    assert code_sha256(SOURCE.encode()) == code_sha256(ALIKE.encode()) == found
+    for one, other in (("= 1", "= 2"), ("x!r", "x"), ("class A", "class B"), ("self, x", "self, *, x")):
+        assert code_sha256(SOURCE.replace(one, other).encode()) != found
 
 
 def test_every_method_of_the_package_has_a_fingerprint_of_its_own():
