@@ -10,9 +10,9 @@ import pytest
 
 import hpobench_nmt.methods
 from hpobench_nmt.benchmarking import source_files
-from hpobench_nmt.benchmarking.source_files import code_sha256
 from hpobench_nmt.benchmarking.fingerprints import fingerprint
 from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.source_files import code_sha256
 from hpobench_nmt.methods import BUILT_IN
 
 METHOD = """
