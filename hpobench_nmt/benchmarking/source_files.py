@@ -178,19 +178,20 @@ def code_sha256(source: bytes) -> str:
 
 def _described_node(node: object) -> str:
     if isinstance(node, list):
-        return f"[{','.join(map(_described_node, node))}]"
+        return f"[{','.join(_described_node(each) for each in node if not _is_text(each))}]"
     if not isinstance(node, ast.AST):
         return repr(node)
     fields = {name: value for name, value in ast.iter_fields(node) if value is not None and value != []}
-    match node:
-        case (
-            ast.Module(body=[ast.Expr(ast.Constant(str())), *rest])
-            | ast.ClassDef(body=[ast.Expr(ast.Constant(str())), *rest])
-            | ast.FunctionDef(body=[ast.Expr(ast.Constant(str())), *rest])
-            | ast.AsyncFunctionDef(body=[ast.Expr(ast.Constant(str())), *rest])
-        ):
-            fields["body"] = rest
     return f"{type(node).__name__}({','.join(f'{k}={_described_node(v)}' for k, v in fields.items())})"
+
+
+def _is_text(node: object) -> bool:
+    """Whether a node is a statement that is only a text, such as a docstring."""
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
 
 
 # --- import statements -----------------------------------------------------------------------------
