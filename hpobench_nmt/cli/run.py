@@ -75,7 +75,7 @@ _DEFAULT_SUITE = "quick"
 )
 @click.option("--budget", type=AMOUNT, hidden=True, help="The old name of --score-at.")
 @click.option("--lookups", type=COUNT, metavar="N", help="Maximum number of rows that a trial may look up.")
-@click.option("--clock", metavar="CLOCK", help="lookups, or cost, where a training takes its cost.")
+@click.option("--clock", metavar="CLOCK", help="lookups counts look-ups; cost counts the costs of trainings.")
 @click.option(
     "--cost",
     metavar="METRIC",
