@@ -56,7 +56,7 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     metavar="METHOD",
     shell_complete=completing(method_names),
     help="NAME, FILE.py:CLASS or MODULE:CLASS.  "
-    "[default: BO_auto; with --updates and one objective BO_levels]",
+    "[default: BO_auto; with --updates and one objective: BO_levels]",
 )
 @click.option(
     "--lookups",
