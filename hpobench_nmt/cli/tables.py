@@ -189,8 +189,7 @@ def tables_export(name: str, out: Path) -> None:
     """Write a table as a data set of the Hugging Face hub, ready to upload.
 
     The folder has the rows as Parquet, with curves and replicates, a card, and the metadata in the Croissant
-    format. If the authors of a table do not state a licence, it is refused. The command does not upload
-    anything.
+    format. The command refuses a table whose authors do not state a licence. It does not upload anything.
     """
     from hpobench_nmt.lookup.catalogue import find_folder
     from hpobench_nmt.lookup.hugging_face import write_data_set
