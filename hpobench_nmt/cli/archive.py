@@ -79,7 +79,7 @@ def archive_fetch(source: str, sha256: str) -> None:
     "--onto",
     type=PATH,
     metavar="FILE",
-    help="Keep the results of this archive, and run those it lacks; 'archive' is the installed archive.",
+    help="Keep the results of this archive, and run only what it lacks; 'archive' is the installed archive.",
 )
 @click.option("-j", "--jobs", type=COUNT, metavar="N", help="Worker processes.  [default: all cores]")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
@@ -93,9 +93,9 @@ def archive_make(
 ) -> None:
     """Run methods in the tracks of lm-2026, and write FOLDER/lm-2026.parquet.
 
-    The results folders of the tracks stay in FOLDER. The same command resumes the runs, and the command with
-    other methods adds these. If a method does not support the objectives or workers of a track, it is left
-    out there. Methods run one after the other, in the order given.
+    The results folders of the tracks stay in FOLDER. The same command resumes the runs, and a command with
+    other methods adds their results. If a method does not support the objectives or workers of a track, the
+    track leaves it out. Methods run one after the other, in the order given.
     """
     from hpobench_nmt.benchmarking.archive import NAME
     from hpobench_nmt.benchmarking.beside import load_archive

@@ -31,7 +31,7 @@ _MULTIPLE: Any = {"multiple": True, "metavar": "COLUMN"}
     "metrics",
     multiple=True,
     metavar="COLUMN[:min|max]",
-    help="A metric and its direction. The first is the objective. May be repeated.",
+    help="A metric and its direction. May be repeated; the first metric is the objective.",
 )
 @click.option("--hyperparameter", "hyperparameters", **_MULTIPLE, help="A hyperparameter. May be repeated.")
 @click.option("--ignore", "ignored", **_MULTIPLE, help="A column to leave out. May be repeated.")

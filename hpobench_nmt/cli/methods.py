@@ -35,7 +35,7 @@ def methods(name: str | None, file: Path | None, spec: str | None, n_objectives:
     With a NAME, describe that method and its settings. To change settings, write them after the name:
     --methods "BO_EI_M_std(length_scale=0.5)". They become part of the method's name in results.
 
-        "new FILE.py" writes a new file with a small method that works, as a start for your own.
+        "new FILE.py" writes a new file with a small method that works, for you to start from.
     """
     if spec and name:
         raise InputError(f"--check names the method: leave {name!r} out.")

@@ -60,7 +60,11 @@ def listed(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
 
 def constraint_option(what: str) -> Callable[[Any], Any]:
     """The option --constraint, for the argument `constraints`. It may be given several times."""
-    options: Any = {"multiple": True, "metavar": "METRIC<=NUMBER", "help": f"{what}, or METRIC>=NUMBER."}
+    options: Any = {
+        "multiple": True,
+        "metavar": "METRIC<=NUMBER",
+        "help": f"{what}; METRIC>=NUMBER works as well.",
+    }
     return click.option("--constraint", "constraints", **options)
 
 

@@ -21,10 +21,12 @@ from hpobench_nmt.core.errors import unknown
     help="Two or more, e.g. dev_bleu:max,dev_gpu_time:min.  [default: the table's own]",
 )
 @click.option(
-    "--curves", is_flag=True, help="Use all checkpoints of its curves, with training_cost as an objective."
+    "--curves",
+    is_flag=True,
+    help="Use all checkpoints of the learning curves, with training_cost as an objective.",
 )
 @click.option("-o", "--plot", type=PATH, metavar="FILE", help="Draw the front to this PNG, PDF or SVG file.")
-@constraint_option("Only rows that keep this bound")
+@constraint_option("Use only rows that keep this bound")
 @click.option("--format", "form", metavar="FORMAT", default="text", show_default=True, help="text or csv.")
 def pareto(
     source: str,

@@ -71,11 +71,11 @@ _DEFAULT_SUITE = "quick"
 @click.option(
     "--score-at",
     type=AMOUNT,
-    help="Look-ups of a worker, or time on the clock, after which fb, fbp and fbh are measured.",
+    help="Measure fb, fbp and fbh after this many look-ups of a worker, or this time on the clock.",
 )
 @click.option("--budget", type=AMOUNT, hidden=True, help="The old name of --score-at.")
 @click.option("--lookups", type=COUNT, metavar="N", help="Maximum number of rows that a trial may look up.")
-@click.option("--clock", metavar="CLOCK", help="lookups, or cost, where a training takes its cost.")
+@click.option("--clock", metavar="CLOCK", help="lookups counts look-ups; cost counts the costs of trainings.")
 @click.option(
     "--cost",
     metavar="METRIC",

@@ -54,7 +54,7 @@ def tables_list() -> None:
 @click.option(
     "--rows", type=COUNT, metavar="N", default=5, show_default=True, help="Number of best rows to show."
 )
-@constraint_option("Best rows and front only of rows that keep this bound")
+@constraint_option("Show the best rows and the front of only those rows that keep this bound")
 def tables_show(name: str, rows: int, constraints: tuple[str, ...]) -> None:
     """Describe a table, and show its best rows and its front.
 
@@ -97,7 +97,7 @@ def tables_show(name: str, rows: int, constraints: tuple[str, ...]) -> None:
     type=float,
     help="Gap to the best that is small enough.  [default: the datasheet's, or 5% of the way to the median]",
 )
-@constraint_option("Only rows that keep this bound")
+@constraint_option("Use only rows that keep this bound")
 @click.option("-o", "--out", type=PATH, help="Folder for tables (CSV) and figures (PNG, PDF).")
 def tables_analyze(
     names: tuple[str, ...],
@@ -189,8 +189,7 @@ def tables_export(name: str, out: Path) -> None:
     """Write a table as a data set of the Hugging Face hub, ready to upload.
 
     The folder has the rows as Parquet, with curves and replicates, a card, and the metadata in the Croissant
-    format. If the authors of a table do not state a licence, it is refused. The command does not upload
-    anything.
+    format. The command refuses a table whose authors do not state a licence. It does not upload anything.
     """
     from hpobench_nmt.lookup.catalogue import find_folder
     from hpobench_nmt.lookup.hugging_face import write_data_set

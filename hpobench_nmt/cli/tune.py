@@ -56,7 +56,7 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     metavar="METHOD",
     shell_complete=completing(method_names),
     help="NAME, FILE.py:CLASS or MODULE:CLASS.  "
-    "[default: BO_auto; with --updates and one objective BO_levels]",
+    "[default: BO_auto; with --updates and one objective: BO_levels]",
 )
 @click.option(
     "--lookups",
@@ -106,8 +106,8 @@ def tune(
     """Let a method choose which configurations to train.
 
     The method chooses among the configurations of the grid. If [grid] has ranges, such as learning_rate =
-    {from = 1e-4, to = 1e-2, scale = "log"}, configurations are drawn from the ranges first. In the spec,
-    candidates is their number.
+    {from = 1e-4, to = 1e-2, scale = "log"}, configurations are drawn from the ranges first. The key
+    candidates of the spec is their number.
 
     Every training that ends is written to the same ledger as by 'train'. Trainings in the ledger are not
     repeated.
