@@ -205,6 +205,29 @@ def test_a_failed_training_that_was_repeated_is_no_replicate(table_of):
     )
 
 
+@pytest.mark.parametrize(
+    ("seed", "used", "left"),
+    [
+        ("", "data_seed", "the seeds are those of data_seed"),
+        ("seed", "seed", "the seeds are those of seed"),
+    ],
+)
+def test_of_two_columns_of_seeds_the_named_one_counts_and_the_other_is_told(table_of, seed, used, left):
+    rows = "".join(f"{k % 2},{10 + k},{k % 3 / 10},{k}\n" for k in range(6))
+    table, _, decisions, _ = table_of("data_seed,seed,lr,val_loss\n" + rows, seed=seed)
+    place = ("data_seed", "seed").index(used)
+    assert sorted(table.replicates.rows.seeds) == sorted((k % 2, 10 + k)[place] for k in range(6))
+    assert ("seed", used) in [d[:2] for d in decisions]
+    assert left in [d.text for d in decisions if d.part == "left out" and d.name != used]
+
+
+def test_a_column_of_seeds_that_never_vary_hides_no_other(table_of):
+    rows = "".join(f"7,{k % 2},{k % 3 / 10},{k}\n" for k in range(6))
+    table, _, decisions, _ = table_of("random_state,seed,lr,val_loss\n" + rows)
+    assert set(table.replicates.rows.seeds) == {0, 1}
+    assert ("left out", "random_state", "always 7") in decisions
+
+
 def test_names_that_files_use_for_themselves_are_changed(table_of):
     table = table_of(
         "cost,row,val_loss\n" + "".join(f"{k},{k % 3},{k}\n" for k in range(1, 7)),
