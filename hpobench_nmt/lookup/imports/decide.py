@@ -239,9 +239,7 @@ def _measured(sweep: Sweep, column: str, rows: Rows) -> Floats:
     return measured(numbers)
 
 
-def _seeds(
-    sweep: Sweep, roles: Mapping[str, Given], rows: Rows, left: dict[str, str]
-) -> tuple[Floats, str]:
+def _seeds(sweep: Sweep, roles: Mapping[str, Given], rows: Rows, left: dict[str, str]) -> tuple[Floats, str]:
     """The seed of each training, NaN where unknown, and the column of the seeds, "" if there is none.
 
     It is the column that the user names, else the first whose numbers vary. Other columns of seeds are added

@@ -85,7 +85,7 @@ def _of_file(path: Path, choices: Choices, progress: Progress) -> Sweep:
         notes = (note,) if note else ()
         if is_journal(lines[0][1]):
             return read_journal(lines, path, choices.study, notes)
-        return folded(read_json_lines(lines, path, path.stem, notes))
+        return folded(read_json_lines(lines, path, path.stem, notes, choices))
     return _of_csv(path, content, choices, progress)
 
 

@@ -186,6 +186,35 @@ def test_conditions_may_have_conditions(table_of):
     assert table.space["decay"].active_if == (("beta", (0.99,)),)
 
 
+def lines_of(rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def test_a_list_of_numbers_is_a_value_or_a_curve(table_of):
+    """Adam's betas and the widths of layers are values, and losses after each epoch are a curve."""
+    rows = [
+        {"lr": k // 2 / 10, "betas": [0.9, 0.99 + k % 2 / 200], "layers": [8] * (k % 2 + 1), "loss": k}
+        for k in range(12)
+    ]
+    table = table_of(lines_of(rows), "values.jsonl").table
+    assert table.space.names == ("lr", "betas", "layers") and table.curves is None
+    assert table.space["betas"].values == ((0.9, 0.99), (0.9, 0.995))
+    curved = [row | {"val_loss": [3 + k, 2 + k, 1 + k], "rate": [1, 2, 3]} for k, row in enumerate(rows)]
+    table = table_of(lines_of(curved), "curves.jsonl", metrics=("val_loss",)).table
+    assert table.space.names == ("lr", "betas", "layers")
+    assert [m.name for m in table.curves.metrics] == ["val_loss"]  # "rate" goes with it, and has no direction
+
+
+def test_what_a_list_of_numbers_is_can_be_chosen(table_of):
+    rows = [{"lr": k / 10, "history": [k + 1, k], "shape": [k, k, k], "loss": k} for k in range(1, 7)]
+    chosen = {"metrics": ("loss", "history:min"), "hyperparameters": ("shape",)}
+    table = table_of(lines_of(rows), "rows.jsonl", **chosen).table
+    assert table.space["shape"].values[0] == (1, 1, 1)
+    assert [m.name for m in table.curves.metrics] == ["history"]
+    table = table_of(lines_of(rows), "others.jsonl", ignored=("history",))[0]
+    assert table.space.names == ("lr",) and "history" not in [m.name for m in table.metrics]
+
+
 def test_rows_without_a_value_are_left_out_where_nothing_explains_them(table_of):
     rows = "".join(f"{'' if k == 7 else k / 100},{k}\n" for k in range(1, 25))
     table, _, decisions, _ = table_of("lr,val_loss\n" + rows)
