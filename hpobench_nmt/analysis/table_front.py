@@ -197,14 +197,13 @@ def table_front(
 def checkpoint_front(
     table: Table, objectives: Sequence[str | Objective], constraints: Sequence[Constraint] = ()
 ) -> Front:
-    """The front of all checkpoints of a table's learning curves; `training_cost` may be an objective.
+    """The front of all checkpoints of a table's learning curves.
 
-    If the curves lack a metric of an objective or constraint, the row's value is used. If several checkpoints
-    of a row have equal values, only the first is on the front.
+    `training_cost` may be an objective or have a bound. If the curves lack a metric of an objective or
+    constraint, the row's value is used. If several checkpoints of a row have equal values, only the first is
+    on the front.
     """
     kept = rows_with_curve(table)
-    for rule in constraints:
-        table.metric(rule.metric)
     assert table.curves is not None
     part = replace(
         table,
@@ -214,7 +213,8 @@ def checkpoint_front(
         descriptors=table.descriptors and table.descriptors.of_rows(kept),
         replicates=None,
     )
-    part = with_metrics_of_curves(part, [str(spec) for spec in objectives])
+    named = [*map(str, objectives), *(rule.metric for rule in constraints)]
+    part = with_metrics_of_curves(part, named)
     curves, goals = part.curves, [part.objective(spec) for spec in objectives]
     assert curves is not None
     owners = np.repeat(np.arange(len(kept)), curves.lengths)

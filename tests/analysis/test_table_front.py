@@ -45,6 +45,17 @@ def test_constraints_are_of_the_row_where_the_curves_lack_the_metric(curved):
     assert sorted(found) == sorted(naive(curved, None, kept))
 
 
+@pytest.mark.parametrize("objective", ["training_cost", "seconds"])
+def test_the_cost_of_a_checkpoint_may_have_a_bound(curved, objective):
+    bound = float(np.median(curved.curves.costs))
+    rules = [Constraint.parse(f"training_cost<={bound}")]
+    front = checkpoint_front(curved, ["bleu", objective], rules)
+    assert front.frame["training_cost"].max() <= bound
+    assert front.kept.sum() == (curved.curves.costs <= bound).sum()
+    with pytest.raises(InputError, match="unknown metric 'training_cots'. Did you mean 'training_cost'"):
+        checkpoint_front(curved, ["bleu", "training_cost"], [Constraint.parse("training_cots<=1")])
+
+
 def test_what_has_no_curves_is_refused(toy, home, tmp_path):
     save_folder(toy, home / "tables" / "toy")
     with pytest.raises(InputError, match="table 'toy' has no learning curves"):
