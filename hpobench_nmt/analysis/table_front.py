@@ -17,14 +17,14 @@ from hpobench_nmt.analysis.number_text import column_text
 from hpobench_nmt.benchmarking.clock import TRAINING_COST, rows_with_curve, with_metrics_of_curves
 from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.constraints import Constraint
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.errors import InputError, as_list, shortened, unknown
 from hpobench_nmt.core.from_above import from_above
 from hpobench_nmt.core.objectives import Direction, Objective, measured
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.text import counted, free_name, printable
 from hpobench_nmt.evaluation.hypervolume import table_scale
 from hpobench_nmt.lookup.catalogue import load_table
-from hpobench_nmt.lookup.rows import number_column, read_csv
+from hpobench_nmt.lookup.rows import number_column, numbers_of, read_csv
 from hpobench_nmt.lookup.table import Table
 
 if TYPE_CHECKING:
@@ -163,14 +163,20 @@ def pareto(
         InputError: an unknown table, metric or column; fewer than two objectives; or no row that has all
             objectives and keeps the constraints.
     """
-    for name, given in (("objectives", objectives), ("constraints", constraints)):
-        if isinstance(given, str):
-            raise InputError(f"{name} must be a list, such as [{given!r}], not a text.")
-    rules = [Constraint.parse(each) if isinstance(each, str) else each for each in constraints]
+    goals = as_list("objectives", objectives)
+    for goal in goals:
+        if not isinstance(goal, str | Objective):
+            raise InputError(
+                f"objective {printable(repr(goal))[:80]}: write it as a text, such as 'loss:min'."
+            )
+    rules = [
+        each if isinstance(each, Constraint) else Constraint.parse(each)
+        for each in as_list("constraints", constraints)
+    ]
     if isinstance(source, pd.DataFrame) or str(source).lower().endswith(".csv"):
-        return _front_of_columns(source, objectives, rules, curves)
+        return _front_of_columns(source, goals, rules, curves)
     table = source if isinstance(source, Table) else load_table(source)
-    goals = list(objectives) or (_along_curves(table) if curves else list(table.objectives))
+    goals = goals or (_along_curves(table) if curves else list(table.objectives))
     if len(goals) < 2:
         known = ", ".join(metric.name for metric in table.metrics)
         raise InputError(f"a front needs two or more objectives. Table {table.name!r} has {known}.")
@@ -289,23 +295,34 @@ def _front_of_columns(
 ) -> Front:
     """The front of a data frame or of a CSV file, in which all columns describe the rows."""
     given = isinstance(source, pd.DataFrame)
-    path = Path("data frame" if given else str(source))
+    kind = "data frame" if given else "CSV file"
+    path = Path(kind if given else str(source))
     if curves:
-        raise InputError(f"{path}: a {'data frame' if given else 'CSV file'} has no learning curves.")
-    frame = source.reset_index(drop=True) if isinstance(source, pd.DataFrame) else read_csv(path)
-    goals = [_objective(spec, path, "data frame" if given else "CSV file") for spec in objectives]
+        raise InputError(f"{path}: a {kind} has no learning curves.")
+    frame = _named(source) if isinstance(source, pd.DataFrame) else read_csv(path)
+    goals = [_objective(spec, kind) for spec in objectives]
     if len(goals) < 2:
         names = printable(", ".join(map(str, frame.columns[:_MOST_NAMES])))
         raise InputError(
             f"{path}: a front needs two or more objectives, such as 'loss:min'. Columns: {names}."
         )
     for name in dict.fromkeys([*(goal.metric for goal in goals), *(rule.metric for rule in rules)]):
-        frame[name] = measured(_numbers(frame, name, path))
+        frame[name] = measured(_numbers(frame, name) if given else number_column(frame, name, path))
     metrics = [goal.metric for goal in goals]
-    return _front(path.stem, str(path), frame, goals, rules, metrics, [*map(str, frame.columns)])
+    return _front(path.stem, str(path), frame, goals, rules, metrics, list(frame.columns))
 
 
-def _objective(spec: str | Objective, path: Path, kind: str) -> Objective:
+def _named(source: pd.DataFrame) -> pd.DataFrame:
+    """A copy of a frame whose rows are counted, and whose columns have distinct texts as names."""
+    frame = source.reset_index(drop=True)
+    frame.columns = pd.Index(map(str, source.columns))
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice):
+        raise InputError(f"data frame: two columns are named {shortened(twice[0])}. Rename one of them.")
+    return frame
+
+
+def _objective(spec: str | Objective, kind: str) -> Objective:
     if isinstance(spec, Objective):
         return spec
     column, _, direction = spec.rpartition(":")
@@ -315,9 +332,18 @@ def _objective(spec: str | Objective, path: Path, kind: str) -> Objective:
     raise InputError(f"objective {spec!r}: a {kind} does not record the direction; add ':min' or ':max'.")
 
 
-def _numbers(frame: pd.DataFrame, name: str, path: Path) -> Floats:
-    """A column as numbers, whether its cells are texts or numbers; InputError if it does not exist."""
-    column = frame.get(name)
-    if column is not None and pd.api.types.is_numeric_dtype(column):
+def _numbers(frame: pd.DataFrame, name: str) -> Floats:
+    """A frame's column as numbers, whatever its cells are; InputError if it is missing or not numeric."""
+    if name not in frame:
+        raise unknown("column", name, frame.columns, "(data frame)")
+    column = frame[name]
+    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_complex_dtype(column):
         return np.asarray(column.to_numpy(np.float64, na_value=np.nan))
-    return number_column(frame, name, path)
+    numbers, wrong = numbers_of(column.tolist())
+    if wrong is not None:
+        row, text = wrong
+        raise InputError(
+            f"data frame, row {row}: {shortened(name)} is {text[:40]!r}, not a number. For a missing value, "
+            f"use NaN or None."
+        )
+    return numbers

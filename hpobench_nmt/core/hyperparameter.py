@@ -340,7 +340,9 @@ def _plain(value: Any) -> Any:
 
 def key_of(value: Any) -> tuple[bool, Any]:
     """A value as a key that distinguishes True from 1, which Python takes for the same key."""
-    return isinstance(value, bool | np.bool_), tuple(map(key_of, value)) if isinstance(value, tuple) else value
+    return isinstance(value, bool | np.bool_), tuple(map(key_of, value)) if isinstance(
+        value, tuple
+    ) else value
 
 
 def _are_conditions(active_if: object) -> bool:

@@ -8,6 +8,7 @@ import pytest
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.lookup.imports.axes import scale_of
 from hpobench_nmt.lookup.imports.cells import are_dates, as_seconds, column_of, states_of
+from hpobench_nmt.lookup.imports.importing import import_table
 from hpobench_nmt.lookup.imports.names import direction, is_identity, is_seconds, is_seed, part_of_data
 from hpobench_nmt.lookup.imports.sweep import Ambiguous
 
@@ -203,6 +204,15 @@ def test_a_list_of_numbers_is_a_value_or_a_curve(table_of):
     table = table_of(lines_of(curved), "curves.jsonl", metrics=("val_loss",)).table
     assert table.space.names == ("lr", "betas", "layers")
     assert [m.name for m in table.curves.metrics] == ["val_loss"]  # "rate" goes with it, and has no direction
+
+
+def test_one_name_is_a_list_of_one(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("lr,rest,loss\n" + "".join(f"{k / 10},{k * 0.37},{k % 5}.5\n" for k in range(1, 13)))
+    assert import_table(path, hyperparameters="rest").space.names == ("lr", "rest")
+    assert import_table(path, ignored="rest").space.names == ("lr",)
+    with pytest.raises(InputError, match="cannot be read"):
+        import_table(path, ignored="rest", curves="charts.csv")
 
 
 def test_what_a_list_of_numbers_is_can_be_chosen(table_of):
