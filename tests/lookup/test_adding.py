@@ -72,7 +72,16 @@ def test_one_file_makes_a_group_of_tables(add):
             SPLIT + SHEET,
             "grid.csv, line 7: hyperparameter 'rate' has no value",
         ),
-        (ROWS.replace("b,1e9,x6", ",1e9,x6"), SPLIT + SHEET, "row 5 has no value in a column of split_by"),
+        (
+            ROWS.replace("b,1e9,x6", ",1e9,x6"),
+            SPLIT + SHEET,
+            "grid.csv, line 7: 'model' of split_by has no value",
+        ),
+        (
+            ROWS.replace("b,1e9,x6", ",1e9,x6"),
+            SPLIT.replace('["run"]', "[]") + 'only = {run = ["x1", "x2", "x5", "x6"]}\n' + SHEET,
+            "grid.csv, line 7: 'model' of split_by has no value",
+        ),
         (ROWS, SHEET, "column 'model' is not described in its datasheet. To leave it out, name it there"),
         (
             ROWS,
