@@ -1,5 +1,7 @@
 """Tables of the user's own: columns that are ignored, features, one file with many tables."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -46,6 +48,19 @@ def test_one_file_makes_a_group_of_tables(add):
     assert last.lookup({"rate": 0.2}) == {"loss": 1.5}
     assert last.features.tolist() == [[0.0, 0.0], [1.0, 1.0]]  # the rate, and the size
     assert last.to_frame()["size"].tolist() == [5, 6]
+
+
+def test_features_that_were_changed_are_refused_and_those_written_without_a_hash_are_read(add):
+    _, folder = add()[0]
+    path, whole = folder / "datasheet.toml", (folder / "datasheet.toml").read_text()
+    assert "features_sha256" not in load_folder(folder).claims
+    assert whole.count('[features.size]\nvalues = [\n    3,\n    4,\n]\nscale = "linear"') == 1
+    changed = whole.replace('4,\n]\nscale = "linear"', '4,\n]\nscale = "log"')
+    path.write_text(changed)
+    with pytest.raises(InputError, match=r"was changed, because claims\.features_sha256 does not match"):
+        load_folder(folder)
+    path.write_text(re.sub(r"\nfeatures_sha256 = .*", "", changed))  # as an earlier version wrote it
+    assert load_folder(folder).descriptors.axes[0].scale == "log"
 
 
 @pytest.mark.parametrize(
