@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hpobench_nmt.analysis.number_text import column_text
-from hpobench_nmt.benchmarking.clock import TRAINING_COST, rows_with_curve, with_metrics_of_curves
+from hpobench_nmt.benchmarking.clock import TRAINING_COST, with_metrics_of_curves
 from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.constraints import Constraint
 from hpobench_nmt.core.errors import InputError, as_list, shortened, unknown
@@ -206,19 +206,13 @@ def checkpoint_front(
     """The front of all checkpoints of a table's learning curves.
 
     `training_cost` may be an objective or have a bound. If the curves lack a metric of an objective or
-    constraint, the row's value is used. If several checkpoints of a row have equal values, only the first is
-    on the front.
+    constraint, the row's value is used. If several checkpoints of a row have equal values, only the first
+    that keeps the constraints is on the front.
     """
-    kept = rows_with_curve(table)
-    assert table.curves is not None
-    part = replace(
-        table,
-        configs=table.configs[kept],
-        values=table.values[kept],
-        curves=table.curves.of_rows(kept),
-        descriptors=table.descriptors and table.descriptors.of_rows(kept),
-        replicates=None,
-    )
+    if table.curves is None:
+        raise InputError(f"table {table.name!r} has no learning curves: leave out curves, to use its rows.")
+    kept = np.flatnonzero(table.curves.lengths > 0)
+    part = table.of_rows(kept)
     named = [*map(str, objectives), *(rule.metric for rule in constraints)]
     part = with_metrics_of_curves(part, named)
     curves, goals = part.curves, [part.objective(spec) for spec in objectives]
@@ -229,7 +223,8 @@ def checkpoint_front(
     for metric in curves.metrics:
         frame[metric.name] = curves.column(metric.name)
     alike = [frame[goal.metric].to_numpy(np.float64) for goal in goals]
-    first = np.sort(np.unique(np.column_stack([owners, *alike]), axis=0, return_index=True)[1])
+    keeps = [rule.violations(frame[rule.metric].to_numpy(np.float64)) <= 0 for rule in constraints]
+    first = np.sort(np.unique(np.column_stack([owners, *alike, *keeps]), axis=0, return_index=True)[1])
     labels = [part.metric(goal.metric).label for goal in goals]
     axes = [*(h.name for h in table.hyperparameters), curves.resource]
     where = f"table {table.name!r}"

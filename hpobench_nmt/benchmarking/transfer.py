@@ -55,9 +55,7 @@ def _as_key(table: Table, row: int) -> frozenset[tuple[str, object]]:
 
 def only_rows(table: Table, rows: Rows) -> Table:
     """The table with some of its rows, without curves and replicates."""
-    return replace(
-        table, configs=table.configs[rows], values=table.values[rows], curves=None, replicates=None
-    )
+    return replace(table, curves=None, replicates=None).of_rows(rows)
 
 
 def transfer_table(other: Table, table: Table, objectives: Sequence[Objective]) -> Source:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -56,9 +58,17 @@ def test_the_cost_of_a_checkpoint_may_have_a_bound(curved, objective):
         checkpoint_front(curved, ["bleu", "training_cost"], [Constraint.parse("training_cots<=1")])
 
 
+def test_of_equal_checkpoints_the_first_that_keeps_a_bound_counts(curved):
+    level = replace(curved.curves, values=np.full_like(curved.curves.values, 20.0))
+    front = replace(curved, curves=level).pareto(["bleu", "seconds"], ["training_cost>=3"], curves=True)
+    (row,) = front.rows.tolist()
+    assert curved.column("seconds")[row] == curved.column("seconds")[level.lengths > 0].min()
+    assert front.frame[["update", "training_cost"]].to_numpy().tolist() == [[2, 4]]
+
+
 def test_what_has_no_curves_is_refused(toy, home, tmp_path):
     save_folder(toy, home / "tables" / "toy")
-    with pytest.raises(InputError, match="table 'toy' has no learning curves"):
+    with pytest.raises(InputError, match="table 'toy' has no learning curves: leave out curves"):
         pareto("toy", ["bleu", "training_cost"], curves=True)
     with pytest.raises(InputError, match="a CSV file has no learning curves"):
         pareto("some.csv", ["a:min", "b:min"], curves=True)
