@@ -153,7 +153,7 @@ def pareto(
         objectives: two or more of "metric", "metric:min" or "metric:max". A table knows the directions of
             its metrics; for a data frame or a file, write the direction. By default, the table's objectives.
         constraints: bounds such as "dev_gpu_time<=60", on any metric or column of numbers. Only rows that
-            keep all of them count.
+            keep all of them count. With `curves`, also on `training_cost`.
         curves: compute the front of all checkpoints of a table's learning curves, each of which is a model
             that could be used. `training_cost`, the cost of the training up to a checkpoint, is then an
             objective. By default, the objectives are this cost and the table's first objective, or the first

@@ -105,12 +105,10 @@ def distinct_of(column: Column) -> tuple[list[Any], Ints]:
     cells = column.tolist()
     only_texts = set(map(type, cells)) <= {str}
     keys = cells if only_texts else list(map(key_of, cells))
-    known: dict[Any, Any] = {}
-    for key, cell in zip(keys, cells, strict=True):
-        known.setdefault(key, cell)
-    place_of = {key: place for place, key in enumerate(known)}
+    place_of = {key: place for place, key in enumerate(dict.fromkeys(keys))}
     places = np.fromiter(map(place_of.__getitem__, keys), dtype=np.int64, count=len(cells))
-    return list(known.values()), places
+    firsts = np.unique(places, return_index=True)[1]
+    return [cells[row] for row in firsts.tolist()], places
 
 
 def as_numbers(column: Column) -> tuple[Floats, int | None]:
