@@ -249,7 +249,7 @@ def _seeds(sweep: Sweep, roles: Mapping[str, Given], rows: Rows, left: dict[str,
     found, chosen = np.full(len(rows), np.nan), ""
     for column in sorted(columns, key=lambda column: roles[column].why != "as you say"):
         if chosen:
-            left[column] = f"the seeds are those of {chosen}"
+            left[column] = f"the seeds come from {chosen}"
             continue
         seeds = _measured(sweep, column, rows)
         if len(np.unique(seeds)) == 1 and roles[column].why != "as you say":

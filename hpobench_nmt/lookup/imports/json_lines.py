@@ -21,7 +21,7 @@ Line = tuple[int, dict[str, Any]]
 _CONFIGS = ("params", "param", "config", "hparams", "hyperparameters")
 _METRICS = ("metrics", "metric", "results", "scores")
 _INTERMEDIATE = ("intermediate_values", "intermediate")
-# A list with a name that tells nothing is no learning curve if it has at most this many numbers.
+# Lists of an unknown name are values, not learning curves, if none has more numbers than this.
 _MOST_OF_VALUE = 2
 # Progress is reported each time this many lines have been parsed.
 _LINES_A_STEP = 5000
@@ -200,7 +200,7 @@ def _main_metric(record: Mapping[str, Any]) -> str:
 
 
 def _curve(value: Any, listed: bool) -> dict[float, float] | None:
-    """A learning curve as values by step; None if the value is not one. `listed`: whether a list is one."""
+    """A learning curve as values by step, or None. `listed`: whether a list of numbers is a curve here."""
     if listed and _is_list(value):
         return {float(step): _number(each) for step, each in enumerate(value, start=1)}
     if isinstance(value, dict) and value and all(map(_is_number, value.values())):

@@ -231,7 +231,9 @@ def _tab_separated(path: Path, reading: Reading) -> Iterator[tuple[Text, ...]]:
     if all(column.isdecimal() for column in reading.columns):
         places = [int(column) - 1 for column in reading.columns]
         if -1 in places:
-            raise InputError(f"{path}: column '0' does not exist. Columns without headings count from 1.")
+            raise InputError(
+                f"{path}: column '0' does not exist. Without headings, columns are numbered from 1."
+            )
     for number, line in _lines(path, reading):
         cells = line.rstrip("\n").split("\t")
         if not places:

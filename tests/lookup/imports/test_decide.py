@@ -247,8 +247,8 @@ def test_a_failed_training_that_was_repeated_is_no_replicate(table_of):
 @pytest.mark.parametrize(
     ("seed", "used", "left"),
     [
-        ("", "data_seed", "the seeds are those of data_seed"),
-        ("seed", "seed", "the seeds are those of seed"),
+        ("", "data_seed", "the seeds come from data_seed"),
+        ("seed", "seed", "the seeds come from seed"),
     ],
 )
 def test_of_two_columns_of_seeds_the_named_one_counts_and_the_other_is_told(table_of, seed, used, left):

@@ -94,7 +94,7 @@ def test_tsv_with_headings(tmp_path: Path) -> None:
 def test_columns_of_tsv_count_from_1(tmp_path: Path) -> None:
     for part in PARTS:
         write(tmp_path / f"{part}.tsv", PAIRS[part], "tsv")
-    with pytest.raises(InputError, match=r"\.tsv: column '0' does not exist\. .* count from 1"):
+    with pytest.raises(InputError, match=r"\.tsv: column '0' does not exist\. .* numbered from 1"):
         pairs(tmp_path, "tsv", source_column="0", target_column="1")
 
 
