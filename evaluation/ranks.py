@@ -19,7 +19,7 @@ import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.evaluation.intervals import CONFIDENCE, check_confidence
+from hpobench_nmt.evaluation.intervals import CONFIDENCE
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +50,11 @@ class RankTest:
         return self.critical_difference < len(self.mean_ranks) - 1
 
 
-def rank_test(values: Floats, lower_is_better: bool = True, confidence: float = CONFIDENCE) -> RankTest:
+def rank_test(values: Floats, lower_is_better: bool = True) -> RankTest:
     """Friedman's and Nemenyi's tests of the finite scores of methods on tables, shape (N, k).
 
-    1 - confidence is the level of the tests. Raises InputError for fewer than two tables or three methods.
+    1 - CONFIDENCE is the level of the tests. Raises InputError for fewer than two tables or three methods.
     """
-    check_confidence(confidence)
     values = np.asarray(values, dtype=np.float64)
     n_tables, k = values.shape
     if k < 3:
@@ -75,7 +74,7 @@ def rank_test(values: Floats, lower_is_better: bool = True, confidence: float = 
     else:
         statistic, p = (float(x) for x in friedmanchisquare(*ranks.T))
     unit = np.sqrt(k * (k + 1) / (12 * n_tables))
-    critical = float(studentized_range.ppf(confidence, k, np.inf) * unit)
+    critical = float(studentized_range.ppf(CONFIDENCE, k, np.inf) * unit)
     apart = np.abs(mean_ranks[:, None] - mean_ranks)
     pairwise = np.ones((k, k))
     upper = np.triu_indices(k, 1)
@@ -83,7 +82,7 @@ def rank_test(values: Floats, lower_is_better: bool = True, confidence: float = 
     tail = np.clip(studentized_range.sf(apart[upper] / unit, k, np.inf), 0.0, 1.0)
     pairwise[upper] = pairwise.T[upper] = tail
     # Nemenyi's test only counts if Friedman's test has found a difference (Demsar 2006).
-    groups = _groups(mean_ranks, critical if p < 1 - confidence else np.inf)
+    groups = _groups(mean_ranks, critical if p < 1 - CONFIDENCE else np.inf)
     return RankTest(mean_ranks, n_tables, statistic, p, critical, pairwise, groups)
 
 

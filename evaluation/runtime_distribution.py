@@ -28,10 +28,11 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal, Trajectory
-from hpobench_nmt.evaluation.intervals import RESAMPLES, resampled_sums
+from hpobench_nmt.evaluation.intervals import CONFIDENCE, RESAMPLES, resampled_sums
 from hpobench_nmt.evaluation.scores import MOST_TARGETS, counts_from, design_finish, first_alike
 
 MAX_GOALS = 20
+_SEED = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,19 +159,17 @@ class ExpectedRuntimes:
     lookups: Floats
 
 
-def expected_runtimes(
-    found: Runtimes, confidence: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
-) -> ExpectedRuntimes:
+def expected_runtimes(found: Runtimes, resamples: int = RESAMPLES) -> ExpectedRuntimes:
     """Expected running times, with intervals. O(resamples trials goals)."""
     met = np.isfinite(found.times)
     spent = np.where(met, found.times, found.lengths[:, None])
     successes, lookups = met.sum(axis=0), spent.sum(axis=0)
     ert = np.where(successes > 0, lookups / np.maximum(successes, 1), np.inf)
-    met_again = resampled_sums(met.astype(np.float64), resamples, seed)
-    spent_again = resampled_sums(spent, resamples, seed)
+    met_again = resampled_sums(met.astype(np.float64), resamples, _SEED)
+    spent_again = resampled_sums(spent, resamples, _SEED)
     drawn = np.where(met_again > 0, spent_again / np.maximum(met_again, 1), np.inf)
     # Order statistics, because infinite values cannot be interpolated.
-    cut = int((1 - confidence) / 2 * resamples)
+    cut = int((1 - CONFIDENCE) / 2 * resamples)
     ordered = np.sort(drawn, axis=0)
     low, high = ordered[cut], ordered[resamples - 1 - cut]
     if len(spent) < 2:

@@ -11,7 +11,7 @@ from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import length_of, scored_trial
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.text import counted
-from hpobench_nmt.core.trajectory import Trajectory
+from hpobench_nmt.core.trajectory import Trajectory, same_trial
 from hpobench_nmt.lookup.catalogue import family_of
 
 # The name of random search among the methods if it is computed, not simulated.
@@ -103,9 +103,4 @@ def families(results: Results) -> dict[str, tuple[str, ...]]:
 def same_run(results: Results, table: str, method: str) -> bool:
     """Whether all of several trials are the same run, as for a method without randomness."""
     trials = results.trials[table, method]
-    return len(trials) > 1 and all(_alike(trials[0], trials[i]) for i in range(1, len(trials)))
-
-
-def _alike(a: Trajectory, b: Trajectory) -> bool:
-    ends = (a.timeline.finishes, b.timeline.finishes)
-    return a.failure == b.failure and np.array_equal(a.rows, b.rows) and np.array_equal(*ends)
+    return len(trials) > 1 and all(same_trial(trials[0], trials[i]) for i in range(1, len(trials)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -14,17 +14,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hpobench_nmt.analysis.number_text import column_text
-from hpobench_nmt.benchmarking.clock import TRAINING_COST, rows_with_curve, with_metrics_of_curves
+from hpobench_nmt.benchmarking.clock import TRAINING_COST, with_metrics_of_curves
 from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.constraints import Constraint
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.errors import InputError, as_list, shortened, unknown
 from hpobench_nmt.core.from_above import from_above
 from hpobench_nmt.core.objectives import Direction, Objective, measured
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.text import counted, free_name, printable
 from hpobench_nmt.evaluation.hypervolume import table_scale
 from hpobench_nmt.lookup.catalogue import load_table
-from hpobench_nmt.lookup.rows import number_column, read_csv
+from hpobench_nmt.lookup.rows import number_column, numbers_of, read_csv
 from hpobench_nmt.lookup.table import Table
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def pareto(
         objectives: two or more of "metric", "metric:min" or "metric:max". A table knows the directions of
             its metrics; for a data frame or a file, write the direction. By default, the table's objectives.
         constraints: bounds such as "dev_gpu_time<=60", on any metric or column of numbers. Only rows that
-            keep all of them count.
+            keep all of them count. With `curves`, also on `training_cost`.
         curves: compute the front of all checkpoints of a table's learning curves, each of which is a model
             that could be used. `training_cost`, the cost of the training up to a checkpoint, is then an
             objective. By default, the objectives are this cost and the table's first objective, or the first
@@ -163,14 +163,20 @@ def pareto(
         InputError: an unknown table, metric or column; fewer than two objectives; or no row that has all
             objectives and keeps the constraints.
     """
-    for name, given in (("objectives", objectives), ("constraints", constraints)):
-        if isinstance(given, str):
-            raise InputError(f"{name} must be a list, such as [{given!r}], not a text.")
-    rules = [Constraint.parse(each) if isinstance(each, str) else each for each in constraints]
+    goals = as_list("objectives", objectives)
+    for goal in goals:
+        if not isinstance(goal, str | Objective):
+            raise InputError(
+                f"objective {printable(repr(goal))[:80]}: write it as a text, such as 'loss:min'."
+            )
+    rules = [
+        each if isinstance(each, Constraint) else Constraint.parse(each)
+        for each in as_list("constraints", constraints)
+    ]
     if isinstance(source, pd.DataFrame) or str(source).lower().endswith(".csv"):
-        return _front_of_columns(source, objectives, rules, curves)
+        return _front_of_columns(source, goals, rules, curves)
     table = source if isinstance(source, Table) else load_table(source)
-    goals = list(objectives) or (_along_curves(table) if curves else list(table.objectives))
+    goals = goals or (_along_curves(table) if curves else list(table.objectives))
     if len(goals) < 2:
         known = ", ".join(metric.name for metric in table.metrics)
         raise InputError(f"a front needs two or more objectives. Table {table.name!r} has {known}.")
@@ -197,24 +203,18 @@ def table_front(
 def checkpoint_front(
     table: Table, objectives: Sequence[str | Objective], constraints: Sequence[Constraint] = ()
 ) -> Front:
-    """The front of all checkpoints of a table's learning curves; `training_cost` may be an objective.
+    """The front of all checkpoints of a table's learning curves.
 
-    If the curves lack a metric of an objective or constraint, the row's value is used. If several checkpoints
-    of a row have equal values, only the first is on the front.
+    `training_cost` may be an objective or have a bound. If the curves lack a metric of an objective or
+    constraint, the row's value is used. If several checkpoints of a row have equal values, only the first
+    that keeps the constraints is on the front.
     """
-    kept = rows_with_curve(table)
-    for rule in constraints:
-        table.metric(rule.metric)
-    assert table.curves is not None
-    part = replace(
-        table,
-        configs=table.configs[kept],
-        values=table.values[kept],
-        curves=table.curves.of_rows(kept),
-        descriptors=table.descriptors and table.descriptors.of_rows(kept),
-        replicates=None,
-    )
-    part = with_metrics_of_curves(part, [str(spec) for spec in objectives])
+    if table.curves is None:
+        raise InputError(f"table {table.name!r} has no learning curves: leave out curves, to use its rows.")
+    kept = np.flatnonzero(table.curves.lengths > 0)
+    part = table.of_rows(kept)
+    named = [*map(str, objectives), *(rule.metric for rule in constraints)]
+    part = with_metrics_of_curves(part, named)
     curves, goals = part.curves, [part.objective(spec) for spec in objectives]
     assert curves is not None
     owners = np.repeat(np.arange(len(kept)), curves.lengths)
@@ -223,7 +223,8 @@ def checkpoint_front(
     for metric in curves.metrics:
         frame[metric.name] = curves.column(metric.name)
     alike = [frame[goal.metric].to_numpy(np.float64) for goal in goals]
-    first = np.sort(np.unique(np.column_stack([owners, *alike]), axis=0, return_index=True)[1])
+    keeps = [rule.violations(frame[rule.metric].to_numpy(np.float64)) <= 0 for rule in constraints]
+    first = np.sort(np.unique(np.column_stack([owners, *alike, *keeps]), axis=0, return_index=True)[1])
     labels = [part.metric(goal.metric).label for goal in goals]
     axes = [*(h.name for h in table.hyperparameters), curves.resource]
     where = f"table {table.name!r}"
@@ -289,23 +290,34 @@ def _front_of_columns(
 ) -> Front:
     """The front of a data frame or of a CSV file, in which all columns describe the rows."""
     given = isinstance(source, pd.DataFrame)
-    path = Path("data frame" if given else str(source))
+    kind = "data frame" if given else "CSV file"
+    path = Path(kind if given else str(source))
     if curves:
-        raise InputError(f"{path}: a {'data frame' if given else 'CSV file'} has no learning curves.")
-    frame = source.reset_index(drop=True) if isinstance(source, pd.DataFrame) else read_csv(path)
-    goals = [_objective(spec, path, "data frame" if given else "CSV file") for spec in objectives]
+        raise InputError(f"{path}: a {kind} has no learning curves.")
+    frame = _named(source) if isinstance(source, pd.DataFrame) else read_csv(path)
+    goals = [_objective(spec, kind) for spec in objectives]
     if len(goals) < 2:
         names = printable(", ".join(map(str, frame.columns[:_MOST_NAMES])))
         raise InputError(
             f"{path}: a front needs two or more objectives, such as 'loss:min'. Columns: {names}."
         )
     for name in dict.fromkeys([*(goal.metric for goal in goals), *(rule.metric for rule in rules)]):
-        frame[name] = measured(_numbers(frame, name, path))
+        frame[name] = measured(_numbers(frame, name) if given else number_column(frame, name, path))
     metrics = [goal.metric for goal in goals]
-    return _front(path.stem, str(path), frame, goals, rules, metrics, [*map(str, frame.columns)])
+    return _front(path.stem, str(path), frame, goals, rules, metrics, list(frame.columns))
 
 
-def _objective(spec: str | Objective, path: Path, kind: str) -> Objective:
+def _named(source: pd.DataFrame) -> pd.DataFrame:
+    """A copy of a frame whose rows are counted, and whose columns have distinct texts as names."""
+    frame = source.reset_index(drop=True)
+    frame.columns = pd.Index(map(str, source.columns))
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice):
+        raise InputError(f"data frame: two columns are named {shortened(twice[0])}. Rename one of them.")
+    return frame
+
+
+def _objective(spec: str | Objective, kind: str) -> Objective:
     if isinstance(spec, Objective):
         return spec
     column, _, direction = spec.rpartition(":")
@@ -315,9 +327,18 @@ def _objective(spec: str | Objective, path: Path, kind: str) -> Objective:
     raise InputError(f"objective {spec!r}: a {kind} does not record the direction; add ':min' or ':max'.")
 
 
-def _numbers(frame: pd.DataFrame, name: str, path: Path) -> Floats:
-    """A column as numbers, whether its cells are texts or numbers; InputError if it does not exist."""
-    column = frame.get(name)
-    if column is not None and pd.api.types.is_numeric_dtype(column):
+def _numbers(frame: pd.DataFrame, name: str) -> Floats:
+    """A frame's column as numbers, whatever its cells are; InputError if it is missing or not numeric."""
+    if name not in frame:
+        raise unknown("column", name, frame.columns, "(data frame)")
+    column = frame[name]
+    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_complex_dtype(column):
         return np.asarray(column.to_numpy(np.float64, na_value=np.nan))
-    return number_column(frame, name, path)
+    numbers, wrong = numbers_of(column.tolist())
+    if wrong is not None:
+        row, text = wrong
+        raise InputError(
+            f"data frame, row {row}: {shortened(name)} is {text[:40]!r}, not a number. For a missing value, "
+            f"use NaN or None."
+        )
+    return numbers

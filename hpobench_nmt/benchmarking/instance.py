@@ -175,8 +175,9 @@ def _objectives(suite: Suite, table: Table) -> tuple[Objective, ...]:
     specs = suite.objectives or own_objectives(suite, table)
     if len(specs) < suite.n_objectives:
         raise InputError(
-            f"{where} names {counted(len(specs), 'objective')} of its own, {', '.join(suite.scores)} "
-            f"need{'s' * (len(suite.scores) == 1)} {suite.n_objectives}: choose some with --objectives."
+            f"{where} names {counted(len(specs), 'objective') if specs else 'no objective'} of its own, but "
+            f"{', '.join(suite.scores)} need{'s' * (len(suite.scores) == 1)} {suite.n_objectives}. Choose "
+            f"from its metrics with --objectives: {', '.join(metric.name for metric in table.metrics)}."
         )
     objectives = tuple(table.objective(spec) for spec in specs)
     if len({objective.metric for objective in objectives}) < len(objectives):

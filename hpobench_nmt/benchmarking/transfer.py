@@ -10,6 +10,7 @@ import numpy as np
 
 from hpobench_nmt.core.arrays import Rows
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.hyperparameter import key_of
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.problem import Source
 from hpobench_nmt.lookup.catalogue import load_table, members
@@ -49,14 +50,12 @@ def shared_rows(table: Table, source: Table) -> tuple[Rows, Rows]:
 
 
 def _as_key(table: Table, row: int) -> frozenset[tuple[str, object]]:
-    return frozenset(table.config(row).items())
+    return frozenset((name, key_of(value)) for name, value in table.config(row).items())
 
 
 def only_rows(table: Table, rows: Rows) -> Table:
     """The table with some of its rows, without curves and replicates."""
-    return replace(
-        table, configs=table.configs[rows], values=table.values[rows], curves=None, replicates=None
-    )
+    return replace(table, curves=None, replicates=None).of_rows(rows)
 
 
 def transfer_table(other: Table, table: Table, objectives: Sequence[Objective]) -> Source:
@@ -77,7 +76,8 @@ def transfer_table(other: Table, table: Table, objectives: Sequence[Objective]) 
             raise InputError(f"{where}: {h.name!r} has numbers in one and labels in the other.")
         column = other.configs[:, other.space.names.index(h.name)]
         if not h.is_numeric:
-            places = [h.values.index(v) if v in h.values else np.inf for v in theirs.values]
+            place_of = {key_of(value): place for place, value in enumerate(h.values)}
+            places = [place_of.get(key_of(value), np.inf) for value in theirs.values]
             known = ~np.isnan(column)
             column = np.where(known, np.array(places)[np.where(known, column, 0).astype(int)], np.nan)
         codes[:, j] = column

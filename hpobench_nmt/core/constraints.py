@@ -30,9 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError, shortened
+from hpobench_nmt.core.errors import InputError, as_list, shortened
 from hpobench_nmt.core.problem import Progress
-from hpobench_nmt.core.text import number_of
+from hpobench_nmt.core.text import number_of, printable
 
 Violations = Callable[[int], Floats]
 """The violations of a row, shape (c,)."""
@@ -49,6 +49,10 @@ class Constraint:
     @classmethod
     def parse(cls, text: str) -> Constraint:
         """The constraint of a text such as "dev_gpu_time<=60" or "bleu >= 20"; InputError for other forms."""
+        if not isinstance(text, str):
+            raise InputError(
+                f"constraint {printable(repr(text))[:80]}: write it as a text, such as 'size<=60'."
+            )
         for relation in ("<=", ">="):
             metric, found, number = text.partition(relation)
             if found and metric.strip():
@@ -78,7 +82,7 @@ class Constraint:
 
 def parse_constraints(texts: Sequence[str], where: str) -> list[Constraint]:
     """The constraints of texts; InputError if one is invalid or two bound a metric on the same side."""
-    parsed = [Constraint.parse(text) for text in texts]
+    parsed = [Constraint.parse(text) for text in as_list(where, texts)]
     if len({(each.metric, each.relation) for each in parsed}) < len(parsed):
         raise InputError(f"{where}: two bounds of one kind on the same metric.")
     return parsed

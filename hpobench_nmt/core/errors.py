@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from hpobench_nmt.core.text import printable
 
@@ -77,6 +78,15 @@ def check_whole(name: str, given: object, low: int, high: float = math.inf) -> N
     if isinstance(given, bool) or not isinstance(given, numbers.Integral) or not low <= int(given) <= high:
         bounds = f"of {low} or more" if high == math.inf else f"from {low} to {high:,}"
         raise InputError(f"{name} must be a whole number {bounds}, not {printable(repr(given))[:80]}.")
+
+
+def as_list(name: str, given: Any) -> list[Any]:
+    """The values as a list. Raises InputError for a single text, which has letters and not names."""
+    if isinstance(given, str):
+        raise InputError(f"{name} must be a list, such as [{given!r}], not a text.")
+    if not isinstance(given, Iterable):
+        raise InputError(f"{name} must be a list, not {printable(repr(given))[:80]}.")
+    return list(given)
 
 
 def shortened(text: str) -> str:

@@ -340,6 +340,12 @@ def read_bytes(path: Path, limit: int = MAX_SETTINGS_BYTES, follow_link: bool = 
     return content
 
 
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of an ordinary file of any size, in hexadecimal digits. The caller refuses other files."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def read_toml(path: Path, follow_link: bool = True) -> dict[str, Any]:
     """A parsed TOML file; `validation.load_toml` also checks what is in it."""
     content = read_bytes(path, follow_link=follow_link)

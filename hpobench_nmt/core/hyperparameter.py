@@ -192,8 +192,7 @@ class Hyperparameter:
 
     @cached_property
     def _place_of(self) -> dict[Any, int]:
-        # True and 1 would be the same key of a dictionary, but they are different labels.
-        return {_key(value): place for place, value in enumerate(self.values)}
+        return {key_of(value): place for place, value in enumerate(self.values)}
 
     def code(self, value: object) -> float:
         """A value as a number: itself, or a label's position; NaN for None or NaN, which mean inactive.
@@ -213,7 +212,7 @@ class Hyperparameter:
             if value == math.floor(value) or not self.whole:
                 return float(value)
             raise InputError(f"{self.name} takes whole numbers only, not {value!r}.")
-        place = self._place_of.get(_key(value)) if _is_label(value) else None
+        place = self._place_of.get(key_of(value)) if _is_label(value) else None
         if place is not None:
             return self.numbers[place]
         if self.is_numeric and is_number(value) and abs(value) <= LARGEST_VALUE:
@@ -339,8 +338,11 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE else value
 
 
-def _key(value: Any) -> tuple[bool, Any]:
-    return isinstance(value, bool), tuple(map(_key, value)) if isinstance(value, tuple) else value
+def key_of(value: Any) -> tuple[bool, Any]:
+    """A value as a key that distinguishes True from 1, which Python takes for the same key."""
+    return isinstance(value, bool | np.bool_), tuple(map(key_of, value)) if isinstance(
+        value, tuple
+    ) else value
 
 
 def _are_conditions(active_if: object) -> bool:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.hyperparameter import Hyperparameter, Scale, Value
+from hpobench_nmt.core.hyperparameter import Hyperparameter, Scale, Value, key_of
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -139,7 +139,10 @@ def suggested_by_optuna(
     """
     config: dict[str, Value] = {}
     for h in axes:
-        if all(parent in config and config[parent] in values for parent, values in h.active_if):
+        if all(
+            parent in config and key_of(config[parent]) in map(key_of, values)
+            for parent, values in h.active_if
+        ):
             config[h.name] = _suggested(trial, h.name, distributions[h.name])
     return config
 

@@ -22,6 +22,8 @@ UNSAFE = re.compile(
 _FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]")
 VAST = 1e9
 """From this size on, numbers are written as 2.17e+11, because nobody counts eleven digits."""
+# A message names at most this many of several names.
+_MOST_NAMES = 5
 NONE = "–"
 """Stands for "no value"."""
 
@@ -67,10 +69,10 @@ def short(value: float, digits: int = 3, unit: str = "", commas: bool = False) -
     return f"{text} {unit}".rstrip()
 
 
-def some_of(names: Sequence[str], most: int = 5) -> str:
+def some_of(names: Sequence[str]) -> str:
     """The first names, and how many more there are."""
-    rest = len(names) - most
-    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
+    rest = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def free_name(name: str, taken: Container[str]) -> str:

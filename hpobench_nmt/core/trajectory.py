@@ -221,6 +221,12 @@ class Trajectory:
         return f"<p>{escape(repr(self))}</p><table>{body}</table>"
 
 
+def same_trial(a: Trajectory, b: Trajectory) -> bool:
+    """Whether two trials looked up the same rows at the same times, to the bit."""
+    times = np.array_equal(a.timeline.finishes, b.timeline.finishes)
+    return a.failure == b.failure and np.array_equal(a.rows, b.rows) and times
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Trials(Sequence[Trajectory]):
     """The trials of one method on one table, as a sequence of trajectories that takes little memory.

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from hpobench_nmt.core.arrays import Rows
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.errors import InputError, shortened
 from hpobench_nmt.core.files import check_name
 from hpobench_nmt.lookup.collections.collection import install
 from hpobench_nmt.lookup.datasheet import Datasheet
-from hpobench_nmt.lookup.described_rows import parsed, table_of_columns
+from hpobench_nmt.lookup.described_rows import Place, line_of, parsed, table_of_columns
 from hpobench_nmt.lookup.folder import add_table, datasheet_of_file
 from hpobench_nmt.lookup.rows import Column, Progress, read_rows
 from hpobench_nmt.lookup.table import Table
@@ -54,7 +54,7 @@ def _split(source: Path, sheet: Datasheet, sheet_path: Path, ignore_other: bool)
         )
     columns, places = parsed(read_rows(source, follow_link=True), sheet, source, sheet_path, ignore_other)
     tables = []
-    for name, rows in _parts(group, sheet.split_by, columns, sheet_path).items():
+    for name, rows in _parts(group, sheet.split_by, columns, sheet_path, Place(source, places)).items():
         part = {key: column[rows] for key, column in columns.items()}
         in_file = rows if places is None else places[rows]
         table = table_of_columns(part, sheet, source, sheet_path, rows=in_file)
@@ -73,13 +73,14 @@ def _split(source: Path, sheet: Datasheet, sheet_path: Path, ignore_other: bool)
 
 
 def _parts(
-    group: str, names: Sequence[str], columns: Mapping[str, Column], sheet_path: Path
+    group: str, names: Sequence[str], columns: Mapping[str, Column], sheet_path: Path, place: Place
 ) -> dict[str, Rows]:
     """The rows of each table by the table's name. Tables are in the order in which they first occur."""
     parts: dict[tuple[object, ...], list[int]] = {}
     for row, values in enumerate(zip(*(columns[name].tolist() for name in names), strict=True)):
-        if any(value == "" or value != value for value in values):
-            raise InputError(f"{sheet_path}: row {row} has no value in a column of split_by.")
+        for name, value in zip(names, values, strict=True):
+            if value == "" or value != value:
+                raise InputError(f"{line_of(place, row)}: {shortened(name)} of split_by has no value.")
         parts.setdefault(values, []).append(row)
     if len(parts) > _MOST_TABLES:
         raise InputError(

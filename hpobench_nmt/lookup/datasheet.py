@@ -26,7 +26,7 @@ split_by          columns of a CSV file: `tables add` makes a table for each com
                   failed), complete (true: all were trained), front (row numbers) and front_objectives; for a
                   collection: collection (its name), collection_rows and collection_tables (total numbers);
                   sections_sha256 (a hash of objectives and columns without their texts, which is checked on
-                  reading; remove it if you change these by hand)
+                  reading; remove it if you change these by hand) and features_sha256 (the same of features)
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ class ReplicatesSection(Strict, frozen=True):
     seed: str | None = None
 
 
-_HASH = "sections_sha256"
+# The claims with hashes of the datasheet's own sections.
+_HASHES = ("sections_sha256", "features_sha256")
 _Label = bool | Whole | Finite | str | list[Any] | dict[str, bool]
 _NONE = {"none": True}
 
@@ -201,9 +202,9 @@ def read_datasheet(path: Path, follow_link: bool = False) -> Datasheet:
     if written not in FORMATS or isinstance(written, bool):
         known = f"{', '.join(map(str, FORMATS[:-1]))} and {FORMATS[-1]}"
         raise InputError(f"{path}: format {written!r} is not supported; this version reads {known}.")
-    claimed = _claimed_hash(content)
+    claimed = _claimed_hashes(content)
     sheet = checked(content, Datasheet, str(path))
-    if claimed is not None and sheet.rows is not None and sheet.rows.sha256 is not None:
+    if claimed and sheet.rows is not None and sheet.rows.sha256 is not None:
         # A datasheet without a hash of its rows was made by hand from another one: its claim may be outdated.
         _check_sections(content, claimed, path)
     for key in ("hyperparameters", "metrics"):
@@ -238,38 +239,52 @@ def read_datasheet(path: Path, follow_link: bool = False) -> Datasheet:
 
 
 def with_sections_hash(sheet: Mapping[str, Any]) -> dict[str, Any]:
-    """The datasheet with the hash of its own sections among its claims."""
-    return {**sheet, "claims": {**sheet.get("claims", {}), _HASH: _sections_sha256(sheet)}}
+    """The datasheet with the hashes of its own sections among its claims."""
+    return {**sheet, "claims": {**sheet.get("claims", {}), **_section_hashes(sheet)}}
 
 
-def _claimed_hash(content: dict[str, Any]) -> Any:
-    """Remove the hash of the sections from the claims, and return it; None if the claims lack it."""
+def _claimed_hashes(content: dict[str, Any]) -> dict[str, Any]:
+    """Remove the hashes of sections from the claims, and return them by key."""
     claims = content.get("claims")
-    if not isinstance(claims, dict) or _HASH not in claims:
-        return None
-    content["claims"] = {key: value for key, value in claims.items() if key != _HASH}
-    return claims[_HASH]
+    if not isinstance(claims, dict) or not claims.keys() & set(_HASHES):
+        return {}
+    content["claims"] = {key: value for key, value in claims.items() if key not in _HASHES}
+    return {key: claims[key] for key in _HASHES if key in claims}
 
 
-def _check_sections(content: dict[str, Any], claimed: Any, path: Path) -> None:
-    if claimed != _sections_sha256(content):
-        raise InputError(
-            f"{path}: was changed, because claims.{_HASH} does not match. Get the table again, or, if it "
-            f"was changed on purpose, remove that line."
-        )
+def _check_sections(content: dict[str, Any], claimed: Mapping[str, Any], path: Path) -> None:
+    found = _section_hashes(content)
+    for key, sha256 in claimed.items():
+        if sha256 != found.get(key):
+            raise InputError(
+                f"{path}: was changed, because claims.{key} does not match. Get the table again, or, if it "
+                f"was changed on purpose, remove that line."
+            )
 
 
-def _sections_sha256(sheet: Mapping[str, Any]) -> str:
-    """The hash of objectives and columns, without texts, and without counts and hashes of files."""
+def _section_hashes(sheet: Mapping[str, Any]) -> dict[str, str]:
+    """The hash of objectives and columns, without texts, and without counts and hashes of files.
+
+    Features have a hash of their own: tables that were written without it stay valid.
+    """
     covered = {
         key: _without(sheet[key], ("count", "sha256")) for key in ("replicates", "curves") if key in sheet
     }
-    for key in ("hyperparameters", "metrics"):
-        columns = sheet.get(key)
-        if isinstance(columns, dict):
-            covered[key] = {name: _without(each, ("unit", "description")) for name, each in columns.items()}
+    covered |= {key: _columns(sheet[key]) for key in ("hyperparameters", "metrics") if key in sheet}
     covered["objectives"] = sheet.get("objectives")
-    return hashlib.sha256(json.dumps(covered, sort_keys=True, default=str).encode()).hexdigest()
+    features = {"features": _columns(sheet["features"])} if sheet.get("features") else {}
+    return {
+        key: hashlib.sha256(json.dumps(part, sort_keys=True, default=str).encode()).hexdigest()
+        for key, part in zip(_HASHES, (covered, features), strict=True)
+        if part
+    }
+
+
+def _columns(section: Any) -> Any:
+    """A section of columns, without their texts."""
+    if not isinstance(section, dict):
+        return section
+    return {name: _without(each, ("unit", "description")) for name, each in section.items()}
 
 
 def _without(section: Any, keys: Sequence[str]) -> Any:

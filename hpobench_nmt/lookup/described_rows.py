@@ -28,7 +28,7 @@ from hpobench_nmt.lookup.table import NO_VALUE, Table
 _PARQUET = ".parquet"
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """The source of rows: a file and, if they are only some of its rows, their places in the file."""
 
     file: Path
@@ -119,7 +119,7 @@ def table_of_columns(
     `rows` has the places of the rows in the file, if they are only some of its rows.
     """
     seed = sheet.replicates.seed if sheet.replicates else None
-    place = _Place(csv_path, rows)
+    place = Place(csv_path, rows)
     try:
         metrics = tuple(sheet.metric(name) for name in sheet.metrics)
         for name in sheet.hyperparameters:
@@ -132,7 +132,7 @@ def table_of_columns(
         described = _descriptors(sheet, columns, place)
         wrong = Space(axes).wrongly_active(configs)
         if wrong:
-            raise InputError(f"{_line(place, wrong[0])}: {wrong[1]}")
+            raise InputError(f"{line_of(place, wrong[0])}: {wrong[1]}")
         for metric in metrics:
             column = measured(columns[metric.name])  # before means are computed
             columns[metric.name] = np.where(column == metric.missing, np.nan, column)  # no number equals None
@@ -143,7 +143,7 @@ def table_of_columns(
         if seed is not None:
             first, number = configurations_of(configs)
             if wrong := wrong_seed(columns[seed], number):
-                raise InputError(f"{_line(place, wrong[0])}: {wrong[1]}")
+                raise InputError(f"{line_of(place, wrong[0])}: {wrong[1]}")
             trainings = configs, training_numbers(number).astype(np.float64), columns[seed], values
             in_order = np.argsort(number, kind="stable")
             read = read or partial(ReplicateRows, *(array[in_order] for array in trainings))
@@ -174,7 +174,7 @@ def table_of_columns(
     return table
 
 
-def _descriptors(sheet: Datasheet, columns: Mapping[str, Column], path: _Place) -> Descriptors | None:
+def _descriptors(sheet: Datasheet, columns: Mapping[str, Column], path: Place) -> Descriptors | None:
     if not sheet.features:
         return None
     axes = tuple(sheet.axis(name, columns[name]) for name in sheet.features)
@@ -213,8 +213,8 @@ def _refuse_mixed(name: str, cells: NDArray[Any], path: Path) -> None:
     place = first_label(cells) if cells.dtype == object else None
     if place is not None:
         raise InputError(
-            f"{_line(path, place)}: {name} is {shortened(cells[place])}, but others of its cells are numbers."
-            ' If all are labels, write in its section: kind = "categorical".'
+            f"{line_of(path, place)}: {name} is {shortened(cells[place])}, but others of its cells are "
+            'numbers. If all are labels, write in its section: kind = "categorical".'
         )
 
 
@@ -231,7 +231,7 @@ def _check_seed_column(seed: str, sheet: Datasheet, sheet_path: Path) -> None:
             )
 
 
-def codes_of_cells(h: Hyperparameter, cells: NDArray[Any], path: Path | _Place) -> NDArray[np.float64]:
+def codes_of_cells(h: Hyperparameter, cells: NDArray[Any], path: Path | Place) -> NDArray[np.float64]:
     """The codes of a hyperparameter's column, given as parse_columns returns it."""
     codes = h.snapped(cells) if h.is_numeric else cells
     if not h.is_numeric:
@@ -242,7 +242,7 @@ def codes_of_cells(h: Hyperparameter, cells: NDArray[Any], path: Path | _Place) 
         if wrong.any():
             line = int(np.flatnonzero(wrong)[0])
             error = unknown(f"value of {h.name}", texts[line], h.labels)
-            raise InputError(f"{_line(path, line)}: {error}")
+            raise InputError(f"{line_of(path, line)}: {error}")
         codes = np.array([found[text] for text in texts], dtype=np.float64)
     if not h.active_if:
         _first_line(path, np.isnan(codes), NO_VALUE.format(h.name))
@@ -267,15 +267,15 @@ def _as_label(text: str, known: Mapping[str, float]) -> str:
         return text
 
 
-def _first_line(path: Path | _Place, wrong: NDArray[np.bool_], message: str) -> None:
+def _first_line(path: Path | Place, wrong: NDArray[np.bool_], message: str) -> None:
     rows = np.flatnonzero(wrong)
     if len(rows):
-        raise InputError(f"{_line(path, int(rows[0]))}: {message}")
+        raise InputError(f"{line_of(path, int(rows[0]))}: {message}")
 
 
-def _line(path: Path | _Place, row: int) -> str:
+def line_of(path: Path | Place, row: int) -> str:
     """The location of a row, for messages."""
-    if isinstance(path, _Place):
+    if isinstance(path, Place):
         row = row if path.rows is None else int(path.rows[row])
         path = path.file
     return f"{path}, row {row}" if path.suffix == _PARQUET else f"{path}, line {row + 2}"

@@ -13,10 +13,12 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_bytes, write_whole
+from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.lookup.card import croissant_of
 from hpobench_nmt.lookup.file_names import DATASHEET, ROWS
@@ -41,8 +43,10 @@ def write_data_set(folder: Path, out: Path) -> list[Path]:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out}: is not an empty folder.")
     described = described_files(folder)
+    texts = _text_columns(table)
     files = {
-        Path(name).with_suffix(".parquet").name: _parquet(content) for name, content in described.items()
+        Path(name).with_suffix(".parquet").name: _parquet(content, texts)
+        for name, content in described.items()
     }
     known = {name: (PARQUET, content, columns) for name, (content, columns) in files.items()}
     card = json.dumps(croissant_of(table, known), indent=1, ensure_ascii=False) + "\n"
@@ -68,13 +72,24 @@ def _licence(table: Table) -> str:
     return _LICENCES.get(first, "other")
 
 
-def _parquet(content: bytes) -> tuple[bytes, list[str]]:
-    """A CSV file as Parquet, with types that Arrow infers from the cells, and the names of its columns."""
+def _text_columns(table: Table) -> list[str]:
+    """The columns of labels, except those whose labels are all numbers or all booleans."""
+    axes = [*table.hyperparameters, *(table.descriptors.axes if table.descriptors else ())]
+    plain = [all(map(is_number, h.values)) or all(isinstance(v, bool) for v in h.values) for h in axes]
+    return [h.name for h, is_plain in zip(axes, plain, strict=True) if not is_plain]
+
+
+def _parquet(content: bytes, texts: Sequence[str]) -> tuple[bytes, list[str]]:
+    """A CSV file as Parquet, and the names of its columns.
+
+    The columns `texts` stay texts, so that a label such as "01" or "2024-01-31" is not changed. Arrow infers
+    the types of the others from the cells.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
     from pyarrow import csv
 
-    options = csv.ConvertOptions(strings_can_be_null=False)
+    options = csv.ConvertOptions(strings_can_be_null=False, column_types=dict.fromkeys(texts, pa.string()))
     table = csv.read_csv(io.BytesIO(content), convert_options=options)
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")

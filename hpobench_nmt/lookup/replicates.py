@@ -19,7 +19,7 @@ import numpy as np
 
 from hpobench_nmt.core.arrays import Floats, Ints
 from hpobench_nmt.core.errors import unknown
-from hpobench_nmt.core.hyperparameter import Hyperparameter
+from hpobench_nmt.core.hyperparameter import Hyperparameter, key_of
 from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.lookup.groups import configurations_of, training_numbers
 
@@ -118,5 +118,6 @@ def _codes_of(h: Hyperparameter, values: Any) -> Floats:
     if h.is_numeric:
         distinct, place = np.unique(values.astype(np.float64), return_inverse=True)
         return np.array([h.code(value) for value in distinct.tolist()], dtype=np.float64)[place]
-    codes = {value: h.code(value) for value in set(values)}
-    return np.array([codes[value] for value in values], dtype=np.float64)
+    keys = list(map(key_of, values))
+    codes = {key: h.code(value) for key, value in dict(zip(keys, values, strict=True)).items()}
+    return np.array([codes[key] for key in keys], dtype=np.float64)

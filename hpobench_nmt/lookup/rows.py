@@ -298,18 +298,27 @@ def number_column(
     """
     if name not in frame.columns:
         raise unknown("column", name, map(str, frame.columns), f"({path})")
-    numbers = np.empty(len(frame))
-    for row, cell in enumerate(frame[name]):
+    numbers, wrong = numbers_of(frame[name].tolist(), word)
+    if wrong is not None:
+        row, text = wrong
+        raise InputError(
+            f"{path}, line {first + row + 2}: {shortened(name)} is {text[:40]!r}, not a number. For a "
+            f"missing value, leave the cell empty or write None, null, <NA>, N/A or -; for a metric, "
+            f"`missing` may name another word."
+        )
+    return numbers
+
+
+def numbers_of(cells: Sequence[Any], word: str | None = None) -> tuple[Floats, tuple[int, str] | None]:
+    """Cells as numbers, NaN if missing or equal to `word`; and place and text of the first other cell."""
+    numbers = np.empty(len(cells))
+    for place, cell in enumerate(cells):
         text = str(cell).strip()
         try:
-            numbers[row] = np.nan if text in MISSING or text == word else number_of(text)
+            numbers[place] = np.nan if text in MISSING or text == word else number_of(text)
         except ValueError:
-            raise InputError(
-                f"{path}, line {first + row + 2}: {shortened(name)} is {text[:40]!r}, not a number. For a "
-                f"missing value, leave the cell empty or write None, null, <NA>, N/A or -; for a metric, "
-                f"`missing` may name another word."
-            ) from None
-    return numbers
+            return numbers, (place, text)
+    return numbers, None
 
 
 def csv_of(columns: Mapping[str, Column], progress: Progress = lambda share: None) -> bytes:

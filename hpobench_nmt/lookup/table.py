@@ -306,6 +306,16 @@ class Table:
         """
         return self._some_curves[self._checked(row)]
 
+    def of_rows(self, rows: Rows) -> Table:
+        """The table with these rows, in this order. Replicates of other rows are kept, and do not count."""
+        return replace(
+            self,
+            configs=self.configs[rows],
+            values=self.values[rows],
+            curves=self.curves and self.curves.of_rows(rows),
+            descriptors=self.descriptors and self.descriptors.of_rows(rows),
+        )
+
     def with_replicates(self, frame: pd.DataFrame, averaged: bool = False) -> Table:
         """The table with other replicates, one training per row of the frame (see `Replicates.to_frame`).
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -45,15 +47,35 @@ def test_constraints_are_of_the_row_where_the_curves_lack_the_metric(curved):
     assert sorted(found) == sorted(naive(curved, None, kept))
 
 
+@pytest.mark.parametrize("objective", ["training_cost", "seconds"])
+def test_the_cost_of_a_checkpoint_may_have_a_bound(curved, objective):
+    bound = float(np.median(curved.curves.costs))
+    rules = [Constraint.parse(f"training_cost<={bound}")]
+    front = checkpoint_front(curved, ["bleu", objective], rules)
+    assert front.frame["training_cost"].max() <= bound
+    assert front.kept.sum() == (curved.curves.costs <= bound).sum()
+    with pytest.raises(InputError, match="Did you mean 'training_cost'"):
+        checkpoint_front(curved, ["bleu", "training_cost"], [Constraint.parse("training_cots<=1")])
+
+
+def test_of_equal_checkpoints_the_first_that_keeps_a_bound_counts(curved):
+    level = replace(curved.curves, values=np.full_like(curved.curves.values, 20.0))
+    front = replace(curved, curves=level).pareto(["bleu", "seconds"], ["training_cost>=3"], curves=True)
+    (row,) = front.rows.tolist()
+    assert curved.column("seconds")[row] == curved.column("seconds")[level.lengths > 0].min()
+    assert front.frame[["update", "training_cost"]].to_numpy().tolist() == [[2, 4]]
+
+
 def test_what_has_no_curves_is_refused(toy, home, tmp_path):
     save_folder(toy, home / "tables" / "toy")
-    with pytest.raises(InputError, match="table 'toy' has no learning curves"):
+    with pytest.raises(InputError, match="table 'toy' has no learning curves: leave out curves"):
         pareto("toy", ["bleu", "training_cost"], curves=True)
     with pytest.raises(InputError, match="a CSV file has no learning curves"):
         pareto("some.csv", ["a:min", "b:min"], curves=True)
 
 
-GOALS = ["bleu:max", "seconds:min"]
+GOALS, GOALS_AB = ["bleu:max", "seconds:min"], ["a:min", "b:min"]
+FRAME = pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 1.0]})
 
 
 def test_a_table_a_frame_and_a_file_have_the_same_front(toy, tmp_path):
@@ -78,6 +100,13 @@ def test_a_table_a_frame_and_a_file_have_the_same_front(toy, tmp_path):
         "memory",
     ]
     assert "of 24 rows that keep memory<=1500 are on the front. 12 rows lack an" in str(fronts[0])
+
+
+def test_numbered_columns_are_named_by_their_numbers():
+    frame = pd.DataFrame([[1.0, 3.0], [2.0, 2.0], [2.0, 3.0]])
+    front = hb.pareto(frame, ["0:min", "1:min"], ["0<=2"])
+    assert front.rows.tolist() == [0, 1] and list(front.shown) == ["row", "0", "1"]
+    assert list(frame.columns) == [0, 1]
 
 
 def test_hypervolume_and_steps_by_hand():
@@ -114,6 +143,17 @@ def test_a_front_of_checkpoints_is_drawn_where_it_lies(curved):
             "a data frame does not record the direction",
         ),
         (lambda toy: hb.pareto(toy.to_frame(), ["blue:max", "seconds:min"]), "Did you mean 'bleu'?"),
+        (lambda toy: hb.pareto(toy, [1, "bleu"]), "objective 1: write it as a text, such as 'loss:min'"),
+        (lambda toy: hb.pareto(toy, 5), "objectives must be a list, not 5"),
+        (lambda toy: hb.pareto(toy, GOALS, [5]), "constraint 5: write it as a text"),
+        (lambda toy: hb.pareto(toy, GOALS, "bleu>=1"), r"constraints must be a list, such as \['bleu>=1'\]"),
+        (
+            lambda toy: hb.pareto(FRAME.assign(b="x"), GOALS_AB),
+            "data frame, row 0: 'b' is 'x', not a number. For a missing value, use NaN or None\\.$",
+        ),
+        (lambda toy: hb.pareto(FRAME.assign(b=1j), GOALS_AB), "row 0: 'b' is '1j', not a number"),
+        (lambda toy: hb.pareto(FRAME.set_axis(["a", "a"], axis=1), GOALS_AB), "two columns are named 'a'"),
+        (lambda toy: hb.pareto(FRAME.set_axis([0, "0"], axis=1), GOALS_AB), "two columns are named '0'"),
         (lambda toy: hb.load_table("mine.csv"), r"mine\.csv is a CSV file, not a table\. hb\.import_table"),
         (lambda toy: toy.pareto(["bleu", "seconds", "memory"]).plot(ax=object()), "cannot be drawn on ax"),
     ],

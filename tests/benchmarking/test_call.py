@@ -153,7 +153,7 @@ def few_rows(table, n):
         (
             lambda t: dataclasses.replace(t, objectives=("bleu",)),
             {"scores": ("fta",)},
-            r"names 1 objective of its own, fta needs 2",
+            r"names 1 objective of its own, but fta needs 2",
         ),
         (lambda t: t, {"tolerance": {"toy": 1e9}}, "every row is within the tolerance"),
         (lambda t: dataclasses.replace(t, values=t.values * 0 + 3), {}, "'bleu' is 3 in every row"),

@@ -91,9 +91,14 @@ def test_settings_of_the_suite():
         (
             MULTI,
             small(objectives=("bleu",)),
-            r"table 't' names 1 objective of its own, fto, fta, fbp need 2",
+            r"table 't' names 1 objective of its own, but fto, fta, fbp need 2",
         ),
-        (SINGLE, small(objectives=()), r"table 't' names 0 objectives of its own, ftb, ftc, fb need 1"),
+        (
+            SINGLE,
+            small(objectives=()),
+            r"table 't' names no objective of its own, but ftb, ftc, fb need 1\. Choose from its metrics "
+            r"with --objectives: bleu, time\.$",
+        ),
         (
             changed(SINGLE, n_initial=7, score_at={"default": 7}),
             small(),

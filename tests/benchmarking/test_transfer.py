@@ -15,7 +15,12 @@ from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.run import run_suite
 from hpobench_nmt.benchmarking.suite import Suite, changed
 from hpobench_nmt.benchmarking.suite_files import load_suite
-from hpobench_nmt.benchmarking.transfer import transfer_table, transfer_tables, transfer_tables_sha256
+from hpobench_nmt.benchmarking.transfer import (
+    shared_rows,
+    transfer_table,
+    transfer_tables,
+    transfer_tables_sha256,
+)
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.core.problem import Source
@@ -55,6 +60,16 @@ def test_rows_of_a_source_are_placed_on_the_targets_scales():
     np.testing.assert_allclose(found.features, [[1.5, -0.5, 0, one, 0], [0.0, 3.0, one, 0, 0]], atol=1e-12)
     assert found.losses.tolist() == [[-7.0], [-8.0]]
     assert not found.features.flags.writeable and not found.losses.flags.writeable
+
+
+def test_true_and_1_are_two_labels_of_a_source():
+    ours, theirs = (
+        table_of(name, (Hyperparameter("odd", values, kind="categorical"),), [[0], [1], [2]], [7, 8, 9])
+        for name, values in (("ours", (1, True, "x")), ("theirs", (True, "x", 1)))
+    )
+    found = transfer_table(theirs, ours, BLEU)
+    np.testing.assert_array_equal(found.features.argmax(axis=1), [1, 2, 0])
+    np.testing.assert_array_equal(shared_rows(ours, theirs), [[0, 1, 2], [2, 0, 1]])
 
 
 def test_a_row_without_a_place_on_a_scale_is_left_out():

@@ -7,6 +7,7 @@ import pytest
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.space import Hyperparameter, Space
+from hpobench_nmt.core.space_exchange import suggested_by_optuna, to_optuna
 
 SPACE = Space(
     (
@@ -104,6 +105,20 @@ def test_a_missing_library_is_one_line_with_the_command(monkeypatch):
     for call, extra in ((SPACE.to_configspace, "smac"), (SPACE.to_optuna, "optuna")):
         with pytest.raises(InputError, match=rf"is not installed: pip install 'hpobench-nmt\[{extra}\]'\."):
             call()
+
+
+def test_a_condition_on_true_does_not_hold_for_1():
+    optuna = pytest.importorskip("optuna")
+    axes = (
+        Hyperparameter("parent", (1, True, "x"), kind="categorical"),
+        Hyperparameter("child", (1, 2, 3), active_if=(("parent", (True,)),)),
+    )
+    distributions = to_optuna(axes)
+    for parent in axes[0].values:
+        trial = optuna.trial.FixedTrial({"parent": parent, "child": 2})
+        config = suggested_by_optuna(trial, axes, distributions)
+        assert ("child" in config) == (config["parent"] is True)
+        Space(axes).encode(config)
 
 
 def test_the_seed_is_that_of_what_configspace_draws():

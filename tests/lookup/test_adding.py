@@ -1,5 +1,7 @@
 """Tables of the user's own: columns that are ignored, features, one file with many tables."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -48,6 +50,19 @@ def test_one_file_makes_a_group_of_tables(add):
     assert last.to_frame()["size"].tolist() == [5, 6]
 
 
+def test_features_that_were_changed_are_refused_and_those_written_without_a_hash_are_read(add):
+    _, folder = add()[0]
+    path, whole = folder / "datasheet.toml", (folder / "datasheet.toml").read_text()
+    assert "features_sha256" not in load_folder(folder).claims
+    assert whole.count('[features.size]\nvalues = [\n    3,\n    4,\n]\nscale = "linear"') == 1
+    changed = whole.replace('4,\n]\nscale = "linear"', '4,\n]\nscale = "log"')
+    path.write_text(changed)
+    with pytest.raises(InputError, match=r"was changed, because claims\.features_sha256 does not match"):
+        load_folder(folder)
+    path.write_text(re.sub(r"\nfeatures_sha256 = .*", "", changed))  # as an earlier version wrote it
+    assert load_folder(folder).descriptors.axes[0].scale == "log"
+
+
 @pytest.mark.parametrize(
     ("rows", "sheet", "message"),
     [
@@ -72,7 +87,16 @@ def test_one_file_makes_a_group_of_tables(add):
             SPLIT + SHEET,
             "grid.csv, line 7: hyperparameter 'rate' has no value",
         ),
-        (ROWS.replace("b,1e9,x6", ",1e9,x6"), SPLIT + SHEET, "row 5 has no value in a column of split_by"),
+        (
+            ROWS.replace("b,1e9,x6", ",1e9,x6"),
+            SPLIT + SHEET,
+            "grid.csv, line 7: 'model' of split_by has no value",
+        ),
+        (
+            ROWS.replace("b,1e9,x6", ",1e9,x6"),
+            SPLIT.replace('["run"]', "[]") + 'only = {run = ["x1", "x2", "x5", "x6"]}\n' + SHEET,
+            "grid.csv, line 7: 'model' of split_by has no value",
+        ),
         (ROWS, SHEET, "column 'model' is not described in its datasheet. To leave it out, name it there"),
         (
             ROWS,

@@ -8,9 +8,12 @@ import pandas as pd
 import pytest
 
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.hyperparameter import Hyperparameter, label
+from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.lookup.catalogue import find_folder, load_table
-from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.lookup.folder import add_table, save_folder
 from hpobench_nmt.lookup.hugging_face import write_data_set
+from hpobench_nmt.lookup.table import Table
 
 pytestmark = pytest.mark.filterwarnings("ignore:ConjunctiveGraph is deprecated")  # of mlcroissant's
 
@@ -37,6 +40,22 @@ def test_a_shipped_table_with_curves_and_replicates(tmp_path):
     assert head["size_categories"] == ["n<1K"]
     assert {"config_name": "rows", "data_files": "table.parquet", "default": True} in head["configs"]
     assert "| dev\\_ppl | " in text
+
+
+def test_labels_keep_their_types(tmp_path):
+    labels = [("01", "1"), ("2024-01-31", "2024-02-01"), (True, 1), (True, False), (8, 1)]
+    axes = tuple(Hyperparameter(f"h{k}", values, kind="categorical") for k, values in enumerate(labels))
+    codes = np.array([[k >> j & 1 for j in range(len(axes))] for k in range(32)], dtype=float)
+    told = {"licence": "MIT"}
+    table = Table("t", axes, (Metric("loss", "min"),), codes, codes.sum(axis=1)[:, None], ("loss",), told)
+    save_folder(table, tmp_path / "t")
+    write_data_set(tmp_path / "t", tmp_path / "out")
+    frame = pd.read_parquet(tmp_path / "out" / "table.parquet")
+    for axis, column in zip(axes[:3], codes.T, strict=False):
+        assert frame[axis.name].tolist() == [label(axis.value(code)) for code in column]
+    assert (frame["h3"].dtype, frame["h4"].dtype) == (bool, np.int64)
+    rows, sheet = (tmp_path / "out" / name for name in ("table.parquet", "datasheet.toml"))
+    assert add_table(rows, sheet, tmp_path / "in")[0].sha256 == table.sha256
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")  # of mlcroissant's

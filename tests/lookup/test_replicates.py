@@ -14,8 +14,10 @@ import tomli_w
 
 import hpobench_nmt as hb
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.hyperparameter import Hyperparameter
 from hpobench_nmt.lookup import rows
 from hpobench_nmt.lookup.folder import add_table, load_folder, save_folder
+from hpobench_nmt.lookup.replicates import Replicates
 
 
 @pytest.fixture
@@ -49,6 +51,14 @@ def test_a_noisy_run_parses_each_file_once(folder, monkeypatch):
     monkeypatch.setattr(rows, "_parse_fast", counting)
     hb.benchmark("toy", ["RS"], trials=2, noise="replicates", scores=["ftb"])
     assert parsed == {False: 1, True: 1}
+
+
+@pytest.mark.parametrize("kind", [bool, np.bool_])
+def test_true_and_1_are_two_labels(kind):
+    axis = Hyperparameter("odd", (1, True, (1,), (True,)), kind="categorical")
+    values = pd.Series([1, kind(True), (1,), (True,), kind(True), 1], dtype=object)
+    found = Replicates.of_frame(pd.DataFrame({"odd": values, "bleu": range(6)}), (axis,), ("bleu",))
+    assert found.rows.configs[:, 0].tolist() == [0, 1, 2, 3, 1, 0]
 
 
 def test_by_row_against_a_plain_loop(toy, again):

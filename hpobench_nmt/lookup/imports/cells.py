@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hpobench_nmt.core.arrays import Bools, Floats, Ints
-from hpobench_nmt.core.hyperparameter import label
+from hpobench_nmt.core.hyperparameter import key_of, label
 from hpobench_nmt.core.text import number_of
 from hpobench_nmt.lookup.imports.sweep import Column, State
 from hpobench_nmt.lookup.rows import EMPTY, MISSING
@@ -103,16 +103,12 @@ def distinct_of(column: Column) -> tuple[list[Any], Ints]:
         values, places = np.unique(column, return_inverse=True)
         return values.tolist(), places
     cells = column.tolist()
-    if not all(kind is str for kind in set(map(type, cells))):  # True and 1 are one key
-        cells = list(map(key_of, cells))
-    known = {key: place for place, key in enumerate(dict.fromkeys(cells))}
-    places = np.fromiter(map(known.__getitem__, cells), dtype=np.int64, count=len(cells))
-    return [key[1] if isinstance(key, tuple) else key for key in known], places
-
-
-def key_of(value: Any) -> tuple[str, Any]:
-    """A value as a key that distinguishes True from 1."""
-    return type(value).__name__ if isinstance(value, bool) else "", value
+    only_texts = set(map(type, cells)) <= {str}
+    keys = cells if only_texts else list(map(key_of, cells))
+    place_of = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+    places = np.fromiter(map(place_of.__getitem__, keys), dtype=np.int64, count=len(cells))
+    firsts = np.unique(places, return_index=True)[1]
+    return [cells[row] for row in firsts.tolist()], places
 
 
 def as_numbers(column: Column) -> tuple[Floats, int | None]:

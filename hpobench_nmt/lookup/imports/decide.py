@@ -92,13 +92,9 @@ def decide(sweep: Sweep, choices: Choices) -> Plan:
         decisions.append(
             Decision(what, used[column], f"{directions[column]}, {_why(sweep, choices, roles, column)}")
         )
-    seeds = np.full(len(rows), np.nan)
-    for column in [column for column, given in roles.items() if given.role == "seed"][:1]:
-        seeds = _measured(sweep, column, rows)
-        if len(np.unique(seeds)) == 1 and roles[column].why != "as you say":
-            left[column] = f"always {seeds[0]:g}"
-        else:
-            decisions.append(Decision("seed", column, roles[column].why))
+    seeds, column = _seeds(sweep, roles, rows, left)
+    if column:
+        decisions.append(Decision("seed", column, roles[column].why))
     decisions += [Decision("left out", column, why) for column, why in left.items()]
     decisions += [Decision("rows", "", text) for text in told]
     renamed = {
@@ -241,6 +237,26 @@ def _measured(sweep: Sweep, column: str, rows: Rows) -> Floats:
             f"number. Correct it, or leave the column out: --ignore {sweep.name(column)}."
         )
     return measured(numbers)
+
+
+def _seeds(sweep: Sweep, roles: Mapping[str, Given], rows: Rows, left: dict[str, str]) -> tuple[Floats, str]:
+    """The seed of each training, NaN where unknown, and the column of the seeds, "" if there is none.
+
+    It is the column that the user names, else the first whose numbers vary. Other columns of seeds are added
+    to `left`, with reasons.
+    """
+    columns = [column for column, given in roles.items() if given.role == "seed"]
+    found, chosen = np.full(len(rows), np.nan), ""
+    for column in sorted(columns, key=lambda column: roles[column].why != "as you say"):
+        if chosen:
+            left[column] = f"the seeds come from {chosen}"
+            continue
+        seeds = _measured(sweep, column, rows)
+        if len(np.unique(seeds)) == 1 and roles[column].why != "as you say":
+            left[column] = f"always {seeds[0]:g}"
+        else:
+            found, chosen = seeds, column
+    return found, chosen
 
 
 def _directions(

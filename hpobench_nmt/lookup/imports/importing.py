@@ -95,11 +95,11 @@ def import_table(
     name: str = "",
     *,
     metrics: str | Sequence[str] = (),
-    hyperparameters: Sequence[str] = (),
-    ignored: Sequence[str] = (),
+    hyperparameters: str | Sequence[str] = (),
+    ignored: str | Sequence[str] = (),
     seed: str = "",
     study: str = "",
-    curves: Sequence[str | Path] = (),
+    curves: str | Path | Sequence[str | Path] = (),
 ) -> Table:
     """Make a table from an old sweep of another program, without installing it. O(cells).
 
@@ -119,13 +119,16 @@ def import_table(
         InputError: the source cannot be read, or is ambiguous. The message names the option of the command
             that decides.
     """
-    chosen = (metrics,) if isinstance(metrics, str) else tuple(metrics)
-    paths = tuple(map(Path, curves))
-    choices = Choices(chosen, tuple(hyperparameters), tuple(ignored), seed, study, paths)
+    paths = tuple(map(Path, [curves] if isinstance(curves, str | Path) else curves))
+    choices = Choices(_names(metrics), _names(hyperparameters), _names(ignored), seed, study, paths)
     imported = make_table(Path(source), name, choices)
     for note in imported.notes:
         warn(f"{source}: {note}.")
     return imported.table
+
+
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _answered(question: Ambiguous, choices: Choices, ask: Callable[[Ambiguous], str] | None) -> Choices:

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.lookup.imports.cells import column_of, columns_of, flattened
 from hpobench_nmt.lookup.imports.headings import JSON_LINES, headed
-from hpobench_nmt.lookup.imports.sweep import Points, Sweep
+from hpobench_nmt.lookup.imports.names import direction, is_hyperparameter, part_of_data
+from hpobench_nmt.lookup.imports.sweep import Choices, Points, Sweep
 from hpobench_nmt.lookup.rows import Progress
 
 Line = tuple[int, dict[str, Any]]
 _CONFIGS = ("params", "param", "config", "hparams", "hyperparameters")
 _METRICS = ("metrics", "metric", "results", "scores")
 _INTERMEDIATE = ("intermediate_values", "intermediate")
+# Lists of an unknown name are values, not learning curves, if none has more numbers than this.
+_MOST_OF_VALUE = 2
 # Progress is reported each time this many lines have been parsed.
 _LINES_A_STEP = 5000
 
@@ -70,16 +73,19 @@ def _listed(text: str, path: Path) -> list[Line]:
     return list(enumerate(records, start=1))
 
 
-def read_json_lines(lines: Sequence[Line], path: Path, title: str, notes: tuple[str, ...]) -> Sweep:
+def read_json_lines(
+    lines: Sequence[Line], path: Path, title: str, notes: tuple[str, ...], choices: Choices
+) -> Sweep:
     """The sweep of lines of JSON. O(cells).
 
     The names of sections such as "config" and "metrics" state what they hold. Outside of configurations, a
-    list of numbers is a learning curve. So is a section whose keys are whole numbers, such as Optuna's
-    intermediate_values.
+    section whose keys are whole numbers, such as Optuna's intermediate_values, is a learning curve. A list of
+    numbers may be a curve or a value, such as Adam's betas; `_curve_names` decides.
     """
     records, curves = [], []
+    names = _curve_names([record for _, record in lines], choices)
     for _, record in lines:
-        plain, own = _without_curves(record)
+        plain, own = _without_curves(record, names)
         records.append(flattened(plain))
         curves.append(own)
     columns = columns_of(records)
@@ -100,17 +106,75 @@ def _with_notes(sweep: Sweep, notes: tuple[str, ...], **more: Any) -> Sweep:
     return replace(sweep, notes=(*sweep.notes, *notes), **more)
 
 
-def _without_curves(record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[float, float]]]:
+class _List(NamedTuple):
+    """A list of numbers outside of configurations, and whether its section holds metrics."""
+
+    name: str
+    path: str
+    measured: bool
+    numbers: tuple[float, ...]
+
+
+def _curve_names(records: Sequence[Mapping[str, Any]], choices: Choices) -> set[str]:
+    """The names under which lists of numbers are learning curves. O(cells).
+
+    These are metrics, by the user's choice, their section or their name, and lists that are always as long as
+    a metric's list of the same training. Other lists are curves if their name is not a usual one of
+    hyperparameters, none occurs twice, and one of them has more than two numbers.
+    """
+    values = {*choices.hyperparameters, *choices.ignored}
+    chosen = {text for given in choices.metrics for text in (given, given.rpartition(":")[0])}
+    lists = [list(_lists(record)) for record in records]
+    metrics: set[str] = set()
+    for name, path, measured in {each[:3] for own in lists for each in own}:
+        shown = measured or direction(name) is not None or part_of_data(name) != ""
+        if chosen & {name, path} or (shown and not values & {name, path}):
+            metrics.add(name)
+    others: dict[str, list[tuple[float, ...]]] = {}
+    apart: set[str] = set()  # names of lists that are not always as long as a metric's list
+    for own in lists:
+        lengths = {len(each.numbers) for each in own if each.name in metrics}
+        for each in own:
+            if each.name not in metrics and not values & {each.name, each.path}:
+                others.setdefault(each.name, []).append(each.numbers)
+                if len(each.numbers) not in lengths:
+                    apart.add(each.name)
+    return metrics | {
+        name
+        for name, found in others.items()
+        if name not in apart
+        or (
+            not is_hyperparameter(name)
+            and len(set(found)) == len(found)
+            and max(map(len, found)) > _MOST_OF_VALUE
+        )
+    }
+
+
+def _lists(record: Mapping[str, Any], before: str = "", measured: bool = False) -> Iterator[_List]:
+    for key, value in record.items():
+        if key in _CONFIGS:
+            continue
+        if isinstance(value, dict):
+            yield from _lists(value, f"{before}{key}.", measured or key in _METRICS)
+        elif _is_list(value):
+            numbers = tuple(map(_number, value))
+            yield _List(key, f"{before}{key}", measured or key in _INTERMEDIATE, numbers)
+
+
+def _without_curves(
+    record: Mapping[str, Any], names: Set[str]
+) -> tuple[dict[str, Any], dict[str, dict[float, float]]]:
     """A line without its learning curves, and the curves by name, as values by step."""
     plain: dict[str, Any] = {}
     curves: dict[str, dict[float, float]] = {}
     for key, value in record.items():
         if key in _CONFIGS:
             plain[key] = value
-        elif (steps := _curve(value)) is not None:
+        elif (steps := _curve(value, key in names)) is not None:
             curves[_MAIN if key in _INTERMEDIATE else key] = steps
         elif isinstance(value, dict):  # a section of metrics
-            plain[key], inner = _without_curves(value)
+            plain[key], inner = _without_curves(value, names)
             curves.update(inner)
             if not plain[key]:
                 del plain[key]
@@ -135,9 +199,9 @@ def _main_metric(record: Mapping[str, Any]) -> str:
     return "value"
 
 
-def _curve(value: Any) -> dict[float, float] | None:
-    """A learning curve as values by step; None if the value is not a curve."""
-    if isinstance(value, list) and len(value) > 1 and all(map(_is_number, value)):
+def _curve(value: Any, listed: bool) -> dict[float, float] | None:
+    """A learning curve as values by step, or None. `listed`: whether a list of numbers is a curve here."""
+    if listed and _is_list(value):
         return {float(step): _number(each) for step, each in enumerate(value, start=1)}
     if isinstance(value, dict) and value and all(map(_is_number, value.values())):
         try:
@@ -145,6 +209,10 @@ def _curve(value: Any) -> dict[float, float] | None:
         except ValueError:
             return None
     return None
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > 1 and all(map(_is_number, value))
 
 
 def _is_number(value: Any) -> bool:

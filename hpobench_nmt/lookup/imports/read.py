@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from hpobench_nmt.core.errors import InputError, one_line
-from hpobench_nmt.core.files import read_bytes
+from hpobench_nmt.core.files import file_sha256, read_bytes
 from hpobench_nmt.lookup.collections.archives import MOST_MEMBERS
 from hpobench_nmt.lookup.file_names import DATASHEET
 from hpobench_nmt.lookup.imports import mlflow_runs, optuna_storage, ray_results, wandb_curves
@@ -58,8 +58,7 @@ def fingerprint(source: Path, choices: Choices) -> str:
     for path in [*files, *choices.curves]:
         digest.update(path.name.encode("utf-8", "surrogateescape") + b"\0")
         _refuse_other_kinds(path)
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
+        digest.update(bytes.fromhex(file_sha256(path)))
     return digest.hexdigest()
 
 
@@ -85,7 +84,7 @@ def _of_file(path: Path, choices: Choices, progress: Progress) -> Sweep:
         notes = (note,) if note else ()
         if is_journal(lines[0][1]):
             return read_journal(lines, path, choices.study, notes)
-        return folded(read_json_lines(lines, path, path.stem, notes))
+        return folded(read_json_lines(lines, path, path.stem, notes, choices))
     return _of_csv(path, content, choices, progress)
 
 

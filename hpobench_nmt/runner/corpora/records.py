@@ -230,6 +230,10 @@ def _tab_separated(path: Path, reading: Reading) -> Iterator[tuple[Text, ...]]:
     places: list[int] = []
     if all(column.isdecimal() for column in reading.columns):
         places = [int(column) - 1 for column in reading.columns]
+        if -1 in places:
+            raise InputError(
+                f"{path}: column '0' does not exist. Without headings, columns are numbered from 1."
+            )
     for number, line in _lines(path, reading):
         cells = line.rstrip("\n").split("\t")
         if not places:
@@ -241,7 +245,7 @@ def _tab_separated(path: Path, reading: Reading) -> Iterator[tuple[Text, ...]]:
                     )
             places = [cells.index(column) for column in reading.columns]
             continue
-        if max(places) >= len(cells) or min(places) < 0:
+        if max(places) >= len(cells):
             column = reading.columns[places.index(max(places))]
             raise InputError(
                 f"{path}, line {number}: column {column!r} is missing. The line's columns: {len(cells)}."

@@ -12,14 +12,13 @@ allocated.
 
 from __future__ import annotations
 
-import hashlib
 import stat
 from pathlib import Path
 
 import msgspec
 
 from hpobench_nmt.core.errors import InputError, shortened
-from hpobench_nmt.core.files import read_json
+from hpobench_nmt.core.files import file_sha256, read_json
 from hpobench_nmt.core.validation import Finite, Natural, Strict, Whole, checked
 
 MODELS = "models"
@@ -90,7 +89,7 @@ def kept_file(folder: Path, model: KeptModel, name: str) -> Path:
         raise InputError(f"{path}: cannot be read: {error.strerror}. The kept model is incomplete.") from None
     if not stat.S_ISREG(found.st_mode):
         raise InputError(f"{path}: is not an ordinary file (links are not followed).")
-    if sha256(path) != model.files.get(name):
+    if file_sha256(path) != model.files.get(name):
         raise InputError(
             f"{path}: its SHA-256 differs from the one in {ABOUT}: the file is damaged or was replaced."
         )
@@ -105,9 +104,3 @@ def describe_kept(model: KeptModel) -> str:
     )
     again = f" (again, {model.replicate})" if model.replicate else ""
     return f"{shortened(model.family)[1:-1]} {values}{again}"
-
-
-def sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

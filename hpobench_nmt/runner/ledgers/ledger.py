@@ -9,7 +9,6 @@ that are added to such a ledger have them, and the first hash covers all earlier
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import math
@@ -24,6 +23,7 @@ from filelock import FileLock
 
 from hpobench_nmt.core.errors import InputError, RunError, not_written
 from hpobench_nmt.core.files import parse_json, read_bytes, sync_folder
+from hpobench_nmt.core.guard import is_no_room
 from hpobench_nmt.core.space import Value, short_label
 from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.core.validation import Finite, Natural, NonNegative, Strict, Whole, checked
@@ -43,7 +43,6 @@ from hpobench_nmt.runner.specs.spec import Configuration, Spec, configuration_ke
 FORMAT = 2
 """The newest format, in which every line has a hash. In format 1, the first lines may lack it."""
 
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _RESERVE = "reserve"
 _RESERVE_BYTES = 2**20
 
@@ -334,7 +333,7 @@ def _append(path: Path, entry: Mapping[str, Any]) -> None:
         _mend(path)
         _write(path, entry)
     except OSError as error:
-        if error.errno not in _NO_ROOM:
+        if not is_no_room(error):
             raise
         (path.parent / _RESERVE).unlink(missing_ok=True)
         _mend(path)
@@ -359,7 +358,7 @@ def reserve(folder: Path) -> None:
             return
         except OSError as error:
             path.unlink(missing_ok=True)
-            if error.errno not in _NO_ROOM:
+            if not is_no_room(error):
                 raise
             raise RunError(
                 f"{folder}: no room left on the disk. Make room and run the same command again."

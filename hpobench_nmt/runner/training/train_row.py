@@ -16,10 +16,10 @@ import msgspec
 from filelock import Timeout
 
 from hpobench_nmt.core.errors import InputError, RunError, not_written, one_line
-from hpobench_nmt.core.files import remove_folder, replace_folder
+from hpobench_nmt.core.files import file_sha256, remove_folder, replace_folder
 from hpobench_nmt.runner.corpora import filled_section
 from hpobench_nmt.runner.devices import device_name, library_versions
-from hpobench_nmt.runner.disk.kept_model import ABOUT, FORMAT, KEPT, KeptModel, sha256
+from hpobench_nmt.runner.disk.kept_model import ABOUT, FORMAT, KEPT, KeptModel
 from hpobench_nmt.runner.family import Job
 from hpobench_nmt.runner.ledgers import ledger as ledgers
 from hpobench_nmt.runner.ledgers.ledger import Record
@@ -225,7 +225,7 @@ def keep_model(
     An older model is replaced. `corpus` is the [corpus] section with defaults filled in, and `provenance` is
     that of the corpus. Raises OSError if the disk is full, or the folder cannot be written.
     """
-    files = {path.name: sha256(path) for path in sorted(new.iterdir())}
+    files = {path.name: file_sha256(path) for path in sorted(new.iterdir())}
     about = KeptModel(
         format=FORMAT,
         family=family,

@@ -151,11 +151,12 @@ def _below(sandbox, folder):
 def hashed(files, folder):
     """Files of a table folder, the hashes in its datasheet made right again; as they are if it is no TOML.
 
-    That of the datasheet's own sections goes, so that they can be mutated.
+    Those of the datasheet's own sections go, so that they can be mutated.
     """
     try:
         sheet = tomllib.loads(files[f"{folder}/datasheet.toml"].decode())
-        sheet["claims"].pop("sections_sha256", None)
+        for key in ("sections_sha256", "features_sha256"):
+            sheet["claims"].pop(key, None)
         for section, name in (("rows", "table.csv"), ("replicates", "replicates.csv")):
             if f"{folder}/{name}" in files:
                 sheet[section]["sha256"] = hashlib.sha256(files[f"{folder}/{name}"]).hexdigest()

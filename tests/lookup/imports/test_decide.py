@@ -8,6 +8,7 @@ import pytest
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.lookup.imports.axes import scale_of
 from hpobench_nmt.lookup.imports.cells import are_dates, as_seconds, column_of, states_of
+from hpobench_nmt.lookup.imports.importing import import_table
 from hpobench_nmt.lookup.imports.names import direction, is_identity, is_seconds, is_seed, part_of_data
 from hpobench_nmt.lookup.imports.sweep import Ambiguous
 
@@ -186,6 +187,44 @@ def test_conditions_may_have_conditions(table_of):
     assert table.space["decay"].active_if == (("beta", (0.99,)),)
 
 
+def lines_of(rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def test_a_list_of_numbers_is_a_value_or_a_curve(table_of):
+    """Adam's betas and the widths of layers are values, and losses after each epoch are a curve."""
+    rows = [
+        {"lr": k // 2 / 10, "betas": [0.9, 0.99 + k % 2 / 200], "layers": [8] * (k % 2 + 1), "loss": k}
+        for k in range(12)
+    ]
+    table = table_of(lines_of(rows), "values.jsonl").table
+    assert table.space.names == ("lr", "betas", "layers") and table.curves is None
+    assert table.space["betas"].values == ((0.9, 0.99), (0.9, 0.995))
+    curved = [row | {"val_loss": [3 + k, 2 + k, 1 + k], "rate": [1, 2, 3]} for k, row in enumerate(rows)]
+    table = table_of(lines_of(curved), "curves.jsonl", metrics=("val_loss",)).table
+    assert table.space.names == ("lr", "betas", "layers")
+    assert [m.name for m in table.curves.metrics] == ["val_loss"]  # "rate" goes with it, and has no direction
+
+
+def test_one_name_is_a_list_of_one(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("lr,rest,loss\n" + "".join(f"{k / 10},{k * 0.37},{k % 5}.5\n" for k in range(1, 13)))
+    assert import_table(path, hyperparameters="rest").space.names == ("lr", "rest")
+    assert import_table(path, ignored="rest").space.names == ("lr",)
+    with pytest.raises(InputError, match="cannot be read"):
+        import_table(path, ignored="rest", curves="charts.csv")
+
+
+def test_what_a_list_of_numbers_is_can_be_chosen(table_of):
+    rows = [{"lr": k / 10, "history": [k + 1, k], "shape": [k, k, k], "loss": k} for k in range(1, 7)]
+    chosen = {"metrics": ("loss", "history:min"), "hyperparameters": ("shape",)}
+    table = table_of(lines_of(rows), "rows.jsonl", **chosen).table
+    assert table.space["shape"].values[0] == (1, 1, 1)
+    assert [m.name for m in table.curves.metrics] == ["history"]
+    table = table_of(lines_of(rows), "others.jsonl", ignored=("history",))[0]
+    assert table.space.names == ("lr",) and "history" not in [m.name for m in table.metrics]
+
+
 def test_rows_without_a_value_are_left_out_where_nothing_explains_them(table_of):
     rows = "".join(f"{'' if k == 7 else k / 100},{k}\n" for k in range(1, 25))
     table, _, decisions, _ = table_of("lr,val_loss\n" + rows)
@@ -203,6 +242,29 @@ def test_a_failed_training_that_was_repeated_is_no_replicate(table_of):
     assert [d.text for d in decisions if d.part == "rows"][-1].startswith(
         "1 training failed or pruned, and repeated"
     )
+
+
+@pytest.mark.parametrize(
+    ("seed", "used", "left"),
+    [
+        ("", "data_seed", "the seeds come from data_seed"),
+        ("seed", "seed", "the seeds come from seed"),
+    ],
+)
+def test_of_two_columns_of_seeds_the_named_one_counts_and_the_other_is_told(table_of, seed, used, left):
+    rows = "".join(f"{k % 2},{10 + k},{k % 3 / 10},{k}\n" for k in range(6))
+    table, _, decisions, _ = table_of("data_seed,seed,lr,val_loss\n" + rows, seed=seed)
+    place = ("data_seed", "seed").index(used)
+    assert sorted(table.replicates.rows.seeds) == sorted((k % 2, 10 + k)[place] for k in range(6))
+    assert ("seed", used) in [d[:2] for d in decisions]
+    assert left in [d.text for d in decisions if d.part == "left out" and d.name != used]
+
+
+def test_a_column_of_seeds_that_never_vary_hides_no_other(table_of):
+    rows = "".join(f"7,{k % 2},{k % 3 / 10},{k}\n" for k in range(6))
+    table, _, decisions, _ = table_of("random_state,seed,lr,val_loss\n" + rows)
+    assert set(table.replicates.rows.seeds) == {0, 1}
+    assert ("left out", "random_state", "always 7") in decisions
 
 
 def test_names_that_files_use_for_themselves_are_changed(table_of):

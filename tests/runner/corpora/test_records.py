@@ -91,6 +91,13 @@ def test_tsv_with_headings(tmp_path: Path) -> None:
         pairs(tmp_path, "tsv", source_column="fr", target_column="en")
 
 
+def test_columns_of_tsv_count_from_1(tmp_path: Path) -> None:
+    for part in PARTS:
+        write(tmp_path / f"{part}.tsv", PAIRS[part], "tsv")
+    with pytest.raises(InputError, match=r"\.tsv: column '0' does not exist\. .* numbered from 1"):
+        pairs(tmp_path, "tsv", source_column="0", target_column="1")
+
+
 def test_a_data_set_folder_of_hugging_face(tmp_path: Path) -> None:
     """Shards by the part's name, in their order; validation is dev."""
     data = tmp_path / "wmt" / "data"
