@@ -25,9 +25,10 @@ from hpobench_nmt.benchmarking.instance import Instance, suite_instances
 from hpobench_nmt.benchmarking.manifest import manifest_of
 from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.submissions import RERUN, same_trial, save_archive
+from hpobench_nmt.benchmarking.submissions import RERUN, save_archive
 from hpobench_nmt.benchmarking.suite import Suite, changed
 from hpobench_nmt.benchmarking.suite_files import load_suite, track_of, tracks
+from hpobench_nmt.core.trajectory import same_trial
 from hpobench_nmt.methods import KNOWN
 from hpobench_nmt.render.html.arena import write_arena
 

@@ -19,7 +19,7 @@ from hpobench_nmt.benchmarking.run import run_suite
 from hpobench_nmt.benchmarking.suite import INSTALLED, Suite, changed, overridden
 from hpobench_nmt.benchmarking.suite_files import load_suite, track_of
 from hpobench_nmt.core.deprecated import warn_deprecated
-from hpobench_nmt.core.errors import InputError, unknown, warn
+from hpobench_nmt.core.errors import InputError, as_list, unknown, warn
 from hpobench_nmt.core.validation import checked
 from hpobench_nmt.evaluation.scores import SCORES, score_names
 from hpobench_nmt.lookup.catalogue import groups, installed
@@ -185,8 +185,8 @@ def _given(where: str, named: Mapping[str, Any], settings: Mapping[str, Any]) ->
     if clock := _clock(given):
         given["clock"] = clock
     for name in _LISTS:
-        if isinstance(given.get(name), str):
-            raise InputError(f"{name} must be a list, such as [{given[name]!r}], not a text.")
+        if name in given:
+            given[name] = as_list(name, given[name])
     for name, value in given.items():
         value = _plain(value)
         by_table = name in _BY_TABLE and not isinstance(value, Mapping)

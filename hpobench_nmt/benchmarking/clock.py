@@ -109,15 +109,7 @@ def clocked_rows(suite: Suite, table: Table) -> Table:
     if _follows_curves(suite):
         rows = rows_with_curve(table)
         if table.curves is not None and len(rows) < len(table):
-            curves = table.curves.of_rows(rows)
-            described = table.descriptors and table.descriptors.of_rows(rows)
-            table = replace(
-                table,
-                configs=table.configs[rows],
-                values=table.values[rows],
-                curves=curves,
-                descriptors=described,
-            )
+            table = table.of_rows(rows)
     if not suite.curves:
         return table
     return with_metrics_of_curves(table, suite.objectives or own_objectives(suite, table))

@@ -41,6 +41,7 @@ from hpobench_nmt.benchmarking.source_files import (
     package_closure,
     package_imports,
 )
+from hpobench_nmt.core.files import file_sha256
 
 _NAME = __name__.partition(".")[0]
 _DISTRIBUTIONS = {"sklearn": "scikit-learn"}
@@ -111,17 +112,12 @@ def _digest(parts: Iterable[str]) -> str:
 
 def _described(files: Iterable[Path]) -> list[str]:
     """One text per file: its name and the hash of its content, but not its folder."""
-    return sorted(f"{path.name} {_sha256(path)}" for path in files if path.is_file())
+    return sorted(f"{path.name} {file_sha256(path)}" for path in files if path.is_file())
 
 
 def _described_package(modules: Iterable[str]) -> list[str]:
     """The same for modules of this package and what they import, with the hash of their code."""
     return sorted(f"{path.name} {code_sha256(path.read_bytes())}" for path in package_closure(modules))
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 # --- methods given as objects ----------------------------------------------------------------------

@@ -41,7 +41,7 @@ from hpobench_nmt.benchmarking.method_settings import (
 )
 from hpobench_nmt.benchmarking.opened_files import of_a_method, opened_by
 from hpobench_nmt.benchmarking.program import Program, files_of_command, name_of_command
-from hpobench_nmt.core.errors import InputError, one_line, unknown
+from hpobench_nmt.core.errors import InputError, as_list, one_line, unknown
 from hpobench_nmt.core.files import check_name
 from hpobench_nmt.core.problem import MethodFactory, Problem, name_of
 from hpobench_nmt.core.processes import shared_server
@@ -149,11 +149,9 @@ def resolve_methods(specs: Iterable[MethodSpec]) -> list[NamedMethod]:
 
 def method_list(methods: Iterable[MethodSpec]) -> list[MethodSpec]:
     """The methods as a list; anything else, such as a single name, is refused."""
-    if isinstance(methods, str):
-        raise InputError(f"methods must be a list, such as [{methods!r}], not a text.")
     if callable(methods) or not isinstance(methods, Iterable):
         raise InputError("methods must be a list of one or more names or classes, such as ['RS', 'BO_EI_M'].")
-    return list(methods)
+    return as_list("methods", methods)
 
 
 def refuse_sequential(method: NamedMethod, workers: int) -> None:

@@ -35,7 +35,7 @@ from hpobench_nmt.benchmarking.suite_files import load_suite, track_of, tracks
 from hpobench_nmt.core.errors import InputError, not_written, unknown
 from hpobench_nmt.core.files import read_bytes, read_toml, write_whole
 from hpobench_nmt.core.text import counted
-from hpobench_nmt.core.trajectory import Trajectory
+from hpobench_nmt.core.trajectory import Trajectory, same_trial
 from hpobench_nmt.core.validation import checked
 from hpobench_nmt.lookup.catalogue import installed
 from hpobench_nmt.lookup.download import Limits, download
@@ -74,12 +74,6 @@ def rerun(known: Results, again: Results) -> list[Rerun]:
         equal = sum(same_trial(old[i], trials[i]) for i in range(len(trials)))
         found.append(Rerun(table, method, len(trials), equal, _within(instance, old, trials)))
     return found
-
-
-def same_trial(a: Trajectory, b: Trajectory) -> bool:
-    """Whether two trials looked up the same rows at the same times, to the bit."""
-    times = np.array_equal(a.timeline.finishes, b.timeline.finishes)
-    return a.failure == b.failure and np.array_equal(a.rows, b.rows) and times
 
 
 def _within(instance: Instance, known: Sequence[Trajectory], again: Sequence[Trajectory]) -> bool:
