@@ -393,8 +393,8 @@ def test_narrow_windows_do_not_scroll_sideways(opened, width):
     opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     open_everything(opened)
     assert opened.execute_script("return document.documentElement.scrollWidth") <= width
-    # Nor does a figure or a table, within itself. A matrix of many methods may, and so may a figure of several
-    # panels, whose letters can be read.
+    # Nor does a figure or a table, within itself. A matrix of many methods may, and so may a figure of
+    # several panels, whose letters can be read.
     cut = opened.execute_script(
         "return [...document.querySelectorAll('.plot:not(.wide), .scroll:not(:has(.matrix))')]"
         ".filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.ariaLabel)"
