@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 from botorch.acquisition import LogExpectedImprovement
+from botorch.acquisition.multi_objective import logei
 from botorch.acquisition.multi_objective.logei import qLogExpectedHypervolumeImprovement
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import ModelListGP, SingleTaskGP
@@ -36,6 +37,10 @@ SAMPLES = 128
 
 TOLERANCE = 1e-6
 """A fit ends when a step improves the likelihood by less than this share."""
+
+# Otherwise, BoTorch compiles a part of logEHVI for this processor if it finds a compiler. Then the last bits
+# depend on the machine, and if a run is killed while it compiles, all later runs wait for it without end.
+logei._load_attempted = True
 
 
 class _BoTorch(Adapter):
