@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from hpobench_nmt.analysis.fewer_trainings import SIMULATED
 from hpobench_nmt.analysis.number_text import listed
 from hpobench_nmt.analysis.selection import families
 from hpobench_nmt.benchmarking.instance import Instance
@@ -20,8 +21,6 @@ from hpobench_nmt.evaluation.fewer_trainings import family_means
 from hpobench_nmt.evaluation.hypervolume import table_scale
 from hpobench_nmt.evaluation.intervals import CONFIDENCE, RESAMPLES, resampled_sums
 from hpobench_nmt.evaluation.random_search import random_search_hypervolume
-
-_SIMULATED = "RS"
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,9 +73,7 @@ def found_volume(results: Results, at: Mapping[str, float]) -> FoundVolume:
     exact = not np.isnan(reference).any()
     if not exact:
         own = (
-            [shares[methods.index(_SIMULATED)].mean() for shares in found]
-            if _SIMULATED in methods
-            else np.nan
+            [shares[methods.index(SIMULATED)].mean() for shares in found] if SIMULATED in methods else np.nan
         )
         reference = np.broadcast_to(own, len(tables))
     frame = pd.DataFrame(

@@ -18,6 +18,7 @@ from typing import Any
 from hpobench_nmt.analysis.arena import Track, arena_lead, arena_tracks, track_board
 from hpobench_nmt.analysis.arena_curves import PARTS, Chart
 from hpobench_nmt.analysis.arena_pages import MethodPage, TablePage, method_pages, table_pages
+from hpobench_nmt.analysis.fewer_trainings import SIMULATED
 from hpobench_nmt.benchmarking.archive import NAME, Archive
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import not_written
@@ -136,7 +137,9 @@ def _method(page: MethodPage) -> str:
 def _drawn(chart: Chart) -> dict[str, Any]:
     """A chart as paths in a box of 320 by 180."""
     styles = (
-        (*_STYLES, _LEADS) if len(chart.lines) > 1 and chart.lines[0][0] != "RS" else (_STYLES[0], _LEADS)
+        (*_STYLES, _LEADS)
+        if len(chart.lines) > 1 and chart.lines[0][0] != SIMULATED
+        else (_STYLES[0], _LEADS)
     )
     names = [name for name, _ in chart.lines]
     drawn = list(zip(chart.lines, styles, strict=False))
