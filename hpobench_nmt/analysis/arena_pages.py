@@ -100,7 +100,7 @@ def _method_page(
     if card is not None:
         facts += [("what", card.what), ("source", card.source), ("licence", card.licence)]
         facts += [("hardware", card.hardware), ("tuned on", card.tuned_on)]
-    versions = archive.methods(own[0].name)[name].versions
+    versions = archive.versions(own[0].name, name)
     facts += [("made with", ", ".join(f"{k} {v}" for k, v in versions.items()))]
     facts += [("fingerprint", archive.methods(own[0].name)[name].methods[name].of_sources[:16])]
     lines, standing = [], []

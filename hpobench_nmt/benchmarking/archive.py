@@ -25,10 +25,12 @@ from typing import Any
 import msgspec
 
 from hpobench_nmt.benchmarking.bounded_parquet import open_bounded, texts_of, values_in
+from hpobench_nmt.benchmarking.fingerprints import library_versions
 from hpobench_nmt.benchmarking.frozen import suite_hash
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.manifest import Manifest, manifest_in
 from hpobench_nmt.benchmarking.packed_trials import COLUMNS, packed, unpacked
+from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.core.errors import InputError
@@ -36,6 +38,7 @@ from hpobench_nmt.core.files import check_name, parse_json, read_bytes
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trajectory import Trials
 from hpobench_nmt.core.validation import Strict, checked
+from hpobench_nmt.methods import KNOWN
 
 FORMAT = 1
 NAME = "lm-2026"
@@ -74,6 +77,7 @@ class _Run(Strict, frozen=True):
     manifest: str
     seconds: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
     cards: dict[str, Card] = msgspec.field(default_factory=dict)
+    libraries: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
 
 
 class _About(Strict, frozen=True):
@@ -143,6 +147,11 @@ class Archive:
         runs = [run for run in self.runs if run.track == track]
         return next((s[table] for r in runs if table in (s := r.seconds.get(method, {}))), math.nan)
 
+    def versions(self, track: str, method: str) -> dict[str, str]:
+        """The versions of all libraries that a method's results depend on."""
+        own = [r.libraries[method] for r in self.runs if r.track == track and method in r.libraries]
+        return {**self.methods(track)[method].versions, **(own[0] if own else {})}
+
     def card(self, track: str, method: str) -> Card | None:
         """The card of a method, or None if it does not have one."""
         return next((r.cards[method] for r in self.runs if r.track == track and method in r.cards), None)
@@ -204,7 +213,22 @@ def _run_of(track: str, results: Results, cards: Mapping[str, Card]) -> _Run:
             seconds.setdefault(method, {})[table] = float(f"{value:.2g}")
     assert results.manifest is not None
     own = {name: card for name, card in cards.items() if name in results.methods}
-    return _Run(track, results.manifest.to_json().decode(), seconds, own)
+    return _Run(track, results.manifest.to_json().decode(), seconds, own, _libraries(results.manifest))
+
+
+def _libraries(manifest: Manifest) -> dict[str, dict[str, str]]:
+    """The versions of the libraries that only some methods need, by method.
+
+    They are those installed here. A method's fingerprint shows whether it was run with them.
+    """
+    found = {}
+    for name in manifest.methods:
+        known = KNOWN.get(name)
+        if known is not None and known.libraries and not known.missing():
+            (method,) = resolve_methods([name])
+            if method.fingerprint == manifest.methods[name].of_sources:
+                found[name] = library_versions(known.libraries)
+    return found
 
 
 _TEXTS = ("track", "table", "method", "failure")

@@ -52,12 +52,17 @@ _TRIAL = tuple(
 )
 
 
+def library_versions(libraries: Iterable[str]) -> dict[str, str]:
+    """The installed version of each of these modules' packages."""
+    return {library: version(_DISTRIBUTIONS.get(library, library)) for library in libraries}
+
+
 def built_in_fingerprint(module: str, attribute: str, libraries: Iterable[str] = ()) -> str:
     """Hash of the sources that a method of this package depends on, and of its libraries' versions.
 
     `module` is the full name of its module, `attribute` its name there.
     """
-    versions = [f"{library} {version(_DISTRIBUTIONS.get(library, library))}" for library in libraries]
+    versions = [f"{library} {found}" for library, found in library_versions(libraries).items()]
     return _digest([attribute, *versions, *_described_package((*_TRIAL, module))])
 
 

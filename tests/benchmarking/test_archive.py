@@ -106,6 +106,21 @@ def test_failed_trials_and_empty_ones_come_back(runs, tmp_path):
     assert [t.failure for t in again] == ["it broke"] * 3
 
 
+def test_versions_of_a_methods_own_libraries_are_kept(tmp_path):
+    nevergrad = pytest.importorskip("nevergrad", reason="pip install 'hpobench-nmt[nevergrad]'")
+    results = hb.run(**PLAIN, methods=["RS", "nevergrad.OnePlusOne"])
+    (tmp_path / "a.parquet").write_bytes(archive_bytes({"plain": [results]}))
+    kept = read_archive(tmp_path / "a.parquet")
+    assert kept.versions("plain", "RS") == results.manifest.versions
+    own = {"nevergrad": nevergrad.__version__}
+    assert kept.versions("plain", "nevergrad.OnePlusOne") == results.manifest.versions | own
+    entries = results.manifest.methods | {"nevergrad.OnePlusOne": results.manifest.methods["RS"]}
+    other = dataclasses.replace(results, manifest=msgspec.structs.replace(results.manifest, methods=entries))
+    (tmp_path / "b.parquet").write_bytes(archive_bytes({"plain": [other]}))
+    kept = read_archive(tmp_path / "b.parquet")
+    assert kept.versions("plain", "nevergrad.OnePlusOne") == results.manifest.versions
+
+
 def test_results_that_restart_paused_trainings_are_refused(runs):
     results = runs["early"][0]
     restarts = dataclasses.replace(results, suite=msgspec.structs.replace(results.suite, resume=False))
