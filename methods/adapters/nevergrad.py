@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import cma
 import nevergrad as ng
 import numpy as np
 
@@ -19,6 +20,9 @@ from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.hyperparameter import Hyperparameter
 from hpobench_nmt.core.space import Config
 from hpobench_nmt.methods.adapters.common import Adapter, ranges
+
+# Otherwise, cma, which NGOpt uses for larger budgets, seeds NumPy with the time.
+cma.options_parameters.cma_default_options["seed"] = np.nan
 
 
 class _Nevergrad(Adapter):
@@ -40,7 +44,8 @@ class _Nevergrad(Adapter):
 
     def propose(self) -> Config:
         """The next point."""
-        self.point = self.made.ask()
+        if self.point is None:
+            self.point = self.made.ask()
         config: Config = self.fixed | self.point.value
         return config
 
@@ -53,6 +58,9 @@ class _Nevergrad(Adapter):
             value = {name: known.get(name, old) for name, old in self.free.value.items()}
             point = self.free.spawn_child(new_value=value)
         self.made.tell(point, float(loss))
+        # Some optimizers run in a thread, which continues after `tell`. It must draw while NumPy's random
+        # state is the adapter's, so the next point is asked for at once.
+        self.point = self.made.ask() if self.asked else None
 
 
 def _parameter(h: Hyperparameter) -> Any:

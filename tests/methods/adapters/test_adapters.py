@@ -129,6 +129,29 @@ def test_the_same_rows_in_a_fresh_process():
     assert found.stdout.strip() == digest_of(names)
 
 
+@pytest.mark.parametrize("name", each(n for n in ADAPTERS if n.startswith(("nevergrad", "optuna.CMAES"))))
+def test_large_budgets_draw_from_the_seed_alone(name):
+    """For these, NGOpt chooses an optimizer in a thread, whose library seeds NumPy with the time."""
+    space = Space(tuple(Hyperparameter(f"x{j}", tuple(np.linspace(0.0, 1.0, 9).tolist())) for j in range(8)))
+    configs = np.random.default_rng(0).integers(0, 9, (700, 8)) / 8
+    losses = ((configs - 0.4) ** 2).sum(axis=1, keepdims=True)
+    problem = Problem(space.features(configs), 1, 600, 3, space, configs)
+
+    def rows(seed):
+        np.random.seed(seed)  # noqa: NPY002
+        method = ADAPTERS[name].load()(problem, np.random.default_rng(5))
+        found = [0, 1, 2]
+        for row in found:
+            method.tell(row, losses[row])
+        for _ in range(40):
+            found.append(method.ask())
+            method.tell(found[-1], losses[found[-1]])
+            np.random.random(3)  # noqa: NPY002
+        return found
+
+    assert rows(1) == rows(2)
+
+
 @pytest.mark.parametrize("name", each(["optuna.CMAES", "smac.RF", "botorch.LogEI", "syneTune.BORE"]))
 def test_any_number_of_jobs_and_a_kill_change_no_row(name, tmp_path):
     def run(folder, jobs):
