@@ -1,7 +1,6 @@
 """Fingerprints of methods: hashes of the files and settings that results depend on.
 
-A fingerprint must change whenever a source changes, because results of other sources must not be reused. It
-covers
+A fingerprint must change whenever code changes, because results of other code must not be reused. It covers
 
 - the code of the files that run a trial, and of the modules of this package that the method imports, without
   comments and docstrings;
