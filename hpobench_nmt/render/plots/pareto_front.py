@@ -18,6 +18,7 @@ from hpobench_nmt.render.plots.style import (
     axes_for,
     drawn_rows,
     how_many_drawn,
+    legend,
     mark_better,
     new_figure,
     plain,
@@ -50,7 +51,7 @@ def plot_front(front: Front, title: str = "", ax: Axes | None = None) -> Figure:
     axes.set(xlabel=front.labels[0], ylabel=front.labels[1], title=title)
     short_ticks(axes)
     mark_better(axes, *signs(front.maximised), front.points[:, :2])
-    axes.legend(frameon=False)
+    legend(axes)
     return figure
 
 

@@ -141,7 +141,7 @@ def plot_seed_noise(found: SeedNoise, unit: str = "") -> Figure:
         f"the smallest difference worth believing, {short(found.pooled.smallest_difference)}",
         fontsize=11,
     )
-    axes.legend(frameon=False, fontsize=9)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     return plain(figure)
 
 
@@ -260,7 +260,7 @@ def plot_early_ranks(found: EarlyRanks, unit: str = "") -> Figure:
         values.set_yscale("log")
         plain_log_ticks(values.yaxis)
     values.set_title("Best value of a row so far", fontsize=10)
-    values.legend(frameon=False, fontsize=8)
+    values.legend(frameon=False, fontsize=8, loc="lower right" if found.maximised else "upper right")
     for place, part in reversed([*found.ranks.groupby("place", sort=True)]):
         label = {1: "the best in the end", 2: f"2nd to {found.ranks['place'].max()}th"}.get(int(str(place)))
         colour, width = (COLOURS[1], 2.2) if label and place == 1 else ("#8A9095", 0.9)

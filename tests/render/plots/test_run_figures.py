@@ -439,7 +439,7 @@ def test_the_dots_of_a_scatter_are_one_path_where_they_were():
 def test_what_a_legend_shows_is_there():
     figure, axes = axes_for(None)
     axes.scatter(np.arange(12.0), np.arange(12.0), s=16, color="#9AA0A6", linewidth=0, label="rows")
-    axes.legend()
+    axes.legend(loc="upper left")
     svg = to_svg(figure, "f", {}, {})
     assert "h0M" in svg and "rows</text>" in svg
     assert set(re.findall(r'href="#([^"]+)"', svg)) <= set(re.findall(r' id="([^"]+)"', svg))
