@@ -1,6 +1,7 @@
 """Make the pictures of the README and the site: `python docs/pictures.py`, about a minute.
 
-Those of the gallery are what the code of `docs/reference/gallery.md` saves, for a light and a dark page.
+Those of the gallery are what the code of `docs/reference/gallery.md` saves. Each is drawn for a light and
+for a dark page.
 """
 
 from __future__ import annotations
@@ -73,11 +74,11 @@ def draw(figure: Figure, name: str) -> None:
 
 
 def main() -> None:
-    """Draw each picture into docs/_static."""
+    """Draw each picture into docs/_static/gallery."""
     for name, figure in gallery().items():
         draw(figure, name)
     results = hb.run(tables="sotu-ngram", methods=METHODS, trials=100, score_at=50, jobs=2)
-    hb.plot_regret(results).savefig(STATIC / "regret.png", dpi=110)
+    draw(hb.plot_regret(results), "ngram-regret")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ def blocks(language):
 
 
 def test_every_link_of_the_readme_leads_somewhere():
-    links = re.findall(r"\]\(([^)#]+)\)", README)
+    links = [*re.findall(r"\]\(([^)#]+)\)", README), *re.findall(r'src(?:set)?="([^"]+)"', README)]
     assert len(links) > 10
     for link in links:
         assert (ROOT / link).is_file(), link
