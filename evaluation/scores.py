@@ -198,7 +198,7 @@ def make_goal(
     if losses.shape[1] < score.n_objectives:
         raise InputError(f"score {name!r} needs two or more objectives.")
     if np.isnan(losses).any(axis=1).all():
-        raise InputError("an objective is missing in every row.")
+        raise InputError("no row has a value for every objective.")
     if not score.needs_score_at:
         score_at = None
     elif score_at is None or not score_at > 0:

@@ -8,12 +8,12 @@ K_b      N I x N I      of row p at level i with row q at level j: T[i,j] (X_b[p
 y        n              normal scores of the ranks of the losses observed at n pairs of row and level
 
 A row's loss at a level is the loss of its best checkpoint up to there. Every step chooses the row with the
-largest expected improvement at the last level over the best loss observed at any level. It trains a new row
-up to the first level, and another row up to its next level. So the model decides which trainings continue, as
-in freeze-thaw Bayesian optimisation (Swersky et al. 2014). The kernel is MOBSTER's (Klein et al. 2020,
-"Model-based Asynchronous Hyperparameter and Neural Architecture Search"), plus a term that all rows have in
-common. Expected improvement is averaged over the bank as in auto.py. Levels in training count as pending
-(pending.py).
+largest expected improvement at the last level over the best loss observed at any level. A new row is trained
+up to the first level, and a row that was started before up to its next level. So the model decides which
+trainings continue, as in freeze-thaw Bayesian optimisation (Swersky et al. 2014). The kernel is MOBSTER's
+(Klein et al. 2020, "Model-based Asynchronous Hyperparameter and Neural Architecture Search"), plus a term
+that all rows have in common. Expected improvement is averaged over the bank as in auto.py. Levels in training
+count as pending (pending.py).
 
 The model uses the ranks of the losses (Salinas et al. 2020, "A Quantile-based Approach for Hyperparameter
 Transfer Learning", section 4.1), because perplexities differ by orders of magnitude between levels. The warp

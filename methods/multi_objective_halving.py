@@ -9,8 +9,8 @@ ranks     n        non-dominated rank, from 0: the number of fronts to remove be
 ASHA promotes a row that is among the best 1/eta of its level. Here rows are ordered by rank, and within a
 front by an epsilon-net (Clarkson 2006, "Nearest-neighbor searching and metric space dimensions", section 5):
 first the row with the smallest first loss, and then always the row that is farthest from the rows chosen
-already, in losses scaled to their range over the front. So if a front is too large, rows that lie well apart
-are promoted. Ties are broken by the order of arrival. With one loss this is ASHA.
+already, in losses scaled to their range over the front. So if a front has more rows than can be promoted,
+rows that lie far apart are promoted. Ties are broken by the order of arrival. With one loss this is ASHA.
 
 A row's checkpoints before its best checkpoint count for the front of a trial, but not for the row's rank.
 """

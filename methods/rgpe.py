@@ -1,5 +1,5 @@
 """Ranking-weighted Gaussian process ensemble, RGPE, for one or two losses (Feurer et al. 2018, "Scalable
-Meta-Learning for Bayesian Optimization"). It starts with a portfolio of other tables.
+Meta-Learning for Bayesian Optimization"). It starts with a portfolio: rows that were good on other tables.
 
 symbol     shape    meaning
 n, N       scalars  number of observed rows, and of all rows

@@ -16,13 +16,13 @@ from pi.
 
 PriorBand (Mallik et al. 2023, "PriorBand: Practical Hyperparameter Optimization in the Age of Deep Learning",
 section 5) is a variant of Hyperband. A new row is random with probability p_U. Otherwise it is drawn from pi.
-When a row has been trained to its end and some level has eta rows, it is drawn from either pi or m. The odds
-of m and pi are their sums over the best 1 / eta of the rows at the highest level with eta rows. Of K such
-rows, the best counts K times, and the last counts once. The incumbent is the row with the smallest loss at
-any level. Each of its hyperparameters changes with probability 1/2: a category becomes any other, and a
-number changes by a normal with a standard deviation of 1/4 of its range. The paper uses a normal around the
-incumbent for the odds, and draws changes. Here m is used for both, and pi and m are distributions over the
-rows of the table.
+Once some row has been trained to its end and some level has eta rows, the new row is drawn from either pi or
+m instead. The odds of m and pi are their sums over the best 1 / eta of the rows at the highest level with eta
+rows. Of K such rows, the best counts K times, and the last counts once. The incumbent is the row with the
+smallest loss at any level. Each of its hyperparameters changes with probability 1/2: a category becomes any
+other, and a number changes by a normal with a standard deviation of 1/4 of its range. The paper uses a normal
+around the incumbent to compute the odds, and random changes to draw the row. Here m serves both purposes.
+Both pi and m are distributions over the rows of the table.
 
 A step of PriorBand takes O(N F + N log N), and a step of piBO takes O(n N).
 """

@@ -69,7 +69,7 @@ class Digest:
         if self.suites.get(track) != suite_hash(suite):
             raise InputError(f"the digest is of another version of {suite.name} than these results.")
         if seed:
-            raise InputError(f"the digest has seed 0, and the run {seed}.")
+            raise InputError(f"the digest has results of seed 0 only, and this run has seed {seed}.")
         check_trials("the digest", [len(r) for (of, _, _), r in self.runtimes.items() if of == track], suite)
 
     def beside(self, results: Results) -> FewerTrainings:

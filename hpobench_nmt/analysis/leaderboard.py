@@ -322,7 +322,7 @@ def tolerance(instance: Instance) -> str:
 
 
 def subject_to(results: Results, table: str) -> str:
-    """The constraints, and how many rows of a table keep them; "" if there are none."""
+    """The constraints, and how many rows of a table satisfy them; "" if there are none."""
     instance = results.instances[table]
     if instance.violations is None:
         return ""

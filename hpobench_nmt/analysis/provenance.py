@@ -92,7 +92,7 @@ def facts(run: Run) -> list[tuple[str, str]]:
     if suite.constraints:
         kept = [f"{name} {i.n_feasible}/{len(i.table)}" for name, i in run.results.instances.items()]
         lines.append(
-            ("constraints", f"{', '.join(suite.constraints)}; rows that keep them: {', '.join(kept)}")
+            ("constraints", f"{', '.join(suite.constraints)}; rows that satisfy them: {', '.join(kept)}")
         )
     if suite.lookups is not None:
         lines.append(("look-ups", f"at most {suite.lookups}"))

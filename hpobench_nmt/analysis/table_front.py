@@ -45,7 +45,7 @@ class Front:
         labels: these names with their units, if known.
         points: raw values of the objectives of every row (or of every checkpoint), shape (N, m).
         maximised: for each objective, whether the largest value is the best.
-        kept: which points have every objective and keep all constraints, shape (N,).
+        kept: which points have every objective and satisfy all constraints, shape (N,).
         places: positions of the front's points among all points, best first by the first objective.
         frame: the front's rows in that order with all columns; its index has the row numbers.
         columns: the columns of the hyperparameters and objectives.
@@ -161,7 +161,7 @@ def pareto(
 
     Raises:
         InputError: an unknown table, metric or column; fewer than two objectives; or no row that has all
-            objectives and keeps the constraints.
+            objectives and satisfies the constraints.
     """
     goals = as_list("objectives", objectives)
     for goal in goals:
@@ -207,10 +207,10 @@ def checkpoint_front(
 
     `training_cost` may be an objective or have a bound. If the curves lack a metric of an objective or
     constraint, the row's value is used. If several checkpoints of a row have equal values, only the first
-    that keeps the constraints is on the front.
+    that satisfies the constraints is on the front.
     """
     if table.curves is None:
-        raise InputError(f"table {table.name!r} has no learning curves: leave out curves, to use its rows.")
+        raise InputError(f"table {table.name!r} has no learning curves. To use its rows, leave out curves.")
     kept = np.flatnonzero(table.curves.lengths > 0)
     part = table.of_rows(kept)
     named = [*map(str, objectives), *(rule.metric for rule in constraints)]

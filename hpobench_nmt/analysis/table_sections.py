@@ -34,7 +34,7 @@ KINDS = ("correlation", "importance", "front", "sensitivity", "noise", "curves")
 
 
 def kept_rows(table: Table, constraints: Sequence[str]) -> NDArray[np.bool_]:
-    """Which rows keep all constraints, shape (N,); InputError for a wrong constraint, or if no row does."""
+    """Which rows satisfy all constraints, shape (N,). InputError for a wrong constraint, or if none does."""
     violations = table_violations(table, constraints)
     kept = np.ones(len(table), dtype=bool) if violations is None else is_feasible(violations)
     if not kept.any():

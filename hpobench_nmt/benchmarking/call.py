@@ -88,8 +88,8 @@ def run(
             the same call resumes a run that was stopped. By default, results are only in memory, and
             `Results.save` writes them.
         progress: called with (work done, total work) as blocks of trials end.
-        notify: called with each message for the user, such as that a table is left out. By default, messages
-            are warnings.
+        notify: called with each message for the user, for example when a table is left out. By
+            default, messages are warnings.
         debug: run one trial of each method on each table in this process, and raise the errors of your
             methods, so that a debugger stops there. No folder is written, and there is no time limit.
         settings: other keys of a suite, such as `constraints=["dev_gpu_time<=60"]`, `noise`, `lookups` (the

@@ -74,7 +74,9 @@ def _trainings(suite: Suite, table: Table, objectives: Sequence[Objective]) -> T
         costs = table.column(suite.cost)
         wrong = np.flatnonzero(~(costs >= 0))
         if len(wrong):
-            raise InputError(f"{where}, row {wrong[0]}: {suite.cost} is {costs[wrong[0]]:g}, no cost.")
+            raise InputError(
+                f"{where}, row {wrong[0]}: {suite.cost} is {costs[wrong[0]]:g}, which is not a cost."
+            )
     elif table.curves is not None:
         costs = table.curves.costs[table.curves.starts[1:] - 1]
     if not costs.any():
@@ -158,8 +160,8 @@ def _with_cost(table: Table, first: str) -> Curves | None:
         return curves
     if first.partition(":")[0] == TRAINING_COST:
         raise InputError(
-            f"table {table.name!r}: {TRAINING_COST} cannot be the first objective, because it decides which "
-            f"checkpoint of a row is the best. Name a metric of quality first."
+            f"table {table.name!r}: {TRAINING_COST} cannot be the first objective, because the first "
+            f"objective decides which checkpoint of a row is the best. Name a metric of quality first."
         )
     metrics = (*curves.metrics, Metric(TRAINING_COST, "min", curves.cost_unit))
     values = np.column_stack([curves.values, curves.costs])

@@ -88,7 +88,7 @@ class Instance:
 
     @property
     def n_feasible(self) -> int:
-        """Number of rows that keep all constraints, whether or not they have all losses."""
+        """Number of rows that satisfy all constraints, whether or not they have all losses."""
         return len(self.table) if self.violations is None else int(is_feasible(self.violations).sum())
 
     @property

@@ -116,7 +116,7 @@ class Results:
         return [pair for pair, trials in self.trials.items() if all(t.failure for t in trials)]
 
     def without_feasible_row(self) -> dict[tuple[str, str], int]:
-        """By (table, method), the number of trials without a row that keeps all constraints, if not 0."""
+        """By (table, method), the number of trials without a row that satisfies all constraints, if not 0."""
         counts = {}
         for (table, method), trials in self.trials.items():
             violations = self.instances[table].violations

@@ -76,9 +76,11 @@ def load_results(folder: str | Path, methods: Iterable[MethodSpec] = ()) -> Resu
         instances[name] = make_instance(suite, _table(files.path, name, entry))
         now = TableEntry.of(instances[name])
         if now.curves and entry.curves != now.curves:  # if nothing depends on them, they may change
-            raise InputError(f"{folder}: was made with other learning curves of table {name!r}. {ANEW}")
+            raise InputError(
+                f"{folder}: the learning curves of table {name!r} have changed since this run. {ANEW}"
+            )
         if entry.trainings != now.trainings:
-            raise InputError(f"{folder}: was made with other trainings of table {name!r}. {ANEW}")
+            raise InputError(f"{folder}: the trainings of table {name!r} have changed since this run. {ANEW}")
         if (entry.objectives, entry.targets) != (now.objectives, now.targets):
             raise InputError(
                 f"{folder}: was made with other objectives or tolerances of table {name!r} than "
@@ -110,7 +112,9 @@ def _table(folder: Path, name: str, entry: TableEntry) -> Table:
         )
     table = load_table(Path(entry.source) if entry.source else name)
     if table.name != name:
-        raise InputError(f"{folder}: table {name!r} was loaded from a folder with table {table.name!r} now.")
+        raise InputError(
+            f"{folder}: table {name!r} was loaded from a folder that now has table {table.name!r}."
+        )
     if table.sha256 != entry.sha256:
         raise InputError(
             f"{folder}: was made with another version of table {name!r} (hash {entry.sha256[:12]}…, "

@@ -214,7 +214,8 @@ class Suite(Strict, frozen=True):
             raise InputError(f'{"curves" if self.curves else "cost"} needs clock = "cost", not "lookups".')
         if self.curves and (self.sources or self.source_of):
             key = "sources" if self.sources else "source_of"
-            raise InputError(f"{key} {'are' if self.sources else 'is'} for whole trainings: remove curves.")
+            works = "work" if self.sources else "works"
+            raise InputError(f"{key} {works} only with whole trainings: remove curves.")
         if self.noise and self.source_of:
             raise InputError("noise and source_of cannot be combined: remove one of them.")
         if self.prior == "source" and not self.source_of:
@@ -244,7 +245,7 @@ class Suite(Strict, frozen=True):
 
     @property
     def timed(self) -> bool:
-        """Whether time is measured in anything other than look-ups."""
+        """Whether time differs from the number of look-ups: on the cost clock, or with several workers."""
         return self.clock != "lookups" or self.workers > 1
 
     @property
@@ -266,7 +267,7 @@ class Suite(Strict, frozen=True):
 
     @property
     def without_names(self) -> Suite:
-        """The suite without tables, methods and description: all that trajectories and scores depend on."""
+        """The suite without tables, methods and description. Trajectories and scores depend on the rest."""
         return msgspec.structs.replace(self, **{key: _DEFAULTS[key] for key in _NOT_SETTINGS})
 
     def settings(self) -> dict[str, Any]:

@@ -161,7 +161,9 @@ def require_family(family: Family[Any]) -> None:
     """Raise InputError if packages that the family needs are missing."""
     missing = family.missing()
     if missing:
-        raise InputError(f"family {family.name!r} needs what is not installed: {missing}")
+        raise InputError(
+            f"family {family.name!r} needs packages that are not installed. Install them: {missing}"
+        )
 
 
 def check_plot(path: Path) -> None:

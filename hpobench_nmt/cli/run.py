@@ -75,7 +75,9 @@ _DEFAULT_SUITE = "quick"
 )
 @click.option("--budget", type=AMOUNT, hidden=True, help="The old name of --score-at.")
 @click.option("--lookups", type=COUNT, metavar="N", help="Maximum number of rows that a trial may look up.")
-@click.option("--clock", metavar="CLOCK", help="lookups counts look-ups; cost counts the costs of trainings.")
+@click.option(
+    "--clock", metavar="CLOCK", help="Unit of time: 'lookups', or 'cost' for the costs of trainings."
+)
 @click.option(
     "--cost",
     metavar="METRIC",

@@ -63,7 +63,7 @@ def _seconds_of(ctx: click.Context, parameter: click.Parameter, value: str | Non
     seconds = sum(int(n or 0) * unit for n, unit in zip(found.groups(), _UNITS, strict=True)) if found else 0
     if not seconds:
         raise InputError(
-            f"--time-limit {value!r}: takes days, hours, minutes and seconds, such as 3h30m or 90s."
+            f"--time-limit {value!r}: must be days, hours, minutes and seconds, such as 3h30m or 90s."
         )
     return float(seconds)
 

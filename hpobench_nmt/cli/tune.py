@@ -106,8 +106,8 @@ def tune(
     """Let a method choose which configurations to train.
 
     The method chooses among the configurations of the grid. If [grid] has ranges, such as learning_rate =
-    {from = 1e-4, to = 1e-2, scale = "log"}, configurations are drawn from the ranges first. The key
-    candidates of the spec is their number.
+    {from = 1e-4, to = 1e-2, scale = "log"}, configurations are drawn from the ranges first. The
+    spec's key 'candidates' sets their number.
 
     Every training that ends is written to the same ledger as by 'train'. Trainings in the ledger are not
     repeated.
@@ -173,7 +173,7 @@ def tune(
 
 
 class _Steps:
-    """Prints each training that finishes, and remembers the best training that keeps all constraints.
+    """Prints each training that finishes, and remembers the best training that satisfies all constraints.
 
     Args:
         alone: whether whole trainings run one at a time, so that workers need not be printed.

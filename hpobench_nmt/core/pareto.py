@@ -36,8 +36,8 @@ def pareto_front(losses: ArrayLike, *more: object) -> NDArray[np.int64]:
         losses: shape (N, m).
 
     Raises:
-        InputError: the losses are not an array of that shape. For a table, or with `more` arguments, the
-            message names `hb.pareto`.
+        InputError: the losses are not an array of that shape. If they are a table, or if there are `more`
+            arguments, the message refers to `hb.pareto`.
 
     O(N log N) for m of at most 3, else O(N (log N)^(m-2)) by moocore (Kung, Luccio & Preparata 1975).
     """

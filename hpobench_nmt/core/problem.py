@@ -42,7 +42,7 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The candidates and the rules of a trial, but not the metrics of rows that have not been looked up.
+    """The candidates and the rules of a trial. A method sees the losses of a row only after looking it up.
 
     Problems compare by identity. So a method can cache anything that depends only on the candidates, such as
     a covariance matrix, with functools.lru_cache and share it between trials.
@@ -289,7 +289,7 @@ class ParallelMethod(Protocol):
     def observe(self, progress: Progress) -> None:
         """Receive the progress of a training that has reached the requested resource, or has ended before it.
 
-        A method without `observe` receives the losses of the row's best checkpoint so far in `tell`.
+        If a method lacks `observe`, its `tell` receives the losses of the row's best checkpoint so far.
         """
 
 

@@ -38,7 +38,7 @@ class Minimum:
         violations: the amount by which each evaluation misses each of the c constraints, shape (n, c): above
             0 if it misses the constraint, NaN if the metric is missing. By default, there are no constraints.
 
-    Only feasible evaluations, which keep all constraints, are among the best.
+    Only feasible evaluations, which satisfy all constraints, are among the best.
     """
 
     configs: tuple[dict[str, Value], ...]
@@ -47,7 +47,7 @@ class Minimum:
 
     @property
     def feasible(self) -> NDArray[np.bool_]:
-        """Whether each evaluation keeps all constraints, shape (n,)."""
+        """Whether each evaluation satisfies all constraints, shape (n,)."""
         if self.violations is None:
             return np.ones(len(self.losses), dtype=bool)
         return is_feasible(self.violations)

@@ -171,7 +171,7 @@ class Optimizer:
     ) -> None:
         """Receive the losses of a configuration, to be minimised.
 
-        `ask` need not have returned the configuration, so you can add results of an earlier search at any
+        The configuration need not come from `ask`, so you can add results of an earlier search at any
         point of the space. A configuration that is not a candidate becomes one.
 
         Args:
@@ -182,8 +182,8 @@ class Optimizer:
                 evaluation failed.
 
         Raises:
-            InputError: the configuration is not in the space or was told before, the number of losses is
-                wrong, or a metric that has a constraint is missing.
+            InputError: the configuration is not in the space or its losses are known already, the number of
+                losses is wrong, or a metric that has a constraint is missing.
         """
         values = checked_losses(losses, self._known.n_losses)
         self._tell(config, values, self._violations(values, metrics or {}))
@@ -229,7 +229,7 @@ class Optimizer:
         return math.inf if self._live.draws_anew else self.n_candidates - met
 
     def recommend(self) -> dict[str, Value]:
-        """The evaluated configuration to use in the end, of those that keep all constraints; for one loss.
+        """The evaluated configuration to use in the end, of those that satisfy all constraints; for one loss.
 
         With `BO_auto`, it is the configuration that the model expects to be best, because with noisy losses
         the smallest loss often comes from a lucky evaluation. With other methods, it has the smallest loss.
@@ -244,7 +244,7 @@ class Optimizer:
         losses = np.array(list(self._known.losses.values())).reshape(len(rows), 1)
         kept = (self.violations <= 0).all(axis=1) & ~np.isnan(losses[:, 0])
         if not kept.any():
-            keeps = " and keeps all constraints" if self._rules else ""
+            keeps = " and satisfies all constraints" if self._rules else ""
             raise InputError(f"no configuration with a loss{keeps} is known yet.")
         if not hasattr(self._live.made, "recommend"):
             return self._candidates.config(rows[best_rows(losses, self.violations, 1)[0]])
@@ -261,7 +261,7 @@ class Optimizer:
         """The amount by which the next evaluation is expected to lower the smallest loss, in its unit.
 
         It is the expected improvement of `BO_auto`. Stop when it is not worth an evaluation. It is infinite
-        as long as all losses are equal, or no evaluated configuration keeps the constraints.
+        as long as all losses are equal, or no evaluated configuration satisfies the constraints.
 
         Raises InputError with another method, or several losses.
         """

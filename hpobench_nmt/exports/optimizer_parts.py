@@ -45,7 +45,7 @@ def best_rows(losses: Floats, missed: Floats, most: int = 5) -> list[int]:
     """The places of the best configurations, given losses (n, m) and missed bounds (n, c).
 
     With one loss, there are at most `most`. With several losses, it is the whole front. Only configurations
-    that keep all bounds count. If there are none, the `most` that miss the bounds by least count.
+    that satisfy all bounds count. If there are none, the `most` that miss the bounds by least count.
     """
     known = np.flatnonzero(~np.isnan(losses).any(axis=1))
     excess = np.nan_to_num(np.maximum(missed, 0.0), nan=math.inf).sum(axis=1)[known]

@@ -296,7 +296,7 @@ def provenance_of(sheet: Datasheet, path: Path) -> dict[str, str]:
     try:
         return {key: str(value) for key, value in sheet.provenance.items()}
     except ValueError:  # Python does not turn whole numbers of more than 4,300 digits into text
-        raise InputError(f"{path}: provenance holds a number that is too long. Write it as a text.") from None
+        raise InputError(f"{path}: provenance holds a number that is too long. Put it in quotes.") from None
 
 
 def datasheet(table: Table, content: bytes) -> dict[str, Any]:

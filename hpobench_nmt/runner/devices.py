@@ -67,7 +67,7 @@ def first_devices(devices: Sequence[str], workers: int) -> list[str]:
 def cluster_device(text: str, backend: str) -> str:
     """The kind of device that a cluster's trainings use, "cpu" or "cuda": the cluster assigns the devices."""
     if text not in ("auto", "cpu", "cuda"):
-        raise InputError(f"--device {text}: with --backend {backend} it must be 'cpu' or 'cuda'.")
+        raise InputError(f"--device {text}: with --backend {backend} it must be 'auto', 'cpu' or 'cuda'.")
     return "cpu" if text == "auto" else text
 
 

@@ -5,8 +5,8 @@ At every step, SMAC's forest is fitted to all rows observed, and its acquisition
 are left. One row in five is random, which is SMAC's default. A failed training counts as worse than all
 others.
 
-Lost: SMAC's own loop, with its Sobol' design (the problem's initial design comes first), its local search
-(every row is ranked), and the logarithm of the losses (losses need not be positive here).
+Lost: SMAC's own loop. The problem's initial design replaces its Sobol' design, and a ranking of all rows
+replaces its local search. The logarithm of the losses is not taken, because losses need not be positive here.
 """
 
 from __future__ import annotations

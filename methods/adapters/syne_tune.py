@@ -1,8 +1,8 @@
 """Syne Tune's BORE (Tiao et al. 2021, Salinas et al. 2022).
 
 Translated: nothing is moved. BORE's classifier, XGBoost with its defaults, learns which observed rows are in
-their best quarter. Of the rows that are left, the row with the largest probability is next. The classifier
-needs some losses first, 6 by Syne Tune's default, which are of random rows. A failed training counts as worse
+their best quarter. Of the rows that are left, the row with the largest probability is next. Rows are
+random until the classifier has enough losses, 6 by Syne Tune's default. A failed training counts as worse
 than all others.
 
 Lost: Syne Tune ranks 500 random configurations. It draws them from NumPy's global random state, so its

@@ -65,7 +65,7 @@ def test_it_stands_in_for_an_archive_that_is_not_installed(digest, run_here, hom
 
 def test_results_of_another_version_are_refused(digest):
     rules = {"tables": TABLES[:1], "methods": ["RS"], "trials": 1}
-    with pytest.raises(InputError, match="the digest has seed 0, and the run 4"):
+    with pytest.raises(InputError, match="the digest has results of seed 0 only, and this run has seed 4"):
         digest.beside(hb.run("lm-2026", track="plain", seed=4, **rules))
     with pytest.raises(InputError, match="the digest: has 3 trials of a method, the run has 4: run with --t"):
         digest.beside(hb.run("lm-2026", track="plain", **{**rules, "trials": 4}))

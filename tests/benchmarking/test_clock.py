@@ -199,7 +199,7 @@ def test_a_table_without_curves_or_with_costs_that_are_none_is_refused(toy, curv
         make_instance(Suite("s", ("ftb",), clock="cost", cost="seconds"), free)
     values = toy.values.copy()
     values[5, 1] = np.nan
-    with pytest.raises(InputError, match="row 5: seconds is nan, no cost"):
+    with pytest.raises(InputError, match="row 5: seconds is nan, which is not a cost"):
         make_instance(
             Suite("s", ("ftb",), clock="cost", cost="seconds"), dataclasses.replace(toy, values=values)
         )

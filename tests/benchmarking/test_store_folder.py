@@ -431,7 +431,7 @@ def test_a_table_that_is_another_one_now(whole, home, two):
     ):
         load_results(path)
     save_folder(dataclasses.replace(two[1], name="third"), home / "elsewhere")
-    with pytest.raises(InputError, match="table 'other' was loaded from a folder with table 'third' now"):
+    with pytest.raises(InputError, match="table 'other' was loaded from a folder that now has table 'third'"):
         load_results(path)
     (home / "elsewhere").rename(home / "moved")
     with pytest.raises(InputError, match=r"was loaded from '.*/elsewhere', where there is no table now"):

@@ -134,7 +134,7 @@ def test_sources_of_a_benchmark_in_memory(home, two):
 def test_settings_that_make_no_sense_are_refused():
     with pytest.raises(InputError, match="n_initial must be at least 1"):
         Suite("s", ("ftb",), n_initial=0)
-    with pytest.raises(InputError, match="sources are for whole trainings"):
+    with pytest.raises(InputError, match="sources work only with whole trainings"):
         Suite("s", ("ftb",), n_initial=0, sources=("toy",), curves=True, clock="cost")
 
 
@@ -227,7 +227,7 @@ def test_of_a_table_and_its_source_only_shared_configurations_are_used(home, tmp
     prior = suite_instances(changed(ONE_SOURCE, prior="source"))["large"].problem.prior
     assert prior.argmax() == 5
     assert instance.losses.argmin() == 2
-    with pytest.raises(InputError, match="source_of is for whole trainings: remove curves"):
+    with pytest.raises(InputError, match="source_of works only with whole trainings: remove curves"):
         changed(ONE_SOURCE, curves=True, clock="cost")
     with pytest.raises(InputError, match='prior = "source" needs source_of'):
         changed(ONE_SOURCE, prior="source", source_of={})

@@ -212,8 +212,8 @@ def test_trial_that_saw_only_failed_trainings_has_no_gap():
     [
         ("ftb", np.zeros((3, 2)), {}, "one objective, not 2"),
         ("fto", np.zeros((3, 1)), {}, "two or more objectives"),
-        ("ftb", np.full((3, 1), np.nan), {}, "missing in every row"),
-        ("fto", np.array([[1.0, np.nan], [np.nan, 1.0]]), {}, "missing in every row"),
+        ("ftb", np.full((3, 1), np.nan), {}, "no row has a value for every objective"),
+        ("fto", np.array([[1.0, np.nan], [np.nan, 1.0]]), {}, "no row has a value for every objective"),
         ("fb", np.zeros((3, 1)), {}, "above 0"),
         ("fbp", np.zeros((3, 2)), {"score_at": 0}, "above 0"),
         ("ftc", np.zeros((3, 1)), {"tolerance": -0.1}, "0 or more, not -0.1"),

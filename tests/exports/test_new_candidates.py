@@ -113,7 +113,7 @@ def test_what_is_recommended_is_not_the_luckiest():
 
 def test_recommended_is_what_keeps_the_constraints_and_nothing_where_none_does():
     optimizer = Optimizer({"x": list(range(30))}, "RS", constraints=["size<=3"])
-    with pytest.raises(InputError, match="no configuration with a loss and keeps all"):
+    with pytest.raises(InputError, match="no configuration with a loss and satisfies all"):
         optimizer.recommend()
     for x, loss in ((1, 5.0), (2, 1.0), (9, 0.0), (3, None)):
         optimizer.tell({"x": x}, loss, {"size": x})

@@ -116,8 +116,8 @@ def import_table(
         curves: exports of W&B's charts, with the learning curves of the runs.
 
     Raises:
-        InputError: the source cannot be read, or is ambiguous. The message names the option of the command
-            that decides.
+        InputError: the source cannot be read, or is ambiguous. The message names the option of
+            `tables import` that settles the question.
     """
     paths = tuple(map(Path, [curves] if isinstance(curves, str | Path) else curves))
     choices = Choices(_names(metrics), _names(hyperparameters), _names(ignored), seed, study, paths)

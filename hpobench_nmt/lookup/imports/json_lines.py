@@ -53,7 +53,7 @@ def json_lines(content: bytes, path: Path, progress: Progress = lambda share: No
             told = "nested too deeply" if isinstance(error, RecursionError) else str(error).split(":")[0]
             raise InputError(f"{path}, line {number + 1}: not valid JSON: {told}.") from None
         if not isinstance(record, dict):
-            raise InputError(f'{path}, line {number + 1}: not an object of JSON, such as {{"lr": 0.1}}.')
+            raise InputError(f'{path}, line {number + 1}: not a JSON object, such as {{"lr": 0.1}}.')
         found.append((number + 1, record))
         if number % _LINES_A_STEP == 0:
             progress(number / len(lines))

@@ -82,7 +82,7 @@ def _config(content: bytes | None, trial: Path) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         raise InputError(f"{trial / 'params.json'}: not valid JSON.") from None
     if not isinstance(found, dict):
-        raise InputError(f"{trial / 'params.json'}: not an object of JSON.")
+        raise InputError(f"{trial / 'params.json'}: not a JSON object.")
     return found
 
 

@@ -126,7 +126,7 @@ def _of_folder(folder: Path, choices: Choices, progress: Progress) -> Sweep:
     names = _names(folder)
     if DATASHEET in names:
         raise InputError(
-            f"{folder}: a table folder already. Install it with 'hpobench-nmt tables add {folder}'."
+            f"{folder}: is already a table folder. Install it with 'hpobench-nmt tables add {folder}'."
         )
     if mlflow_runs.is_mlruns(names):
         return mlflow_runs.read_mlruns(folder, choices.study)

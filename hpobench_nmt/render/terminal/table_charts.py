@@ -36,8 +36,8 @@ def print_charts(
 ) -> None:
     """Print the spread of every metric, the median at every value, and two metrics with their front.
 
-    The front is of two objectives, by default the table's first two, and of rows that keep the constraints.
-    From 50 columns on, no line is folded.
+    The front is of two objectives, by default the table's first two, and of rows that satisfy the
+    constraints. From 50 columns on, no line is folded.
     """
     bars = _ASCII_BARS if console.options.ascii_only else _BARS
     dash = "-" if console.options.ascii_only else "–"

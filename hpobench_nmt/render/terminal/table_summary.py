@@ -18,7 +18,7 @@ from hpobench_nmt.render.terminal.grids import plain, print_frame, print_grid, p
 
 
 def print_summary(table: Table, console: Console, n_best: int, constraints: Sequence[str] = ()) -> None:
-    """Print the provenance, the search space, the metrics and the best rows that keep all constraints."""
+    """Print the provenance, the search space, the metrics and the best rows that satisfy all constraints."""
     about = f": {counted(len(table), 'row')}, SHA-256 {table.sha256[:12]}…"
     console.print(plain(table.name, "bold") + Text(about))
     for key, text in table.provenance.items():

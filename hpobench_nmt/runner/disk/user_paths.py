@@ -23,5 +23,7 @@ def user_path(base: Path, text: str, option: str) -> Path:
 def refuse_link(path: Path) -> Path:
     """The path. Raises InputError if it is a symbolic link, which could lead a write out of the folder."""
     if path.is_symlink():
-        raise InputError(f"{path}: is a symbolic link, which is not followed. Replace it by the file itself.")
+        raise InputError(
+            f"{path}: is a symbolic link, which is not followed. Replace it with the file itself."
+        )
     return path

@@ -174,7 +174,7 @@ def course(settings: GptSettings, unit: Unit, parameters: Any) -> tuple[Schedule
 def _check(settings: GptSettings) -> None:
     """Refuse settings that are wrong for every corpus."""
     if bool(settings.width) == bool(settings.size):
-        raise InputError("set width, or set size and width = 0: each determines the other.")
+        raise InputError("set either width, or size with width = 0: width and size determine each other.")
     if settings.width % settings.heads:
         raise InputError(f"width {settings.width} is not a multiple of {settings.heads} heads.")
     if settings.width % _step(settings):

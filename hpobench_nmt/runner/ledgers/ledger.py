@@ -339,7 +339,7 @@ def _append(path: Path, entry: Mapping[str, Any]) -> None:
         _mend(path)
         _write(path, entry)
         raise RunError(
-            f"{path.parent}: no room left on the disk. Nothing is lost: make room and run the same "
+            f"{path.parent}: no space left on the disk. Nothing is lost: free some space and run the same "
             "command again to resume."
         ) from error
 
@@ -361,7 +361,7 @@ def reserve(folder: Path) -> None:
             if not is_no_room(error):
                 raise
             raise RunError(
-                f"{folder}: no room left on the disk. Make room and run the same command again."
+                f"{folder}: no space left on the disk. Free some space and run the same command again."
             ) from error
 
 

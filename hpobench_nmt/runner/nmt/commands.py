@@ -106,7 +106,7 @@ def _failure(module: str, code: int, log: Path) -> Exception:
     # In CUDA's error, further lines follow the line about memory.
     tracebacks = [each.rpartition("Traceback (most recent call last)")[2] for each in (text, *others)]
     if "No space left on device" in tracebacks[0]:  # a training continues if it cannot save its state
-        return RunError(f"{module}: no space left on the disk. Make room and run again.")
+        return RunError(f"{module}: no space left on the disk. Free some space and run again.")
     if told := [line for each in tracebacks for line in each.splitlines() if tells_of_no_memory(line)]:
         return TrainingStarved(f"{module}: out of memory ({last_words(told[-1])})")
     if code < 0:

@@ -57,7 +57,7 @@ def check_tokenizer(tokenizer: Tokenizer) -> None:
 
 
 def refuse_unspaced(references: Sequence[str], tokenizer: Tokenizer) -> None:
-    """Raise InputError for the tokenizer 13a on references without blanks.
+    """Raise InputError for the tokenizer 13a on references without spaces.
 
     A sentence would count as a word or two, and BLEU would be near 0 even for good translations.
     """
@@ -68,7 +68,7 @@ def refuse_unspaced(references: Sequence[str], tokenizer: Tokenizer) -> None:
         letters = sum(character.isalpha() for line in references for character in line)
         if runs and sum(runs) > letters / 2 and sum(runs) / len(runs) > longest:
             raise InputError(
-                "the target text has no blanks between words, and BLEU's tokenizer 13a splits at "
-                "blanks: near-perfect translations would have 0. Set bleu_tokenizer under [fixed] to "
+                "the target text has no spaces between words, and BLEU's tokenizer 13a splits at "
+                "spaces: near-perfect translations would score near 0. Set bleu_tokenizer under [fixed] to "
                 '"zh", "ja-mecab" or "char", or split the text (tokenise = true under [corpus]).'
             )

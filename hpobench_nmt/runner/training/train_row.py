@@ -208,7 +208,7 @@ def _refuse_full_disk(job: Job[Any]) -> None:
     """Raise RunError if the disk is full, which libraries report by errors of their own."""
     for folder in (job.scratch, job.cache):
         if shutil.disk_usage(folder).free < _LEAST_FREE_BYTES:
-            raise RunError(f"{folder}: no room left on the disk. Make room. {GO_ON}")
+            raise RunError(f"{folder}: no space left on the disk. Free some space. {GO_ON}")
 
 
 def keep_model(

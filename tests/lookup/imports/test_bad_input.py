@@ -40,7 +40,7 @@ def lines(n, **others):
         ("a.xlsx", b"PK\x03\x04..", "an Excel workbook or another ZIP archive"),
         ("a.bin", b"lr\0loss", "neither text nor a database of SQLite"),
         ("a.jsonl", b'{"lr": 1}\n{"lr": \n{"lr": 2}\n', "a.jsonl, line 2: not valid JSON"),
-        ("a.jsonl", b'{"lr": 1}\n[1]\n', "a.jsonl, line 2: not an object of JSON"),
+        ("a.jsonl", b'{"lr": 1}\n[1]\n', "a.jsonl, line 2: not a JSON object"),
         ("a.jsonl", b'{"a":' * 100_000, "nested too deeply"),
         ("a.json", b"[1, 2]", "a.json: not a list of objects"),
         (
@@ -66,7 +66,7 @@ def test_folders_that_are_no_sweep(tmp_path, imported, toy):
     from hpobench_nmt.lookup.folder import save_folder
 
     save_folder(toy, tmp_path / "toy")
-    with pytest.raises(InputError, match=r"a table folder already\. Install it with"):
+    with pytest.raises(InputError, match=r"is already a table folder\. Install it with"):
         imported(tmp_path / "toy")
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="does not have a known kind of sweep"):

@@ -402,7 +402,7 @@ def test_a_full_disk_costs_no_record(tmp_path):
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()
     assert "Nothing is lost" in first
-    assert "no room left" in second
+    assert "no space left" in second
 
 
 def test_every_line_that_was_cut_short_is_kept_aside(path):

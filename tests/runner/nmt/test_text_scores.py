@@ -35,8 +35,8 @@ def test_the_default_is_that_of_sacrebleu():
 
 
 @pytest.mark.parametrize("text", [CHINESE, JAPANESE, THAI])
-def test_text_without_blanks_needs_another_tokenizer(text):
-    with pytest.raises(InputError, match=r"13a splits at blanks.*bleu_tokenizer"):
+def test_text_without_spaces_needs_another_tokenizer(text):
+    with pytest.raises(InputError, match=r"13a splits at spaces.*bleu_tokenizer"):
         bleu(text, text)
     for tokenizer in ("zh", "char", "ja-mecab"):
         refuse_unspaced(text, tokenizer)
@@ -55,7 +55,7 @@ def test_text_without_blanks_needs_another_tokenizer(text):
         ["오늘 아침 도서관에서 책을 읽었다 ."],
     ],
 )
-def test_text_with_blanks_does_not(text):
+def test_text_with_spaces_does_not(text):
     refuse_unspaced(text, "13a")
 
 
