@@ -123,7 +123,7 @@ def keeps_trials_apart(factory: MethodFactory, n_objectives: int = 1) -> None:
 
 
 def survives_failed_trainings(factory: MethodFactory, n_objectives: int = 1) -> None:
-    """NaN losses, in the initial design or later, neither stop it nor make it return the row again."""
+    """NaN losses, in the initial design or later, do not stop the method or make it return the row again."""
     problem, losses = _grid_problem(n_objectives)
     for failed in (slice(0, 2), slice(0, None, 3), slice(0, None)):
         patchy = losses.copy()
@@ -132,14 +132,14 @@ def survives_failed_trainings(factory: MethodFactory, n_objectives: int = 1) -> 
 
 
 def survives_odd_losses(factory: MethodFactory, n_objectives: int = 1) -> None:
-    """Constant, huge and tiny losses do not stop it."""
+    """Constant, huge and tiny losses do not stop the method."""
     problem, losses = _grid_problem(n_objectives)
     for odd in (np.zeros_like(losses), losses * 1e9, losses * 1e-9, losses + 1e6):
         _rows(factory, problem, odd)
 
 
 def survives_small_tables(factory: MethodFactory, n_objectives: int = 1) -> None:
-    """Tables barely larger than the initial design, and rows with equal features, do not stop it."""
+    """Tables barely larger than the initial design, and rows with equal features, do not stop the method."""
     for n_rows in (3, 4, 5, 9):
         features = np.zeros((n_rows, 2))
         features[n_rows // 2 :, 0] = 1.0
@@ -177,7 +177,7 @@ def _several_violations(n_rows: int) -> list[Floats]:
 
 
 def keeps_on_under_constraints(factory: MethodFactory, n_objectives: int = 1) -> None:
-    """Under constraints, it looks up every row once, whether rows are feasible or not."""
+    """Under constraints, the method looks up every row once, whether rows are feasible or not."""
     free, losses = _grid_problem(n_objectives, per_axis=3)
     problem = replace(free, constraints=("a<=0", "b<=0"))
     for violations in _several_violations(len(losses)):
@@ -234,7 +234,7 @@ def _rows_that_ended(trial: Trajectory, trainings: Trainings) -> int:
 
 
 def trains_every_row_to_its_end(factory: MethodFactory, n_objectives: int = 1) -> None:
-    """With enough time, it trains every row to its end, for any number of workers, resumable or not."""
+    """With enough time, every row is trained to its end, for any number of workers, resumable or not."""
     for workers, resume in ((1, True), (1, False), (5, True), (5, False), (100, True)):
         problem, trainings = _timed_problem(n_objectives, workers, resume)
         done = _trial(factory, problem, trainings)
@@ -256,7 +256,7 @@ def depends_on_its_generator_alone_on_a_clock(factory: MethodFactory, n_objectiv
 
 
 def survives_failed_trainings_on_a_clock(factory: MethodFactory, n_objectives: int = 1) -> None:
-    """Curves that end in NaN, or consist of NaN, do not stop it."""
+    """Curves that end in NaN, or consist of NaN, do not stop the method."""
     problem, given = _timed_problem(n_objectives, workers=4)
     last = given.starts[1:] - 1
     for failed in (last[::3], last, slice(0, None)):
@@ -266,7 +266,7 @@ def survives_failed_trainings_on_a_clock(factory: MethodFactory, n_objectives: i
 
 
 def keeps_on_under_constraints_on_a_clock(factory: MethodFactory, n_objectives: int = 1) -> None:
-    """Under constraints, it continues to train, whether rows are feasible or not."""
+    """Under constraints, the method continues to train, whether rows are feasible or not."""
     free, trainings = _timed_problem(n_objectives, workers=4)
     problem = replace(free, constraints=("a<=0", "b<=0"))
     for violations in _several_violations(len(trainings)):
@@ -276,7 +276,7 @@ def keeps_on_under_constraints_on_a_clock(factory: MethodFactory, n_objectives: 
 
 
 def keeps_to_its_budget_of_rows(factory: MethodFactory, n_objectives: int = 1) -> None:
-    """If only a few rows may be started, it starts exactly this many and trains them all to their end.
+    """If only a few rows may be started, the method starts exactly this many and trains them to their end.
 
     The rule is in the docstring of `hpobench_nmt.core.problem.ParallelMethod`.
     """

@@ -176,7 +176,7 @@ def _print_related(related: pd.DataFrame) -> None:
 
 
 def _text(kept: KeptLanguageModel, tokens: NDArray[np.int64]) -> str:
-    """Tokens as text, with blanks between words, and an end of line for each <eos>."""
+    """Tokens as text, with spaces between words, and an end of line for each <eos>."""
     from hpobench_nmt.runner.corpora.subwords import BLANK
     from hpobench_nmt.runner.corpora.vocabulary import END
 

@@ -50,7 +50,7 @@ class ParallelCorpus:
     Attributes:
         source, target: language codes.
         train, dev, test: source lines and target lines, the same number of each. Each line is tokenised, with
-            single blanks between its tokens.
+            single spaces between its tokens.
         provenance: source, version, licence, sha256 of the data, and sizes.
     """
 

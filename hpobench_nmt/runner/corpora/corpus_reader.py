@@ -23,7 +23,7 @@ class CorpusReader(Generic[S]):
         read: makes the corpus from the options, the folder that relative paths start from, and the cache
             folder.
         split: splits another text in the same way as the corpus: into tokens for a language model, into lines
-            of tokens with blanks between them for a translation model. Its arguments are the options, the
+            of tokens with spaces between them for a translation model. Its arguments are the options, the
             text's bytes, and the text's path for errors. Raises InputError if the text must be UTF-8 and is
             not.
         check: refuses options that cannot be combined (InputError). Cheap.

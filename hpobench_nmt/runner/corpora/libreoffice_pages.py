@@ -104,5 +104,5 @@ def _label(text: str) -> str:
 
 
 def tidy(text: str) -> str:
-    """The text in composed characters (NFC), without invisible characters, and with single blanks."""
+    """The text in composed characters (NFC), without invisible characters, and with single spaces."""
     return " ".join(_INVISIBLE.sub("", unicodedata.normalize("NFC", text)).split())

@@ -51,7 +51,7 @@ def split_text(
 ) -> list[str]:
     """Another text, split in the same way as the corpus of a section. Errors name the path.
 
-    Returns tokens for a language model, and lines of tokens with single blanks for a translation model. A
+    Returns tokens for a language model, and lines of tokens with single spaces for a translation model. A
     corpus of subwords needs its vocabulary.
     """
     reader, options = _options(section)

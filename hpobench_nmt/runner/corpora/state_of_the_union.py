@@ -78,7 +78,7 @@ def _words(text: str) -> list[str]:
 
 
 def _single_blanks(text: str) -> str:
-    """The text with single blanks and single line ends."""
+    """The text with single spaces and single line ends."""
     lines = (" ".join(line.split()) for line in text.splitlines())
     return "\n".join(line for line in lines if line)
 

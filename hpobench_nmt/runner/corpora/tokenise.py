@@ -1,4 +1,4 @@
-"""Words and punctuation of a line, for languages written with blanks; characters for Chinese and Japanese."""
+"""Words and punctuation of a line, for languages written with spaces; characters for Chinese and Japanese."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _token() -> re.Pattern[str]:
 
 
 def tokenise(line: str) -> list[str]:
-    """The tokens of a line. Joined without blanks, they are the line without its white space.
+    """The tokens of a line. Joined without spaces, they are the line without its white space.
 
     Words keep inner hyphens, dots and apostrophes (e-mail, file.odt, don't), and numbers their separators.
     Any other sign is a token, and so is every Chinese or Japanese character. A combining mark belongs to the

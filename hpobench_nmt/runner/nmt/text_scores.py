@@ -1,4 +1,4 @@
-"""BLEU and chrF of translations by sacrebleu, and a guard against scores of text without blanks."""
+"""BLEU and chrF of translations by sacrebleu, and a guard against scores of text without spaces."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hpobench_nmt.core.errors import InputError
 Tokenizer = Literal["13a", "zh", "ja-mecab", "char"]
 
 _MECAB = "pip install 'sacrebleu[ja]'"
-# Runs of characters in scripts that are written without blanks, and the largest mean length of a run if there
-# are blanks between words. Words of Chinese and Japanese have about two characters.
+# Runs of characters in scripts that are written without spaces, and the largest mean length of a run if there
+# are spaces between words. Words of Chinese and Japanese have about two characters.
 _UNSPACED = (
     (re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"), 3.5),
     (re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+"), 9.0),  # Thai, Lao, Burmese, Khmer
