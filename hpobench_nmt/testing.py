@@ -25,6 +25,7 @@ import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.constraints import Violations
+from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.guard import MethodFailure, failure_text, function_of, guarded, row_number
 from hpobench_nmt.core.problem import MethodFactory, Problem
 from hpobench_nmt.core.text import counted
@@ -287,11 +288,11 @@ def keeps_to_its_budget_of_rows(factory: MethodFactory, n_objectives: int = 1) -
     done = _trial(factory, limited, trainings)
     begun, ended = len(set(done.rows.tolist())), _rows_that_ended(done, trainings)
     if begun != limited.lookups:
-        raise NonConformance(f"it began {counted(begun, 'row')} where problem.lookups is {limited.lookups}.")
+        raise NonConformance(f"it started {counted(begun, 'row')}, but problem.lookups is {limited.lookups}.")
     if ended < begun:
         raise NonConformance(
-            f"where problem.lookups is {begun}, it trained {counted(ended, 'row')} to the end: what it "
-            "suggests once this many were begun must be among them."
+            f"of {counted(begun, 'row')} that problem.lookups allows, it trained {ended} to the end. Once "
+            "this many have started, `suggest` may only return rows among them."
         )
 
 
@@ -312,3 +313,22 @@ def checks_for(factory: MethodFactory, n_objectives: int = 1) -> tuple[Check, ..
     parallel = PARALLEL_CHECKS if callable(getattr(method, "suggest", None)) else ()
     sequential = CONFORMANCE_CHECKS if callable(getattr(method, "ask", None)) or not parallel else ()
     return sequential + parallel
+
+
+# --- deprecated ------------------------------------------------------------------------------------
+
+
+def repeats_an_unanswered_question(factory: MethodFactory, n_objectives: int = 1) -> None:
+    """Deprecated: passes for every method, because the loop keeps an answer until it is used."""
+    _deprecated("repeats_an_unanswered_question")
+
+
+def suggests_the_same_again(factory: MethodFactory, n_objectives: int = 1) -> None:
+    """Deprecated: passes for every method, because the loop keeps an answer until it is used."""
+    _deprecated("suggests_the_same_again")
+
+
+def _deprecated(check: str) -> None:
+    warn_deprecated(
+        check, "no check, because methods need not repeat an answer", since="1.1", removed_in="2.0"
+    )

@@ -253,3 +253,11 @@ def test_the_checks_that_a_method_needs():
     assert checks_for(lambda problem, rng: None) == CONFORMANCE_CHECKS
     with pytest.raises(NonConformance):
         checks_for(lambda problem, rng: 1 / 0)
+
+
+@pytest.mark.parametrize("name", ["repeats_an_unanswered_question", "suggests_the_same_again"])
+def test_checks_of_version_1_0_pass_with_a_warning(name):
+    with pytest.warns(
+        FutureWarning, match=f"^{name} is deprecated since version 1.1 .* use no check, because"
+    ):
+        getattr(testing, name)(object)

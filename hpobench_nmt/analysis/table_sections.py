@@ -285,7 +285,7 @@ def _noise(table: Table, metric: str, replicates: Replicates, rules: str) -> Sec
     frame = replicates.to_frame()
     if not len(frame):
         raise InputError(
-            f"no configuration that keeps {rules} was trained again, so a spread cannot be measured."
+            f"no configuration that satisfies {rules} was trained again, so a spread cannot be measured."
         )
     found = seed_noise(table.response(metric), frame, replicates.averaged)
     unit = table.metric(found.metric).unit

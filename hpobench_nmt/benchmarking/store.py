@@ -15,10 +15,10 @@ it. Reading checks these hashes. Timings do not have hashes. Unfinished blocks h
 pages.
 
 Compatibility: the format is 3. Earlier versions wrote format 1, or format 2 for suites on a clock and for
-suites with sources. These formats do not have hashes; a run that resumes in such a folder adds them. The
-format changes if a reader of the old format would misread or refuse the new files. A version reads its own
-format and all earlier formats, refuses newer ones, and advises to update. A run resumes only in a folder of
-the same suite, seed, tables and library versions, so computations are never mixed.
+suites with sources. These formats do not have hashes. The format changes if a reader of the old format would
+misread or refuse the new files. A version reads its own format and all earlier formats, refuses newer ones,
+and advises to update. A run resumes only in a folder of the same suite, seed, tables and library versions, so
+computations are never mixed.
 
 Safety: a results folder may come from somebody else. Everything in it is checked before it is used. Names
 that become parts of paths must be plain file names. Nothing is read, written or removed outside the folder,

@@ -25,8 +25,8 @@ def verify_results(folder: str | Path, results: Results) -> list[str]:
     manifest = read_manifest(Path(folder))
     if not manifest.hashed:
         raise InputError(
-            f"{folder}: has no hashes, because an earlier version wrote it. Run the same command again to "
-            f"add them."
+            f"{folder}: has no hashes, because an earlier version wrote it. To get results with hashes, "
+            f"run the suite again with another --out."
         )
     files = counted(len(results.trials), "file")
     facts = [f"{folder}: the hashes of the manifest and of {files} of observations are correct."]

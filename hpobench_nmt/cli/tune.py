@@ -162,9 +162,9 @@ def tune(
     best = steps.best
     rules = " and ".join(map(str, limits))
     if limits and not best:
-        say(f"No configuration that was trained keeps {rules}.")
+        say(f"No configuration that was trained satisfies {rules}.")
     elif len(metrics) == 1 and best:
-        say(f"Best{' that keeps ' if limits else ''}{rules}: {best}")
+        say(f"Best{' that satisfies ' if limits else ''}{rules}: {best}")
     say(f"Ledger: {workspace.ledger}")
     if trajectory.failure:
         raise RunError(

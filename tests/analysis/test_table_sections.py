@@ -87,7 +87,7 @@ def test_what_is_left_out_by_a_constraint_is_said_so(curved, again):
     elsewhere = curved.with_replicates(again(curved, np.flatnonzero(~kept)[:2]))
     noise = only(analyze_tables([elsewhere], constraints=rules), "noise")
     assert noise.problem == (
-        "no configuration that keeps bleu>=15 and memory<=1500 was trained again, so a spread cannot be "
+        "no configuration that satisfies bleu>=15 and memory<=1500 was trained again, so a spread cannot be "
         "measured."
     )
 

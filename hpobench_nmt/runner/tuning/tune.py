@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.core.constraints import Constraint, parse_constraints
-from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.errors import InputError, unknown, warn
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import initial_rows, method_generator
@@ -21,7 +22,7 @@ from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import of_objectives
 from hpobench_nmt.runner.specs.spec import Spec
 from hpobench_nmt.runner.training.workspace import Workspace, clear_workspace
-from hpobench_nmt.runner.tuning.journal import Journal
+from hpobench_nmt.runner.tuning.journal import Journal, begun_with
 from hpobench_nmt.runner.tuning.live_trainer import LiveTrainer, TuningStep
 
 
@@ -91,6 +92,8 @@ def tune(
     if constraints:  # left out otherwise, so that journals of versions without constraints can be resumed
         settings["constraints"] = [str(each) for each in constraints]
     journal = None if in_order else Journal.of(workspace.folder, settings)
+    if journal and not journal.path.exists():
+        _warn_of_other_code(workspace.folder, settings)
     partial = updates is not None
     with (
         journal.held() if journal else nullcontext(),
@@ -104,6 +107,17 @@ def tune(
         trajectory = run_trial(problem, trainer, method.load(), rng, initial, violations=limits)
     clear_workspace(workspace)  # not reached after an error, whose message may name a log
     return trajectory
+
+
+def _warn_of_other_code(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Warn if the folder has a journal that differs from these settings only in the method's code."""
+    method = settings["method"]
+    others = {key: value for key, value in settings.items() if key != "fingerprint"}
+    if begun_with(folder, method, others | {"constraints": settings.get("constraints")}):
+        warn(
+            f"{folder}: the code of {method} or its libraries have changed since this search was started, so "
+            f"it starts again with a new journal. Trainings in the ledger are not repeated."
+        )
 
 
 def pick_metrics(spec: Spec, names: Sequence[str], method: NamedMethod) -> list[Metric]:

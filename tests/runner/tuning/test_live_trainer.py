@@ -149,6 +149,22 @@ def test_whole_trainings_several_at_a_time(at):
     assert not (at / "whole" / "work").exists()
 
 
+def test_a_search_whose_method_has_changed_starts_again_with_a_warning(at):
+    mine = at / "mine.py"
+    mine.write_text("from hpobench_nmt.methods.random_search import RandomSearch as Mine\n")
+    tuned(at, "changed", f"{mine}:Mine", lookups=1, n_initial=1)
+    tuned(
+        at, "changed", f"{mine}:Mine", lookups=1, n_initial=1
+    )  # resumed without a warning, which would raise
+    tuned(at, "changed", f"{mine}:Mine", lookups=2, n_initial=1)  # other settings: a search of its own
+    with mine.open("a") as file:
+        file.write("SETTING = 1\n")
+    with pytest.warns(UserWarning, match="the code of Mine or its libraries have changed since this search"):
+        tuned(at, "changed", f"{mine}:Mine", lookups=1, n_initial=1)
+    assert len(list((at / "changed").glob("tuning-*.jsonl"))) == 3
+    assert len(read_ledger(at / "changed" / "ledger.jsonl").records) == 2  # nothing was trained twice
+
+
 def test_when_the_time_is_over_nothing_is_waited_for(at):
     trial = tuned(at, "short", "ASHA", updates=(20, 60), seconds=0.0)
     assert (len(trial.rows), trial.failure) == (0, "")
