@@ -68,7 +68,9 @@ def test_of_equal_checkpoints_the_first_that_keeps_a_bound_counts(curved):
 
 def test_what_has_no_curves_is_refused(toy, home, tmp_path):
     save_folder(toy, home / "tables" / "toy")
-    with pytest.raises(InputError, match="table 'toy' has no learning curves: leave out curves"):
+    with pytest.raises(
+        InputError, match=r"table 'toy' has no learning curves\. To use its rows, leave out curves"
+    ):
         pareto("toy", ["bleu", "training_cost"], curves=True)
     with pytest.raises(InputError, match="a CSV file has no learning curves"):
         pareto("some.csv", ["a:min", "b:min"], curves=True)

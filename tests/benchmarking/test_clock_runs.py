@@ -169,5 +169,5 @@ def test_the_same_seed_gives_the_same_bytes(curved, home, run_command, contents,
     )
     for name in ("curves.csv", "datasheet.toml"):
         (home / "tables" / "toy" / name).write_bytes((tmp_path / "t" / name).read_bytes())
-    with pytest.raises(InputError, match="other learning curves of table 'toy'"):
+    with pytest.raises(InputError, match="the learning curves of table 'toy' have changed"):
         load_results(tmp_path / "one")

@@ -248,6 +248,6 @@ def test_a_folder_is_of_these_trainings(noisy, run_here, tmp_path, home):
     # The same means of other trainings.
     other = trainings_of(table, (trainings - table.values) * 0.5)
     save_folder(table.with_replicates(other, averaged=True), home / "tables" / "toy")
-    with pytest.raises(InputError, match="made with other trainings of table 'toy'"):
+    with pytest.raises(InputError, match="the trainings of table 'toy' have changed"):
         hb.load_results(tmp_path / "r")
     assert "holds a run with trainings of 'toy' of hash" in run_here(*run, check=2).stderr
