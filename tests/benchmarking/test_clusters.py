@@ -14,7 +14,8 @@ import pytest
 from hpobench_nmt.lookup.folder import save_folder
 
 # What the processes of workers call themselves while they work.
-BUSY = {"dask": b"dask worker", "ray": b"ray::_numbered"}
+# Dask's workers have their title only if setproctitle is installed; they are spawned by multiprocessing.
+BUSY = {"dask": (b"dask worker", b"spawn_main"), "ray": (b"ray::_numbered",)}
 
 pytestmark = [
     pytest.mark.hosts,
@@ -22,7 +23,7 @@ pytestmark = [
 ]
 
 
-def busy_workers(root, title):
+def busy_workers(root, parts):
     """The workers among the descendants of a process."""
     children, titles = {}, {}
     for path in Path("/proc").glob("[0-9]*"):
@@ -34,7 +35,7 @@ def busy_workers(root, title):
     while waiting:
         for process in children.get(waiting.pop(), ()):
             waiting.append(process)
-            found += [process] if titles[process].startswith(title) else []
+            found += [process] if any(part in titles[process] for part in parts) else []
     return found
 
 
