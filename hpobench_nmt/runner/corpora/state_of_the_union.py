@@ -59,7 +59,7 @@ def _read(options: SotuOptions, base: Path, cache: Path) -> Corpus:
         "licence": "MIT; the addresses are works of the US government, in the public domain",
     }
     if options.unit == "character":
-        texts = {part: [_single_blanks(text) for text in several] for part, several in documents.items()}
+        texts = {part: [_single_spaces(text) for text in several] for part, several in documents.items()}
         return character_corpus("sotu", texts, options, provenance, ends=True)
     words = {p: list(chain.from_iterable(map(_words, several))) for p, several in documents.items()}
     make = subword_corpus if options.unit == "subword" else word_corpus
@@ -69,7 +69,7 @@ def _read(options: SotuOptions, base: Path, cache: Path) -> Corpus:
 def _split(options: SotuOptions, content: bytes, path: Path) -> list[str]:
     """The text as one address."""
     text = _STAGE_DIRECTION.sub(" ", decoded(content, path))
-    return [*_single_blanks(text), END] if options.unit == "character" else _words(text)
+    return [*_single_spaces(text), END] if options.unit == "character" else _words(text)
 
 
 def _words(text: str) -> list[str]:
@@ -77,7 +77,7 @@ def _words(text: str) -> list[str]:
     return [*_TOKEN.findall(text.lower()), END]
 
 
-def _single_blanks(text: str) -> str:
+def _single_spaces(text: str) -> str:
     """The text with single spaces and single line ends."""
     lines = (" ".join(line.split()) for line in text.splitlines())
     return "\n".join(line for line in lines if line)
