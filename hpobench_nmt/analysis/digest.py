@@ -136,11 +136,11 @@ def load_digest(path: Path | None = None) -> Digest:
     try:
         lines = open_bounded(read_bytes(path), _NAMES, _MOST_LINES, _MOST_BYTES).read()
         content = json.loads(lines.schema.metadata[_KEY])
+        keys = list(zip(*(texts_of(lines.column(name)) for name in _NAMES), strict=True))
+        values = [np.array(each, dtype=np.float64) for each in lines.column("runtimes").to_pylist()]
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError):
         raise InputError(f"{path}: is not a digest, or is damaged. Install hpobench-nmt again.") from None
     if isinstance(content, dict) and content.get("format") != _FORMAT:
         raise InputError(f"{path}: has another format than this version reads: update hpobench-nmt.")
     about = checked(content, _About, str(path))
-    keys = zip(*(texts_of(lines.column(name)) for name in _NAMES), strict=True)
-    values = [np.array(each, dtype=np.float64) for each in lines.column("runtimes").to_pylist()]
     return Digest(about.archive, about.suites, dict(zip(keys, values, strict=True)))

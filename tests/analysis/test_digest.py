@@ -91,6 +91,10 @@ def test_files_that_are_no_digest(archive, tmp_path):
         pq.write_table(whole.replace_schema_metadata(metadata), path)
         with pytest.raises(InputError, match=message):
             load_digest(path)
+    for column in whole.column_names:
+        pq.write_table(whole.drop_columns([column]), path)
+        with pytest.raises(InputError, match="is not a digest, or is damaged"):
+            load_digest(path)
     for content in (b"", b"PAR1"):
         path.write_bytes(content)
         with pytest.raises(InputError, match="is not a digest, or is damaged"):
