@@ -213,9 +213,13 @@ ADAPTERS = {
         _adapter("smac", "RF", "RF", _ONE, "SMAC's random forest, EI", "ConfigSpace", "sklearn"),
         _adapter("botorch", "LogEI", "LogEI", _ONE, "BoTorch's Gaussian process, logEI", *_TORCH),
         _adapter("botorch", "LogEHVI", "LogEHVI", _SEVERAL, "BoTorch's Gaussian processes, logEHVI", *_TORCH),
-        _adapter("nevergrad", "TwoPointsDE", "TwoPointsDE", _ONE, "Nevergrad's differential evolution"),
-        _adapter("nevergrad", "NGOpt", "NGOpt", _ONE, "Nevergrad's choice by space and budget"),
-        _adapter("nevergrad", "OnePlusOne", "OnePlusOne", _ONE, "Nevergrad's (1+1) for discrete spaces"),
+        _adapter(
+            "nevergrad", "TwoPointsDE", "TwoPointsDE", _ONE, "Nevergrad's differential evolution", "cma"
+        ),
+        _adapter("nevergrad", "NGOpt", "NGOpt", _ONE, "Nevergrad's choice by space and budget", "cma"),
+        _adapter(
+            "nevergrad", "OnePlusOne", "OnePlusOne", _ONE, "Nevergrad's (1+1) for discrete spaces", "cma"
+        ),
         BuiltIn(
             "syneTune.BORE",
             "adapters.syne_tune:BORE",

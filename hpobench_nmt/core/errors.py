@@ -8,9 +8,11 @@ import math
 import numbers
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from hpobench_nmt.core.text import printable
 
@@ -81,12 +83,16 @@ def check_whole(name: str, given: object, low: int, high: float = math.inf) -> N
 
 
 def as_list(name: str, given: Any) -> list[Any]:
-    """The values as a list. Raises InputError for a single text, which has letters and not names."""
+    """The values as a list, in Python's own types.
+
+    Raises InputError for a single text, whose parts are letters and not names, for a dictionary, whose values
+    would be lost, and for a set, which has no order.
+    """
     if isinstance(given, str):
         raise InputError(f"{name} must be a list, such as [{given!r}], not a text.")
-    if not isinstance(given, Iterable):
+    if not isinstance(given, Iterable) or isinstance(given, bytes | Mapping | Set):
         raise InputError(f"{name} must be a list, not {printable(repr(given))[:80]}.")
-    return list(given)
+    return [value.item() if isinstance(value, np.generic) else value for value in given]
 
 
 def shortened(text: str) -> str:

@@ -316,7 +316,7 @@ def read_bytes(path: Path, limit: int = MAX_SETTINGS_BYTES, follow_link: bool = 
     try:
         if not follow_link and path.is_symlink():
             raise InputError(
-                f"{path}: is a symbolic link, which is not followed. Replace it by the file itself."
+                f"{path}: is a symbolic link, which is not followed. Replace it with the file itself."
             )
         # Without O_NONBLOCK, a pipe without a writer would wait forever.
         flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)

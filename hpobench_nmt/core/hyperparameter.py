@@ -221,7 +221,7 @@ class Hyperparameter:
                 return near
         if isinstance(value, str) and not self.is_numeric:
             raise unknown(f"value of {self.name}", value, self.labels)
-        known = f"none of {_shown(self.values)}"
+        known = f"not one of {_shown(self.values)}"
         if self.continuous:
             known = f"not between {self.ends[0]:g} and {self.ends[1]:g}"
         raise InputError(f"{self.name} is {printable(repr(value))[:80]}, which is {known}.")
@@ -340,9 +340,8 @@ def _plain(value: Any) -> Any:
 
 def key_of(value: Any) -> tuple[bool, Any]:
     """A value as a key that distinguishes True from 1, which Python takes for the same key."""
-    return isinstance(value, bool | np.bool_), tuple(map(key_of, value)) if isinstance(
-        value, tuple
-    ) else value
+    parts = tuple(map(key_of, value)) if isinstance(value, tuple) else value
+    return isinstance(value, bool | np.bool_), parts
 
 
 def _are_conditions(active_if: object) -> bool:

@@ -37,9 +37,8 @@ class Descriptors:
                 raise InputError(f"the feature {axis.name!r} has a value in every row, and no condition.")
             wrong = np.flatnonzero(~np.isin(column, axis.numbers))
             if len(wrong):
-                raise InputError(
-                    f"row {wrong[0]}: the feature {axis.name!r} is {column[wrong[0]]:g}, none of its values."
-                )
+                found = f"{column[wrong[0]]:g}, which is not one of its values"
+                raise InputError(f"row {wrong[0]}: the feature {axis.name!r} is {found}.")
         codes.setflags(write=False)
         object.__setattr__(self, "codes", codes)
 

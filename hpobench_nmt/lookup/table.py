@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats, Rows
+from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.files import check_name
 from hpobench_nmt.core.from_above import from_above
@@ -147,7 +148,7 @@ class Table:
             if known.get(metric.name, metric.direction) != metric.direction:
                 raise InputError(f"{where}: {metric.name} has another direction in the curves.")
             if own is not None and metric.name not in known:
-                raise InputError(f"{where}: the curves' {metric.name} is none of its metrics.")
+                raise InputError(f"{where}: the curves' {metric.name} is not one of its metrics.")
 
     def _check_configs(self, where: str) -> None:
         ranges = [h.name for h in self.hyperparameters if h.continuous]
@@ -326,6 +327,12 @@ class Table:
             metrics = tuple(metric.name for metric in self.metrics)
             found = Replicates.of_frame(frame, self.hyperparameters, metrics, averaged)
         return replace(self, replicates=found)
+
+    @property
+    def averaged(self) -> bool:
+        """The old name of `replicates.averaged`, which is False for a table without replicates."""
+        warn_deprecated("Table.averaged", "Table.replicates.averaged", since="1.1", removed_in="2.0")
+        return self.replicates is not None and self.replicates.averaged
 
     def trainings(self, objectives: Sequence[str | Objective], resume: bool = True) -> Trainings:
         """The trainings of all rows with their costs, to be simulated on a clock (core/trial_loop.py).

@@ -1,4 +1,5 @@
 import dataclasses
+import json
 import pickle
 from pathlib import Path
 
@@ -41,6 +42,9 @@ def test_the_whole_benchmark_in_one_call(toy):
         ({"seed": None}, "seed must be a whole number of 0 or more, not None"),
         ({"scores": "ftb"}, "scores must be a list"),
         ({"objectives": "bleu"}, "objectives must be a list"),
+        ({"objectives": {"bleu": "min"}}, "objectives must be a list, not {'bleu': 'min'}"),
+        ({"objectives": {"bleu"}}, "objectives must be a list, not {'bleu'}"),
+        ({"scores": b"ftb"}, "scores must be a list, not b'ftb'"),
         ({"constraints": "seconds<=40"}, r"constraints must be a list, such as \['seconds<=40'\]"),
         ({"trials": 2.5}, r"hb\.benchmark: trials must be a whole number"),
         ({"n_initial": 1.5}, r"hb\.benchmark: n_initial must be a whole number"),
@@ -80,6 +84,13 @@ def test_numbers_of_numpys_types_are_numbers(toy):
         toy, ["RS"], trials=np.int64(2), score_at=np.int64(5), n_initial=np.int32(2), jobs=np.int64(1)
     )
     assert (results.suite.trials, results.suite.n_initial, results.suite.score_at_for("toy")) == (2, 2, 5)
+
+
+def test_arrays_of_texts_are_lists_of_texts(toy, tmp_path):
+    given = {"scores": np.array(["ftb"]), "objectives": np.array(["bleu"])}
+    hb.benchmark(toy, np.array(["RS"]), trials=1, **given).save(tmp_path / "out")
+    suite = json.loads((tmp_path / "out" / "manifest.json").read_text())["suite"]
+    assert (suite["scores"], suite["objectives"]) == (["ftb"], ["bleu"])
 
 
 def test_a_limit_of_time_may_be_a_number(toy):

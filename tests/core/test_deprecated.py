@@ -22,6 +22,14 @@ def budget_of_benchmark(toy):
     return (old.suite, old.scores().to_csv()), (new.suite, new.scores().to_csv())
 
 
+def averaged(toy):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        assert not toy.averaged
+    rows = toy.to_frame().assign(replicate=1, seed=7)
+    return toy.with_replicates(rows, averaged=True).averaged, True
+
+
 def budget_in_a_suite(toy):
     Path("s.toml").write_text('scores = ["fb"]\n[budget]\ndefault = 7\n')
     old = load_suite("s.toml")
@@ -44,6 +52,7 @@ def budget_of_run(toy):
     ("use", "old", "new"),
     [
         (problem_budget, "Problem.budget", "Problem.lookups"),
+        (averaged, "Table.averaged", "Table.replicates.averaged"),
         (budget_of_benchmark, "hb.benchmark(budget=…)", "score_at=…"),
         (budget_in_a_suite, "budget in s.toml", "score_at"),
         (budget_of_run, "--budget", "--score-at"),

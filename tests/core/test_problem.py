@@ -29,7 +29,7 @@ def test_features_describe_themselves_where_no_space_is_given():
     with pytest.raises(InputError) as error:
         problem.row({"x1": 0.5, "x2": 1.0})
     assert str(error.value) == "none of the 3 candidates has x1=0.5, x2=1.0."
-    with pytest.raises(InputError, match=r"x1 is 0\.25, which is none of"):
+    with pytest.raises(InputError, match=r"x1 is 0\.25, which is not one of"):
         problem.row({"x1": 0.25, "x2": 1.0})
 
 

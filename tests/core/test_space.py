@@ -81,9 +81,9 @@ def test_labels_of_numpys_types_are_pythons():
 def test_true_is_not_one():
     both = Hyperparameter("x", (True, 1, "1.0"), kind="categorical")
     assert [both.code(v) for v in (True, 1, "1.0")] == [0.0, 1.0, 2.0]
-    with pytest.raises(InputError, match=r"x is False, which is none of \[True, 1, '1\.0'\]\."):
+    with pytest.raises(InputError, match=r"x is False, which is not one of \[True, 1, '1\.0'\]\."):
         both.code(False)
-    with pytest.raises(InputError, match="tied is 1, which is none of"):
+    with pytest.raises(InputError, match="tied is 1, which is not one of"):
         TIED.code(1)
 
 
@@ -91,10 +91,10 @@ def test_true_is_not_one():
     ("change", "message"),
     [
         ({"rule": "sdg"}, "unknown value of rule 'sdg'. Did you mean 'sgd'?"),
-        ({"rate": 0.3}, "rate is 0.3, which is none of [0.1, 0.2, 0.4]."),
-        ({"rate": "fast"}, "rate is 'fast', which is none of [0.1, 0.2, 0.4]."),
-        ({"rate": True}, "rate is True, which is none of"),
-        ({"rate": [0.1]}, "rate is [0.1], which is none of"),
+        ({"rate": 0.3}, "rate is 0.3, which is not one of [0.1, 0.2, 0.4]."),
+        ({"rate": "fast"}, "rate is 'fast', which is not one of [0.1, 0.2, 0.4]."),
+        ({"rate": True}, "rate is True, which is not one of"),
+        ({"rate": [0.1]}, "rate is [0.1], which is not one of"),
         ({"rate": None}, "hyperparameter 'rate' is always active: give it a value."),
         ({"raet": 1}, "unknown hyperparameter 'raet'. Did you mean 'rate'?"),
         ({"decay": None, "extra": None}, "decay has no value, but it is active if rule is rms or adam."),

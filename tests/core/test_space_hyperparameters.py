@@ -185,7 +185,7 @@ def test_a_logarithm_and_its_inverse_lead_back_to_the_grid():
         ({"values": (1, 2), "active_if": ((3, (1,)),)}, "active_if must be pairs such as "),
         (
             {"values": (1, 2), "default": 3, "active_if": (("y", (1,)),)},
-            "x is 3, which is none of [1.0, 2.0].",
+            "x is 3, which is not one of [1.0, 2.0].",
         ),
     ],
 )
@@ -238,7 +238,7 @@ def test_a_number_near_the_grid_is_on_it_and_one_farther_off_is_not():
     rates = Hyperparameter("rate", (1e-4, 3e-4, 1e-3), "log")
     assert rates.code(3e-4 * (1 + 0.9e-6)) == rates.code(3e-4 * (1 - 0.9e-6)) == 3e-4
     for wrong in (3e-4 * (1 + 1.5e-6), 3e-4 * (1 - 1.5e-6)):
-        with pytest.raises(InputError, match="which is none of"):
+        with pytest.raises(InputError, match="which is not one of"):
             rates.code(wrong)
 
 

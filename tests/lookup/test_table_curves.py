@@ -50,7 +50,7 @@ def test_curves_must_fit_the_table(curved, toy):
     with pytest.raises(InputError, match="bleu has another direction in the curves"):
         dataclasses.replace(toy, curves=other)
     unknown = dataclasses.replace(curved.curves, own=("best", "last"))
-    with pytest.raises(InputError, match="curves' ppl is none of its metrics"):
+    with pytest.raises(InputError, match="curves' ppl is not one of its metrics"):
         dataclasses.replace(toy, curves=unknown)
 
 
