@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from hpobench_nmt.analysis.fewer_trainings import FewerTrainings, fewer_trainings, trial_runtimes
-from hpobench_nmt.benchmarking.archive import NAME, Archive
+from hpobench_nmt.benchmarking.archive import NAME, SEED, Archive
 from hpobench_nmt.benchmarking.beside import (
     ARCHIVE,
     check_comparable,
@@ -68,8 +68,8 @@ class Digest:
         track = track_of_suite(suite.name)
         if self.suites.get(track) != suite_hash(suite):
             raise InputError(f"the digest is of another version of {suite.name} than these results.")
-        if seed:
-            raise InputError(f"the digest has results of seed 0 only, and this run has seed {seed}.")
+        if seed != SEED:
+            raise InputError(f"the digest has results of seed {SEED} only, and this run has seed {seed}.")
         check_trials("the digest", [len(r) for (of, _, _), r in self.runtimes.items() if of == track], suite)
 
     def beside(self, results: Results) -> FewerTrainings:
@@ -136,6 +136,10 @@ def load_digest(path: Path | None = None) -> Digest:
     try:
         lines = open_bounded(read_bytes(path), _NAMES, _MOST_LINES, _MOST_BYTES).read()
         content = json.loads(lines.schema.metadata[_KEY])
+        text, numbers = pa.dictionary(pa.int32(), pa.string()), pa.list_(pa.float64())
+        lines = lines.cast(pa.schema({**dict.fromkeys(_NAMES, text), "runtimes": numbers}))
+        if any(column.null_count for column in lines.columns):
+            raise ValueError("a cell is empty")
         keys = list(zip(*(texts_of(lines.column(name)) for name in _NAMES), strict=True))
         values = [np.array(each, dtype=np.float64) for each in lines.column("runtimes").to_pylist()]
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError):

@@ -214,6 +214,7 @@ def checkpoint_front(
     kept = np.flatnonzero(table.curves.lengths > 0)
     part = table.of_rows(kept)
     named = [*map(str, objectives), *(rule.metric for rule in constraints)]
+    named.sort(key=lambda spec: spec.partition(":")[0] == TRAINING_COST)  # here all checkpoints count
     part = with_metrics_of_curves(part, named)
     curves, goals = part.curves, [part.objective(spec) for spec in objectives]
     assert curves is not None
@@ -308,12 +309,9 @@ def _front_of_columns(
 
 
 def _named(source: pd.DataFrame) -> pd.DataFrame:
-    """A copy of a frame whose rows are counted, and whose columns have distinct texts as names."""
+    """A copy of a frame whose rows are counted, and whose columns have texts as names."""
     frame = source.reset_index(drop=True)
     frame.columns = pd.Index(map(str, source.columns))
-    twice = frame.columns[frame.columns.duplicated()]
-    if len(twice):
-        raise InputError(f"data frame: two columns are named {shortened(twice[0])}. Rename one of them.")
     return frame
 
 
@@ -331,6 +329,8 @@ def _numbers(frame: pd.DataFrame, name: str) -> Floats:
     """A frame's column as numbers, whatever its cells are; InputError if it is missing or not numeric."""
     if name not in frame:
         raise unknown("column", name, frame.columns, "(data frame)")
+    if (frame.columns == name).sum() > 1:
+        raise InputError(f"data frame: two columns are named {shortened(name)}. Rename one of them.")
     column = frame[name]
     if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_complex_dtype(column):
         return np.asarray(column.to_numpy(np.float64, na_value=np.nan))

@@ -6,6 +6,7 @@
         track, manifest    the track, and the manifest of the results folder that the trials come from
         seconds            processor time of a step, by method and table
         cards              descriptions of methods, by name
+        libraries          versions of the libraries that only some methods need, by method
 
 A method is in only one run of a track. The format is 1. Nothing in an archive is executed. Its trials are
 checked against the tables, and its texts are checked before they are shown.
@@ -42,6 +43,8 @@ from hpobench_nmt.methods import KNOWN
 
 FORMAT = 1
 NAME = "lm-2026"
+SEED = 0
+"""The seed of all archived trials, so that any two methods start from the same rows."""
 _KEY = b"hpobench_nmt"
 MOST_BYTES = 2**26
 _MOST_TRIALS = 2**20
@@ -106,7 +109,8 @@ class Archive:
         """The manifests of each track, in order."""
         found: dict[str, list[Manifest]] = {}
         for run in self.runs:
-            found.setdefault(run.track, []).append(manifest_in(run.manifest.encode(), self.path))
+            content = run.manifest.encode("utf-8", "surrogatepass")
+            found.setdefault(run.track, []).append(manifest_in(content, self.path))
         return found
 
     @cached_property
@@ -287,7 +291,9 @@ def joined_archives(archives: Sequence[Archive]) -> bytes:
         other = taken.setdefault((track, method), archive)
         if other is not archive:
             raise InputError(f"method {method!r} of track {track} is in {other.path} and in {archive.path}.")
-        lacking = {table for table in tables[track] if (track, table, method) not in archive.groups}
+        lacking = {table for table in tables.get(track, ()) if (track, table, method) not in archive.groups}
+        if track not in tables:
+            raise InputError(f"{archive.path}: method {method!r} of track {track} has no trials.")
         if lacking:
             raise InputError(
                 f"{archive.path}: method {method!r} of track {track} lacks {counted(len(lacking), 'table')} "
@@ -365,6 +371,6 @@ def check_same_suite(archive: Archive, track: str, suite: Suite, seed: int) -> N
             )
         if manifest.seed != seed:
             raise InputError(
-                f"{archive.path}: has seed {manifest.seed}, but the run has {seed}: only trials with the "
-                f"same seed can be compared."
+                f"{archive.path}: has seed {manifest.seed}, not {seed}: only trials with the same seed can "
+                f"be compared."
             )

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from hpobench_nmt.benchmarking.opened_files import of_a_method
 from hpobench_nmt.benchmarking.source_files import (
@@ -158,9 +159,16 @@ class _State:
             cells = [cell.cell_contents for cell in thing.__closure__ or () if _is_filled(cell)]
             keywords = (thing.__kwdefaults__ or {}).values()
             self._add_all([*(thing.__defaults__ or ()), *keywords, *cells, *vars(thing).values()])
-        elif isinstance(thing, np.ndarray) and not thing.dtype.hasobject:
-            content = hashlib.sha256(np.ascontiguousarray(thing).tobytes()).hexdigest()
-            self.settings.append(f"array {thing.dtype} {thing.shape} {content}")
+        elif isinstance(thing, np.ndarray):
+            self._add_array(thing)
+        elif isinstance(thing, pd.DataFrame | pd.Series):
+            self._add_array(thing.index.to_numpy())
+            for name, column in thing.items() if isinstance(thing, pd.DataFrame) else [(thing.name, thing)]:
+                self.add(name)
+                self._add_array(column.to_numpy())
+        elif isinstance(thing, set | frozenset):
+            self.settings.append(f"{type(thing).__name__} of {len(thing)}")
+            self._add_all(sorted(thing, key=_shown))  # their own order differs from process to process
         elif isinstance(thing, dict):
             self._add_all([part for item in thing.items() for part in item])
         elif isinstance(thing, tuple | list):
@@ -175,17 +183,21 @@ class _State:
         for thing in things:
             self.add(thing)
 
+    def _add_array(self, array: np.ndarray[Any, Any]) -> None:
+        self.settings.append(f"array {array.dtype} {array.shape}")
+        if array.dtype.hasobject:
+            self._add_all(array.ravel().tolist())
+        else:
+            self.settings.append(hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest())
+
     def _add_object(self, thing: Any) -> None:
         own = _file_of(type(thing))
         self.add(type(thing))
         if (own and is_users(own)) or _is_of_package(type(thing)) or type(thing).__module__ == "__main__":
-            fields = dict(getattr(thing, "__dict__", {}))
-            if dataclasses.is_dataclass(thing):
-                fields |= {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
-            self._add_all([part for item in fields.items() for part in item])
+            self._add_all([part for item in _fields(thing).items() for part in item])
         else:
             # The contents of a library's object are internal, and may differ from run to run.
-            self.settings.append(_ADDRESS.sub("", repr(thing)))
+            self.settings.append(_shown(thing))
 
     def _add_source(self, part: Any) -> None:
         if part is object:
@@ -200,6 +212,25 @@ class _State:
             self.files.append(file)
         else:
             self.settings.append(f"of {part.__module__}")
+
+
+def _shown(thing: Any) -> str:
+    """A description without memory addresses, which differ from run to run."""
+    return _ADDRESS.sub("", repr(thing))
+
+
+def _fields(thing: Any) -> dict[str, Any]:
+    """The attributes of an object, by name: those in its dictionary, its slots and its dataclass fields."""
+    names = dict.fromkeys(getattr(thing, "__dict__", {}))
+    for part in type(thing).__mro__:
+        slots = vars(part).get("__slots__", ())
+        for name in [slots] if isinstance(slots, str) else slots:
+            private = name.startswith("__") and not name.endswith("__")
+            names[f"_{part.__name__.lstrip('_')}{name}" if private else name] = None
+    if dataclasses.is_dataclass(thing):
+        names |= dict.fromkeys(field.name for field in dataclasses.fields(thing))
+    special = ("__dict__", "__weakref__")
+    return {name: getattr(thing, name) for name in names if name not in special and hasattr(thing, name)}
 
 
 def _is_of_package(part: Any) -> bool:

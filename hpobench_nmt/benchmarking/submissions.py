@@ -15,6 +15,7 @@ import numpy as np
 from hpobench_nmt.benchmarking.archive import (
     MOST_BYTES,
     NAME,
+    SEED,
     Archive,
     Card,
     archive_bytes,
@@ -96,7 +97,10 @@ def archived_results(
     """
     suite = load_suite(track_of(NAME, track))
     known = archive.methods(track)
-    check_same_suite(archive, track, suite, min((manifest.seed for manifest in known.values()), default=0))
+    check_same_suite(archive, track, suite, SEED)
+    for name in tables:
+        if name not in suite.tables:
+            raise unknown("table", name, suite.tables, f"(track {track})")
     wanted = list(methods) or list(known)
     for name in wanted:
         if name not in known:
@@ -135,11 +139,13 @@ def verify_archive(
     """
     usual = [name for name in archive.methods(track) if name in KNOWN and not KNOWN[name].missing()]
     chosen = list(methods) or usual
+    if not chosen:
+        raise InputError(f"{archive.path}: has no method of this package in track {track}.")
     for name in chosen:
         if name not in KNOWN:
             raise InputError(f"{name!r} is not a method of this package: 'archive add' is for other methods.")
     known = archived_results(archive, track, tables, chosen)
-    least = min(map(len, known.trials.values()))
+    least = min(map(len, known.trials.values()), default=0)
     if trials > least:
         raise InputError(f"{archive.path}: has {counted(least, 'trial')} of a method, not {trials}.")
     again = run(known.suite, tables=list(known.instances), methods=chosen, trials=trials, seed=known.seed)
@@ -177,13 +183,15 @@ def add_to_archive(
         raise InputError(f"the name {found.name!r} is taken in track {track}: rename the method, and run it.")
     missing = [table for table in results.suite.pinned if (table, found.name) not in results.trials]
     if missing:
+        then = f"install them with 'hpobench-nmt tables fetch {NAME}'"
+        if set(missing) <= results.instances.keys():
+            then = "the run is not finished, so start it again"
         raise InputError(
             f"{folder}: lacks {counted(len(missing), 'table')} of {results.suite.name}, such as "
-            f"{missing[0]}. A submission needs all tables: install them with 'hpobench-nmt tables fetch "
-            f"{NAME}'."
+            f"{missing[0]}. A submission needs all tables: {then}."
         )
     whole = load_suite(results.suite.name).trials
-    if results.suite.trials != whole or any(m == found.name for _, m in unfinished(results)):
+    if results.suite.trials != whole:
         raise InputError(f"{folder}: has {counted(results.suite.trials, 'trial')} instead of {whole}.")
     tables = list(results.instances)
     notify(f"Running {RERUN} trials of {found.name} again on {counted(len(tables), 'table')}.")
@@ -272,9 +280,9 @@ def _published() -> str:
 
 
 def _check_version(archive: Archive) -> None:
-    """Raise InputError if a track of an archive has another version of the suite than is installed."""
-    for track, manifests in archive.manifests.items():
-        check_same_suite(archive, track, load_suite(track_of(NAME, track)), manifests[0].seed)
+    """Raise InputError if a track of an archive has another version of the suite, or another seed."""
+    for track in archive.manifests:
+        check_same_suite(archive, track, load_suite(track_of(NAME, track)), SEED)
 
 
 def _finished(folder: Path) -> Results | None:
@@ -339,7 +347,7 @@ def make_track(
     """
     suite = load_suite(track_of(NAME, track))
     if before and track in before.manifests:
-        check_same_suite(before, track, suite, 0)
+        check_same_suite(before, track, suite, SEED)
     there = before.methods(track) if before else {}
     fitting = every_method(suite, lambda text: None if methods else notify(text))
     for name in methods:

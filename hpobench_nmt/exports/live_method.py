@@ -24,7 +24,7 @@ from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.candidates import is_small
 from hpobench_nmt.core.constraints import teller
 from hpobench_nmt.core.errors import InputError, RunError
-from hpobench_nmt.core.guard import MethodFailure, guarded, row_number
+from hpobench_nmt.core.guard import MethodFailure, as_failure, guarded, row_number
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.text import counted
@@ -157,7 +157,12 @@ class LiveMethod:
         guarded("renew", self.made.renew, self.problem)
 
     def _new(self) -> Any:
-        return self._method.load()(self.problem, self._generator_of())
+        try:
+            return self._method.load()(self.problem, self._generator_of())
+        except InputError:  # what the method does not support, in its own words
+            raise
+        except BaseException as error:
+            raise as_failure("the constructor", error) from error
 
     def _told_of_pending(self) -> Any:
         """The method, constructed again, with the mean of the known losses as result of each pending row."""

@@ -107,9 +107,10 @@ class Optimizer:
         self._initial = rng.choice(self.n_candidates, size=size, replace=False).tolist()
         self._known = Known(objectives, len(self._rules))
         self._events: list[Event] = []
-        self._live = LiveMethod(
-            self._method, self._candidates, self._known, self._problem_of, self._generator, seed
-        )
+        with self._naming_failures():
+            self._live = LiveMethod(
+                self._method, self._candidates, self._known, self._problem_of, self._generator, seed
+            )
 
     def __repr__(self) -> str:
         told, pending = len(self._known.losses), len(self._known.pending)

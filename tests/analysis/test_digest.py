@@ -91,8 +91,14 @@ def test_files_that_are_no_digest(archive, tmp_path):
         pq.write_table(whole.replace_schema_metadata(metadata), path)
         with pytest.raises(InputError, match=message):
             load_digest(path)
-    for column in whole.column_names:
-        pq.write_table(whole.drop_columns([column]), path)
+    numbers, missing = pa.array(range(len(whole))), pa.nulls(len(whole), whole.schema.field("runtimes").type)
+    for other in (
+        *(whole.drop_columns([column]) for column in whole.column_names),
+        whole.set_column(0, "track", numbers),
+        whole.set_column(3, "runtimes", numbers),
+        whole.set_column(3, "runtimes", missing),
+    ):
+        pq.write_table(other, path)
         with pytest.raises(InputError, match="is not a digest, or is damaged"):
             load_digest(path)
     for content in (b"", b"PAR1"):

@@ -76,6 +76,7 @@ def test_what_has_no_curves_is_refused(toy, home, tmp_path):
         pareto("some.csv", ["a:min", "b:min"], curves=True)
 
 
+COSTS = ["training_cost", "bleu"]
 GOALS, GOALS_AB = ["bleu:max", "seconds:min"], ["a:min", "b:min"]
 FRAME = pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 1.0]})
 
@@ -109,6 +110,18 @@ def test_numbered_columns_are_named_by_their_numbers():
     front = hb.pareto(frame, ["0:min", "1:min"], ["0<=2"])
     assert front.rows.tolist() == [0, 1] and list(front.shown) == ["row", "0", "1"]
     assert list(frame.columns) == [0, 1]
+
+
+def test_of_two_equal_names_only_those_that_are_used_are_refused():
+    frame = pd.DataFrame([[1.0, 3.0, 0, 0], [2.0, 2.0, 0, 0]], columns=["a", "b", "x", "x"])
+    assert hb.pareto(frame, GOALS_AB).rows.tolist() == [0, 1]
+    with pytest.raises(InputError, match=r"data frame: two columns are named 'x'\. Rename one of them"):
+        hb.pareto(frame, ["a:min", "x:min"])
+
+
+def test_the_cost_may_be_the_first_objective_of_checkpoints(curved):
+    one, other = (curved.pareto(names, curves=True) for names in (COSTS, COSTS[::-1]))
+    assert sorted(one.rows) == sorted(other.rows) and one.metrics == other.metrics[::-1]
 
 
 def test_hypervolume_and_steps_by_hand():
@@ -155,7 +168,10 @@ def test_a_front_of_checkpoints_is_drawn_where_it_lies(curved):
         ),
         (lambda toy: hb.pareto(FRAME.assign(b=1j), GOALS_AB), "row 0: 'b' is '1j', not a number"),
         (lambda toy: hb.pareto(FRAME.set_axis(["a", "a"], axis=1), GOALS_AB), "two columns are named 'a'"),
-        (lambda toy: hb.pareto(FRAME.set_axis([0, "0"], axis=1), GOALS_AB), "two columns are named '0'"),
+        (
+            lambda toy: hb.pareto(FRAME.set_axis([0, "0"], axis=1), ["0:min", "0:max"]),
+            "two columns are named '0'",
+        ),
         (lambda toy: hb.load_table("mine.csv"), r"mine\.csv is a CSV file, not a table\. hb\.import_table"),
         (lambda toy: toy.pareto(["bleu", "seconds", "memory"]).plot(ax=object()), "cannot be drawn on ax"),
     ],

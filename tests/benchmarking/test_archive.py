@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from importlib.metadata import version
 
 import msgspec
 import numpy as np
@@ -18,6 +19,7 @@ from hpobench_nmt.benchmarking.instance import make_instance
 from hpobench_nmt.benchmarking.submissions import (
     add_to_archive,
     install_archive,
+    join_parts,
     rerun,
     save_archive,
     verify_archive,
@@ -112,7 +114,7 @@ def test_versions_of_a_methods_own_libraries_are_kept(tmp_path):
     (tmp_path / "a.parquet").write_bytes(archive_bytes({"plain": [results]}))
     kept = read_archive(tmp_path / "a.parquet")
     assert kept.versions("plain", "RS") == results.manifest.versions
-    own = {"nevergrad": nevergrad.__version__}
+    own = {"nevergrad": nevergrad.__version__, "cma": version("cma")}
     assert kept.versions("plain", "nevergrad.OnePlusOne") == results.manifest.versions | own
     entries = results.manifest.methods | {"nevergrad.OnePlusOne": results.manifest.methods["RS"]}
     other = dataclasses.replace(results, manifest=msgspec.structs.replace(results.manifest, methods=entries))
@@ -144,7 +146,7 @@ def test_what_cannot_stand_beside(archive, tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(MINE.replace("Mine", "Other"))
     with pytest.raises(InputError, match="suite 'quick' is not a track of lm-2026"):
         hb.beside(hb.run("quick", tables="sotu-ngram", methods=["RS"], trials=1), archive)
-    with pytest.raises(InputError, match="has seed 0, but the run has 1: only trials with the same seed"):
+    with pytest.raises(InputError, match="has seed 0, not 1: only trials with the same seed"):
         hb.beside(hb.run(**PLAIN, methods=["RS"], seed=1), archive)
     with pytest.raises(InputError, match="has 3 trials of a method, the run has 4: run with --trials 3"):
         hb.beside(hb.run(**{**PLAIN, "trials": 4}, methods=["RS"]), archive)
@@ -315,6 +317,47 @@ def test_verifying_runs_trials_again(archive, tmp_path):
         verify_archive(archive, "plain", ["Mine"])
     with pytest.raises(InputError, match="has 3 trials of a method, not 4"):
         verify_archive(archive, "plain", ["RS"], trials=4)
+    with pytest.raises(InputError, match=r"unknown table 'sotu-gpt-31k'\. Did you mean 'sotu-gpt-30k'"):
+        verify_archive(archive, "plain", ["RS"], ["sotu-gpt-30k", "sotu-gpt-31k"])
+
+
+def without(method):
+    """An edit of an archive that removes a method's trials, but not the method."""
+
+    def edit(lines, about):
+        kept = [i for i, name in enumerate(lines["method"]) if name != method]
+        lines.update({name: [cells[i] for i in kept] for name, cells in lines.items()})
+
+    return edit
+
+
+def test_methods_without_trials_are_named(archive, tmp_path, submission):
+    wrong = changed(archive, tmp_path / "a.parquet", without("RS"))
+    with pytest.raises(InputError, match="has 0 trials of a method, not 1"):
+        verify_archive(wrong, "plain", ["RS"])
+    wrong = changed(wrong, tmp_path / "b.parquet", without("BO_EI_M_std"))
+    with pytest.raises(InputError, match="method 'RS' of track plain has no trials"):
+        join_parts([wrong.path])
+    mine = hb.run(**PLAIN, methods=[f"{submission / 'mine.py'}:Mine"])
+    wrong.path.write_bytes(archive_bytes({"plain": [mine]}))
+    with pytest.raises(InputError, match="has no method of this package in track plain"):
+        verify_archive(read_archive(wrong.path), "plain")
+
+
+def test_another_seed_is_refused(tmp_path):
+    path = tmp_path / "a.parquet"
+    path.write_bytes(archive_bytes({"plain": [hb.run(**PLAIN, methods=["RS"], seed=1)]}))
+    for refused in (install_archive, lambda path: join_parts([path])):
+        with pytest.raises(InputError, match="has seed 1, not 0: only trials with the same seed"):
+            refused(path)
+
+
+def test_a_manifest_that_is_no_text_is_refused(archive, tmp_path):
+    def edit(lines, about):
+        about["runs"][0]["manifest"] = "\ud800"
+
+    with pytest.raises(InputError, match=r"a\.parquet"):
+        changed(archive, tmp_path / "a.parquet", edit)
 
 
 def test_a_new_archive_that_cannot_be_read_leaves_the_old_one(archive, tmp_path, monkeypatch):

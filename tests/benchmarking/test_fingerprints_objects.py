@@ -1,11 +1,15 @@
 """The fingerprint of a method that is given as an object: its settings, its closures, its code."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from hpobench_nmt.benchmarking.fingerprints import fingerprint
@@ -106,6 +110,17 @@ class Slotted:
     value: object
 
 
+class OfSlots:
+    __slots__ = ("__private", "value")
+
+    def __init__(self, value, private=0):
+        self.value, self.__private = value, private
+
+
+class OfOneSlot(OfSlots):
+    __slots__ = "other"
+
+
 class Weighted:
     def __init__(self, value):
         self.value = value
@@ -133,6 +148,13 @@ def compiled(value):
         py_func = staticmethod(lambda a, b, scale=value: scale)
 
     return Dispatcher()
+
+
+def frame(middle):
+    """One of 1,000 rows, of which pandas shows the first and the last."""
+    rows = pd.DataFrame({"x": np.arange(1000), "y": "text"})
+    rows.loc[500, "x"] = middle
+    return rows
 
 
 def kinds():
@@ -164,9 +186,16 @@ def kinds():
         "attributes": [with_attribute(1), with_attribute(2)],
         "bound methods": [Weighted(1).kernel, Weighted(2).kernel],
         "objects": [Weighted(1), Weighted(2), Heavier(1), Slotted(1), Slotted(2), Weighted, Heavier],
+        "slots": [OfSlots(1), OfSlots(2), OfSlots(1, 2), OfOneSlot(1), OfOneSlot(2)],
+        "frames": [frame(0), frame(1), frame(0).rename(columns={"x": "z"}), frame(0)["x"], frame(1)["x"]],
+        "sets": [{1, 2}, {1, 3}, frozenset({1, 2}), {"1", "2"}, set()],
         "compiled": [compiled(1), compiled(2)],
         "of a library": [re.compile("a"), re.compile("b"), json.JSONDecoder],
-        "arrays of objects": [np.array([1, None]), np.array([2, None])],
+        "arrays of objects": [
+            np.array([1, None]),
+            np.array([2, None]),
+            *(np.array([None] * 2000 + [last] + [None] * 2000) for last in (1, 2)),
+        ],
     }
 
 
@@ -175,6 +204,24 @@ def test_settings_of_each_kind_are_told_apart_and_stay_the_same(kind):
     one, two = ([fingerprint(Settings(rbf, value)) for value in kinds()[kind]] for _ in range(2))
     assert one == two
     assert len(set(one)) == len(one)
+
+
+def test_a_set_is_the_same_in_every_process():
+    code = (
+        "from functools import partial; from hpobench_nmt.benchmarking.fingerprints import fingerprint;"
+        "print(fingerprint(partial(int, {'matern', 'rbf', 'linear', 'constant'})).sha256)"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in "123"
+    }
+    assert len(found) == 1
 
 
 def test_what_has_no_settings_of_its_own_is_the_same_everywhere():

@@ -198,6 +198,29 @@ def test_what_a_method_raises_is_its_failure_and_what_it_drew_is_kept_until_it_i
         optimizer.ask()
 
 
+class Rebuilt(Stubborn):
+    """Constructed again for each pending configuration, and at the second time no more."""
+
+    made = 0
+
+    def __init__(self, problem, rng):
+        Rebuilt.made += 1
+        if Rebuilt.made == 2:
+            raise KeyError("boom")
+        super().__init__(problem, rng)
+
+
+def test_a_constructor_that_fails_is_the_methods_failure():
+    Rebuilt.made = 0
+    optimizer = Optimizer(SPACE, Rebuilt, n_initial=1)
+    optimizer.ask()
+    with pytest.raises(RunError, match="method Rebuilt failed: the constructor raised KeyError: 'boom'"):
+        optimizer.ask()
+    Rebuilt.made = 1
+    with pytest.raises(RunError, match="method Rebuilt failed: the constructor raised KeyError: 'boom'"):
+        Optimizer(SPACE, Rebuilt)
+
+
 def test_budgets_initial_designs_and_usual_methods():
     class Seen(Stubborn):
         def __init__(self, problem, rng):

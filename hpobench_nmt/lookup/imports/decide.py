@@ -251,8 +251,12 @@ def _seeds(sweep: Sweep, roles: Mapping[str, Given], rows: Rows, left: dict[str,
         if chosen:
             left[column] = f"the seeds come from {chosen}"
             continue
+        named = roles[column].why == "as you say"
+        if not named and as_numbers(sweep.columns[column][rows])[1] is not None:
+            left[column] = "texts"
+            continue
         seeds = _measured(sweep, column, rows)
-        if len(np.unique(seeds)) == 1 and roles[column].why != "as you say":
+        if len(np.unique(seeds)) == 1 and not named:
             left[column] = f"always {seeds[0]:g}"
         else:
             found, chosen = seeds, column

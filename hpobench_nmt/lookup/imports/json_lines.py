@@ -120,7 +120,7 @@ def _curve_names(records: Sequence[Mapping[str, Any]], choices: Choices) -> set[
 
     These are metrics, by the user's choice, their section or their name, and lists that are always as long as
     a metric's list of the same training. Other lists are curves if their name is not a usual one of
-    hyperparameters, none occurs twice, and one of them has more than two numbers.
+    hyperparameters, more than half of them are distinct, and one of them has more than two numbers.
     """
     values = {*choices.hyperparameters, *choices.ignored}
     chosen = {text for given in choices.metrics for text in (given, given.rpartition(":")[0])}
@@ -145,7 +145,7 @@ def _curve_names(records: Sequence[Mapping[str, Any]], choices: Choices) -> set[
         if name not in apart
         or (
             not is_hyperparameter(name)
-            and len(set(found)) == len(found)
+            and 2 * len(set(found)) > len(found)
             and max(map(len, found)) > _MOST_OF_VALUE
         )
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -78,7 +79,10 @@ def load_tensor_list(path: Path) -> list[Any]:
 def _mapped(path: Path) -> Any:
     import torch
 
-    return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    with warnings.catch_warnings():
+        # Sparse tensors, of which torch warns, are refused by _check.
+        warnings.filterwarnings("ignore", "Validating sparse tensor")
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
 
 
 def _check(tensors: Iterable[Any], path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +113,10 @@ def _warn_of_other_code(folder: Path, settings: Mapping[str, Any]) -> None:
     """Warn if the folder has a journal that differs from these settings only in the method's code."""
     method = settings["method"]
     others = {key: value for key, value in settings.items() if key != "fingerprint"}
-    if begun_with(folder, method, others | {"constraints": settings.get("constraints")}):
+    begun = False
+    with suppress(InputError):  # a damaged journal belongs to another search
+        begun = begun_with(folder, method, others | {"constraints": settings.get("constraints")})
+    if begun:
         warn(
             f"{folder}: the code of {method} or its libraries have changed since this search was started, so "
             f"it starts again with a new journal. Trainings in the ledger are not repeated."

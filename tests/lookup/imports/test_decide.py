@@ -206,6 +206,13 @@ def test_a_list_of_numbers_is_a_value_or_a_curve(table_of):
     assert [m.name for m in table.curves.metrics] == ["val_loss"]  # "rate" goes with it, and has no direction
 
 
+def test_curves_may_be_equal_where_trainings_diverged(table_of):
+    rows = [{"lr": k / 10, "width": k % 3, "history": [3.5 + k, 2.5, 1.5 - k], "loss": k} for k in range(6)]
+    for row in rows[:2]:
+        row["history"] = [1e9, 1e9, 1e9]
+    assert table_of(lines_of(rows), "rows.jsonl").table.space.names == ("lr", "width")
+
+
 def test_one_name_is_a_list_of_one(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("lr,rest,loss\n" + "".join(f"{k / 10},{k * 0.37},{k % 5}.5\n" for k in range(1, 13)))
@@ -265,6 +272,19 @@ def test_a_column_of_seeds_that_never_vary_hides_no_other(table_of):
     table, _, decisions, _ = table_of("random_state,seed,lr,val_loss\n" + rows)
     assert set(table.replicates.rows.seeds) == {0, 1}
     assert ("left out", "random_state", "always 7") in decisions
+
+
+def test_a_second_column_of_seeds_may_hold_texts(table_of):
+    rows = "".join(f"{k % 2},{'abc'[k % 3]},{k % 3 / 10},{k}\n" for k in range(6))
+    for head in ("seed,random_state", "data_seed,random_state"):
+        table, _, decisions, _ = table_of(f"{head},lr,val_loss\n" + rows)
+        assert set(table.replicates.rows.seeds) == {0, 1}
+        assert [d.name for d in decisions if d.part == "left out"] == ["random_state"]
+    rows = "".join(f"0,{'abc'[k % 3]},{k % 3 / 10},{k}\n" for k in range(6))
+    _, _, decisions, _ = table_of("seed,random_state,lr,val_loss\n" + rows)
+    assert ("left out", "random_state", "texts") in decisions
+    with pytest.raises(InputError, match="'random_state' is 'a', not a number"):
+        table_of("seed,random_state,lr,val_loss\n" + rows, seed="random_state")
 
 
 def test_names_that_files_use_for_themselves_are_changed(table_of):

@@ -162,9 +162,10 @@ def test_a_search_whose_method_has_changed_starts_again_with_a_warning(at):
     tuned(at, "changed", f"{mine}:Mine", lookups=2, n_initial=1)  # other settings: a search of its own
     with mine.open("a") as file:
         file.write("SETTING = 1\n")
+    (at / "changed" / "tuning-abc.jsonl").write_text('{"method": "RS", "look')  # another search's, cut short
     with pytest.warns(UserWarning, match="the code of Mine or its libraries have changed since this search"):
         tuned(at, "changed", f"{mine}:Mine", lookups=1, n_initial=1)
-    assert len(list((at / "changed").glob("tuning-*.jsonl"))) == 3
+    assert len(list((at / "changed").glob("tuning-*.jsonl"))) == 4
     assert len(read_ledger(at / "changed" / "ledger.jsonl").records) == 2  # nothing was trained twice
 
 
