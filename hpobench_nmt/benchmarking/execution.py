@@ -10,6 +10,7 @@ import importlib.util
 import itertools
 import os
 import pickle
+import pkgutil
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -325,11 +326,13 @@ def dask_results(function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], j
     """A function's result for the arguments of each task, as tasks end, on the connected Dask cluster.
 
     At most `jobs` tasks are submitted at a time. They run on the workers that the cluster has at that time,
-    including workers that joined later. Nothing runs in this process. Raises what the function raises.
+    including workers that joined later. Nothing runs in this process. Raises what the function raises, and
+    InputError if a worker cannot import it.
     """
     import distributed
 
     client: Any = distributed.get_client()
+    _check_workers(client, function.__module__)
     waiting = iter(tasks)
 
     def submitted(count: int) -> list[Any]:
@@ -347,6 +350,17 @@ def dask_results(function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], j
             ended.update(more)
     finally:
         client.cancel(futures)
+
+
+def _check_workers(client: Any, module: str) -> None:
+    """Raise InputError if a worker of Dask cannot import a module. It would close, and the run would wait."""
+    found = client.run(pkgutil.resolve_name, f"{module}:__name__", on_error="return")
+    for worker, name in found.items():
+        if isinstance(name, BaseException):
+            raise InputError(
+                f"Dask's worker {worker} cannot import {module} ({one_line(name)}). Install the same version "
+                f"of hpobench-nmt for all workers."
+            ) from name
 
 
 def ray_results(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import os
+import sys
 import threading
 import time
 from pathlib import Path
@@ -106,6 +107,26 @@ def test_a_cluster_that_is_not_installed_is_named(monkeypatch):
     assert list(run_blocks([], 1, "dask")) == []
 
 
+def findable(monkeypatch):
+    """Let workers import this module. Where the package is installed, it is not the one beside the tests."""
+    monkeypatch.setattr(sys, "path", [*sys.path, str(Path(__file__).parents[2])])
+
+
+@pytest.mark.hosts
+def test_workers_that_cannot_import_the_package_are_named(distributed, tmp_path, monkeypatch):
+    (tmp_path / "hpobench_nmt").mkdir()
+    (tmp_path / "hpobench_nmt" / "__init__.py").write_text("raise ImportError('damaged')")
+    settings = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    with monkeypatch.context() as patched:
+        patched.syspath_prepend(tmp_path)
+        local = distributed.LocalCluster(**settings)
+    message = (
+        r"cannot import hpobench_nmt\.benchmarking\.execution \(.*damaged.*\)\. Install the same version"
+    )
+    with local, distributed.Client(local), pytest.raises(InputError, match=message):
+        list(execution.dask_results(execution._numbered, [(0, None)], 1))
+
+
 def _where(number):
     time.sleep(0.2)
     return number, os.getpid()
@@ -114,7 +135,7 @@ def _where(number):
 @pytest.mark.hosts
 def test_a_cluster_of_one_core_does_the_work_and_workers_that_join_later_are_used(distributed, monkeypatch):
     """As one of jobs with one core each; joblib would compute in this process."""
-    monkeypatch.syspath_prepend(Path(__file__).parents[2])  # where workers find this module
+    findable(monkeypatch)
     settings = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
     found = []
     with distributed.LocalCluster(**settings) as local, distributed.Client(local):

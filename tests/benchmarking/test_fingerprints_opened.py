@@ -231,7 +231,9 @@ class Reads:
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_what_an_object_reads_in_its_trials_is_marked(run, tmp_path, monkeypatch, jobs):
     monkeypatch.setattr(Reads, "data", write(tmp_path / "data.txt", "0"))
-    monkeypatch.syspath_prepend(Path(__file__).parents[2])  # where workers find this module
+    monkeypatch.setattr(
+        sys, "path", [*sys.path, str(Path(__file__).parents[2])]
+    )  # workers import this module
 
     class Mine(Reads):
         data = tmp_path / "data.txt"

@@ -184,6 +184,7 @@ def test_a_corpus_needs_two_windows_a_stream(characters):
         FAMILY.corpus_check(settings(batch_size=188), characters)
 
 
+@pytest.mark.filterwarnings("ignore:The epoch parameter:UserWarning")  # of torch 2.6, about its own call
 def test_rates_follow_their_schedule():
     """Against torch's own schedulers, and by hand for wsd."""
     updates, warm = 100, 10
