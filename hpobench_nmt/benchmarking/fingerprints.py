@@ -30,7 +30,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from hpobench_nmt.benchmarking.opened_files import of_a_method
 from hpobench_nmt.benchmarking.source_files import (
@@ -145,6 +144,7 @@ class _State:
             return
         if id(thing) in self._seen:
             return
+        pandas = sys.modules.get("pandas")  # nothing is one of its frames before it is imported
         self._seen.add(id(thing))
         self._keep.append(thing)
         if inspect.isclass(thing):
@@ -161,11 +161,11 @@ class _State:
             self._add_all([*(thing.__defaults__ or ()), *keywords, *cells, *vars(thing).values()])
         elif isinstance(thing, np.ndarray):
             self._add_array(thing)
-        elif isinstance(thing, pd.DataFrame | pd.Series):
+        elif pandas and isinstance(thing, pandas.DataFrame):
             self._add_array(thing.index.to_numpy())
-            for name, column in thing.items() if isinstance(thing, pd.DataFrame) else [(thing.name, thing)]:
-                self.add(name)
-                self._add_array(column.to_numpy())
+            self._add_all(part for name, column in thing.items() for part in (name, column))
+        elif pandas and isinstance(thing, pandas.Series):
+            self._add_all([thing.name, thing.index.to_numpy(), thing.to_numpy()])
         elif isinstance(thing, set | frozenset):
             self.settings.append(f"{type(thing).__name__} of {len(thing)}")
             self._add_all(sorted(thing, key=_shown))  # their own order differs from process to process

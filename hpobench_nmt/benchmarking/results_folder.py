@@ -15,6 +15,7 @@ import msgspec
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.manifest import Manifest, MethodEntry, check_same_run, read_manifest
 from hpobench_nmt.benchmarking.observations import (
+    MAX_OBSERVATIONS,
     NO_HASH,
     read_trials,
     to_parquet,
@@ -64,8 +65,8 @@ class ResultsFolder:
         if (self.path / "manifest.json").exists():
             old = read_manifest(self.path)
             check_same_run(self.path, old, manifest)
-            both = msgspec.structs.replace(manifest, observations=old.observations)
-            both = both.with_hashes(manifest.observations)
+            hashes = self._hashes(old)
+            both = msgspec.structs.replace(manifest, observations=hashes).with_hashes(manifest.observations)
             for pair in product(manifest.tables, manifest.methods):
                 _text(self._timings(*pair))  # an unusable file is refused before anything changes
                 if both.sha256_of(*pair) == "" and (path := self.observations(*pair)).exists():
@@ -90,6 +91,17 @@ class ResultsFolder:
         old = read_manifest(self.path)
         new = msgspec.structs.replace(old, methods=old.methods | {name: entry})
         self._write(self._inside("manifest.json"), new.to_json())
+
+    def _hashes(self, manifest: Manifest) -> dict[str, dict[str, str]]:
+        """The hashes of a manifest; if its format lacks them, those of the files as they are now."""
+        if manifest.hashed:
+            return manifest.observations
+        pairs = [(table, method) for table in manifest.tables for method in manifest.methods]
+        for pair in pairs:
+            if (path := self.observations(*pair)).exists():
+                content = read_bytes(path, MAX_OBSERVATIONS)
+                manifest = manifest.with_hash(*pair, hashlib.sha256(content).hexdigest())
+        return manifest.observations
 
     def _keep(self, table: str, method: str, trials: Trials) -> str:
         """Write the file of all trials of a method on a table, after writing its hash into the manifest.

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from hpobench_nmt.core.text import printable
 
 # The longest name in a message, in characters, and the largest number of valid names that it lists.
@@ -92,7 +90,8 @@ def as_list(name: str, given: Any) -> list[Any]:
         raise InputError(f"{name} must be a list, such as [{given!r}], not a text.")
     if not isinstance(given, Iterable) or isinstance(given, bytes | Mapping | Set):
         raise InputError(f"{name} must be a list, not {printable(repr(given))[:80]}.")
-    return [value.item() if isinstance(value, np.generic) else value for value in given]
+    numpy = sys.modules.get("numpy")  # importing it here would slow down every command
+    return [value.item() if numpy and isinstance(value, numpy.generic) else value for value in given]
 
 
 def shortened(text: str) -> str:

