@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
+from threading import Condition
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -100,6 +101,35 @@ class _Request:
     launched: bool = False
 
 
+class _Room:
+    """How many trainings run. One that finds no memory is tried again beside fewer others, at last alone."""
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._running = 0
+        self._one_alone = False
+
+    def trained(self, train: Callable[[bool], Record | Unfinished]) -> Record | Unfinished:
+        """The result of `train`, which is called with whether it is the last try."""
+        most, last = math.inf, False
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: not self._one_alone and self._running <= most)  # noqa: B023
+                others = self._running
+                self._one_alone = last = others == 0 and math.isfinite(most)
+                self._running += 1
+            try:
+                done = train(last)
+            finally:
+                with self._changed:
+                    self._running -= 1
+                    self._one_alone &= not last
+                    self._changed.notify_all()
+            if last or not isinstance(done, Unfinished) or done.kind != "again":
+                return done
+            most = max(0, others - 1)
+
+
 class LiveTrainer:
     """See hpobench_nmt.core.simulation.Trainer. Use it as a context manager, which ends its trainings.
 
@@ -141,6 +171,7 @@ class LiveTrainer:
         self._finished: SimpleQueue[tuple[int, Any]] = SimpleQueue()
         self._processes = Processes()
         self._pool = ThreadPoolExecutor(workers)
+        self._room = _Room()
         self._number = self._steps = 0
         self._now = 0.0
         self._origin: float | None = None  # when the clock was at 0; None while the journal is replayed
@@ -243,9 +274,9 @@ class LiveTrainer:
         workspace = replace(self._workspace, until=until)
         device = self._devices[request.worker % len(self._devices)]
         known = self._recorded(row) is not None
-        done = train_and_record(workspace, row, 0, device, self._processes)
-        if isinstance(done, Unfinished) and done.kind == "again":
-            done = train_and_record(workspace, row, 0, device, self._processes, last=True)
+        done = self._room.trained(
+            lambda last: train_and_record(workspace, row, 0, device, self._processes, last=last)
+        )
         if isinstance(done, Unfinished):
             if done.kind != "paused":
                 raise RunError(f"{describe(workspace.spec.configuration(row))}: {done.reason}")

@@ -9,7 +9,9 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -19,7 +21,9 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.runner.ledgers.ledger import read_ledger
 from hpobench_nmt.runner.specs.spec_file import load_spec
+from hpobench_nmt.runner.training.train_row import Unfinished
 from hpobench_nmt.runner.training.workspace import open_workspace
+from hpobench_nmt.runner.tuning import live_trainer
 from hpobench_nmt.runner.tuning.journal import Journal
 from hpobench_nmt.runner.tuning.tune import pick_metrics, tune
 
@@ -167,6 +171,37 @@ def test_a_search_whose_method_has_changed_starts_again_with_a_warning(at):
         tuned(at, "changed", f"{mine}:Mine", lookups=1, n_initial=1)
     assert len(list((at / "changed").glob("tuning-*.jsonl"))) == 4
     assert len(read_ledger(at / "changed" / "ledger.jsonl").records) == 2  # nothing was trained twice
+
+
+def test_what_finds_no_memory_is_tried_again_beside_fewer_others_and_at_last_alone():
+    """Three small trainings, and one that fits beside none of them."""
+    room, lock, running, tries = live_trainer._Room(), threading.Lock(), set(), []
+
+    def training(name, seconds, fits):
+        def train(last):
+            with lock:
+                running.add(name)
+                others = len(running) - 1
+            time.sleep(seconds)
+            with lock:
+                running.discard(name)
+            if name == "large":
+                tries.append((others, last))
+                return "done" if fits(others) else Unfinished("again", "out of memory")
+            return "done"
+
+        return lambda: room.trained(train)
+
+    small = [training(str(i), 0.3 * (i + 1), None) for i in range(3)]
+    with ThreadPoolExecutor(4) as pool:
+        found = [pool.submit(each) for each in small]
+        time.sleep(0.1)
+        found.append(pool.submit(training("large", 0.01, lambda others: others == 0)))
+        assert [each.result() for each in found] == ["done"] * 4
+    assert tries == [(3, False), (2, False), (1, False), (0, True)]
+    tries.clear()
+    never = room.trained(lambda last: tries.append(last) or Unfinished("again", "out of memory"))
+    assert never.kind == "again" and tries == [False, True]
 
 
 def test_when_the_time_is_over_nothing_is_waited_for(at):
