@@ -291,8 +291,10 @@ class LiveTrainer:
             points = list(self._curves[row])  # the record of a failed training has no curve
         if done.status == "failed" or not points:
             # The end of a failed training is a checkpoint without losses.
-            last = points[-1].resource if points else 0.0
-            points.append(Point(last + 1, done.seconds, (math.nan,) * len(self._metrics)))
+            last = points[-1] if points else Point(0.0, 0.0, ())
+            # The record has the seconds of the process that failed, and earlier ones may have taken more.
+            cost = max(last.cost, done.seconds)
+            points.append(Point(last.resource + 1, cost, (math.nan,) * len(self._metrics)))
         # Most constrained metrics are measured only at the end.
         points[-1] = points[-1]._replace(violations=self._missed_by(done.metrics))
         return _Trained(points, True, known)
