@@ -163,9 +163,7 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
                 losses = None
                 if trial.state == optuna.trial.TrialState.COMPLETE:
                     losses = [s * v for s, v in zip(signs, trial.values, strict=True)]
-                # Trials of another origin, such as enqueued trials, may be repeated, or outside of the space.
-                with contextlib.suppress(InputError):
-                    optimizer.tell(trial.params, losses)
+                _tell(optimizer, trial, losses)
         optimizer.share(running)
 
     def _is_alone(
@@ -191,6 +189,17 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
             if any(trial.state.is_finished() or trial.number < mine.number for trial in others):
                 return False
         return False
+
+
+def _tell(optimizer: Optimizer, trial: Any, losses: list[float] | None) -> None:
+    """Tell the losses of a trial. They are ignored if its configuration is outside of the space, or known.
+
+    An objective may end before it suggests every hyperparameter. The sampler's choice then has the others.
+    """
+    for config in (trial.params, _config(trial)):
+        with contextlib.suppress(InputError):
+            optimizer.tell(config, losses)
+            return
 
 
 def _config(trial: Any) -> dict[str, Value]:
