@@ -84,20 +84,21 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
     storage has a heartbeat (`optuna.storages.RDBStorage`).
 
     Args:
-        space: the search space of the study.
+        space: the search space of the study, as for `hb.Optimizer`.
         method: as for `hb.Optimizer`. By default, BO_auto.
         seed, n_initial: as for `hb.Optimizer`.
     """
 
     def __init__(
         self,
-        space: Space,
+        space: Space | Mapping[str, object],
         method: str | MethodFactory | None = None,
         *,
         seed: int = 0,
         n_initial: int = N_INITIAL,
     ) -> None:
-        self._space, self._method, self._seed, self._n_initial = space, method, seed, n_initial
+        self._space = space if isinstance(space, Space) else Space.of(space)
+        self._method, self._seed, self._n_initial = method, seed, n_initial
         self._optimizer: _SharedOptimizer | None = None
         self._seen: set[int] = set()
         self._lock = threading.Lock()

@@ -47,6 +47,16 @@ def test_a_study_tries_what_the_optimizer_asks_for(direction, method):
     assert study.best_params == {"layers": 2, "rate": 0.1, "rule": "adam", "decay": 0.5}
 
 
+def test_the_space_may_be_a_short_description_as_for_the_optimizer():
+    axes = {"x": (0.0, 1.0), "layers": [1, 2, 4]}
+    study = optuna.create_study(sampler=MethodSampler(axes, "RS", seed=2))
+    study.optimize(lambda trial: suggest(trial, Space.of(axes))["x"], n_trials=3)
+    optimizer = Optimizer(axes, "RS", seed=2)
+    assert [t.params for t in study.trials] == optimizer.ask(3)
+    with pytest.raises(InputError, match="a search space must be a Space, or hyperparameters by name"):
+        MethodSampler(5)
+
+
 def test_a_study_ends_with_the_grid_and_failures_are_told():
     study = optuna.create_study(sampler=MethodSampler(SPACE, "GB_EI_M"))
     study.optimize(
