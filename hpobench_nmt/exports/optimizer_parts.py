@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -66,7 +66,7 @@ def checked_losses(given: float | Sequence[float] | Floats | None, n_objectives:
         return np.full(n_objectives, math.nan)
     expected = f"{counted(n_objectives, 'loss', 'losses')} expected"
     try:
-        values = np.atleast_1d(np.array(given, dtype=np.float64))
+        values = _floats(given)
     except (TypeError, ValueError):
         shown = printable(repr(given))[:80]
         kind = "a number" if n_objectives == 1 else "numbers"
@@ -76,6 +76,41 @@ def checked_losses(given: float | Sequence[float] | Floats | None, n_objectives:
         advice = f" For {told}, pass objectives={values.size}." if values.ndim == 1 and values.size else ""
         raise InputError(f"{expected}, not {printable(repr(values.tolist()))[:80]}.{advice}")
     return measured(values)
+
+
+def _floats(given: object) -> Floats:
+    """Numbers as an array of one dimension or more, NaN for None."""
+    try:
+        return np.atleast_1d(np.array(given, dtype=np.float64))
+    except OverflowError:
+        numbers = np.atleast_1d(np.array(given, dtype=object))
+        return np.vectorize(_float, otypes=[np.float64])(numbers)  # type: ignore[no-any-return]
+
+
+def _float(given: object) -> float:
+    """One number, NaN for None. A whole number beyond the range of floats is infinite."""
+    try:
+        return float(np.array(given, dtype=np.float64).item())
+    except OverflowError:
+        return math.inf
+
+
+def checked_metrics(given: Mapping[str, float] | None, names: Iterable[str]) -> dict[str, float]:
+    """Those of the metrics that were passed to `tell` which have these names; NaN for None."""
+    if given is not None and not isinstance(given, Mapping):
+        shown = printable(repr(given))[:80]
+        raise InputError(f"metrics must be numbers by name, such as {{'seconds': 12.5}}, not {shown}.")
+    found = {}
+    for name in names:
+        if given is not None and name in given:
+            try:
+                if isinstance(given[name], str | bytes):
+                    raise TypeError
+                found[name] = _float(given[name])
+            except (TypeError, ValueError):
+                shown = printable(repr({name: given[name]}))[:80]
+                raise InputError(f"metrics must be numbers, not {shown}.") from None
+    return found
 
 
 def main_effects(space: Space, codes: Floats, values: Floats) -> dict[str, float]:
