@@ -37,6 +37,7 @@ from hpobench_nmt.exports.optimizer_parts import (
     best_rows,
     checked_losses,
     checked_metrics,
+    checked_prior,
     main_effects,
     named_method,
 )
@@ -100,7 +101,7 @@ class Optimizer:
         self._n_even = len(self._candidates)  # without candidates that are added later, often near the best
         self._n_initial = n_initial
         self._rules = parse_constraints(constraints, "constraints")
-        self._guess = dict(prior or {})
+        self._guess = checked_prior(self.space, prior)
         self._seed, self._budget = seed, budget
         rng = generator(seed, "initial", "optimizer")
         # The initial design does not depend on the budget, which may grow.

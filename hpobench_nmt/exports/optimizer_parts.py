@@ -1,4 +1,4 @@
-"""Parts of an optimizer: its method, checks of losses, the best configurations, and main effects."""
+"""Parts of an optimizer: its method, checks of what it is given, the best configurations, main effects."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import numpy as np
 from hpobench_nmt.benchmarking.method_settings import split_spec
 from hpobench_nmt.benchmarking.plugins import NamedMethod, resolve_methods
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import MethodFactory
-from hpobench_nmt.core.space import Space
+from hpobench_nmt.core.space import Space, Value
 from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.methods import BUILT_IN, of_objectives
 
@@ -110,6 +111,30 @@ def checked_metrics(given: Mapping[str, float] | None, names: Iterable[str]) -> 
             except (TypeError, ValueError):
                 shown = printable(repr({name: given[name]}))[:80]
                 raise InputError(f"metrics must be numbers, not {shown}.") from None
+    return found
+
+
+def checked_prior(space: Space, given: Mapping[str, Value] | None) -> dict[str, Value]:
+    """A prior with values of Python's own types, as a file has them; empty for None.
+
+    A number need not be on the grid. Raises InputError for other values that the space does not have.
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        example, shown = f"{{{space.names[0]!r}: …}}", printable(repr(given))[:80]
+        raise InputError(f"prior must be values by name, such as {example}, not {shown}.")
+    found: dict[str, Value] = {}
+    for name, value in given.items():
+        if name not in space.names:
+            raise unknown("hyperparameter", str(name), space.names, "(prior, the space)")
+        axis = space[name]
+        try:
+            code = _float(value) if axis.is_numeric and is_number(value) else axis.code(value)
+        except InputError as error:
+            raise InputError(f"the space: prior: {error}") from None
+        between = axis.is_numeric and axis.whole and not code.is_integer()
+        found[str(name)] = code if between and not math.isnan(code) else axis.value(code)
     return found
 
 

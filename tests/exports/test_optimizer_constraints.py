@@ -175,7 +175,7 @@ def test_metrics_that_are_not_numbers_change_nothing(metrics, message, tmp_path)
         (np.array([50.0]), 5.0),
         (np.array(50), 5.0),
         (np.float32(50), 5.0),
-        (10**400, math.nan),  # beyond 1e150, as any other such value
+        pytest.param(10**400, math.nan, id="huge"),  # beyond 1e150, as any other such value
         (-math.inf, math.nan),
         (None, math.nan),
     ],
