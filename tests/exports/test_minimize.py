@@ -56,6 +56,42 @@ def test_an_exception_is_a_failed_evaluation_where_the_caller_chose_so():
         hb.minimize(fails, SPACE, budget=48, catch=(ValueError, KeyError))
 
 
+def test_exceptions_may_be_a_list():
+    def fails(config):
+        raise KeyError("diverged")
+
+    assert len(hb.minimize(fails, SPACE, "RS", budget=4, catch=[ValueError, KeyError]).configs) == 4
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"budget": None}, "budget must be a whole number of 1 or more, not None"),
+        ({"budget": 2.0}, "budget must be a whole number of 1 or more, not 2.0"),
+        ({"least_gain": None}, "least_gain must be a number of 0 or more, not None"),
+        ({"least_gain": "1"}, "least_gain must be a number of 0 or more, not '1'"),
+        ({"least_gain": math.nan}, "least_gain must be a number of 0 or more, not nan"),
+        ({"least_gain": -1}, "least_gain must be a number of 0 or more, not -1"),
+        (
+            {"catch": None},
+            "catch must be a class of exceptions, such as ValueError, or a tuple or list of them",
+        ),
+        ({"catch": True}, "catch must be a class of exceptions, .*, not True"),
+        ({"catch": "ValueError"}, "catch must be a class of exceptions, .*, not 'ValueError'"),
+        ({"catch": ValueError("x")}, "catch must be a class of exceptions, such as ValueError"),
+        ({"catch": (ValueError, (KeyError,))}, "catch must be a class of exceptions, such as ValueError"),
+        ({"catch": [int]}, "catch must be a class of exceptions, such as ValueError"),
+        ({"state": 3}, "state must be the path of a file, not 3"),
+        ({"state": b"state.json"}, "state must be the path of a file, not b'state.json'"),
+    ],
+)
+def test_a_wrong_argument_is_told_before_the_function_is_called(given, message):
+    called = []
+    with pytest.raises(InputError, match=message):
+        hb.minimize(called.append, **{"space": SPACE, "budget": 4} | given)
+    assert called == []
+
+
 KILLED = """
 import sys, time
 import hpobench_nmt as hb
