@@ -223,6 +223,12 @@ def test_what_a_method_is(call):
     assert (code, "--check names the method: leave 'RS' out" in err) == (2, True)
 
 
+@pytest.mark.parametrize("arguments", [("",), ("--check", ""), ("new", "--check", "")])
+def test_an_empty_name_is_not_all_methods(call, arguments):
+    code, out, err = call("methods", *arguments)
+    assert (code, out) == (2, "") and "the name of the method is empty: give a name" in err
+
+
 def test_a_method_whose_library_is_missing_is_shown_with_the_command_that_installs_it(call, monkeypatch):
     monkeypatch.setattr(BuiltIn, "missing", lambda method: list(method.libraries))
     code, out, _ = call("methods", "optuna.TPE")
