@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hpobench_nmt.cli.common import make_console, require_family, require_installed, say, writing
+from hpobench_nmt.cli.common import (
+    check_out_folder,
+    make_console,
+    require_family,
+    require_installed,
+    say,
+    writing,
+)
 from hpobench_nmt.cli.models import LARGEST_TEXT, device_option, model_argument, one_device
 from hpobench_nmt.cli.options import COUNT, PATH
 from hpobench_nmt.core.errors import InputError
@@ -85,6 +92,7 @@ def adaptation(
     from hpobench_nmt.runner.disk.kept_model import read_kept
     from hpobench_nmt.runner.families import load_family
 
+    check_out_folder(out)
     require_installed("filelock", "torch")
     require_family(load_family(read_kept(model).family))
     import numpy as np

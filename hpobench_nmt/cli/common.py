@@ -172,3 +172,18 @@ def check_plot(path: Path) -> None:
         raise InputError(f"{path}: the name of a plot must end in .png, .pdf or .svg.")
     if not path.parent.is_dir():
         raise InputError(f"{path.parent}: {no_folder(path.parent)}.")
+
+
+def check_out_file(path: Path) -> None:
+    """Refuse a file that cannot be written, before anything is computed. Its folder need not exist."""
+    if path.is_dir():
+        raise InputError(f"{path}: a folder, not a file: name a file for --out.")
+    check_out_folder(path.parent)
+
+
+def check_out_folder(path: Path) -> None:
+    """Refuse a folder that cannot be made, before anything is computed."""
+    with writing(path):
+        there = next(each for each in (path, *path.parents) if each.exists())
+    if not there.is_dir():
+        raise InputError(f"{there}: {no_folder(there)}: name another --out.")

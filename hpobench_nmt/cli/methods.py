@@ -37,6 +37,8 @@ def methods(name: str | None, file: Path | None, spec: str | None, n_objectives:
 
         "new FILE.py" writes a new file with a small method that works, for you to start from.
     """
+    if "" in (name, spec):
+        raise InputError("the name of the method is empty: give a name, or no argument to list all methods.")
     if spec and name:
         raise InputError(f"--check names the method: leave {name!r} out.")
     if file and name != "new":

@@ -9,7 +9,14 @@ from pathlib import Path
 
 import click
 
-from hpobench_nmt.cli.common import make_console, require_family, require_installed, say, writing
+from hpobench_nmt.cli.common import (
+    check_out_file,
+    make_console,
+    require_family,
+    require_installed,
+    say,
+    writing,
+)
 from hpobench_nmt.cli.options import PATH
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.text import counted
@@ -111,6 +118,8 @@ def translate(model: Path, path: Path | None, out: Path | None, device: str) -> 
     from hpobench_nmt.runner.disk.kept_model import read_kept
     from hpobench_nmt.runner.families import load_family
 
+    if out:
+        check_out_file(out)
     require_installed("filelock", "torch")
     about = read_kept(model)
     family = load_family(about.family)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.constraints import is_feasible
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.errors import InputError, check_whole
+from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.space import Space, Value
@@ -96,7 +98,7 @@ def minimize(
     n_initial: int = N_INITIAL,
     candidates: int = N_CANDIDATES,
     state: str | Path | None = None,
-    catch: type[Exception] | tuple[type[Exception], ...] = (),
+    catch: type[Exception] | Sequence[type[Exception]] = (),
     constraints: Sequence[str] = (),
     prior: Mapping[str, Value] | None = None,
     least_gain: float = 0.0,
@@ -149,6 +151,12 @@ def minimize(
         raise InputError(
             f"minimize needs a function of a configuration, not {printable(repr(function))[:80]}."
         )
+    check_whole("budget", budget, 1)
+    if not is_number(least_gain) or not least_gain >= 0:
+        raise InputError(f"least_gain must be a number of 0 or more, not {printable(repr(least_gain))[:80]}.")
+    caught = _exceptions(catch)
+    if not isinstance(state, str | os.PathLike | None):
+        raise InputError(f"state must be the path of a file, not {printable(repr(state))[:80]}.")
     path = None if state is None else Path(state)
     begun = read_state(path) if path is not None and path.exists() else None
     if begun is not None and method is None and begun.method in USUAL_BEFORE:
@@ -172,8 +180,6 @@ def minimize(
                     f"{path}: this is the state of another call, with another {key}. Give another file."
                 )
         optimizer = earlier
-    if not least_gain >= 0:
-        raise InputError(f"least_gain must be 0 or more, not {least_gain}.")
     if least_gain:
         optimizer._refuse_without("expected_gain", "least_gain")
     while len(optimizer.told) < budget and (optimizer.pending or not optimizer.exhausted):
@@ -184,7 +190,7 @@ def minimize(
             optimizer.save(path)
         try:
             answer = function(dict(config))
-        except catch:
+        except caught:
             answer = None
         losses, metrics = _parts(answer) if constraints else (answer, None)
         optimizer.tell(config, losses, metrics)  # type: ignore[arg-type]  # it checks them
@@ -196,6 +202,19 @@ def minimize(
         np.array([losses for _, losses in told]),
         optimizer.violations if constraints else None,
     )
+
+
+def _exceptions(catch: object) -> tuple[type[BaseException], ...]:
+    """The exceptions of the argument `catch`, which are checked before the function raises one."""
+    found: list[type[BaseException]] = []
+    for each in catch if isinstance(catch, tuple | list) else [catch]:
+        if not isinstance(each, type) or not issubclass(each, BaseException):
+            raise InputError(
+                "catch must be a class of exceptions, such as ValueError, or a tuple or list of them, "
+                f"not {printable(repr(catch))[:80]}."
+            )
+        found.append(each)
+    return tuple(found)
 
 
 def _parts(answer: object) -> tuple[object, Mapping[str, float] | None]:

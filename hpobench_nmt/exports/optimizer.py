@@ -36,6 +36,8 @@ from hpobench_nmt.exports.optimizer_parts import (
     as_nulls,
     best_rows,
     checked_losses,
+    checked_metrics,
+    checked_prior,
     main_effects,
     named_method,
 )
@@ -99,7 +101,7 @@ class Optimizer:
         self._n_even = len(self._candidates)  # without candidates that are added later, often near the best
         self._n_initial = n_initial
         self._rules = parse_constraints(constraints, "constraints")
-        self._guess = dict(prior or {})
+        self._guess = checked_prior(self.space, prior)
         self._seed, self._budget = seed, budget
         rng = generator(seed, "initial", "optimizer")
         # The initial design does not depend on the budget, which may grow.
@@ -187,31 +189,28 @@ class Optimizer:
                 losses is wrong, or a metric that has a constraint is missing.
         """
         values = checked_losses(losses, self._known.n_losses)
-        self._tell(config, values, self._violations(values, metrics or {}))
+        self._tell(config, values, self._violations(values, metrics))
 
     def _tell(self, config: Config, values: Floats, missed: Floats) -> None:
         row = self._candidates.row(config)
         known = self._known
         if row in known.losses:
             raise InputError(f"the losses of {dict(config)} are known already.")
+        told = self._candidates.config(row)
+        event = Event(told, as_nulls(values), as_nulls(missed) if self._rules else None)
         known.losses[row], known.missed[row] = values, missed
         if row in known.pending:
             known.pending.remove(row)
-        self._events.append(
-            Event(self._candidates.config(row), as_nulls(values), as_nulls(missed) if self._rules else None)
-        )
+        self._events.append(event)
 
-    def _violations(self, losses: Floats, metrics: Mapping[str, float]) -> Floats:
+    def _violations(self, losses: Floats, metrics: Mapping[str, float] | None) -> Floats:
         """By how much the metrics miss the bounds, shape (c,), NaN if a metric is missing."""
+        given = checked_metrics(metrics, [rule.metric for rule in self._rules])
         for rule in self._rules:
-            if rule.metric not in metrics and not np.isnan(losses).any():
-                known = ", ".join(map(str, metrics)) or "none"
+            if rule.metric not in given and not np.isnan(losses).any():
+                known = ", ".join(map(str, metrics or ())) or "none"
                 raise InputError(f"the constraint {rule} needs the metric {rule.metric!r}; given: {known}.")
-        given = {name: math.nan if value is None else value for name, value in metrics.items()}
-        try:
-            return measured(np.array([rule.missed_by(given) for rule in self._rules], dtype=np.float64))
-        except TypeError:
-            raise InputError(f"metrics must be numbers, not {printable(repr(dict(metrics)))[:80]}.") from None
+        return measured(np.array([rule.missed_by(given) for rule in self._rules], dtype=np.float64))
 
     @property
     def n_candidates(self) -> int:

@@ -1,20 +1,21 @@
-"""Parts of an optimizer: its method, checks of losses, the best configurations, and main effects."""
+"""Parts of an optimizer: its method, checks of what it is given, the best configurations, main effects."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from hpobench_nmt.benchmarking.method_settings import split_spec
 from hpobench_nmt.benchmarking.plugins import NamedMethod, resolve_methods
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import MethodFactory
-from hpobench_nmt.core.space import Space
+from hpobench_nmt.core.space import Space, Value
 from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.methods import BUILT_IN, of_objectives
 
@@ -66,7 +67,7 @@ def checked_losses(given: float | Sequence[float] | Floats | None, n_objectives:
         return np.full(n_objectives, math.nan)
     expected = f"{counted(n_objectives, 'loss', 'losses')} expected"
     try:
-        values = np.atleast_1d(np.array(given, dtype=np.float64))
+        values = _floats(given)
     except (TypeError, ValueError):
         shown = printable(repr(given))[:80]
         kind = "a number" if n_objectives == 1 else "numbers"
@@ -76,6 +77,65 @@ def checked_losses(given: float | Sequence[float] | Floats | None, n_objectives:
         advice = f" For {told}, pass objectives={values.size}." if values.ndim == 1 and values.size else ""
         raise InputError(f"{expected}, not {printable(repr(values.tolist()))[:80]}.{advice}")
     return measured(values)
+
+
+def _floats(given: object) -> Floats:
+    """Numbers as an array of one dimension or more, NaN for None."""
+    try:
+        return np.atleast_1d(np.array(given, dtype=np.float64))
+    except OverflowError:
+        numbers = np.atleast_1d(np.array(given, dtype=object))
+        return np.vectorize(_float, otypes=[np.float64])(numbers)  # type: ignore[no-any-return]
+
+
+def _float(given: object) -> float:
+    """One number, NaN for None. A whole number beyond the range of floats is infinite."""
+    try:
+        return float(np.array(given, dtype=np.float64).item())
+    except OverflowError:
+        return math.inf
+
+
+def checked_metrics(given: Mapping[str, float] | None, names: Iterable[str]) -> dict[str, float]:
+    """Those of the metrics that were passed to `tell` which have these names; NaN for None."""
+    if given is not None and not isinstance(given, Mapping):
+        shown = printable(repr(given))[:80]
+        raise InputError(f"metrics must be numbers by name, such as {{'seconds': 12.5}}, not {shown}.")
+    found = {}
+    for name in names:
+        if given is not None and name in given:
+            try:
+                if isinstance(given[name], str | bytes):
+                    raise TypeError
+                found[name] = _float(given[name])
+            except (TypeError, ValueError):
+                shown = printable(repr({name: given[name]}))[:80]
+                raise InputError(f"metrics must be numbers, not {shown}.") from None
+    return found
+
+
+def checked_prior(space: Space, given: Mapping[str, Value] | None) -> dict[str, Value]:
+    """A prior with values of Python's own types, as a file has them; empty for None.
+
+    A number need not be on the grid. Raises InputError for other values that the space does not have.
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        example, shown = f"{{{space.names[0]!r}: …}}", printable(repr(given))[:80]
+        raise InputError(f"prior must be values by name, such as {example}, not {shown}.")
+    found: dict[str, Value] = {}
+    for name, value in given.items():
+        if name not in space.names:
+            raise unknown("hyperparameter", str(name), space.names, "(prior, the space)")
+        axis = space[name]
+        try:
+            code = _float(value) if axis.is_numeric and is_number(value) else axis.code(value)
+        except InputError as error:
+            raise InputError(f"the space: prior: {error}") from None
+        between = axis.is_numeric and axis.whole and not code.is_integer()
+        found[str(name)] = code if between and not math.isnan(code) else axis.value(code)
+    return found
 
 
 def main_effects(space: Space, codes: Floats, values: Floats) -> dict[str, float]:

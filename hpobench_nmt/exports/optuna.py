@@ -84,20 +84,21 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
     storage has a heartbeat (`optuna.storages.RDBStorage`).
 
     Args:
-        space: the search space of the study.
+        space: the search space of the study, as for `hb.Optimizer`.
         method: as for `hb.Optimizer`. By default, BO_auto.
         seed, n_initial: as for `hb.Optimizer`.
     """
 
     def __init__(
         self,
-        space: Space,
+        space: Space | Mapping[str, object],
         method: str | MethodFactory | None = None,
         *,
         seed: int = 0,
         n_initial: int = N_INITIAL,
     ) -> None:
-        self._space, self._method, self._seed, self._n_initial = space, method, seed, n_initial
+        self._space = space if isinstance(space, Space) else Space.of(space)
+        self._method, self._seed, self._n_initial = method, seed, n_initial
         self._optimizer: _SharedOptimizer | None = None
         self._seen: set[int] = set()
         self._lock = threading.Lock()
@@ -163,9 +164,7 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
                 losses = None
                 if trial.state == optuna.trial.TrialState.COMPLETE:
                     losses = [s * v for s, v in zip(signs, trial.values, strict=True)]
-                # Trials of another origin, such as enqueued trials, may be repeated, or outside of the space.
-                with contextlib.suppress(InputError):
-                    optimizer.tell(trial.params, losses)
+                _tell(optimizer, trial, losses)
         optimizer.share(running)
 
     def _is_alone(
@@ -191,6 +190,17 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
             if any(trial.state.is_finished() or trial.number < mine.number for trial in others):
                 return False
         return False
+
+
+def _tell(optimizer: Optimizer, trial: Any, losses: list[float] | None) -> None:
+    """Tell the losses of a trial. They are ignored if its configuration is outside of the space, or known.
+
+    An objective may end before it suggests every hyperparameter. The sampler's choice then has the others.
+    """
+    for config in (trial.params, _config(trial)):
+        with contextlib.suppress(InputError):
+            optimizer.tell(config, losses)
+            return
 
 
 def _config(trial: Any) -> dict[str, Value]:

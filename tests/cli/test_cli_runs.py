@@ -223,6 +223,29 @@ def test_what_a_method_is(call):
     assert (code, "--check names the method: leave 'RS' out" in err) == (2, True)
 
 
+@pytest.mark.parametrize("arguments", [("",), ("--check", ""), ("new", "--check", "")])
+def test_an_empty_name_is_not_all_methods(call, arguments):
+    code, out, err = call("methods", *arguments)
+    assert (code, out) == (2, "") and "the name of the method is empty: give a name" in err
+
+
+def test_a_place_that_cannot_be_written_is_told_before_the_model_is_read(call, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("kept")
+    for arguments, message in (
+        (("translate", "-o", tmp_path), f"{tmp_path}: a folder, not a file: name a file for --out."),
+        (("translate", "-o", file / "a" / "b"), f"{file}: a file, not a folder: name another --out."),
+        (("adaptation", "-o", file), f"{file}: a file, not a folder: name another --out."),
+        (("adaptation", "-o", file / "a"), f"{file}: a file, not a folder: name another --out."),
+    ):
+        code, _, err = call(*map(str, arguments), "no_model")
+        assert code == 2 and message in err
+    for arguments in (("translate", "-o", file), ("adaptation", "-o", tmp_path / "new" / "a")):
+        code, _, err = call(*map(str, arguments), "no_model")
+        assert code == 2 and "--out" not in err  # these places are fine, but there is no model
+    assert file.read_text() == "kept" and not (tmp_path / "new").exists()
+
+
 def test_a_method_whose_library_is_missing_is_shown_with_the_command_that_installs_it(call, monkeypatch):
     monkeypatch.setattr(BuiltIn, "missing", lambda method: list(method.libraries))
     code, out, _ = call("methods", "optuna.TPE")

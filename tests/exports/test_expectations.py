@@ -83,7 +83,7 @@ def test_minimize_stops_once_little_is_to_be_gained():
     assert hb.minimize(bowl, GRID, budget=20).configs[: len(found.configs)] == found.configs[:20]
     at_once = hb.minimize(bowl, GRID, budget=96, n_initial=4, least_gain=1e9)
     assert len(at_once.configs) == 4  # after the initial design
-    with pytest.raises(InputError, match="least_gain must be 0 or more, not nan"):
+    with pytest.raises(InputError, match="least_gain must be a number of 0 or more, not nan"):
         hb.minimize(bowl, GRID, least_gain=math.nan)
     calls = []
     with pytest.raises(InputError, match="least_gain needs BO_auto and one loss"):

@@ -15,7 +15,7 @@ import hpobench_nmt as hb
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.exports.optimizer import Optimizer
 
-BAD = (math.inf, -math.inf, math.nan, None, 1.1e150, -1.1e150)
+BAD = (math.inf, -math.inf, math.nan, None, 1.1e150, -1.1e150, 10**400, -(10**5000))
 SPACE = {"layers": [1, 2, 4, 8], "rule": ["sgd", "adam", "rms"], "rate": [0.1, 0.2, 0.4, 0.8]}
 
 
@@ -36,10 +36,10 @@ def test_minimize_goes_on_after_evaluations_that_failed_and_does_not_ask_for_the
         asked.append(config["x"])
         return next(answers)
 
-    options = {"space": {"x": (0.0, 1.0)}, "budget": 12, "state": tmp_path / "state.json"}
+    options = {"space": {"x": (0.0, 1.0)}, "budget": 14, "state": tmp_path / "state.json"}
     found = hb.minimize(diverges, **options)
-    assert len(set(asked)) == 12 and found.loss == 0.0 and np.isnan(found.losses[:6]).all()
-    assert hb.minimize(diverges, **options).configs == found.configs and len(asked) == 12
+    assert len(set(asked)) == 14 and found.loss == 0.0 and np.isnan(found.losses[: len(BAD)]).all()
+    assert hb.minimize(diverges, **options).configs == found.configs and len(asked) == 14
 
 
 def test_an_exception_is_a_failed_evaluation_where_the_caller_chose_so():
@@ -54,6 +54,42 @@ def test_an_exception_is_a_failed_evaluation_where_the_caller_chose_so():
         hb.minimize(fails, SPACE, budget=48)
     with pytest.raises(FloatingPointError):
         hb.minimize(fails, SPACE, budget=48, catch=(ValueError, KeyError))
+
+
+def test_exceptions_may_be_a_list():
+    def fails(config):
+        raise KeyError("diverged")
+
+    assert len(hb.minimize(fails, SPACE, "RS", budget=4, catch=[ValueError, KeyError]).configs) == 4
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"budget": None}, "budget must be a whole number of 1 or more, not None"),
+        ({"budget": 2.0}, "budget must be a whole number of 1 or more, not 2.0"),
+        ({"least_gain": None}, "least_gain must be a number of 0 or more, not None"),
+        ({"least_gain": "1"}, "least_gain must be a number of 0 or more, not '1'"),
+        ({"least_gain": math.nan}, "least_gain must be a number of 0 or more, not nan"),
+        ({"least_gain": -1}, "least_gain must be a number of 0 or more, not -1"),
+        (
+            {"catch": None},
+            "catch must be a class of exceptions, such as ValueError, or a tuple or list of them",
+        ),
+        ({"catch": True}, "catch must be a class of exceptions, .*, not True"),
+        ({"catch": "ValueError"}, "catch must be a class of exceptions, .*, not 'ValueError'"),
+        ({"catch": ValueError("x")}, "catch must be a class of exceptions, such as ValueError"),
+        ({"catch": (ValueError, (KeyError,))}, "catch must be a class of exceptions, such as ValueError"),
+        ({"catch": [int]}, "catch must be a class of exceptions, such as ValueError"),
+        ({"state": 3}, "state must be the path of a file, not 3"),
+        ({"state": b"state.json"}, "state must be the path of a file, not b'state.json'"),
+    ],
+)
+def test_a_wrong_argument_is_told_before_the_function_is_called(given, message):
+    called = []
+    with pytest.raises(InputError, match=message):
+        hb.minimize(called.append, **{"space": SPACE, "budget": 4} | given)
+    assert called == []
 
 
 KILLED = """

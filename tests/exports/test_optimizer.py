@@ -271,6 +271,11 @@ def test_every_kind_of_failed_evaluation_is_one(tmp_path):
     two = Optimizer(SPACE, objectives=2)
     two.tell(two.ask(), [math.inf, 2.0])
     np.testing.assert_array_equal(two.told[0][1], [math.nan, 2.0])
+    two.tell(two.ask(), (10**400, 2))
+    two.tell(two.ask(), [None, -(10**400)])
+    np.testing.assert_array_equal([v for _, v in two.told[1:]], [[math.nan, 2.0], [math.nan, math.nan]])
+    with pytest.raises(InputError, match="2 losses expected, as numbers"):
+        two.tell(two.ask(), [10**400, "much"])
 
 
 def test_two_losses_have_a_front():

@@ -147,6 +147,47 @@ def test_what_is_wrong_is_told(call, message):
         call(Optimizer(SPACE, constraints=["seconds<=45"]))
 
 
+@pytest.mark.parametrize(
+    ("metrics", "message"),
+    [
+        ({"seconds": [1.0, 2.0]}, r"metrics must be numbers, not \{'seconds': \[1.0, 2.0\]\}"),
+        ({"seconds": np.ones((2, 1))}, "metrics must be numbers, not"),
+        ({"seconds": {}}, "metrics must be numbers, not"),
+        (5.0, r"metrics must be numbers by name, such as \{'seconds': 12.5\}, not 5.0"),
+        (["seconds"], r"metrics must be numbers by name, such as .*, not \['seconds'\]"),
+        ([], "metrics must be numbers by name"),
+    ],
+)
+def test_metrics_that_are_not_numbers_change_nothing(metrics, message, tmp_path):
+    optimizer = Optimizer(SPACE, constraints=["seconds<=45"])
+    config = optimizer.ask()
+    with pytest.raises(InputError, match=message):
+        optimizer.tell(config, 0.5, metrics)
+    assert optimizer.told == [] and optimizer.pending == [config]
+    optimizer.save(tmp_path / "state.json")
+    optimizer.tell(config, 0.5, {"seconds": 40})
+    assert Optimizer.load(tmp_path / "state.json").pending == [config]
+
+
+@pytest.mark.parametrize(
+    ("given", "missed"),
+    [
+        (np.array([50.0]), 5.0),
+        (np.array(50), 5.0),
+        (np.float32(50), 5.0),
+        pytest.param(10**400, math.nan, id="huge"),  # beyond 1e150, as any other such value
+        (-math.inf, math.nan),
+        (None, math.nan),
+    ],
+)
+def test_metrics_may_be_numbers_of_any_type(given, missed, tmp_path):
+    optimizer = Optimizer(SPACE, constraints=["seconds<=45"])
+    optimizer.tell(optimizer.ask(), 0.5, {"seconds": given, "other": "not used"})
+    np.testing.assert_array_equal(optimizer.violations, [[missed]])
+    optimizer.save(tmp_path / "state.json")
+    np.testing.assert_array_equal(Optimizer.load(tmp_path / "state.json").violations, [[missed]])
+
+
 def test_a_state_whose_violations_are_not_of_its_constraints_is_refused(tmp_path):
     path = tmp_path / "state.json"
     optimizer = Optimizer(Space.of(SPACE), constraints=["seconds<=45"])

@@ -1,5 +1,9 @@
 """Priors in `Optimizer` and `minimize`."""
 
+import json
+import math
+
+import numpy as np
 import pytest
 
 import hpobench_nmt as hb
@@ -39,3 +43,39 @@ def test_minimize_with_a_prior_resumes_with_the_same_one_alone(tmp_path):
         hb.minimize(loss, SPACE, "piBO_M_std", prior={"y": 1})
     with pytest.raises(InputError, match="the space: prior: "):
         hb.minimize(loss, SPACE, "piBO_M_std", prior={"kind": "c"})
+
+
+AXES = {"x": (0.0, 1.0), "n": [1, 2, 4], "shape": [(1, 2), (3,)], "kind": ["a", "b"]}
+
+
+def test_a_prior_in_numpys_types_or_with_lists_is_the_same_prior(tmp_path):
+    plain = {"x": 0.25, "n": 2, "shape": (3,), "kind": "b"}
+    given = {"x": np.float64(0.25), "n": np.int64(2), "shape": [3], "kind": np.str_("b")}
+    call = {"function": lambda config: config["x"], "space": AXES, "method": "piBO_M_std", "candidates": 50}
+    state = tmp_path / "state.json"
+    first = hb.minimize(**call, budget=4, prior=given, state=state)
+    assert json.loads(state.read_text())["prior"] == plain | {"shape": [3]}
+    for again in (given, plain):
+        assert hb.minimize(**call, budget=4, prior=again, state=state).configs == first.configs
+    assert hb.Optimizer(AXES, "piBO_M_std", prior=given).state.prior == plain
+    between = hb.Optimizer(AXES, "piBO_M_std", prior={"n": np.float32(2.5)})  # it need not be on the grid
+    assert between.state.prior == {"n": 2.5} and type(between.state.prior["n"]) is float
+
+
+@pytest.mark.parametrize(
+    ("prior", "message"),
+    [
+        ("x", r"prior must be values by name, such as \{'x': …\}, not 'x'\."),
+        ([0.1], r"prior must be values by name, .* not \[0\.1\]"),
+        (0.1, "prior must be values by name, .* not 0.1"),
+        (0, "prior must be values by name, .* not 0"),
+        ({5: 0.1}, "unknown hyperparameter '5'"),
+        ({"x": "much"}, "the space: prior: x is 'much', which is not between 0 and 1"),
+        ({"x": math.nan}, "the space: prior: hyperparameter 'x' is always active: give it a value"),
+        ({"n": math.inf}, "the space: prior: n = inf is not possible on the linear scale"),
+        ({"x": 10**400}, "the space: prior: x = inf is not possible on the linear scale"),
+    ],
+)
+def test_a_wrong_prior_is_told(prior, message):
+    with pytest.raises(InputError, match=message):
+        hb.Optimizer(AXES, "piBO_M_std", prior=prior)

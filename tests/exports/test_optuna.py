@@ -47,6 +47,16 @@ def test_a_study_tries_what_the_optimizer_asks_for(direction, method):
     assert study.best_params == {"layers": 2, "rate": 0.1, "rule": "adam", "decay": 0.5}
 
 
+def test_the_space_may_be_a_short_description_as_for_the_optimizer():
+    axes = {"x": (0.0, 1.0), "layers": [1, 2, 4]}
+    study = optuna.create_study(sampler=MethodSampler(axes, "RS", seed=2))
+    study.optimize(lambda trial: suggest(trial, Space.of(axes))["x"], n_trials=3)
+    optimizer = Optimizer(axes, "RS", seed=2)
+    assert [t.params for t in study.trials] == optimizer.ask(3)
+    with pytest.raises(InputError, match="a search space must be a Space, or hyperparameters by name"):
+        MethodSampler(5)
+
+
 def test_a_study_ends_with_the_grid_and_failures_are_told():
     study = optuna.create_study(sampler=MethodSampler(SPACE, "GB_EI_M"))
     study.optimize(
@@ -62,6 +72,40 @@ def test_an_infinite_value_is_a_failure():
     told = study.sampler._optimizer.told
     assert len(told) == 26  # all but the last one
     assert all(np.isnan(losses).all() == (config["layers"] == 1) for config, losses in told)
+
+
+def raised(trial):
+    raise ValueError("out of memory")
+
+
+def pruned(trial):
+    raise optuna.TrialPruned
+
+
+@pytest.mark.parametrize("end", [raised, pruned, lambda trial: trial.params["x"] / 2])
+def test_a_trial_that_ends_before_it_suggests_everything_is_told_as_what_the_sampler_chose(end):
+    space = Space.of({"x": (0.0, 1.0), "y": [1, 2, 3], "kind": ["a", "b"]})
+
+    def ends_early(trial):
+        trial.suggest_float("x", 0.0, 1.0)
+        return end(trial)
+
+    study = optuna.create_study(sampler=MethodSampler(space, "RS"))
+    study.optimize(ends_early, n_trials=6, catch=ValueError)
+    study.sampler.after_trial(study, study.trials[-1], None, None)
+    told = study.sampler._optimizer.told
+    assert [config["x"] for config, _ in told] == [t.params["x"] for t in study.trials]
+    assert len({config["x"] for config, _ in told}) == 6 and all(len(config) == 3 for config, _ in told)
+    expected = [c["x"] / 2 if t.value else math.nan for (c, _), t in zip(told, study.trials, strict=True)]
+    np.testing.assert_array_equal([losses[0] for _, losses in told], expected)
+
+
+def test_a_failed_trial_with_enqueued_values_is_told_as_what_it_tried():
+    study = optuna.create_study(sampler=MethodSampler(SPACE, "RS"))
+    study.enqueue_trial({"layers": 3, "rate": 0.1, "rule": "sgd"})  # `decay` is inactive
+    study.optimize(lambda trial: raised(suggest(trial, SPACE)), n_trials=4, catch=ValueError)
+    study.sampler.after_trial(study, study.trials[-1], None, None)
+    assert [config for config, _ in study.sampler._optimizer.told] == [t.params for t in study.trials]
 
 
 def test_several_jobs_try_nothing_twice():
