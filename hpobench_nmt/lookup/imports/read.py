@@ -84,7 +84,7 @@ def _of_file(path: Path, choices: Choices, progress: Progress) -> Sweep:
         notes = (note,) if note else ()
         if is_journal(lines[0][1]):
             return read_journal(lines, path, choices.study, notes)
-        return folded(read_json_lines(lines, path, path.stem, notes, choices))
+        return folded(read_json_lines(lines, path, path.stem, notes, choices), choices)
     return _of_csv(path, content, choices, progress)
 
 
@@ -95,7 +95,7 @@ def _of_csv(path: Path, content: bytes, choices: Choices, progress: Progress) ->
         return wandb_curves.with_curves(
             wandb_curves.sweep_of_names(curves, path), curves, _resource(next(iter(table.columns)))
         )
-    sweep = folded(headed(table.columns, path, path.stem, table.place))
+    sweep = folded(headed(table.columns, path, path.stem, table.place), choices)
     for other in choices.curves:
         columns = read_csv_columns(read_bytes(other, MAX_BYTES), other).columns
         sweep = wandb_curves.with_curves(

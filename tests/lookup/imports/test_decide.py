@@ -294,3 +294,37 @@ def test_names_that_files_use_for_themselves_are_changed(table_of):
     ).table
     assert [h.name for h in table.hyperparameters] == ["row_"]
     assert [m.name for m in table.metrics] == ["val_loss", "cost_"]
+
+
+def test_lines_with_other_hyperparameters_are_other_trainings(table_of):
+    """Three models were trained with three budgets of tokens, each with its own learning rate."""
+    grid = [(m, t) for m in range(3) for t in (1, 2, 4)]
+    text = "".join(f"m{m},{t},0.{m + 1}{t},{9 - m - t / 8}\n" for m, t in grid)
+    table, _, _, notes = table_of("name,tokens,lr,val_loss\n" + text)
+    assert len(table) == 9 and table.space.names == ("tokens", "lr") and table.curves is None
+    assert notes == (
+        "lines with the same name differ in 'lr', so each line counts as a training. If this "
+        "changes during a training, leave it out: --ignore lr",
+    )
+    rows = [f"{k // 3},{k % 3 + 1},0.{k + 1},{'ab'[k % 2]},{k}\n" for k in range(6)]
+    assert len(table_of("run,updates,lr,optimizer,dev_bleu\n" + "".join(rows)).table) == 6
+    rows = [
+        {"trial": k // 3, "epoch": k % 3 + 1, "params": {"x": k, "y": k // 3}, "loss": k} for k in range(9)
+    ]
+    assert len(table_of(lines_of(rows), "a.jsonl").table) == 9
+    table = table_of(lines_of(rows), "b.jsonl", ignored=("x",)).table
+    assert len(table) == 3 and table.curves.resource == "epoch"
+    assert len(table_of(lines_of(rows), "c.jsonl", ignored=("params.x",)).table) == 3
+
+
+def test_metrics_and_schedules_may_change_during_a_training(table_of):
+    """error_rate has the word rate, but it is a metric. The user ignores the rate of a schedule."""
+    rows = [f"{k // 3},{k % 3 + 1},{k // 3 * 8 + 8},0.{k + 1},{9 - k}\n" for k in range(9)]
+    text = "run,epoch,width,{},val_loss\n" + "".join(rows)
+    table, _, _, notes = table_of(text.format("error_rate"))
+    assert len(table) == 3 and {m.name for m in table.curves.metrics} == {"error_rate", "val_loss"}
+    assert notes == ()
+    table, _, _, notes = table_of(text.format("lr"), ignored=("lr",))
+    assert len(table) == 3 and table.space.names == ("width",) and notes == ()
+    assert len(table_of(text.format("lr"), metrics=("val_loss", "lr:min")).table) == 3
+    assert len(table_of(text.format("power"), hyperparameters=("power",)).table) == 9
