@@ -328,3 +328,18 @@ def test_metrics_and_schedules_may_change_during_a_training(table_of):
     assert len(table) == 3 and table.space.names == ("width",) and notes == ()
     assert len(table_of(text.format("lr"), metrics=("val_loss", "lr:min")).table) == 3
     assert len(table_of(text.format("power"), hyperparameters=("power",)).table) == 9
+
+
+def test_the_first_metric_named_is_the_first_objective(table_of):
+    rows = "".join(f"{k},{k},{9 - k},{k % 4},0.{k + 1},COMPLETE\n" for k in range(6))
+    text = "number,values_0,values_1,user_attrs_acc,params_lr,state\n" + rows
+    for metrics, objectives in (
+        (("values_0:max", "values_1:min"), ("values_0", "values_1")),
+        (("values_1:min", "values_0:max"), ("values_1", "values_0")),
+        (("values_1:min", "acc", "values_0:max"), ("values_1", "values_0")),
+        (("acc", "values_1:min", "values_0:max"), ("acc",)),
+    ):
+        table = table_of(text, metrics=metrics).table
+        assert table.objectives == objectives and table.metrics[0].name == objectives[0]
+    text = text.replace("values_0", "value").replace("values_1", "user_attrs_ppl")
+    assert table_of(text, metrics=("value:max", "acc")).table.objectives == ("value",)
