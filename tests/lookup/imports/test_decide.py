@@ -222,6 +222,29 @@ def test_one_name_is_a_list_of_one(tmp_path):
         import_table(path, ignored="rest", curves="charts.csv")
 
 
+def test_arguments_of_another_type_are_one_line(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("lr,val_acc\n" + "".join(f"0.{k},{k % 5}.5\n" for k in range(1, 9)))
+    none = dict.fromkeys(("metrics", "hyperparameters", "ignored", "curves", "seed", "study"))
+    table = import_table(path, **none)
+    assert table.metrics[0].direction == "max"
+    assert import_table(str(path), metrics=np.array(["val_acc:min"])).metrics[0].direction == "min"
+    frame = table.to_frame()
+    for given, message in (
+        ({"metrics": {"val_acc": "min"}}, r"metrics must be a list, not \{'val_acc': 'min'\}"),
+        ({"metrics": [("val_acc", "max")]}, r"metrics must hold texts, such as 'dev_bleu:max', not \('val_"),
+        ({"hyperparameters": {"lr"}}, r"hyperparameters must be a list, not \{'lr'\}"),
+        ({"ignored": [3]}, "ignored must hold texts, not 3"),
+        ({"curves": 3}, "curves must be a list, not 3"),
+        ({"seed": ["seed"]}, r"seed must be a text, not \['seed'\]"),
+        ({"name": path}, "name must be a text"),
+        ({"source": frame}, "source must be the path of a file or folder, not a DataFrame. Write a data"),
+    ):
+        with pytest.raises(InputError, match=message) as error:
+            import_table(**{"source": path, **given})
+        assert "\n" not in str(error.value)
+
+
 def test_what_a_list_of_numbers_is_can_be_chosen(table_of):
     rows = [{"lr": k / 10, "history": [k + 1, k], "shape": [k, k, k], "loss": k} for k in range(1, 7)]
     chosen = {"metrics": ("loss", "history:min"), "hyperparameters": ("shape",)}
@@ -343,3 +366,22 @@ def test_the_first_metric_named_is_the_first_objective(table_of):
         assert table.objectives == objectives and table.metrics[0].name == objectives[0]
     text = text.replace("values_0", "value").replace("values_1", "user_attrs_ppl")
     assert table_of(text, metrics=("value:max", "acc")).table.objectives == ("value",)
+
+
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (["1", "1.0", "sqrt"], (1, "sqrt")),
+        (["0.10", "0.1", "sqrt"], (0.1, "sqrt")),
+        (["True", "TRUE", "auto"], (True, "auto")),
+        ([None, "None", "auto"], (None, "auto")),
+        ([[1, 2], "(1, 2)", "auto"], ("(1, 2)", "auto")),
+    ],
+)
+def test_two_spellings_of_a_label_are_one_label(table_of, cells, values):
+    rows = [{"kind": cell, "width": k // 3, "val_loss": k + 0.5} for k, cell in enumerate(cells * 3)]
+    table = table_of(lines_of(rows), "rows.jsonl").table
+    assert table.space["kind"].values == values and len(table) == 6
+    text = "".join(f"{row['kind']},{row['width']},{row['val_loss']}\n" for row in rows)
+    if not isinstance(cells[0], list):
+        assert table_of("kind,width,val_loss\n" + text).table.sha256 == table.sha256
