@@ -1,5 +1,7 @@
 """Whatever is wrong in a sweep is one clear line; nothing is guessed, and nothing else is raised."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -60,6 +62,31 @@ def test_one_clear_line(tmp_path, imported, name, content, message):
         imported(tmp_path / name)
     assert message in str(error.value)
     assert "\n" not in str(error.value) and len(str(error.value)) < 600
+
+
+@pytest.mark.parametrize(
+    ("cells", "reason"),
+    [
+        ((10**320, None, 1), "numbers that are too large, or not finite in a list"),
+        ((10**320, "auto", 1), "numbers that are too large, or not finite in a list"),
+        (
+            ([0.9, float("nan")], [0.9, 0.99], [0.8, 0.99]),
+            "numbers that are too large, or not finite in a list",
+        ),
+        ((float("inf"), "auto", 1), "infinite values"),
+        ((float("inf"),) * 3, "always inf"),
+    ],
+)
+def test_numbers_that_cannot_be_a_label_or_a_metric(tmp_path, imported, cells, reason):
+    path = tmp_path / "a.jsonl"
+    rows = [{"odd": cell, "lr": k, "val_loss": k + 0.5} for k, cell in enumerate(cells * 3)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for choices in ({}, {"hyperparameters": ("odd",)}):
+        table, _, decisions, _ = imported(path, **choices)
+        assert table.space.names == ("lr",) and ("left out", "odd", reason) in decisions
+    if cells[0] == 10**320:
+        with pytest.raises(InputError, match=r"line 1: 'odd' is '10+', not a number\. Correct it, or leave"):
+            imported(path, metrics=("val_loss", "odd:min"))
 
 
 def test_folders_that_are_no_sweep(tmp_path, imported, toy):
