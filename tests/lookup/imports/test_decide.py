@@ -130,6 +130,19 @@ def test_text_of_every_kind_is_read(table_of):
     assert saved.column("val_loss").tolist() == [2, 4]
 
 
+@pytest.mark.parametrize("separator", ["\t", "|", ";"])
+def test_commas_are_decimal_only_if_no_number_has_a_point(table_of, separator):
+    rows = [("width", "layers", "val_loss")]
+    rows += [(f"{k},000", f"{k % 2 + 1}6,64", f"{9 - k}.5") for k in range(1, 7)]
+    text = "".join(separator.join(row) + "\n" for row in rows)
+    table = table_of(text).table
+    assert table.config(0) == {"width": "1,000", "layers": "26,64"}
+    table = table_of(text.replace(".", ",")).table
+    assert table.config(0) == {"width": 1, "layers": 26.64} and table.column("val_loss")[0] == 8.5
+    table = table_of(text.replace(".", ",").replace("16,64", "1.16.64").replace("26,64", "v2.6")).table
+    assert table.config(1) == {"width": 2, "layers": "1.16.64"} and table.column("val_loss")[0] == 8.5
+
+
 def test_comments_between_rows_and_blank_lines_are_no_rows(table_of):
     table = table_of("# mine\nlr,val_loss\n0.1,1\n# restarted\n\n0.2,2\n").table
     assert table.column("val_loss").tolist() == [1, 2]
