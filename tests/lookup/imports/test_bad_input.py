@@ -122,6 +122,44 @@ def test_what_a_user_names_must_be_there(sweeps, imported):
             imported(sweeps / "search_runs.csv", **choices)
 
 
+@pytest.mark.parametrize("name", ["trials.csv", "lines.jsonl", "ray", "wandb"])
+def test_a_study_is_named_only_where_there_are_studies(sweeps, imported, name):
+    with pytest.raises(InputError, match=r"--study is only for a storage or journal of Optuna, or a folder"):
+        imported(sweeps / name, study="x", metrics=("value:max",) if name == "trials.csv" else ())
+
+
+@pytest.mark.parametrize("name", ["ray", "mlruns"])
+def test_charts_belong_to_no_folder_of_another_program(sweeps, imported, name):
+    with pytest.raises(InputError, match=r"--curves is only for a CSV file of W&B's runs"):
+        imported(sweeps / name, curves=(sweeps / "wandb" / "chart.csv",))
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"metrics": ("value:min", "value:max")}, "--metric 'value' is given with both min and max"),
+        ({"metrics": ("acc", "user_attrs_acc:min", "acc:max")}, "--metric 'acc' is given with both min and"),
+        (
+            {"metrics": ("value:max", "acc"), "ignored": ("user_attrs_acc",)},
+            "'acc' is given with both --metric and --ignore. Give one",
+        ),
+        (
+            {"hyperparameters": ("lr",), "ignored": ("lr",)},
+            "'lr' is given with both --hyperparameter and --ignore",
+        ),
+        ({"metrics": ("lr:min",), "seed": "lr"}, "'lr' is given with both --metric and --seed"),
+    ],
+)
+def test_a_column_has_one_role_and_one_direction(sweeps, imported, choices, message):
+    with pytest.raises(InputError, match=message):
+        imported(sweeps / "trials.csv", **choices)
+
+
+def test_the_same_choice_twice_is_one_choice(sweeps, imported):
+    table = imported(sweeps / "trials.csv", metrics=("value", "value:max", "value:max")).table
+    assert table.objectives == ("value",) and table.metrics[0].direction == "max"
+
+
 FILES = (
     "trials.csv",
     "study.db",
