@@ -102,6 +102,10 @@ def _refuse_study(path: Path, choices: Choices) -> None:
 def _of_csv(path: Path, content: bytes, choices: Choices, progress: Progress) -> Sweep:
     table = read_csv_columns(content, path, progress)
     if wandb_curves.is_wide(list(table.columns)):
+        if choices.curves:
+            raise InputError(
+                f"{path}: has learning curves. Name the table of runs first: tables import RUNS --curves CSV."
+            )
         curves = wandb_curves.wide_curves(table.columns, path)
         return wandb_curves.with_curves(
             wandb_curves.sweep_of_names(curves, path), curves, _resource(next(iter(table.columns)))

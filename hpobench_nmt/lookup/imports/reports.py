@@ -44,6 +44,8 @@ def folded(sweep: Sweep, choices: Choices) -> Sweep:
             steps, wrong = as_numbers(sweep.columns[step])
             if wrong is not None or np.isnan(steps).any() or not _each_once(ids, steps):
                 continue
+            if {step, sweep.name(step)} & set(choices.hyperparameters):
+                continue
             changing = [
                 column
                 for column in names
@@ -58,7 +60,8 @@ def folded(sweep: Sweep, choices: Choices) -> Sweep:
             options = " ".join(f"--ignore {sweep.name(column)}" for column in changing[:_MOST_NAMES])
             notes.append(
                 f"lines with the same {name} differ in {shown}{more}, so each line counts as a training. "
-                f"If this changes during a training, leave it out: {options}"
+                f"If this changes during a training, leave it out: {options}. If {name} is a hyperparameter, "
+                f"use --hyperparameter {name}"
             )
     return replace(sweep, notes=(*sweep.notes, *notes[:1]))
 

@@ -132,6 +132,9 @@ def test_a_study_is_named_only_where_there_are_studies(sweeps, imported, name):
 def test_charts_belong_to_no_folder_of_another_program(sweeps, imported, name):
     with pytest.raises(InputError, match=r"--curves is only for a CSV file of W&B's runs"):
         imported(sweeps / name, curves=(sweeps / "wandb" / "chart.csv",))
+    chart = sweeps / "wandb" / "chart.csv"
+    with pytest.raises(InputError, match=r"chart\.csv: has learning curves\. Name the table of runs first"):
+        imported(chart, curves=(chart,))
 
 
 @pytest.mark.parametrize(

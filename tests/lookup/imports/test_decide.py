@@ -340,8 +340,15 @@ def test_lines_with_other_hyperparameters_are_other_trainings(table_of):
     assert len(table) == 9 and table.space.names == ("tokens", "lr") and table.curves is None
     assert notes == (
         "lines with the same name differ in 'lr', so each line counts as a training. If this "
-        "changes during a training, leave it out: --ignore lr",
+        "changes during a training, leave it out: --ignore lr. If name is a hyperparameter, use "
+        "--hyperparameter name",
     )
+    table = table_of("name,tokens,lr,val_loss\n" + text, hyperparameters=("name",)).table
+    assert len(table) == 9 and table.space.names == ("name", "tokens", "lr")
+    text = text.replace(",0.", ",x0.")  # not a number, and not a hyperparameter by its name
+    chosen = {"hyperparameters": ("name", "tokens"), "ignored": ("extra",)}
+    table = table_of("name,tokens,extra,val_loss\n" + text, **chosen).table
+    assert len(table) == 9 and table.space.names == ("name", "tokens") and table.curves is None
     rows = [f"{k // 3},{k % 3 + 1},0.{k + 1},{'ab'[k % 2]},{k}\n" for k in range(6)]
     assert len(table_of("run,updates,lr,optimizer,dev_bleu\n" + "".join(rows)).table) == 6
     rows = [
