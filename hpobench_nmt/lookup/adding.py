@@ -13,6 +13,7 @@ import numpy as np
 from hpobench_nmt.core.arrays import Rows
 from hpobench_nmt.core.errors import InputError, shortened
 from hpobench_nmt.core.files import check_name
+from hpobench_nmt.lookup.catalogue import collections, installed
 from hpobench_nmt.lookup.collections.collection import install
 from hpobench_nmt.lookup.datasheet import Datasheet
 from hpobench_nmt.lookup.described_rows import Place, line_of, parsed, table_of_columns
@@ -43,6 +44,20 @@ def add_tables(
             group = str(tables[0].claims["collection"])
             return list(zip(tables, install(group, tables, target), strict=True))
     return [add_table(source, datasheet, target, progress, notify, ignore_other)]
+
+
+def left_from_before(added: Sequence[tuple[Table, Path]]) -> list[str]:
+    """Tables beside the added ones that belong to their group, but that the file does not make.
+
+    An earlier version of the file may have made them. They are part of the group until the user removes them.
+    """
+    claims = added[0][0].claims
+    if claims.get("collection_tables") != len(added):  # one table of a group, and not a file that was split
+        return []
+    names, target = {folder.name for _, folder in added}, added[0][1].parent
+    folders = installed()
+    members = collections().get(str(claims["collection"]), [])
+    return [name for name in members if name not in names and folders[name].parent == target]
 
 
 def _split(source: Path, sheet: Datasheet, sheet_path: Path, ignore_other: bool) -> list[Table]:

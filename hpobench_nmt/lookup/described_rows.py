@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -95,14 +96,19 @@ def _taken(columns: Mapping[str, Column], sheet: Datasheet, sheet_path: Path) ->
     """Which rows have, in each column of [only], one of the values that [only] lists for it."""
     taken = np.ones(len(next(iter(columns.values()))), dtype=bool)
     for name, values in sheet.only.items():
-        cells = list(map(label, columns[name].tolist()))
-        wanted = list(map(label, values))
+        cells = ["" if cell != cell else _as_text(cell) for cell in columns[name].tolist()]
+        wanted = list(map(_as_text, values))
         if absent := [value for value in wanted if value not in cells]:
             raise unknown("value", absent[0], set(cells), f"({sheet_path}, [only], column {name!r})")
         taken &= np.isin(cells, wanted)
     if not taken.any():
         raise InputError(f"{sheet_path}: [only] leaves no row.")
     return taken
+
+
+def _as_text(value: Any) -> str:
+    """A cell or a value of [only] as a text; `label` takes finite numbers only."""
+    return label(value) if not isinstance(value, float) or math.isfinite(value) else repr(value)
 
 
 def table_of_columns(

@@ -135,6 +135,26 @@ def test_a_table_that_hides_another_is_told_and_can_be_removed(home, call, toy):
     assert "Did you mean 'sotu-ngram'?" in call("tables", "remove", "sotu-ngam")[2]
 
 
+def test_tables_that_a_file_no_longer_makes_are_named(home, call, toy):
+    rows = [f"{m},{r},{ord(m) * r}\n" for m in "abc" for r in (0.1, 0.2)]
+    sheet = '[hyperparameters.rate]\n[metrics.loss]\ndirection = "min"\n'
+    Path("grid.toml").write_text('split_by = ["model"]\n' + sheet)
+    Path("grid.csv").write_text("model,rate,loss\n" + "".join(rows))
+    assert call("tables", "add", "grid.csv")[::2] == (0, "")
+    Path("grid.csv").write_text("model,rate,loss\n" + "".join(rows[:2]))
+    assert call("tables", "add", "grid.csv")[2] == "".join(
+        f"The group also has grid-{m}, which grid.csv does not make. If it is from an earlier version of the "
+        f"file, remove it: hpobench-nmt tables remove grid-{m}\n"
+        for m in "bc"
+    )
+    assert call("tables", "remove", "grid-b")[0] == call("tables", "remove", "grid-c")[0] == 0
+    assert call("tables", "add", "grid.csv")[2] == ""
+    for m in "ab":  # a single table of a group leaves the others alone
+        claims = {"collection": "pair", "collection_tables": 2, "collection_rows": 72}
+        save_folder(dataclasses.replace(toy, name=f"pair-{m}", claims=claims), Path(f"pair-{m}"))
+        assert call("tables", "add", f"pair-{m}")[::2] == (0, "")
+
+
 def test_an_added_table_that_is_hidden_can_be_replaced_and_removed(home, call, toy, monkeypatch):
     save_folder(toy, Path("mine/toy"))
     save_folder(toy, Path("elsewhere/toy"))

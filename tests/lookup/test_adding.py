@@ -178,6 +178,18 @@ def test_only_rows_with_a_value_of_a_column_are_taken(add):
     assert deep.column("value").tolist() == [0.58, 0.71]
 
 
+def test_an_empty_cell_is_none_of_the_numbers_that_only_lists(add):
+    rows = "rate,rung,loss\n0.1,3,1\n0.2,,2\n0.3,inf,3\n0.4,3,4\n"
+    sheet = 'only = {{rung = {}}}\n[hyperparameters.rate]\n[metrics.loss]\ndirection = "min"\n'
+    (table, _), *_ = add(rows, sheet.format("[3]"))
+    assert table.column("loss").tolist() == [1, 4]
+    (table, _), *_ = add(rows, sheet.format("[3, inf]"), "both")
+    assert table.column("loss").tolist() == [1, 3, 4]
+    for absent in ("nan", "-inf", "4"):
+        with pytest.raises(InputError, match=f"unknown value '{absent}'"):
+            add(rows, sheet.format(f"[{absent}]"), "none")
+
+
 @pytest.mark.parametrize(
     ("rows", "sheet", "message"),
     [

@@ -67,7 +67,7 @@ def axis_of(name: str, column: Column, scale: Scale | None, where: str, line: An
             raise Left("empty")
         first = column[0]
         if (column == first).all():
-            raise Left(f"always {label(float(first))}")
+            raise Left(f"always {text_of(float(first))}")
         return _numeric(column, scale, told)
     distinct, places = distinct_of(column)
     typed = [_typed(value) for value in distinct]
@@ -97,14 +97,16 @@ def axis_of(name: str, column: Column, scale: Scale | None, where: str, line: An
         return _numeric(cells, scale, told)
     if not numbers and are_dates(column):
         raise Left("dates")
+    if any(map(math.isinf, numbers)):
+        raise Left("infinite values")
+    there = list({text_of(value): value for value in sorted(there, key=_order)}.values())  # 1 and 1.0 are one
     texts = [value for value in words if isinstance(value, str)]
     if texts and len(there) == len(column) > _MOST_NAMES:
         raise Left("another text in every row: it names them")
-    values = sorted(there, key=_order)
     if texts and (len(there) > max(_MOST_MIXED, len(column) // 2) or any(len(text) > 200 for text in texts)):
         raise Left(f"{len(there):,} different texts")
     cells = np.array([text_of(value) if value != "" else "" for value in typed], dtype=object)[places]
-    return Axis(cells, "categorical", values=tuple(values), why=_shown(values))
+    return Axis(cells, "categorical", values=tuple(there), why=_shown(there))
 
 
 def _shown(values: Sequence[Value]) -> str:
@@ -115,10 +117,8 @@ def _typed(value: Any) -> Any:
     """A cell as a number, a boolean, None, a tuple or a text; "" for no value."""
     if isinstance(value, bool) or value is None:
         return value
-    if isinstance(value, int | float):
-        return float(value) if value == value else ""
-    if isinstance(value, tuple):
-        return value
+    if isinstance(value, int | float | tuple):
+        return _finite(value)
     text = str(value).strip()
     if text in EMPTY:
         return ""
@@ -131,6 +131,17 @@ def _typed(value: Any) -> Any:
     except ValueError:
         return text
     return number if math.isfinite(number) else text
+
+
+def _finite(value: Any) -> Any:
+    """A number as a double, "" for NaN, or a tuple. Raises Left if a label cannot be made of it."""
+    try:
+        if not isinstance(value, tuple):
+            return float(value) if value == value else ""
+        label(value)
+        return value
+    except (OverflowError, ValueError):  # a whole number of more than 308 digits, or NaN in a list
+        raise Left("numbers that are too large, or not finite in a list") from None
 
 
 def _order(value: Any) -> tuple[int, Any]:

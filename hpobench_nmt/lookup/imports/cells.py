@@ -119,7 +119,10 @@ def as_numbers(column: Column) -> tuple[Floats, int | None]:
     numbers, wrong = np.full(len(distinct), np.nan), np.zeros(len(distinct), dtype=bool)
     for place, value in enumerate(distinct):
         if isinstance(value, (bool, int | float)):
-            numbers[place] = float(value)
+            try:
+                numbers[place] = float(value)
+            except OverflowError:  # a whole number of JSON with more than 308 digits
+                wrong[place] = True
         elif value is None or (isinstance(value, str) and value.strip() in MISSING):
             continue
         else:
@@ -199,6 +202,8 @@ def states_of(cells: Iterable[Any]) -> Column | None:
 
 def text_of(value: Any) -> str:
     """A value as the cell of a table. Texts of numbers are written as numbers are: "64.0" becomes "64"."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     if isinstance(value, str):
         text = value.strip()
         try:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _SEPARATORS = ",;\t|"
 _MOST_CELLS = 2**28
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
+_DECIMAL_POINT = r"^\s*[+-]?[\d,]*\.\d+([eE][+-]?\d+)?\s*$"
 _SAMPLE = 100
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 # Progress is reported each time this many columns have been parsed.
@@ -55,8 +56,8 @@ def read_csv_columns(content: bytes, path: Path, progress: Progress = lambda sha
     """The columns of a CSV file: doubles where all cells are numbers or empty, else texts. O(cells).
 
     The separator is the comma, semicolon, tab or bar, whichever is most frequent in the first line. If it is
-    not the comma, numbers may have a decimal comma. Lines that begin with # are left out if the file begins
-    with such a line.
+    not the comma, and no cell is a number with a decimal point, numbers may have a decimal comma. Lines that
+    begin with # are left out if the file begins with such a line.
 
     Raises InputError, with the line, if the file is not such a table.
     """
@@ -170,11 +171,19 @@ def _columns(layout: _Layout, path: Path, progress: Progress) -> dict[str, Colum
     if table.num_rows * len(names) > _MOST_CELLS:
         raise InputError(f"{path}: has more than {_MOST_CELLS:,} cells.")
     columns: dict[str, Column] = {}
+    commas = layout.separator != "," and not any(map(_has_points, table.columns))
     for place, name in enumerate(layout.names):
-        columns[name] = _column(table.column(place), layout.separator != ",")
+        columns[name] = _column(table.column(place), commas)
         if place % _COLUMNS_A_STEP == 0:
             progress(place / len(names))
     return columns
+
+
+def _has_points(cells: pa.ChunkedArray) -> bool:
+    """Whether a cell is a number with a decimal point, so that commas in this file are not decimal commas."""
+    import pyarrow.compute as pc
+
+    return bool(pc.any(pc.match_substring_regex(cells, _DECIMAL_POINT)).as_py())
 
 
 def _column(cells: pa.ChunkedArray, decimal_commas: bool) -> Column:

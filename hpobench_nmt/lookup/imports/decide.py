@@ -345,10 +345,17 @@ def _which_way(sweep: Sweep, column: str) -> Ambiguous:
 
 
 def _objectives(sweep: Sweep, choices: Choices, directions: dict[str, Direction]) -> list[str]:
+    """The objectives by column, the main objective first.
+
+    If the first metric that the user names is not an objective of the study, it is the only objective. If it
+    is one, the study's other objectives follow.
+    """
     chosen = [column for column in chosen_metrics(sweep, choices) if column in directions]
     if sweep.objectives and all(column in directions for column in sweep.objectives):
-        first = [column for column in chosen if column not in sweep.objectives][:1]
-        return first or list(sweep.objectives)
+        if chosen and chosen[0] not in sweep.objectives:
+            return chosen[:1]
+        first = [column for column in chosen if column in sweep.objectives]
+        return first + [column for column in sweep.objectives if column not in first]
     return chosen[:1] or objective_of(sweep, directions)
 
 

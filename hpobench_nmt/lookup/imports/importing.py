@@ -6,11 +6,12 @@ import re
 import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from types import UnionType
+from typing import Any, NamedTuple
 
 import tomli_w
 
-from hpobench_nmt.core.errors import InputError, shortened, warn
+from hpobench_nmt.core.errors import InputError, as_list, shortened, warn
 from hpobench_nmt.core.files import (
     check_name,
     is_name,
@@ -94,12 +95,12 @@ def import_table(
     source: str | Path,
     name: str = "",
     *,
-    metrics: str | Sequence[str] = (),
-    hyperparameters: str | Sequence[str] = (),
-    ignored: str | Sequence[str] = (),
+    metrics: str | Sequence[str] | None = (),
+    hyperparameters: str | Sequence[str] | None = (),
+    ignored: str | Sequence[str] | None = (),
     seed: str = "",
     study: str = "",
-    curves: str | Path | Sequence[str | Path] = (),
+    curves: str | Path | Sequence[str | Path] | None = (),
 ) -> Table:
     """Make a table from an old sweep of another program, without installing it. O(cells).
 
@@ -117,18 +118,42 @@ def import_table(
 
     Raises:
         InputError: the source cannot be read, or is ambiguous. The message names the option of
-            `tables import` that settles the question.
+            `tables import` that settles the question. It is also raised if an argument has another type.
     """
-    paths = tuple(map(Path, [curves] if isinstance(curves, str | Path) else curves))
-    choices = Choices(_names(metrics), _names(hyperparameters), _names(ignored), seed, study, paths)
+    if not isinstance(source, str | Path):
+        raise InputError(
+            f"source must be the path of a file or folder, not a {type(source).__name__}. Write a data frame "
+            "to a file first: frame.to_csv(path)."
+        )
+    for key, text in (("name", name), ("seed", seed), ("study", study)):
+        if not isinstance(text, str | None):
+            raise InputError(f"{key} must be a text, not {printable(repr(text))[:80]}.")
+    choices = Choices(
+        _names("metrics", metrics),
+        _names("hyperparameters", hyperparameters),
+        _names("ignored", ignored),
+        seed or "",
+        study or "",
+        tuple(map(Path, _texts("curves", curves, str | Path))),
+    )
     imported = make_table(Path(source), name, choices)
     for note in imported.notes:
         warn(f"{source}: {note}.")
     return imported.table
 
 
-def _names(given: str | Sequence[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
+def _names(key: str, given: object) -> tuple[str, ...]:
+    return tuple(_texts(key, given, str))
+
+
+def _texts(key: str, given: object, types: UnionType | type) -> list[Any]:
+    """An argument as a list of values of these types: from one value, a list of them, or None."""
+    found = [given] if isinstance(given, types) else [] if given is None else as_list(key, given)
+    for each in found:
+        if not isinstance(each, types):
+            example = ", such as 'dev_bleu:max'" if key == "metrics" else ""
+            raise InputError(f"{key} must hold texts{example}, not {printable(repr(each))[:80]}.")
+    return found
 
 
 def _answered(question: Ambiguous, choices: Choices, ask: Callable[[Ambiguous], str] | None) -> Choices:

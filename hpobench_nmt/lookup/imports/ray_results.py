@@ -34,7 +34,8 @@ def is_ray(names: Iterable[str]) -> bool:
 def read_ray_results(folder: Path) -> Sweep:
     """The sweep of a folder of Ray Tune's results. O(lines).
 
-    A trial with an error.txt has failed. Any other trial without a report is unfinished.
+    A trial with an error.txt has failed, unless its last report says that it is done: then Ray had restarted
+    it after the error. Any other trial without a report is unfinished.
     """
     trials: dict[str, dict[str, bytes]] = {}
     for name, content in folder_members(folder, _FILE.pattern, MAX_BYTES):
@@ -50,6 +51,7 @@ def read_ray_results(folder: Path) -> Sweep:
         config = _config(files.get("params.json"), folder / trial) or reports[-1].get("config") or {}
         if not config and not reports[-1]:
             raise InputError(f"{folder / trial}: neither params.json nor a report has its configuration.")
+        failed = "error.txt" in files and str(reports[-1].get("done")).lower() != "true"
         for report in reports:
             plain = {key: value for key, value in flattened(report).items() if not key.startswith(_HIDDEN)}
             plain.pop("config", None)
@@ -57,7 +59,7 @@ def read_ray_results(folder: Path) -> Sweep:
             records[-1].setdefault(_STEP, 1)
             records[-1].setdefault("trial_id", trial)
             ids.append(number)
-            states.append("failed" if "error.txt" in files else "finished" if plain else "unfinished")
+            states.append("failed" if failed else "finished" if plain else "unfinished")
     if not records:
         raise InputError(f"{folder}: it has no folder of a trial.")
     columns = columns_of(records)

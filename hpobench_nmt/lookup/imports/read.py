@@ -31,6 +31,7 @@ _OTHERS = (
 _HEAD = 2**16
 _TABLES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json", ".log", ".db", ".sqlite", ".sqlite3")
 _MOST_FILES = 8
+_CURVES = "--curves is only for a CSV file of W&B's runs."
 
 
 def read_sweep(source: Path, choices: Choices, progress: Progress = lambda share: None) -> Sweep:
@@ -69,7 +70,7 @@ def _is_read(name: str) -> bool:
 def _of_file(path: Path, choices: Choices, progress: Progress) -> Sweep:
     head = _head(path)
     if choices.curves and path.suffix.lower() in (".db", ".sqlite", ".sqlite3", ".jsonl", ".json", ".log"):
-        raise InputError(f"{path}: --curves is only for a CSV file of W&B's runs.")
+        raise InputError(f"{path}: {_CURVES}")
     if head.startswith(optuna_storage.MAGIC):
         return _of_database(path, choices)
     for magic, told in _OTHERS:
@@ -84,18 +85,32 @@ def _of_file(path: Path, choices: Choices, progress: Progress) -> Sweep:
         notes = (note,) if note else ()
         if is_journal(lines[0][1]):
             return read_journal(lines, path, choices.study, notes)
-        return folded(read_json_lines(lines, path, path.stem, notes, choices))
+        _refuse_study(path, choices)
+        return folded(read_json_lines(lines, path, path.stem, notes, choices), choices)
+    _refuse_study(path, choices)
     return _of_csv(path, content, choices, progress)
+
+
+def _refuse_study(path: Path, choices: Choices) -> None:
+    """Refuse the name of a study where nothing in the source has such a name."""
+    if choices.study:
+        raise InputError(
+            f"{path}: --study is only for a storage or journal of Optuna, or a folder or database of MLflow."
+        )
 
 
 def _of_csv(path: Path, content: bytes, choices: Choices, progress: Progress) -> Sweep:
     table = read_csv_columns(content, path, progress)
     if wandb_curves.is_wide(list(table.columns)):
+        if choices.curves:
+            raise InputError(
+                f"{path}: has learning curves. Name the table of runs first: tables import RUNS --curves CSV."
+            )
         curves = wandb_curves.wide_curves(table.columns, path)
         return wandb_curves.with_curves(
             wandb_curves.sweep_of_names(curves, path), curves, _resource(next(iter(table.columns)))
         )
-    sweep = folded(headed(table.columns, path, path.stem, table.place))
+    sweep = folded(headed(table.columns, path, path.stem, table.place), choices)
     for other in choices.curves:
         columns = read_csv_columns(read_bytes(other, MAX_BYTES), other).columns
         sweep = wandb_curves.with_curves(
@@ -128,9 +143,12 @@ def _of_folder(folder: Path, choices: Choices, progress: Progress) -> Sweep:
         raise InputError(
             f"{folder}: is already a table folder. Install it with 'hpobench-nmt tables add {folder}'."
         )
+    if choices.curves and (mlflow_runs.is_mlruns(names) or ray_results.is_ray(names)):
+        raise InputError(f"{folder}: {_CURVES}")
     if mlflow_runs.is_mlruns(names):
         return mlflow_runs.read_mlruns(folder, choices.study)
     if ray_results.is_ray(names):
+        _refuse_study(folder, choices)
         return ray_results.read_ray_results(folder)
     files = [folder / name for name in names if "/" not in name and name.lower().endswith(_TABLES)]
     texts = [path for path in files if path.suffix.lower() in (".csv", ".tsv")]

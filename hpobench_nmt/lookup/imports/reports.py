@@ -7,30 +7,83 @@ from dataclasses import replace
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats, Ints
+from hpobench_nmt.core.errors import shortened
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.lookup.imports.cells import absent, as_numbers, distinct_of
 from hpobench_nmt.lookup.imports.headings import JSON_LINES, TABLE
-from hpobench_nmt.lookup.imports.names import direction, id_columns, is_seconds, step_columns
-from hpobench_nmt.lookup.imports.sweep import Column, Points, Sweep
+from hpobench_nmt.lookup.imports.names import (
+    direction,
+    id_columns,
+    is_hyperparameter,
+    is_seconds,
+    step_columns,
+)
+from hpobench_nmt.lookup.imports.sweep import Choices, Column, Points, Sweep
 
 FOLDED = (TABLE, JSON_LINES)
 """The kinds of sweeps whose lines may be reports. Known programs write one line per training."""
+# At most this many columns are named in a note.
+_MOST_NAMES = 5
 
 
-def folded(sweep: Sweep) -> Sweep:
-    """The sweep with one row per training, if its lines are reports; else the sweep unchanged. O(cells)."""
+def folded(sweep: Sweep, choices: Choices) -> Sweep:
+    """The sweep with one row per training, if its lines are reports; else the sweep unchanged. O(cells).
+
+    Lines of one training have the same hyperparameters. If they differ in one, each line counts as a
+    training, and a note reports that.
+    """
     if sweep.kind not in FOLDED:
         return sweep
     names = list(sweep.columns)
+    notes: list[str] = []
     for name in id_columns(names):
         ids = distinct_of(sweep.columns[name])[1]
         if absent(sweep.columns[name]).any() or len(np.unique(ids)) in (1, len(sweep)):
             continue
         for step in step_columns(names):
             steps, wrong = as_numbers(sweep.columns[step])
-            if wrong is None and not np.isnan(steps).any() and _each_once(ids, steps):
+            if wrong is not None or np.isnan(steps).any() or not _each_once(ids, steps):
+                continue
+            if {step, sweep.name(step)} & set(choices.hyperparameters):
+                continue
+            changing = [
+                column
+                for column in names
+                if column not in (name, step)
+                and _may_be_hyperparameter(sweep, column, choices)
+                and _several(sweep.columns[column], ids)
+            ]
+            if not changing:
                 return fold(sweep, ids, steps, step)
-    return sweep
+            shown = ", ".join(map(shortened, changing[:_MOST_NAMES]))
+            more = ", …" if len(changing) > _MOST_NAMES else ""
+            options = " ".join(f"--ignore {sweep.name(column)}" for column in changing[:_MOST_NAMES])
+            notes.append(
+                f"lines with the same {name} differ in {shown}{more}, so each line counts as a training. "
+                f"If this changes during a training, leave it out: {options}. If {name} is a hyperparameter, "
+                f"use --hyperparameter {name}"
+            )
+    return replace(sweep, notes=(*sweep.notes, *notes[:1]))
+
+
+def _may_be_hyperparameter(sweep: Sweep, column: str, choices: Choices) -> bool:
+    """Whether a column is a hyperparameter, by the user's choice, its role in the source, or its name."""
+    called = {column, sweep.name(column)}
+    metrics = {text for given in choices.metrics for text in (given, given.rpartition(":")[0])}
+    if called & {*metrics, *choices.ignored, choices.seed}:
+        return False
+    if called & set(choices.hyperparameters):
+        return True
+    if column in sweep.roles:
+        return sweep.roles[column] == "hyperparameter"
+    return is_hyperparameter(column) and direction(column) is None
+
+
+def _several(column: Column, ids: Ints) -> bool:
+    """Whether an id has several values of a column; empty cells are not values."""
+    there = ~absent(column)
+    values = distinct_of(column)[1][there]
+    return len(np.unique(np.column_stack([ids[there], values]), axis=0)) > len(np.unique(ids[there]))
 
 
 def _each_once(ids: Ints, steps: Floats) -> bool:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hpobench_nmt.core.errors import unknown
+from hpobench_nmt.core.errors import InputError, shortened, unknown
 from hpobench_nmt.core.objectives import Direction, measured
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.lookup.imports import names
@@ -36,13 +36,22 @@ def column_called(sweep: Sweep, name: str) -> str:
 
 
 def chosen_metrics(sweep: Sweep, choices: Choices) -> dict[str, Direction | None]:
-    """The metrics that the user names, by column, with the directions given."""
+    """The metrics that the user names, by column, with the directions given.
+
+    Raises InputError if a column does not exist, or has both directions.
+    """
     found: dict[str, Direction | None] = {}
     for text in choices.metrics:
         name, _, last = text.rpartition(":")
         known = text in sweep.columns or any(sweep.name(column) == text for column in sweep.columns)
         if not known and last in ("min", "max"):
-            found[column_called(sweep, name)] = "min" if last == "min" else "max"
+            column = column_called(sweep, name)
+            direction: Direction = "min" if last == "min" else "max"
+            if found.get(column) not in (None, direction):
+                raise InputError(
+                    f"{sweep.path}: --metric {shortened(name)} is given with both min and max. Give one."
+                )
+            found[column] = direction
         else:
             column = column_called(sweep, text)
             found.setdefault(column, None)
@@ -52,20 +61,28 @@ def chosen_metrics(sweep: Sweep, choices: Choices) -> dict[str, Direction | None
 def roles_of(sweep: Sweep, choices: Choices) -> dict[str, Given]:
     """The role of each column.
 
-    Raises InputError if the user names a column that does not exist; Ambiguous if a column may be a
-    hyperparameter or a metric.
+    Raises InputError if the user names a column that does not exist, or gives it two roles; Ambiguous if a
+    column may be a hyperparameter or a metric.
     """
     found: dict[str, Given] = {}
     for column, role in sweep.roles.items():
         found[column] = Given(role, sweep.reasons.get(column, ""))
-    for name in choices.hyperparameters:
-        found[column_called(sweep, name)] = Given("hyperparameter", "as you say")
-    for column in chosen_metrics(sweep, choices):
-        found[column] = Given("metric", "as you say")
-    for name in choices.ignored:
-        found[column_called(sweep, name)] = Given("aside", "as you say")
-    if choices.seed:
-        found[column_called(sweep, choices.seed)] = Given("seed", "as you say")
+    option_of: dict[str, str] = {}
+    named: tuple[tuple[str, Role, Iterable[str]], ...] = (
+        ("--hyperparameter", "hyperparameter", choices.hyperparameters),
+        ("--metric", "metric", chosen_metrics(sweep, choices)),
+        ("--ignore", "aside", choices.ignored),
+        ("--seed", "seed", filter(None, [choices.seed])),
+    )
+    for option, role, given_names in named:
+        for column in (column_called(sweep, name) for name in given_names):
+            other = option_of.setdefault(column, option)
+            if other != option:
+                raise InputError(
+                    f"{sweep.path}: {shortened(sweep.name(column))} is given with both {other} and {option}. "
+                    "Give one."
+                )
+            found[column] = Given(role, "as you say")
     told = any(role == "hyperparameter" for role in sweep.roles.values())
     unclear: list[str] = []
     for column in sweep.columns:

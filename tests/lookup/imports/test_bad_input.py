@@ -1,5 +1,7 @@
 """Whatever is wrong in a sweep is one clear line; nothing is guessed, and nothing else is raised."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -62,6 +64,31 @@ def test_one_clear_line(tmp_path, imported, name, content, message):
     assert "\n" not in str(error.value) and len(str(error.value)) < 600
 
 
+@pytest.mark.parametrize(
+    ("cells", "reason"),
+    [
+        ((10**320, None, 1), "numbers that are too large, or not finite in a list"),
+        ((10**320, "auto", 1), "numbers that are too large, or not finite in a list"),
+        (
+            ([0.9, float("nan")], [0.9, 0.99], [0.8, 0.99]),
+            "numbers that are too large, or not finite in a list",
+        ),
+        ((float("inf"), "auto", 1), "infinite values"),
+        ((float("inf"),) * 3, "always inf"),
+    ],
+)
+def test_numbers_that_cannot_be_a_label_or_a_metric(tmp_path, imported, cells, reason):
+    path = tmp_path / "a.jsonl"
+    rows = [{"odd": cell, "lr": k, "val_loss": k + 0.5} for k, cell in enumerate(cells * 3)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for choices in ({}, {"hyperparameters": ("odd",)}):
+        table, _, decisions, _ = imported(path, **choices)
+        assert table.space.names == ("lr",) and ("left out", "odd", reason) in decisions
+    if cells[0] == 10**320:
+        with pytest.raises(InputError, match=r"line 1: 'odd' is '10+', not a number\. Correct it, or leave"):
+            imported(path, metrics=("val_loss", "odd:min"))
+
+
 def test_folders_that_are_no_sweep(tmp_path, imported, toy):
     from hpobench_nmt.lookup.folder import save_folder
 
@@ -93,6 +120,47 @@ def test_what_a_user_names_must_be_there(sweeps, imported):
     ):
         with pytest.raises(InputError, match=r"unknown column 'rmsee.*Did you mean 'rmse'"):
             imported(sweeps / "search_runs.csv", **choices)
+
+
+@pytest.mark.parametrize("name", ["trials.csv", "lines.jsonl", "ray", "wandb"])
+def test_a_study_is_named_only_where_there_are_studies(sweeps, imported, name):
+    with pytest.raises(InputError, match=r"--study is only for a storage or journal of Optuna, or a folder"):
+        imported(sweeps / name, study="x", metrics=("value:max",) if name == "trials.csv" else ())
+
+
+@pytest.mark.parametrize("name", ["ray", "mlruns"])
+def test_charts_belong_to_no_folder_of_another_program(sweeps, imported, name):
+    with pytest.raises(InputError, match=r"--curves is only for a CSV file of W&B's runs"):
+        imported(sweeps / name, curves=(sweeps / "wandb" / "chart.csv",))
+    chart = sweeps / "wandb" / "chart.csv"
+    with pytest.raises(InputError, match=r"chart\.csv: has learning curves\. Name the table of runs first"):
+        imported(chart, curves=(chart,))
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"metrics": ("value:min", "value:max")}, "--metric 'value' is given with both min and max"),
+        ({"metrics": ("acc", "user_attrs_acc:min", "acc:max")}, "--metric 'acc' is given with both min and"),
+        (
+            {"metrics": ("value:max", "acc"), "ignored": ("user_attrs_acc",)},
+            "'acc' is given with both --metric and --ignore. Give one",
+        ),
+        (
+            {"hyperparameters": ("lr",), "ignored": ("lr",)},
+            "'lr' is given with both --hyperparameter and --ignore",
+        ),
+        ({"metrics": ("lr:min",), "seed": "lr"}, "'lr' is given with both --metric and --seed"),
+    ],
+)
+def test_a_column_has_one_role_and_one_direction(sweeps, imported, choices, message):
+    with pytest.raises(InputError, match=message):
+        imported(sweeps / "trials.csv", **choices)
+
+
+def test_the_same_choice_twice_is_one_choice(sweeps, imported):
+    table = imported(sweeps / "trials.csv", metrics=("value", "value:max", "value:max")).table
+    assert table.objectives == ("value",) and table.metrics[0].direction == "max"
 
 
 FILES = (

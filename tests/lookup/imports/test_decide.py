@@ -130,6 +130,19 @@ def test_text_of_every_kind_is_read(table_of):
     assert saved.column("val_loss").tolist() == [2, 4]
 
 
+@pytest.mark.parametrize("separator", ["\t", "|", ";"])
+def test_commas_are_decimal_only_if_no_number_has_a_point(table_of, separator):
+    rows = [("width", "layers", "val_loss")]
+    rows += [(f"{k},000", f"{k % 2 + 1}6,64", f"{9 - k}.5") for k in range(1, 7)]
+    text = "".join(separator.join(row) + "\n" for row in rows)
+    table = table_of(text).table
+    assert table.config(0) == {"width": "1,000", "layers": "26,64"}
+    table = table_of(text.replace(".", ",")).table
+    assert table.config(0) == {"width": 1, "layers": 26.64} and table.column("val_loss")[0] == 8.5
+    table = table_of(text.replace(".", ",").replace("16,64", "1.16.64").replace("26,64", "v2.6")).table
+    assert table.config(1) == {"width": 2, "layers": "1.16.64"} and table.column("val_loss")[0] == 8.5
+
+
 def test_comments_between_rows_and_blank_lines_are_no_rows(table_of):
     table = table_of("# mine\nlr,val_loss\n0.1,1\n# restarted\n\n0.2,2\n").table
     assert table.column("val_loss").tolist() == [1, 2]
@@ -222,6 +235,29 @@ def test_one_name_is_a_list_of_one(tmp_path):
         import_table(path, ignored="rest", curves="charts.csv")
 
 
+def test_arguments_of_another_type_are_one_line(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("lr,val_acc\n" + "".join(f"0.{k},{k % 5}.5\n" for k in range(1, 9)))
+    none = dict.fromkeys(("metrics", "hyperparameters", "ignored", "curves", "seed", "study"))
+    table = import_table(path, **none)
+    assert table.metrics[0].direction == "max"
+    assert import_table(str(path), metrics=np.array(["val_acc:min"])).metrics[0].direction == "min"
+    frame = table.to_frame()
+    for given, message in (
+        ({"metrics": {"val_acc": "min"}}, r"metrics must be a list, not \{'val_acc': 'min'\}"),
+        ({"metrics": [("val_acc", "max")]}, r"metrics must hold texts, such as 'dev_bleu:max', not \('val_"),
+        ({"hyperparameters": {"lr"}}, r"hyperparameters must be a list, not \{'lr'\}"),
+        ({"ignored": [3]}, "ignored must hold texts, not 3"),
+        ({"curves": 3}, "curves must be a list, not 3"),
+        ({"seed": ["seed"]}, r"seed must be a text, not \['seed'\]"),
+        ({"name": path}, "name must be a text"),
+        ({"source": frame}, "source must be the path of a file or folder, not a DataFrame. Write a data"),
+    ):
+        with pytest.raises(InputError, match=message) as error:
+            import_table(**{"source": path, **given})
+        assert "\n" not in str(error.value)
+
+
 def test_what_a_list_of_numbers_is_can_be_chosen(table_of):
     rows = [{"lr": k / 10, "history": [k + 1, k], "shape": [k, k, k], "loss": k} for k in range(1, 7)]
     chosen = {"metrics": ("loss", "history:min"), "hyperparameters": ("shape",)}
@@ -294,3 +330,78 @@ def test_names_that_files_use_for_themselves_are_changed(table_of):
     ).table
     assert [h.name for h in table.hyperparameters] == ["row_"]
     assert [m.name for m in table.metrics] == ["val_loss", "cost_"]
+
+
+def test_lines_with_other_hyperparameters_are_other_trainings(table_of):
+    """Three models were trained with three budgets of tokens, each with its own learning rate."""
+    grid = [(m, t) for m in range(3) for t in (1, 2, 4)]
+    text = "".join(f"m{m},{t},0.{m + 1}{t},{9 - m - t / 8}\n" for m, t in grid)
+    table, _, _, notes = table_of("name,tokens,lr,val_loss\n" + text)
+    assert len(table) == 9 and table.space.names == ("tokens", "lr") and table.curves is None
+    assert notes == (
+        "lines with the same name differ in 'lr', so each line counts as a training. If this "
+        "changes during a training, leave it out: --ignore lr. If name is a hyperparameter, use "
+        "--hyperparameter name",
+    )
+    table = table_of("name,tokens,lr,val_loss\n" + text, hyperparameters=("name",)).table
+    assert len(table) == 9 and table.space.names == ("name", "tokens", "lr")
+    text = text.replace(",0.", ",x0.")  # not a number, and not a hyperparameter by its name
+    chosen = {"hyperparameters": ("name", "tokens"), "ignored": ("extra",)}
+    table = table_of("name,tokens,extra,val_loss\n" + text, **chosen).table
+    assert len(table) == 9 and table.space.names == ("name", "tokens") and table.curves is None
+    rows = [f"{k // 3},{k % 3 + 1},0.{k + 1},{'ab'[k % 2]},{k}\n" for k in range(6)]
+    assert len(table_of("run,updates,lr,optimizer,dev_bleu\n" + "".join(rows)).table) == 6
+    rows = [
+        {"trial": k // 3, "epoch": k % 3 + 1, "params": {"x": k, "y": k // 3}, "loss": k} for k in range(9)
+    ]
+    assert len(table_of(lines_of(rows), "a.jsonl").table) == 9
+    table = table_of(lines_of(rows), "b.jsonl", ignored=("x",)).table
+    assert len(table) == 3 and table.curves.resource == "epoch"
+    assert len(table_of(lines_of(rows), "c.jsonl", ignored=("params.x",)).table) == 3
+
+
+def test_metrics_and_schedules_may_change_during_a_training(table_of):
+    """error_rate has the word rate, but it is a metric. The user ignores the rate of a schedule."""
+    rows = [f"{k // 3},{k % 3 + 1},{k // 3 * 8 + 8},0.{k + 1},{9 - k}\n" for k in range(9)]
+    text = "run,epoch,width,{},val_loss\n" + "".join(rows)
+    table, _, _, notes = table_of(text.format("error_rate"))
+    assert len(table) == 3 and {m.name for m in table.curves.metrics} == {"error_rate", "val_loss"}
+    assert notes == ()
+    table, _, _, notes = table_of(text.format("lr"), ignored=("lr",))
+    assert len(table) == 3 and table.space.names == ("width",) and notes == ()
+    assert len(table_of(text.format("lr"), metrics=("val_loss", "lr:min")).table) == 3
+    assert len(table_of(text.format("power"), hyperparameters=("power",)).table) == 9
+
+
+def test_the_first_metric_named_is_the_first_objective(table_of):
+    rows = "".join(f"{k},{k},{9 - k},{k % 4},0.{k + 1},COMPLETE\n" for k in range(6))
+    text = "number,values_0,values_1,user_attrs_acc,params_lr,state\n" + rows
+    for metrics, objectives in (
+        (("values_0:max", "values_1:min"), ("values_0", "values_1")),
+        (("values_1:min", "values_0:max"), ("values_1", "values_0")),
+        (("values_1:min", "acc", "values_0:max"), ("values_1", "values_0")),
+        (("acc", "values_1:min", "values_0:max"), ("acc",)),
+    ):
+        table = table_of(text, metrics=metrics).table
+        assert table.objectives == objectives and table.metrics[0].name == objectives[0]
+    text = text.replace("values_0", "value").replace("values_1", "user_attrs_ppl")
+    assert table_of(text, metrics=("value:max", "acc")).table.objectives == ("value",)
+
+
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (["1", "1.0", "sqrt"], (1, "sqrt")),
+        (["0.10", "0.1", "sqrt"], (0.1, "sqrt")),
+        (["True", "TRUE", "auto"], (True, "auto")),
+        ([None, "None", "auto"], (None, "auto")),
+        ([[1, 2], "(1, 2)", "auto"], ("(1, 2)", "auto")),
+    ],
+)
+def test_two_spellings_of_a_label_are_one_label(table_of, cells, values):
+    rows = [{"kind": cell, "width": k // 3, "val_loss": k + 0.5} for k, cell in enumerate(cells * 3)]
+    table = table_of(lines_of(rows), "rows.jsonl").table
+    assert table.space["kind"].values == values and len(table) == 6
+    text = "".join(f"{row['kind']},{row['width']},{row['val_loss']}\n" for row in rows)
+    if not isinstance(cells[0], list):
+        assert table_of("kind,width,val_loss\n" + text).table.sha256 == table.sha256

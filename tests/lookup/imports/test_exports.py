@@ -139,6 +139,30 @@ def test_ray_takes_progress_where_there_are_no_lines(tmp_path, sweeps, imported)
     assert (table.sha256, table.curves.sha256) == (whole.sha256, whole.curves.sha256)
 
 
+@pytest.mark.parametrize(("done", "results"), [(True, 6), (False, 5)])
+def test_a_trial_of_ray_that_recovered_from_an_error_has_its_result(tmp_path, imported, done, results):
+    for k in range(6):
+        trial = tmp_path / "ray" / f"trial_{k}"
+        trial.mkdir(parents=True)
+        (trial / "params.json").write_text(json.dumps({"lr": k / 10}))
+        steps = [1, 2, 2, 3] if k == 2 else [1, 2, 3]  # it was restarted from step 1
+        (trial / "result.json").write_text(
+            "".join(
+                json.dumps({"training_iteration": i, "loss": k + 1 / i, "done": i == 3 and (done or k != 2)})
+                + "\n"
+                for i in steps
+            )
+        )
+    (tmp_path / "ray" / "trial_2" / "error.txt").write_text("a node was lost")
+    assert np.isfinite(imported(tmp_path / "ray").table.column("loss")).sum() == results
+    for path in (tmp_path / "ray").glob("*/result.json"):  # progress.csv has the same as texts
+        reports = [json.loads(line) for line in path.read_text().splitlines()]
+        path.unlink()
+        rows = [",".join(reports[0])] + [",".join(map(str, report.values())) for report in reports]
+        (path.parent / "progress.csv").write_text("\n".join(rows) + "\n")
+    assert np.isfinite(imported(tmp_path / "ray").table.column("loss")).sum() == results
+
+
 def test_repeated_configurations_are_replicates_with_their_seeds(sweeps, imported):
     table, _, decisions, _ = imported(sweeps / "lines.jsonl")
     again = table.replicates.rows
