@@ -171,6 +171,8 @@ class Family(Generic[S]):
             row), if several trainings share a seed. None: each training has its own.
         check: refuses combinations of settings that can never be trained (InputError).
         corpus_check: the same for combinations that cannot be trained on a given corpus; None: no such check.
+        checkpoint_check: refuses a metric, by its name, that the checkpoints of a training do not have with
+            given settings and corpus (InputError). None: no such check.
         missing: the command that installs missing packages, or "" if all are installed.
         architecture: how its kept language models are used.
         translator: how its kept translation models are used.
@@ -187,6 +189,7 @@ class Family(Generic[S]):
     seed: Callable[[S, int], int] | None = None
     check: Callable[[S], None] = lambda settings: None
     corpus_check: Callable[[S, Any], None] | None = None
+    checkpoint_check: Callable[[S, Any, str], None] | None = None
     missing: Callable[[], str] = lambda: ""
     architecture: Architecture[S] | None = None
     translator: Translator[S] | None = None

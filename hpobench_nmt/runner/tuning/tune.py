@@ -20,6 +20,8 @@ from hpobench_nmt.core.seeds import initial_rows, method_generator
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import of_objectives
+from hpobench_nmt.runner.corpora import load_corpus
+from hpobench_nmt.runner.specs.grid_checks import check_all
 from hpobench_nmt.runner.specs.spec import Spec
 from hpobench_nmt.runner.training.workspace import Workspace, clear_workspace
 from hpobench_nmt.runner.tuning.journal import Journal, begun_with
@@ -57,10 +59,14 @@ def tune(
         told: called with each step.
         constraints: from pick_constraints. core/constraints.py describes what the method learns about them. A
             metric that is only measured at the end of a training does not count against the row before.
+
+    Raises InputError if trainings cannot be stopped early, or not by these metrics.
     """
     spec = workspace.spec
     if updates is not None and not spec.family.pauses:
         raise InputError(f"trainings of family {spec.family.name!r} cannot be paused: leave out --updates.")
+    if updates is not None:
+        _refuse_without_checkpoints(workspace, metrics)
     lookups = min(lookups, spec.size)
     n_initial = 0 if updates else min(n_initial, lookups)
     resources = np.unique(np.geomspace(*updates, 12)) if updates else np.ones(1)
@@ -107,6 +113,20 @@ def tune(
         trajectory = run_trial(problem, trainer, method.load(), rng, initial, violations=limits)
     clear_workspace(workspace)  # not reached after an error, whose message may name a log
     return trajectory
+
+
+def _refuse_without_checkpoints(workspace: Workspace, metrics: Sequence[Metric]) -> None:
+    """Refuse metrics that the checkpoints of some configuration do not have, before anything is trained."""
+    spec = workspace.spec
+    check = spec.family.checkpoint_check
+    if check is None:
+        return
+    corpus = load_corpus(spec.corpus, spec.base, workspace.cache)
+    for metric in metrics:
+        for _, _, wrong in check_all(spec.grid, spec.settings, lambda s, m=metric: check(s, corpus, m.name)):
+            raise InputError(
+                f"{spec.path}: trainings cannot be stopped early by {metric.name} (--updates): {wrong}"
+            )
 
 
 def _warn_of_other_code(folder: Path, settings: Mapping[str, Any]) -> None:

@@ -179,8 +179,10 @@ def test_a_metric_that_checkpoints_lack_is_refused(at):
     workspace, _ = open_workspace(spec, at / "other", at / "home" / "training")
     (named,) = resolve_methods(["ASHA"])
     metrics = pick_metrics(spec, ["test_ppl"], named)
-    with pytest.raises(InputError, match=r"test_ppl is not measured at checkpoints, .*: dev_ppl\."):
+    message = r"trainings cannot be stopped early by test_ppl \(--updates\): .* --objectives: dev_ppl\."
+    with pytest.raises(InputError, match=message):
         tune(workspace, named, metrics, 2, 0, ["cpu"], 1, (20, 60))
+    assert not workspace.work.exists()  # nothing was started
 
 
 def test_a_journal_that_does_not_fit_is_refused(at):
