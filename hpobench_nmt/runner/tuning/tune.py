@@ -118,15 +118,16 @@ def tune(
 def _refuse_without_checkpoints(workspace: Workspace, metrics: Sequence[Metric]) -> None:
     """Refuse metrics that the checkpoints of some configuration do not have, before anything is trained."""
     spec = workspace.spec
-    check = spec.family.checkpoint_check
-    if check is None:
+    if not (check := spec.family.checkpoint_check):
         return
     corpus = load_corpus(spec.corpus, spec.base, workspace.cache)
-    for metric in metrics:
-        for _, _, wrong in check_all(spec.grid, spec.settings, lambda s, m=metric: check(s, corpus, m.name)):
-            raise InputError(
-                f"{spec.path}: trainings cannot be stopped early by {metric.name} (--updates): {wrong}"
-            )
+    for name in (metric.name for metric in metrics):
+
+        def check_one(settings: Any, name: str = name) -> None:
+            check(settings, corpus, name)
+
+        for _, _, wrong in check_all(spec.grid, spec.settings, check_one):
+            raise InputError(f"{spec.path}: trainings cannot be stopped early by {name} (--updates): {wrong}")
 
 
 def _warn_of_other_code(folder: Path, settings: Mapping[str, Any]) -> None:
