@@ -299,8 +299,9 @@ def _print_plan(
     from hpobench_nmt.lookup.file_names import LEDGER
     from hpobench_nmt.runner.specs.spec import describe
     from hpobench_nmt.runner.training.plan import planned
-    from hpobench_nmt.runner.training.run import corpus_and_infeasible
+    from hpobench_nmt.runner.training.run import corpus_and_infeasible, refuse_never_measured
 
+    refuse_never_measured(spec, spec.objectives)
     path = folder / LEDGER
     ledger, todo = planned(spec, path, rows, shard)
     grid = Grid(box=None, pad_edge=False)

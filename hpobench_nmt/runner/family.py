@@ -171,6 +171,8 @@ class Family(Generic[S]):
             row), if several trainings share a seed. None: each training has its own.
         check: refuses combinations of settings that can never be trained (InputError).
         corpus_check: the same for combinations that cannot be trained on a given corpus; None: no such check.
+        never_measured: why no training measures a metric, by its name, on a corpus with given options, and
+            which metric to use instead; "" if trainings can measure it.
         checkpoint_check: refuses a metric, by its name, that the checkpoints of a training do not have with
             given settings and corpus (InputError). None: no such check.
         missing: the command that installs missing packages, or "" if all are installed.
@@ -189,6 +191,7 @@ class Family(Generic[S]):
     seed: Callable[[S, int], int] | None = None
     check: Callable[[S], None] = lambda settings: None
     corpus_check: Callable[[S, Any], None] | None = None
+    never_measured: Callable[[str, Mapping[str, Any]], str] = lambda metric, corpus: ""
     checkpoint_check: Callable[[S, Any, str], None] | None = None
     missing: Callable[[], str] = lambda: ""
     architecture: Architecture[S] | None = None

@@ -44,7 +44,7 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
     spec's points, which were chosen by results.
 
     The path is that of the ledger or of its folder, which also has spec.toml. `notify` gets a sentence if the
-    ledger has no hashes. Returns the table and its folder.
+    ledger has no hashes, and one if no training measured an objective. Returns the table and its folder.
     """
     path = ledger_path / LEDGER if ledger_path.is_dir() else ledger_path
     content = read_content(path)
@@ -92,6 +92,11 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
         },
         curves=curves,
     )
+    if not table.objectives:
+        notify(
+            f"{path}: no training measured {' or '.join(spec.objectives)}, so the table has no objective. "
+            f"Name a measured metric as objectives = [...] in {path.parent / SPEC}, and build it again."
+        )
     # A configuration that failed has no row, even if it succeeded with another seed.
     with_row = [record for row, record in records if row in own and own[row].status == "done"]
     table = table.with_replicates(_replicates(spec, with_row, names))

@@ -8,7 +8,7 @@ from typing import Any
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.runner.family import Architecture, Family, Job, Outcome, S
-from hpobench_nmt.runner.lm.settings import METRICS, missing
+from hpobench_nmt.runner.lm.settings import METRICS, missing, never_measured
 
 
 def language_model_family(
@@ -46,6 +46,7 @@ def language_model_family(
         train=train,
         check=check,
         corpus_check=corpus_check,
+        never_measured=never_measured,
         checkpoint_check=checkpoint_check,
         missing=missing,
         architecture=architecture,

@@ -23,6 +23,7 @@ from hpobench_nmt.methods import of_objectives
 from hpobench_nmt.runner.corpora import load_corpus
 from hpobench_nmt.runner.specs.grid_checks import check_all
 from hpobench_nmt.runner.specs.spec import Spec
+from hpobench_nmt.runner.training.run import refuse_never_measured
 from hpobench_nmt.runner.training.workspace import Workspace, clear_workspace
 from hpobench_nmt.runner.tuning.journal import Journal, begun_with
 from hpobench_nmt.runner.tuning.live_trainer import LiveTrainer, TuningStep
@@ -65,6 +66,7 @@ def tune(
     spec = workspace.spec
     if updates is not None and not spec.family.pauses:
         raise InputError(f"trainings of family {spec.family.name!r} cannot be paused: leave out --updates.")
+    refuse_never_measured(spec, [metric.name for metric in metrics])
     if updates is not None:
         _refuse_without_checkpoints(workspace, metrics)
     lookups = min(lookups, spec.size)

@@ -106,6 +106,18 @@ def test_records_without_metrics_make_no_table(folder):
         build(folder)
 
 
+def test_a_table_without_an_objective_is_told_of(folder):
+    append(folder / LEDGER, record(1, metrics={"num_param": 50.0}))
+    told = []
+    table, _ = build(folder, told.append)
+    assert table.objectives == ()
+    assert "no training measured dev_ppl, so the table has no objective. Name a measured metric" in told[-1]
+    append(folder / LEDGER, record(2))
+    told.clear()
+    assert build(folder, told.append)[0].objectives == ("dev_ppl",)
+    assert not any("no objective" in line for line in told)
+
+
 @pytest.mark.parametrize("name", ["lohelp-de-en", "sotu-awd-lstm", "sotu-dyneval", "sotu-dyneval-short"])
 def test_the_shipped_tables_are_built_from_their_ledgers_and_these_can_go_on(tmp_path, name):
     shipped = Path(__file__).parents[3] / "tables" / name  # an installed package leaves ledgers out
