@@ -84,7 +84,8 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 @click.option(
     "--hours",
     type=click.FloatRange(min=0, min_open=True),
-    help="Stop after this many hours.  [default: no limit]",
+    help="Start no training after this many hours. With --updates, running trainings save their states and "
+    "stop; otherwise, they run to their end.  [default: no limit]",
 )
 @seed_option
 @out_option
@@ -114,7 +115,8 @@ def tune(
 
     With --updates, a method such as ASHA trains many configurations for a short time, and continues only
     with the best. Once LOOKUPS trainings have started, it resumes the trainings that it has stopped, until
-    all have ended or HOURS are over. The same command resumes a run that was stopped.
+    all have ended or HOURS are over. The same command resumes a run that was stopped. Without --updates,
+    trainings that have started run to their end, also after HOURS.
 
     With --constraint "dev_cpu_time<=7", the method looks for configurations that keep the bound, and the
     output names the best of these.

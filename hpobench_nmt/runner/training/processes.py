@@ -56,6 +56,14 @@ _states: set[Path] = set()
 _SAVE_SECONDS = 20.0
 
 
+def ask_to_save() -> tuple[int, int]:
+    """Make all trainings of this program save their states, and wait for at most 20 s.
+
+    Returns how many were asked, and how many of them have not saved.
+    """
+    return request_saves(tuple(_states), _SAVE_SECONDS)
+
+
 @contextmanager
 def saves_when_stopped(seconds: float | None = None) -> Iterator[None]:
     """Inside, SIGTERM makes all trainings save their state, and then raises StopAsked in the main thread.
@@ -66,7 +74,7 @@ def saves_when_stopped(seconds: float | None = None) -> Iterator[None]:
     began = time.monotonic()
 
     def stop(number: int, frame: object) -> None:
-        asked, unsaved = request_saves(tuple(_states), _SAVE_SECONDS)
+        asked, unsaved = ask_to_save()
         late = seconds is not None and time.monotonic() - began >= seconds
         some = f", except {counted(unsaved, 'training')}" if unsaved else ""
         why = "the time limit is reached" if late else "stopped by SIGTERM"
