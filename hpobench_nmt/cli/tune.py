@@ -156,7 +156,7 @@ def tune(
     if budget:
         warn_deprecated("--budget", "--lookups", since="1.1", removed_in="2.0")
     steps = _Steps(workspace, metrics, limits, alone=workers == 1 and not updates)
-    with stoppable(workspace):
+    with stoppable(workspace.ledger):
         trajectory = tune_spec(
             workspace, named, metrics, budget or lookups, seed, devices, workers, updates,
             hours * _HOUR if hours else math.inf, steps.told, constraints=limits,

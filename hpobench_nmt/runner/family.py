@@ -179,6 +179,7 @@ class Family(Generic[S]):
         architecture: how its kept language models are used.
         translator: how its kept translation models are used.
         pauses: whether a training can be paused after some updates.
+        shares_models: whether trainings with one seed share a model, which is trained only once.
     """
 
     name: str
@@ -197,6 +198,7 @@ class Family(Generic[S]):
     architecture: Architecture[S] | None = None
     translator: Translator[S] | None = None
     pauses: bool = True
+    shares_models: bool = False
 
     @property
     def defaults(self) -> dict[str, Value | None]:

@@ -251,4 +251,5 @@ FAMILY = Family(
     missing=missing,
     architecture=ARCHITECTURE,
     pauses=False,
+    shares_models=True,
 )

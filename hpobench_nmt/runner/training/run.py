@@ -85,12 +85,12 @@ def open_run(
     job per device or core.
 
     Raises:
-        InputError: an objective that no training measures; an unknown backend or device; a kind of device
+        InputError: an error of refuse_in_vain; an unknown backend or device; a kind of device
             other than that of the ledger's rows; a cluster without a number of jobs; or an error of
             open_workspace.
         RunError: the folder cannot be written.
     """
-    refuse_never_measured(spec, spec.objectives)
+    refuse_in_vain(spec)
     backend = known_backend(backend)
     if backend == "local":
         devices = first_devices(find_devices(device), gpus_a_training(spec))
@@ -181,6 +181,19 @@ def best_kept(workspace: Workspace, done: Sequence[Record]) -> tuple[int, Record
 def gpus_a_training(spec: Spec) -> int:
     """The maximum number of GPUs of one training of a spec: the setting `workers` of translation."""
     return int(max(spec.grid.get("workers", (spec.fixed.get("workers", 1),))))
+
+
+def refuse_in_vain(spec: Spec) -> None:
+    """Raise InputError if trainings would not give what the spec asks for.
+
+    Tables of ledgers that are complete can still be built, so this is not part of reading a spec.
+    """
+    refuse_never_measured(spec, spec.objectives)
+    if spec.same_seed and spec.family.shares_models:
+        raise InputError(
+            f"{spec.path}: family {spec.family.name!r} trains one model for each seed, so same_seed would "
+            f"measure the same model again. Remove same_seed from [replicates]."
+        )
 
 
 def refuse_never_measured(spec: Spec, objectives: Sequence[str]) -> None:
