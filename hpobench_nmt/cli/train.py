@@ -144,21 +144,22 @@ def train(
     if dry_run:
         _print_plan(spec, rows, folder, jobs, limit, shard)
         return
+    from hpobench_nmt.lookup.file_names import LEDGER
     from hpobench_nmt.runner.training.run import open_run, train_rows
 
     require_family(spec.family)
-    run = open_run(spec, folder, cache_folder(), device, jobs, cast("Backend", backend), keep, until)
-    if run.caution:
-        say(f"Corpus {spec.corpus['name']!r}: {run.caution}.", err=True)
-    if run.mixed:
-        say(f"{run.workspace.ledger}, with what is trained now: {run.mixed}", err=True)
 
     @contextmanager
     def watch(count: int) -> Iterator[tuple[Progress | None, OnRecord]]:
         with progress_bar(quiet, spec.name) as progress, _lines(spec, quiet, count) as on_record:
             yield progress, on_record
 
-    with stoppable(run.workspace, time_limit):
+    with stoppable(folder / LEDGER, time_limit):  # preparing the corpus counts
+        run = open_run(spec, folder, cache_folder(), device, jobs, cast("Backend", backend), keep, until)
+        if run.caution:
+            say(f"Corpus {spec.corpus['name']!r}: {run.caution}.", err=True)
+        if run.mixed:
+            say(f"{run.workspace.ledger}, with what is trained now: {run.mixed}", err=True)
         ended = train_rows(run, rows, shard, limit, watch, lambda message: say(message, err=True))
     say(f"{run.workspace.ledger}: {len(ended.done)} trained, {ended.failed} failed, {ended.left} to do.")
     if ended.mixed:
@@ -176,8 +177,11 @@ def train(
 
 
 @contextmanager
-def stoppable(workspace: Workspace, time_limit: float | None = None) -> Iterator[None]:
-    """Inside, SIGTERM or a time limit in seconds saves the states of trainings and ends the program."""
+def stoppable(ledger: Path, time_limit: float | None = None) -> Iterator[None]:
+    """Inside, SIGTERM or a time limit in seconds saves the states of trainings and ends the program.
+
+    The message about it names the ledger.
+    """
     from hpobench_nmt.runner.training.processes import StopAsked, saves_when_stopped
     from hpobench_nmt.runner.training.train_row import GO_ON
 
@@ -185,7 +189,7 @@ def stoppable(workspace: Workspace, time_limit: float | None = None) -> Iterator
         with saves_when_stopped(time_limit):
             yield
     except StopAsked as stop:
-        say(f"{workspace.ledger}: {stop}. {GO_ON}", err=True)
+        say(f"{ledger}: {stop}. {GO_ON}", err=True)
         click.get_current_context().exit(0 if stop.in_time else _TERMINATED)
 
 
@@ -299,8 +303,9 @@ def _print_plan(
     from hpobench_nmt.lookup.file_names import LEDGER
     from hpobench_nmt.runner.specs.spec import describe
     from hpobench_nmt.runner.training.plan import planned
-    from hpobench_nmt.runner.training.run import corpus_and_infeasible
+    from hpobench_nmt.runner.training.run import corpus_and_infeasible, refuse_in_vain
 
+    refuse_in_vain(spec)
     path = folder / LEDGER
     ledger, todo = planned(spec, path, rows, shard)
     grid = Grid(box=None, pad_edge=False)

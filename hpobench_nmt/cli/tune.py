@@ -84,7 +84,8 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 @click.option(
     "--hours",
     type=click.FloatRange(min=0, min_open=True),
-    help="Stop after this many hours.  [default: no limit]",
+    help="Start no training after this many hours. With --updates, running trainings save their states and "
+    "stop; otherwise, they run to their end.  [default: no limit]",
 )
 @seed_option
 @out_option
@@ -114,7 +115,8 @@ def tune(
 
     With --updates, a method such as ASHA trains many configurations for a short time, and continues only
     with the best. Once LOOKUPS trainings have started, it resumes the trainings that it has stopped, until
-    all have ended or HOURS are over. The same command resumes a run that was stopped.
+    all have ended or HOURS are over. The same command resumes a run that was stopped. Without --updates,
+    trainings that have started run to their end, also after HOURS.
 
     With --constraint "dev_cpu_time<=7", the method looks for configurations that keep the bound, and the
     output names the best of these.
@@ -154,7 +156,7 @@ def tune(
     if budget:
         warn_deprecated("--budget", "--lookups", since="1.1", removed_in="2.0")
     steps = _Steps(workspace, metrics, limits, alone=workers == 1 and not updates)
-    with stoppable(workspace):
+    with stoppable(workspace.ledger):
         trajectory = tune_spec(
             workspace, named, metrics, budget or lookups, seed, devices, workers, updates,
             hours * _HOUR if hours else math.inf, steps.told, constraints=limits,

@@ -11,6 +11,9 @@ leash. Each process leads a process group of its own, which ends with it. On Lin
 that group, as daemons do, end as well: the system gives orphans to their nearest ancestor that accepts them,
 first the process and then the server, which kills them. On Linux, all processes except daemons also end when
 the server is killed.
+
+Slurm and systemd send SIGTERM to all processes of a program. The server ignores it, so that this process
+decides how the others end. SIGTERM ends the other processes, except those that call `ignore_sigterm`.
 """
 
 from __future__ import annotations
@@ -45,7 +48,8 @@ KILLED = -1000
 _THREADS = ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "BLIS")
 _ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in _THREADS} | {"VECLIB_MAXIMUM_THREADS": "1"}
 _PROGRAM = """
-import json, os, socket, sys
+import json, os, signal, socket, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
 sys.path[:], number, prepare, arguments = json.loads(sys.argv[1])
 from hpobench_nmt.core.processes import _serve
 _serve(socket.socket(fileno=number), prepare, arguments)
@@ -178,6 +182,7 @@ class Process:
 
 
 P = TypeVar("P", bound=Process)
+T = TypeVar("T")
 
 
 def events(processes: Iterable[P], seconds: float | None = None) -> Iterator[tuple[P, Any]]:
@@ -376,6 +381,7 @@ def _run(server: int, connection: Connection, files: Sequence[int]) -> None:
         _end_with_the_server(server)
         _take_orphans()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         sys.path[:], folder, environment = connection.recv()
         for name in os.environ.keys() - environment.keys():
             del os.environ[name]
@@ -404,6 +410,15 @@ def _end_with_the_server(server: int) -> None:
             Path("/proc/self/oom_score_adj").write_text("500")
     if os.getppid() != server:  # the server ended before the call above
         os._exit(1)
+
+
+def ignore_sigterm(function: Callable[..., T], *arguments: Any) -> T:
+    """Call a function in a process that ignores SIGTERM, as do the programs that it starts.
+
+    The process that started it can end it nevertheless: `Process.kill` sends SIGKILL.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    return function(*arguments)
 
 
 def answer(function: Callable[..., Any], log: Path | None, connection: Connection, *files: int) -> None:

@@ -171,10 +171,15 @@ class Family(Generic[S]):
             row), if several trainings share a seed. None: each training has its own.
         check: refuses combinations of settings that can never be trained (InputError).
         corpus_check: the same for combinations that cannot be trained on a given corpus; None: no such check.
+        never_measured: why no training measures a metric, by its name, on a corpus with given options, and
+            which metric to use instead; "" if trainings can measure it.
+        checkpoint_check: refuses a metric, by its name, that the checkpoints of a training do not have with
+            given settings and corpus (InputError). None: no such check.
         missing: the command that installs missing packages, or "" if all are installed.
         architecture: how its kept language models are used.
         translator: how its kept translation models are used.
         pauses: whether a training can be paused after some updates.
+        shares_models: whether trainings with one seed share a model, which is trained only once.
     """
 
     name: str
@@ -187,10 +192,13 @@ class Family(Generic[S]):
     seed: Callable[[S, int], int] | None = None
     check: Callable[[S], None] = lambda settings: None
     corpus_check: Callable[[S, Any], None] | None = None
+    never_measured: Callable[[str, Mapping[str, Any]], str] = lambda metric, corpus: ""
+    checkpoint_check: Callable[[S, Any, str], None] | None = None
     missing: Callable[[], str] = lambda: ""
     architecture: Architecture[S] | None = None
     translator: Translator[S] | None = None
     pauses: bool = True
+    shares_models: bool = False
 
     @property
     def defaults(self) -> dict[str, Value | None]:

@@ -93,6 +93,7 @@ def _side_rows(options: ParallelOptions, files: Files, part: str) -> Rows:
         return records(files[name], name, reading)
 
     names = [f"{part}_{name}" for name in _SIDES]
+    empty = True
     for number, row in enumerate(zip_longest(*map(side, names))):
         for name, found in zip(names, row, strict=True):
             if found is None:
@@ -103,7 +104,10 @@ def _side_rows(options: ParallelOptions, files: Files, part: str) -> Rows:
                 if blank and not (part == "train" and "empty" in texts_of(options.filters)):
                     raise empty_line(blank[0], "the line, and its partner in the other file")
                 raise _misaligned([[text.text for text in lines] for lines in texts], names, files)
+        empty = False
         yield row[0][0], row[1][0]
+    if empty:
+        raise InputError(f"[corpus] {names[0]}: {file_names(files[names[0]])} is empty.")
 
 
 def _misaligned(sides: list[list[str]], names: Sequence[str], files: Files) -> InputError:

@@ -31,6 +31,7 @@ from hpobench_nmt.runner.lm.settings import (
     TimingSettings,
     losses_in,
     missing,
+    never_measured,
 )
 from hpobench_nmt.runner.settings import About, settings_of
 
@@ -246,7 +247,9 @@ FAMILY = Family(
     train=_train,
     seed=lambda settings, replicate: settings.model_seed + replicate,
     check=check,
+    never_measured=never_measured,
     missing=missing,
     architecture=ARCHITECTURE,
     pauses=False,
+    shares_models=True,
 )

@@ -78,7 +78,7 @@ class _Gpt(Settings):
     beta2: Annotated[float, About("of AdamW", low=0.0, high=0.999999)] = 0.95
     epsilon: Annotated[float, About("of AdamW", low=0.0, high=1.0, scale="log")] = 1e-8
     clip: Clip = 1.0
-    checks: Annotated[int, About("dev evaluations, evenly spaced", low=1, high=10_000)] = 10
+    checks: Annotated[int, About("dev evaluations at most, evenly spaced", low=1, high=10_000)] = 10
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from hpobench_nmt.runner.disk.kept_model import KeptModel
 from hpobench_nmt.runner.family import Family, Job, Outcome, Translated, Translator
-from hpobench_nmt.runner.nmt.marian_corpus import corpus_check
+from hpobench_nmt.runner.nmt.marian_corpus import checkpoint_check, corpus_check
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings, check
 from hpobench_nmt.runner.nmt.metrics import METRICS
 
@@ -55,6 +55,7 @@ FAMILY = Family(
     train=train,
     check=check,
     corpus_check=corpus_check,
+    checkpoint_check=checkpoint_check,
     missing=missing,
     translator=Translator(_read, _translate),
 )

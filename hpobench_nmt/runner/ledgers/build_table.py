@@ -29,7 +29,7 @@ from hpobench_nmt.runner.ledgers.ledger import (
     refuse_misfit,
     uncovered_note,
 )
-from hpobench_nmt.runner.ledgers.planned import Placed, best_rows, placed, planned_rows
+from hpobench_nmt.runner.ledgers.planned import Placed, best_rows, placed, planned_rows, rows_beside
 from hpobench_nmt.runner.specs.spec import SAME_SEED, Spec
 from hpobench_nmt.runner.specs.spec_file import load_spec
 
@@ -40,10 +40,11 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
     """Write table.csv, datasheet.toml and, if there are any, replicates.csv and curves.csv beside a ledger.
 
     Failed configurations are left out and counted, as in Zhang & Duh (2020). Metrics that no training
-    measured are also left out, and so are the neighbours of the best points, which were chosen by results.
+    measured are also left out, and so are the neighbours of the best points and all other rows outside the
+    spec's points, which were chosen by results.
 
     The path is that of the ledger or of its folder, which also has spec.toml. `notify` gets a sentence if the
-    ledger has no hashes. Returns the table and its folder.
+    ledger has no hashes, and one if no training measured an objective. Returns the table and its folder.
     """
     path = ledger_path / LEDGER if ledger_path.is_dir() else ledger_path
     content = read_content(path)
@@ -53,7 +54,7 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
     spec = load_spec(path.parent / SPEC, follow_link=False)
     refuse_misfit(path, ledger, spec, to_train=False)
     records = placed(spec, ledger)
-    near = set(planned_rows(spec, records).tolist()) - set(spec.sample.tolist())
+    near = rows_beside(spec, records)
     neighbours = _neighbours(spec, records, near)
     # Rows that lie close together would reveal to methods where the best row is.
     records = [(row, record) for row, record in records if row not in near]
@@ -91,6 +92,11 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
         },
         curves=curves,
     )
+    if not table.objectives:
+        notify(
+            f"{path}: no training measured {' or '.join(spec.objectives)}, so the table has no objective. "
+            f"Name a measured metric as objectives = [...] in {path.parent / SPEC}, and build it again."
+        )
     # A configuration that failed has no row, even if it succeeded with another seed.
     with_row = [record for row, record in records if row in own and own[row].status == "done"]
     table = table.with_replicates(_replicates(spec, with_row, names))
@@ -106,14 +112,16 @@ def _neighbours(spec: Spec, records: Placed, near: Set[int]) -> dict[str, str]:
     name = spec.objectives[0]
     measured = [(row, r) for row, r in records if r.replicate == 0 and name in r.metrics]
     found = [pair for pair in measured if pair[0] in near]
-    if not found:
+    if not found or len(found) == len(measured):
         return {}
     values = {row: record.metrics[name] for row, record in measured}
     (first,) = best_rows(spec, found, 1)
     (best,) = best_rows(spec, [pair for pair in measured if pair[0] not in near], 1)
+    planned = near <= set(planned_rows(spec, records).tolist())
+    what = "grid neighbours of the best points" if planned else "rows outside the spec's points"
     return {
-        "neighbours": f"{len(found)} grid neighbours of the best points were trained as well, and are in the "
-        f"ledger alone: their best {name} is {values[first]:.5g}, that of the rows {values[best]:.5g}"
+        "neighbours": f"{len(found)} {what} were trained as well, and are in the ledger alone: "
+        f"their best {name} is {values[first]:.5g}, that of the rows {values[best]:.5g}"
     }
 
 

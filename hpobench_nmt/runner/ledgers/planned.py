@@ -49,3 +49,17 @@ def best_rows(spec: Spec, records: Placed, count: int) -> list[int]:
         if record.replicate == 0 and name in record.metrics
     )
     return [row for _, row in losses[:count]]
+
+
+def rows_beside(spec: Spec, records: Placed) -> set[int]:
+    """Rows in the ledger that are not rows of the table, such as the neighbours of the best points.
+
+    These are all rows outside the spec's sample, whatever the spec now says about neighbours. If less than
+    half of the sample is recorded, they are only the planned neighbours: the ledger is probably that of
+    `tune`, which chooses among all rows of the grid.
+    """
+    sample = set(spec.sample.tolist())
+    recorded = {row for row, record in records if record.replicate == 0}
+    if 2 * len(recorded & sample) < len(sample):
+        return set(planned_rows(spec, records).tolist()) - sample
+    return {row for row, _ in records} - sample

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.runner.family import Architecture, Family, Job, Outcome, S
-from hpobench_nmt.runner.lm.settings import METRICS, missing
+from hpobench_nmt.runner.lm.settings import METRICS, missing, never_measured
 
 
 def language_model_family(
@@ -28,6 +29,13 @@ def language_model_family(
 
         return train_and_measure(job, architecture, corpus_of(job))
 
+    def checkpoint_check(settings: S, corpus: Any, metric: str) -> None:
+        measured = "dev_bpc" if corpus.unit == "character" else "dev_ppl"
+        if metric != measured:
+            raise InputError(
+                f"it is not measured at checkpoints. Name another with --objectives: {measured}."
+            )
+
     return Family(
         name=name,
         models=models,
@@ -38,6 +46,8 @@ def language_model_family(
         train=train,
         check=check,
         corpus_check=corpus_check,
+        never_measured=never_measured,
+        checkpoint_check=checkpoint_check,
         missing=missing,
         architecture=architecture,
     )

@@ -85,6 +85,9 @@ class NTASGD:
             with torch.no_grad():
                 torch._foreach_lerp_(self._averages, tuple(self.parameters), 1.0 / self._averaged)
 
+    def skipped(self) -> None:
+        """Nothing depends on the number of updates that were left out."""
+
     @contextmanager
     def evaluated(self) -> Iterator[None]:
         """Inside, the parameters have the values to evaluate: the averages, once there are any."""

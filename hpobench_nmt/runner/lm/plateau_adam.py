@@ -37,6 +37,9 @@ class PlateauAdam:
             group["lr"] = self.learning_rate * scale
         self._adam.step()
 
+    def skipped(self) -> None:
+        """Nothing depends on the number of updates that were left out."""
+
     def evaluated(self) -> AbstractContextManager[None]:
         """The parameters are evaluated as they are."""
         return nullcontext()

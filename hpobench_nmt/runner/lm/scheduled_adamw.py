@@ -90,6 +90,10 @@ class ScheduledAdamW:
         self._adam.step()
         self.updates += 1
 
+    def skipped(self) -> None:
+        """Count an update that was left out, so that the schedule reaches its end."""
+        self.updates += 1
+
     def evaluated(self) -> AbstractContextManager[None]:
         """The parameters are evaluated as they are."""
         return nullcontext()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.runner.settings import About, Settings
@@ -241,6 +241,25 @@ def losses_in(evaluations: Iterable[tuple[str, str]]) -> tuple[Metric, ...]:
         for suffix, how in evaluations
         for part in ("dev", "test")
     )
+
+
+# Of each loss, the units of tokens with which it is measured (lm/measure.py).
+_UNITS = {
+    "ppl_word": ("subword",),
+    "ppl": ("word", "subword"),
+    "bpc": ("character", "subword"),
+}
+
+
+def never_measured(metric: str, corpus: Mapping[str, Any]) -> str:
+    """Why no training has this metric on a corpus with these options, and what to use; "" if it can."""
+    unit = corpus.get("unit", "character")  # enwik8 has no such option
+    part, _, loss = metric.partition("_")
+    for name, units in _UNITS.items():
+        if loss == name or loss.startswith(f"{name}_"):
+            right = f"{part}_{'bpc' if unit == 'character' else 'ppl'}{loss.removeprefix(name)}"
+            return "" if unit in units else f"its tokens are {unit}s. Use the objective {right}"
+    return ""
 
 
 METRICS = (

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Protocol
 
@@ -35,6 +36,9 @@ class Optimiser(Protocol):
 
     def step(self, scale: float) -> None:
         """One update with the parameters' gradients and `scale` times the learning rate."""
+
+    def skipped(self) -> None:
+        """An update was left out, because its gradients overflowed in 16 bits."""
 
     def evaluated(self) -> AbstractContextManager[None]:
         """Inside, the parameters have the values to evaluate, such as averages."""
@@ -138,7 +142,7 @@ def train(
         schedule,
         generator,
         loss_scaler(schedule.precision, device),
-        SimpleNamespace(param_groups=[{"params": parameters}], step=optimiser.step),
+        SimpleNamespace(param_groups=[{"params": parameters}], step=partial(_step, optimiser)),
         checkpoints,
         StateFile(checkpoints),
     )
@@ -245,11 +249,18 @@ def _update(run: _Run, course: _Course) -> None:
     scaler.unscale_(run.steps_of)
     if schedule.clip:
         nn.utils.clip_grad_norm_(run.parameters, schedule.clip)
-    scaler.step(run.steps_of, steps / schedule.bptt if schedule.vary else 1.0)
+    if not scaler.step(run.steps_of, steps / schedule.bptt if schedule.vary else 1.0):
+        run.optimiser.skipped()
     scaler.update()
     course.position, course.update = course.position + steps, course.update + 1
     if run.last - course.position < (schedule.bptt if schedule.windows else 1):
         course.epoch, course.position, course.stream = course.epoch + 1, 0, None
+
+
+def _step(optimiser: Optimiser, scale: float) -> bool:
+    """One update; True, which the scaler returns unless it leaves the update out."""
+    optimiser.step(scale)
+    return True
 
 
 def _check(run: _Run, course: _Course) -> None:

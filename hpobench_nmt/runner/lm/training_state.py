@@ -122,7 +122,10 @@ class StateFile:
         return now - self._saved >= max(self._checkpoints.seconds, _MOST_TIME * self._took)
 
     def write(self, state: Mapping[str, Any]) -> None:
-        """Replace the saved state by a new one. If the disk has no room for both, the old one stays."""
+        """Replace the saved state by a new one. If the disk has no room for both, the old one stays.
+
+        A request to save the state at once is answered only if it is saved.
+        """
         folder = self._checkpoints.folder
         if folder is None:
             return
@@ -139,8 +142,9 @@ class StateFile:
             _tell(f"the state of the training cannot be saved in {folder}: {error}")
             with suppress(OSError):
                 part.unlink(missing_ok=True)
-        with suppress(OSError):
-            (folder / SAVE_NOW).rename(folder / LISTENS)  # the request is answered, and the next may come
+        else:
+            with suppress(OSError):
+                (folder / SAVE_NOW).rename(folder / LISTENS)  # the request is answered, and the next may come
         self._saved = time.monotonic()
         self._took = self._saved - started
 

@@ -53,7 +53,7 @@ class EncodedCorpus:
     def sample(self, sentences: int) -> tuple[str, list[str], list[str]]:
         """The name of BLEU on evenly spaced lines of dev, and their source and target; -1: all of dev."""
         count = len(self.dev_lines[0])
-        if sentences < 0 or sentences >= count:
+        if not _is_sample(sentences, count):
             return "dev_bleu", list(self.dev_lines[0]), list(self.dev_lines[1])
         source, target = ([lines[i] for i in evenly(count, sentences)] for lines in self.dev_lines)
         return "dev_bleu_sample", source, target
@@ -128,3 +128,24 @@ def corpus_check(settings: MarianSettings, corpus: ParallelCorpus) -> None:
         learn_sides(corpus, settings)
     except TrainingFailed as error:
         raise InputError(str(error)) from None
+
+
+def checkpoint_check(settings: MarianSettings, corpus: ParallelCorpus, metric: str) -> None:
+    """Refuse a metric that checkpoints lack: they have dev_ppl, and dev_bleu if all of dev is decoded."""
+    sentences = settings.checkpoint_sentences
+    if metric == "dev_ppl":
+        return
+    if metric != "dev_bleu":
+        raise InputError(
+            "it is not measured at checkpoints. Name another with --objectives: dev_ppl, dev_bleu."
+        )
+    if not sentences or _is_sample(sentences, len(corpus.dev[0])):
+        raise InputError(
+            f"checkpoint_sentences = {sentences} does not decode all of dev at checkpoints. Set "
+            f"checkpoint_sentences = -1, or name another metric with --objectives: dev_ppl."
+        )
+
+
+def _is_sample(sentences: int, count: int) -> bool:
+    """Whether that value of checkpoint_sentences is a part of a dev of `count` lines."""
+    return 0 <= sentences < count

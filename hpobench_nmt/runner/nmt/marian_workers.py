@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.processes import Ended, Process, Server, answer, outcome
+from hpobench_nmt.core.processes import Ended, Process, Server, answer, ignore_sigterm, outcome
 from hpobench_nmt.runner.devices import first_devices
 from hpobench_nmt.runner.family import Job, tells_of_no_memory
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings
@@ -110,9 +110,8 @@ def workers_of(
     others = []
     for number in range(1, count):
         other = replace(job, device=_device(job.device, number))
-        call = partial(
-            answer, partial(_join, other, number, meeting, work), job.scratch / f"worker-{number}.log"
-        )
+        join = partial(ignore_sigterm, _join, other, number, meeting, work)
+        call = partial(answer, join, job.scratch / f"worker-{number}.log")
         others.append(Process(server, call))
     over = threading.Event()
     watching = [

@@ -58,7 +58,14 @@ class TranslationSettings(Settings):
         float, About("probability that is spread over all words", low=0.0, high=_MOST_DROPPED)
     ] = 0.1
     warmup: Annotated[
-        int, About("updates in which the learning rate rises", low=0, high=1_000_000, unit="updates")
+        int,
+        About(
+            "updates in which the learning rate rises; not used if learning_rate_scheduler is none, or if it "
+            "is plateau-reduce and reduce_factor is 1",
+            low=0,
+            high=1_000_000,
+            unit="updates",
+        ),
     ] = 0
     reduce_factor: Annotated[
         float, About("factor of the learning rate; 1 never lowers it", low=0.01, high=1.0)

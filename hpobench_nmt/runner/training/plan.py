@@ -41,7 +41,10 @@ def pending(
     wanted[planned_rows(spec, records)] = True
     twice = list(spec.replicate_rows)
     if spec.best and ended[wanted].all():
-        twice += [row for row in best_rows(spec, records, spec.best) if row not in twice]
+        sample = set(spec.sample.tolist())
+        # Neighbours of the best points are not rows of the table, so they are not among its best rows.
+        of_sample = [(row, record) for row, record in records if row in sample]
+        twice += [row for row in best_rows(spec, of_sample, spec.best) if row not in twice]
     # The seeds of a row follow each other. Trainings with one seed may share a model, for which simultaneous
     # jobs would wait.
     turns = [turn + 1 for turn in range(spec.replicated[1])]

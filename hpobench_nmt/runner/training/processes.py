@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hpobench_nmt.core.processes import Ended, Process, answer, outcome, shared_server
+from hpobench_nmt.core.processes import Ended, Process, answer, ignore_sigterm, outcome, shared_server
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.runner.disk.save_requests import request_saves
 from hpobench_nmt.runner.family import STOPPING
@@ -56,6 +56,14 @@ _states: set[Path] = set()
 _SAVE_SECONDS = 20.0
 
 
+def ask_to_save() -> tuple[int, int]:
+    """Make all trainings of this program save their states, and wait for at most 20 s.
+
+    Returns how many were asked, and how many of them have not saved.
+    """
+    return request_saves(tuple(_states), _SAVE_SECONDS)
+
+
 @contextmanager
 def saves_when_stopped(seconds: float | None = None) -> Iterator[None]:
     """Inside, SIGTERM makes all trainings save their state, and then raises StopAsked in the main thread.
@@ -66,7 +74,7 @@ def saves_when_stopped(seconds: float | None = None) -> Iterator[None]:
     began = time.monotonic()
 
     def stop(number: int, frame: object) -> None:
-        asked, unsaved = request_saves(tuple(_states), _SAVE_SECONDS)
+        asked, unsaved = ask_to_save()
         late = seconds is not None and time.monotonic() - began >= seconds
         some = f", except {counted(unsaved, 'training')}" if unsaved else ""
         why = "the time limit is reached" if late else "stopped by SIGTERM"
@@ -97,7 +105,7 @@ class Processes:
     def run(self, function: Callable[..., Any], *arguments: Any, log: Path, state: Path | None = None) -> Any:
         """The result of a module's function that is called in a separate process, which prints to `log`.
 
-        `state` is the folder in which the process may be asked to save its state.
+        `state` is the folder in which the process may be asked to save its state. It ignores SIGTERM.
 
         Raises:
             Killed: a signal ended the process.
@@ -108,7 +116,8 @@ class Processes:
         with self._lock:
             if self.stopped:
                 raise Killed("stopped")
-            call = partial(answer, partial(function, *arguments), log)
+            # SIGTERM may reach all processes at once. Then this one asks them to save, and ends them.
+            call = partial(answer, partial(ignore_sigterm, function, *arguments), log)
             process = Process(shared_server(f"{__name__}:prepare"), call)
             self._running.add(process)
         if state is not None:

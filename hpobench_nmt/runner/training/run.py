@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.benchmarking.execution import Backend, known_backend
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.runner.corpora import corpus_report, load_corpus
+from hpobench_nmt.runner.corpora import corpus_report, filled_section, load_corpus
 from hpobench_nmt.runner.devices import (
     cluster_device,
     device_name,
@@ -85,10 +85,12 @@ def open_run(
     job per device or core.
 
     Raises:
-        InputError: an unknown backend or device; a kind of device other than that of the ledger's rows; a
-            cluster without a number of jobs; or an error of open_workspace.
+        InputError: an error of refuse_in_vain; an unknown backend or device; a kind of device
+            other than that of the ledger's rows; a cluster without a number of jobs; or an error of
+            open_workspace.
         RunError: the folder cannot be written.
     """
+    refuse_in_vain(spec)
     backend = known_backend(backend)
     if backend == "local":
         devices = first_devices(find_devices(device), gpus_a_training(spec))
@@ -179,6 +181,27 @@ def best_kept(workspace: Workspace, done: Sequence[Record]) -> tuple[int, Record
 def gpus_a_training(spec: Spec) -> int:
     """The maximum number of GPUs of one training of a spec: the setting `workers` of translation."""
     return int(max(spec.grid.get("workers", (spec.fixed.get("workers", 1),))))
+
+
+def refuse_in_vain(spec: Spec) -> None:
+    """Raise InputError if trainings would not give what the spec asks for.
+
+    Tables of ledgers that are complete can still be built, so this is not part of reading a spec.
+    """
+    refuse_never_measured(spec, spec.objectives)
+    if spec.same_seed and spec.family.shares_models:
+        raise InputError(
+            f"{spec.path}: family {spec.family.name!r} trains one model for each seed, so same_seed would "
+            f"measure the same model again. Remove same_seed from [replicates]."
+        )
+
+
+def refuse_never_measured(spec: Spec, objectives: Sequence[str]) -> None:
+    """Raise InputError if no training on the spec's corpus can measure one of these metrics."""
+    section = filled_section(spec.corpus)
+    for name in objectives:
+        if reason := spec.family.never_measured(name, section):
+            raise InputError(f"{spec.path}: no training on this corpus measures {name}: {reason}.")
 
 
 def refuse_other_device(path: Path, ledger: Ledger, devices: Sequence[str]) -> None:

@@ -29,7 +29,7 @@ from hpobench_nmt.core.simulation import Event
 from hpobench_nmt.runner.ledgers.ledger import Record, training_key
 from hpobench_nmt.runner.ledgers.ledger_tail import recorded
 from hpobench_nmt.runner.specs.spec import describe
-from hpobench_nmt.runner.training.processes import Processes
+from hpobench_nmt.runner.training.processes import Processes, ask_to_save
 from hpobench_nmt.runner.training.train_row import Unfinished, train_and_record
 from hpobench_nmt.runner.training.workspace import Workspace
 from hpobench_nmt.runner.tuning.journal import Journal, Line
@@ -139,7 +139,8 @@ class LiveTrainer:
         devices: assigned to the workers in turn.
         journal: the journal of this run; None if the ledger alone is enough to resume.
         told: called with each step.
-        seconds: the time limit. If trainings can be stopped early, running trainings are not waited for then.
+        seconds: the time limit. If trainings can be stopped early, running trainings then save their states
+            and are ended; otherwise, they run to their end.
     """
 
     def __init__(
@@ -203,6 +204,7 @@ class LiveTrainer:
             left = self._seconds - self._clock()
             row, result = self._finished.get(timeout=None if math.isinf(left) else max(left, 0.0))
         except Empty:
+            ask_to_save()
             return [Event(math.inf, 0, 0, 0, 0, 0.0, 0.0, False)]  # the time limit has passed
         if isinstance(result, BaseException):
             raise result

@@ -20,7 +20,10 @@ from hpobench_nmt.core.seeds import initial_rows, method_generator
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import of_objectives
+from hpobench_nmt.runner.corpora import load_corpus
+from hpobench_nmt.runner.specs.grid_checks import check_all
 from hpobench_nmt.runner.specs.spec import Spec
+from hpobench_nmt.runner.training.run import refuse_never_measured
 from hpobench_nmt.runner.training.workspace import Workspace, clear_workspace
 from hpobench_nmt.runner.tuning.journal import Journal, begun_with
 from hpobench_nmt.runner.tuning.live_trainer import LiveTrainer, TuningStep
@@ -53,14 +56,20 @@ def tune(
         devices: devices to train on, in turn.
         updates: the number of updates after which trainings are first stopped, and the approximate number of
             a whole training. There is then no initial design. None: all trainings run to their end.
-        seconds: maximum real time, without breaks between runs. Trainings that still run are then paused.
+        seconds: maximum real time, without breaks between runs. With `updates`, trainings that still run then
+            save their states and are ended. Without, they run to their end, and no others start.
         told: called with each step.
         constraints: from pick_constraints. core/constraints.py describes what the method learns about them. A
             metric that is only measured at the end of a training does not count against the row before.
+
+    Raises InputError if trainings cannot be stopped early, or not by these metrics.
     """
     spec = workspace.spec
     if updates is not None and not spec.family.pauses:
         raise InputError(f"trainings of family {spec.family.name!r} cannot be paused: leave out --updates.")
+    refuse_never_measured(spec, [metric.name for metric in metrics])
+    if updates is not None:
+        _refuse_without_checkpoints(workspace, metrics)
     lookups = min(lookups, spec.size)
     n_initial = 0 if updates else min(n_initial, lookups)
     resources = np.unique(np.geomspace(*updates, 12)) if updates else np.ones(1)
@@ -107,6 +116,21 @@ def tune(
         trajectory = run_trial(problem, trainer, method.load(), rng, initial, violations=limits)
     clear_workspace(workspace)  # not reached after an error, whose message may name a log
     return trajectory
+
+
+def _refuse_without_checkpoints(workspace: Workspace, metrics: Sequence[Metric]) -> None:
+    """Refuse metrics that the checkpoints of some configuration do not have, before anything is trained."""
+    spec = workspace.spec
+    if not (check := spec.family.checkpoint_check):
+        return
+    corpus = load_corpus(spec.corpus, spec.base, workspace.cache)
+    for name in (metric.name for metric in metrics):
+
+        def check_one(settings: Any, name: str = name) -> None:
+            check(settings, corpus, name)
+
+        for _, _, wrong in check_all(spec.grid, spec.settings, check_one):
+            raise InputError(f"{spec.path}: trainings cannot be stopped early by {name} (--updates): {wrong}")
 
 
 def _warn_of_other_code(folder: Path, settings: Mapping[str, Any]) -> None:

@@ -59,6 +59,14 @@ def test_bad_lines_are_named(base: Path, content: bytes, message: str) -> None:
         load(base)
 
 
+@pytest.mark.parametrize("part", ["train", "dev", "test"])
+def test_two_empty_sides_are_refused(base: Path, part: str) -> None:
+    for side in ("source", "target"):
+        (base / f"{part}_{side}.txt").write_bytes(b"")
+    with pytest.raises(InputError, match=rf"{part}_source: .*{part}_source\.txt is empty"):
+        load(base)
+
+
 @pytest.mark.parametrize(("side", "line"), [("source", 4), ("target", 4), ("source", 9), ("target", 1)])
 def test_the_line_from_which_two_sides_go_apart_is_named(base: Path, side: str, line: int) -> None:
     """By the lengths: a line too many in one of them shifts all below it."""

@@ -90,6 +90,15 @@ def test_a_training_reads_its_tokens_and_checks_at_equal_shares(characters, batc
     np.testing.assert_allclose(shares, [0.2, 0.4, 0.6, 0.8, 1.0])
 
 
+def test_checks_are_at_most_as_many_as_asked_for():
+    """Their distance is a whole number of updates: of 11 updates, ten checks would need less than two."""
+    chosen = settings(tokens=11 * 8 * 16, batch_size=8, context=16, accumulate=1, checks=10)
+    assert chosen.updates == 11
+    _, schedule = FAMILY.architecture.course(chosen, "word", [torch.nn.Parameter(torch.zeros(2, 2))])
+    assert -(-chosen.updates // schedule.check_updates) == 6
+    assert "at most" in FAMILY.setting("checks", "here").about.description
+
+
 def test_accumulation_is_a_larger_batch(characters):
     def weights(**changes):
         model, _ = fit(FAMILY.architecture, settings(tokens=5000, **changes), characters, 0, "cpu")

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.family import Job, TrainingFailed
@@ -24,7 +25,10 @@ from hpobench_nmt.runner.ledgers.ledger import Record  # noqa: E402
 from hpobench_nmt.runner.nmt import marian_measure, marian_training  # noqa: E402
 from hpobench_nmt.runner.nmt.marian_corpus import encode_corpus  # noqa: E402
 from hpobench_nmt.runner.nmt.marian_numbers import decode  # noqa: E402
+from hpobench_nmt.runner.specs.spec_file import load_spec  # noqa: E402
 from hpobench_nmt.runner.training.train_row import keep_model  # noqa: E402
+from hpobench_nmt.runner.training.workspace import open_workspace  # noqa: E402
+from hpobench_nmt.runner.tuning.tune import pick_metrics, tune  # noqa: E402
 
 # For tests/runner/test_every_family.py. It is also a spec of Sockeye's family.
 SPEC = """
@@ -214,6 +218,39 @@ def test_bleu_of_a_sample_at_checkpoints_has_a_name_of_its_own(job):
     this = job(checkpoint_interval=2, max_updates=4, checkpoint_sentences=3)
     outcome = FAMILY.train(replace(this, until=2))
     assert [set(point) for point in outcome.curve] == [{"update", "dev_ppl", "dev_bleu_sample", "seconds"}]
+
+
+@pytest.mark.parametrize(
+    ("sentences", "metric", "right"),
+    [
+        (3, "dev_bleu", False),
+        (0, "dev_bleu", False),
+        (-1, "dev_bleu", True),
+        (10**6, "dev_bleu", True),
+        (3, "dev_ppl", True),
+        (-1, "num_param", False),
+    ],
+)
+def test_trainings_are_stopped_only_by_what_checkpoints_measure(base, tmp_path, sentences, metric, right):
+    (tmp_path / "spec.toml").write_text(
+        f'name = "wmt"\nfamily = "marian"\nobjectives = ["{metric}"]\nbase = "{base}"\n[corpus]\n'
+        + "".join(f'{key} = "{value}"\n' for key, value in CORPUS.items())
+        + "[grid]\nlearning_rate = [0.01, 0.02]\n[fixed]\n"
+        + "".join(f"{key} = {value}\n" for key, value in TINY.items() if key != "learning_rate")
+        + f"checkpoint_sentences = {sentences}\n"
+    )
+    spec = load_spec(tmp_path / "spec.toml")
+    workspace, _ = open_workspace(spec, tmp_path / "out", tmp_path / "cache")
+    (named,) = resolve_methods(["ASHA"])
+    arguments = (workspace, named, pick_metrics(spec, (), named), 2, 0, ["cpu"], 1, (40, 120))
+    if right:
+        # Without time, nothing is trained: the metric was accepted.
+        assert len(tune(*arguments, seconds=0.0).rows) == 0
+        return
+    advice = "checkpoint_sentences = -1, or name another" if metric == "dev_bleu" else "Name another"
+    with pytest.raises(InputError, match=rf"stopped early by {metric} \(--updates\): .*{advice}.*dev_ppl"):
+        tune(*arguments)
+    assert not workspace.work.exists()
 
 
 @pytest.mark.parametrize(

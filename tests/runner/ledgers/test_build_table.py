@@ -106,6 +106,18 @@ def test_records_without_metrics_make_no_table(folder):
         build(folder)
 
 
+def test_a_table_without_an_objective_is_told_of(folder):
+    append(folder / LEDGER, record(1, metrics={"num_param": 50.0}))
+    told = []
+    table, _ = build(folder, told.append)
+    assert table.objectives == ()
+    assert "no training measured dev_ppl, so the table has no objective. Name a measured metric" in told[-1]
+    append(folder / LEDGER, record(2))
+    told.clear()
+    assert build(folder, told.append)[0].objectives == ("dev_ppl",)
+    assert not any("no objective" in line for line in told)
+
+
 @pytest.mark.parametrize("name", ["lohelp-de-en", "sotu-awd-lstm", "sotu-dyneval", "sotu-dyneval-short"])
 def test_the_shipped_tables_are_built_from_their_ledgers_and_these_can_go_on(tmp_path, name):
     shipped = Path(__file__).parents[3] / "tables" / name  # an installed package leaves ledgers out
@@ -166,13 +178,54 @@ def test_texts_and_booleans_on_a_grid_become_categories(tmp_path):
         build(tmp_path)
 
 
-def test_neighbours_of_the_best_points_are_no_rows_that_show_where_the_best_is(tmp_path):
+@pytest.mark.parametrize(
+    ("old", "new", "rows"),
+    [
+        ("neighbours = 1\n", "", 8),
+        ("points = 8", "points = 6", 6),
+        ("points = 8", "points = 12", 8),
+        ("points = 8\nneighbours = 1\n", "", 8 + 2),  # the whole grid
+    ],
+)
+def test_neighbours_stay_no_rows_when_the_spec_is_edited(tmp_path, old, new, rows):
+    spec, sample = with_neighbours(tmp_path)
+    more = tmp_path / "more.toml"
+    more.write_text((tmp_path / SPEC).read_text().replace("points = 8", "points = 12"))
+    near = sorted(set(spec.neighbours_of(sample[3])) - set(load_spec(more).sample.tolist()))[:2]
+    assert len(near) == 2
+    for row in sample + near:
+        metrics = {"dev_ppl": 40.0 if row == sample[3] else 39.5 if row == near[0] else 50.0 + row}
+        done = Record(spec.configuration(row), 0, 1, "done", metrics=metrics, started="2026")
+        append(tmp_path / LEDGER, done)
+    (tmp_path / SPEC).write_text((tmp_path / SPEC).read_text().replace(old, new))
+    table, _ = build(tmp_path)
+    assert len(table) == rows
+    assert ("neighbours" in table.provenance) == (rows < 10)
+
+
+def test_the_rows_of_a_search_make_a_table_even_if_the_spec_has_points(tmp_path):
+    """`tune` chooses among the whole grid."""
+    spec, sample = with_neighbours(tmp_path)
+    others = [row for row in range(spec.size) if row not in sample][:5]
+    for row in (*others, *sample[:3]):
+        metrics = {"dev_ppl": 40.0 + row}
+        done = Record(spec.configuration(row), 0, 1, "done", metrics=metrics, started="2026")
+        append(tmp_path / LEDGER, done)
+    assert len(build(tmp_path)[0]) == 8
+
+
+def with_neighbours(folder):
+    """A spec with points and neighbours, and the rows of its sample. Its ledger is empty."""
     grid = "layers = [1, 2, 3, 4]\nembedding_size = [8, 16, 24, 32, 40]"
     text = TEXT.replace("layers = [1, 2]", grid).replace("[corpus]", "points = 8\nneighbours = 1\n[corpus]")
-    (tmp_path / SPEC).write_text(text)
-    spec = load_spec(tmp_path / SPEC)
-    open_ledger(tmp_path / LEDGER, spec.identity, {})
-    sample = spec.sample.tolist()
+    (folder / SPEC).write_text(text)
+    spec = load_spec(folder / SPEC)
+    open_ledger(folder / LEDGER, spec.identity, {})
+    return spec, spec.sample.tolist()
+
+
+def test_neighbours_of_the_best_points_are_no_rows_that_show_where_the_best_is(tmp_path):
+    spec, sample = with_neighbours(tmp_path)
     near = sorted(set(spec.neighbours_of(sample[3])) - set(sample))
     for row in sample + near:
         loss = 40.0 if row == sample[3] else 39.5 if row == near[0] else 50.0 + row

@@ -16,6 +16,7 @@ from hpobench_nmt.runner.lm.language_model import streams  # noqa: E402
 from hpobench_nmt.runner.lm.ntasgd import NTASGD  # noqa: E402
 from hpobench_nmt.runner.lm.precision import loss_scaler, products_in  # noqa: E402
 from hpobench_nmt.runner.lm.schedule import TrainingSchedule  # noqa: E402
+from hpobench_nmt.runner.lm.scheduled_adamw import RateSchedule, ScheduledAdamW  # noqa: E402
 from hpobench_nmt.runner.lm.softmax import linear_cross_entropy  # noqa: E402
 from hpobench_nmt.runner.lm.static import perplexity, static_nll  # noqa: E402
 from hpobench_nmt.runner.lm.trainer import train  # noqa: E402
@@ -229,6 +230,28 @@ def test_an_update_whose_gradients_overflow_is_left_out_and_the_scale_is_halved(
     assert not torch.equal(seen[4], seen[3])
     saved = torch.load(tmp_path / "training.pt", weights_only=True)["state"]["scaler"]
     assert saved["scale"] == 2.0**15
+
+
+def test_a_schedule_also_counts_updates_whose_gradients_overflow():
+    """Otherwise it would not reach its end, and the training would not have converged."""
+    model = build("mlstm")
+    rates = RateSchedule(0.01, 8, warm_up=0.0)
+    usual = {"weight_decay": 0.0, "beta1": 0.9, "beta2": 0.95, "epsilon": 1e-8}
+    optimiser = ScheduledAdamW(model.parameters(), rates, **usual)
+    seen, steps = [], []
+    step = optimiser.step
+    optimiser.step = lambda scale: (step(scale), steps.append(optimiser._adam.param_groups[0]["lr"]))
+
+    def spoil(parameter):
+        seen.append(None)
+        if len(seen) == 3:
+            parameter.grad.fill_(math.inf)
+
+    model.output_bias.register_post_accumulate_grad_hook(spoil)
+    schedule = replace(SCHEDULE, vary=False, precision="fp16", max_epochs=0, max_updates=8, check_updates=8)
+    done = train(model, TRAIN, DEV, optimiser, schedule, seeded())
+    assert (done.updates, optimiser.updates, done.converged) == (8, 8, True)
+    assert steps == [rates.at(update) for update in range(8) if update != 2]
 
 
 def test_a_device_without_such_numbers_is_refused_in_one_line():

@@ -6,6 +6,7 @@ import math
 import os
 import resource
 import signal
+import time
 import weakref
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-nmt[train]'")
 
+from hpobench_nmt.runner.disk.save_requests import LISTENS, SAVE_NOW  # noqa: E402
 from hpobench_nmt.runner.families import awd_lstm, melis, mlstm  # noqa: E402
 from hpobench_nmt.runner.lm import trainer, training_state  # noqa: E402
 from hpobench_nmt.runner.lm.fit import fit as lm_fit  # noqa: E402
@@ -275,6 +277,22 @@ def test_where_the_disk_is_full_the_old_state_survives_and_training_goes_on(tmp_
     assert "cannot be saved" in capsys.readouterr().out
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".part"] == []
     assert ended == fit("mlstm", Checkpoints(tmp_path, {}, seconds=0.0)) == undisturbed("mlstm")
+
+
+def test_a_request_to_save_is_answered_only_when_the_state_is_saved(tmp_path, capsys):
+    file = StateFile(Checkpoints(tmp_path, {}))
+    with file.listening():
+        (tmp_path / LISTENS).rename(tmp_path / SAVE_NOW)
+        (tmp_path / "training.pt.part").mkdir()  # so that no file can be written there, as on a full disk
+        assert file.due
+        file.write({})
+        assert "cannot be saved" in capsys.readouterr().out
+        assert (tmp_path / SAVE_NOW).exists() and not (tmp_path / LISTENS).exists()
+        (tmp_path / "training.pt.part").rmdir()
+        time.sleep(0.15)
+        assert file.due  # it is tried again
+        file.write({})
+        assert (tmp_path / LISTENS).exists() and not (tmp_path / SAVE_NOW).exists()
 
 
 def test_the_curve_can_be_watched(tmp_path, stopping_after):

@@ -4,6 +4,7 @@ import pytest
 
 from hpobench_nmt.runner.nmt.learning_rate import has_converged, learning_rate
 from hpobench_nmt.runner.nmt.settings import TranslationSettings
+from hpobench_nmt.runner.settings import settings_of
 
 SIZES = {"bpe_symbols": 30, "num_layers": 1, "num_embed": 8, "num_hidden": 8, "num_heads": 2}
 
@@ -31,6 +32,10 @@ def test_rates_by_hand(name, warmup, expected):
 
 def test_a_factor_of_one_is_no_schedule():
     assert learning_rate(settings(warmup=4, reduce_factor=1.0), 1) == 0.5
+    # It has no warm-up either, which the setting's text says.
+    described = settings_of(TranslationSettings)["warmup"].about.description
+    assert "not used if learning_rate_scheduler is none" in described
+    assert "plateau-reduce and reduce_factor is 1" in described
 
 
 @pytest.mark.parametrize("warmup", [0, 3])

@@ -334,6 +334,23 @@ def test_the_neighbours_of_the_best_points_follow_them(tmp_path):
     assert planned_rows(spec, placed(spec, Ledger({}, {}, tuple(later)))).tolist() == sample + sorted(near)
 
 
+def test_only_points_are_trained_again_as_the_best_rows(tmp_path):
+    """Neighbours are not rows of the table, which would drop their repetitions."""
+    of_points(tmp_path)
+    path = tmp_path / "points.toml"
+    path.write_text(path.read_text().replace("configurations = 5", "best = 2"))
+    spec = load_spec(path)
+    sample = spec.sample.tolist()
+    near = sorted(set(spec.neighbours_of(sample[7]) + spec.neighbours_of(sample[20])) - set(sample))
+    losses = dict.fromkeys(sample, 9.0) | {sample[7]: 5.0, sample[20]: 6.0} | dict.fromkeys(near, 1.0)
+    records = [
+        Record(spec.configuration(row), 0, 0, "done", metrics={"dev_ppl": loss})
+        for row, loss in losses.items()
+    ]
+    todo = pending(spec, Ledger({}, {}, tuple(records)), range(spec.size))
+    assert todo == [(sample[7], 1), (sample[7], 2), (sample[20], 1), (sample[20], 2)]
+
+
 def test_the_same_seed_is_the_rows_own(load):
     spec = load()
     for row in (0, 5):

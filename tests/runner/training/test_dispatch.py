@@ -91,7 +91,7 @@ def done(*layers):
     return [(n, "done", "") for n in layers]
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
+@pytest.mark.parametrize("name", ["SIGHUP", "SIGKILL"])
 def test_a_training_that_is_killed_once_is_tried_again(trains, name):
     records, messages = trains(
         f"if layers == 2 and tries == 1: os.kill(os.getpid(), signal.{name}); time.sleep(5)"
@@ -102,10 +102,10 @@ def test_a_training_that_is_killed_once_is_tried_again(trains, name):
 
 
 def test_a_training_that_is_always_terminated_is_named_and_left_to_do(trains, workspace):
-    records, messages = trains("if layers == 2: os.kill(os.getpid(), signal.SIGTERM); time.sleep(5)")
+    records, messages = trains("if layers == 2: os.kill(os.getpid(), signal.SIGHUP); time.sleep(5)")
     assert records == done(1, 3, 4)
     assert "1 of 4 trainings ended with an error and is not recorded" in messages[-1]
-    assert "layers=2: it was killed by SIGTERM, twice" in messages[-1]
+    assert "layers=2: it was killed by SIGHUP, twice" in messages[-1]
     assert len(pending(workspace.spec, read_ledger(workspace.ledger), range(4))) == 1
 
 

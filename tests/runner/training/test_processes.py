@@ -78,7 +78,7 @@ def test_how_a_process_died_is_told(tmp_path):
         Processes().run(os.abort, log=tmp_path / "log")
 
 
-@pytest.mark.parametrize(("number", "asked"), [(signal.SIGTERM, True), (signal.SIGKILL, False)])
+@pytest.mark.parametrize(("number", "asked"), [(signal.SIGHUP, True), (signal.SIGKILL, False)])
 def test_being_asked_to_stop_is_told_from_being_killed(tmp_path, number, asked):
     with pytest.raises(Killed) as caught:
         Processes().run(signal.raise_signal, number, log=tmp_path / "log")
@@ -157,6 +157,59 @@ def test_the_processes_end_with_their_parent(tmp_path, number):
     parent.send_signal(number)
     parent.wait(20)
     assert all(gone(pid) for pid in found)
+
+
+_LEARNER = """
+import time
+from pathlib import Path
+from hpobench_nmt.runner.lm.training_state import Checkpoints, StateFile
+
+def learn(folder):
+    state = StateFile(Checkpoints(Path(folder)))
+    with state.listening():
+        while True:
+            if state.due:
+                state.write({"update": 1})
+            time.sleep(0.001)
+"""
+_STOPPABLE = """
+import sys
+from pathlib import Path
+from learner import learn
+from hpobench_nmt.runner.training.processes import Processes, StopAsked, saves_when_stopped
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    try:
+        with saves_when_stopped():
+            Processes().run(learn, folder, log=folder.with_name("log"), state=folder)
+    except StopAsked as stop:
+        print(stop)
+"""
+
+
+def descendants(pid):
+    children = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    return [found for child in children for found in (child, *descendants(child))]
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are found in /proc")
+def test_a_sigterm_to_all_processes_at_once_loses_no_state(tmp_path):
+    """As Slurm and systemd send it. Trainings must live on until they have saved."""
+    (tmp_path / "learner.py").write_text(_LEARNER)
+    (tmp_path / "stoppable.py").write_text(_STOPPABLE)
+    state = tmp_path / "state"
+    command = [sys.executable, str(tmp_path / "stoppable.py"), str(state)]
+    parent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    wait_for_file(state / LISTENS)
+    others = descendants(parent.pid)
+    assert len(others) == 2  # the server and the training
+    for pid in (*others, parent.pid):
+        os.kill(pid, signal.SIGTERM)
+    told, _ = parent.communicate(timeout=60)
+    assert told == "stopped by SIGTERM; the state of every training is saved\n"
+    assert (state / "training.pt").exists()
+    assert all(gone(pid) for pid in others)
 
 
 def learn(state, over, saved):

@@ -319,12 +319,12 @@ def test_a_corpus_that_changed_is_refused(trained, place, tmp_path):
 
 
 def test_tuning_by_what_is_not_measured_is_refused(place, tmp_path):
-    text = SPEC.replace('"num_param", "num_updates"', '"num_param", "num_updates", "dev_bpc"')
+    text = SPEC.replace('"num_param", "num_updates"', '"num_param", "num_updates", "dev_ppl_mc"')
     (place / "blind.toml").write_text(text)
-    tune = ("tune", "blind.toml", "--out", tmp_path / "t", "--device", "cpu", "--objectives", "dev_bpc")
+    tune = ("tune", "blind.toml", "--out", tmp_path / "t", "--device", "cpu", "--objectives", "dev_ppl_mc")
     done = run(place, *tune, "--method", "RS", "--lookups", "6")
     assert done.returncode == 2
     assert re.search(
-        r"none of 3 trainings measured dev_bpc\. Name a measured metric with --objectives: .*dev_ppl",
+        r"none of 3 trainings measured dev_ppl_mc\. Name a measured metric with --objectives: .*dev_ppl",
         done.stderr,
     )

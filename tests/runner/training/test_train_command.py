@@ -128,6 +128,54 @@ def test_a_time_limit_saves_the_state_and_is_no_error(place):
     shutil.rmtree(place / "home" / "training" / "states")
 
 
+@pytest.mark.parametrize(
+    ("unit", "objectives", "right"),
+    [
+        ("character", "", "dev_bpc"),  # the default is dev_ppl
+        ("character", 'objectives = ["dev_ppl_dynamic", "num_param"]', "dev_bpc_dynamic"),
+        ("word", 'objectives = ["test_bpc"]', "test_ppl"),
+        ("word", 'objectives = ["dev_ppl_word"]', "dev_ppl"),
+    ],
+)
+@pytest.mark.parametrize("command", [("train", "--dry-run"), ("train",), ("tune", "--method", "RS")])
+def test_objectives_that_no_training_measures_are_refused(
+    place, tmp_path, run_here, command, unit, objectives, right
+):
+    section = "".join(f'{part} = "{place / part}.txt"\n' for part in ("train", "dev", "test"))
+    (tmp_path / "spec.toml").write_text(
+        f'name = "units"\nfamily = "gpt"\n{objectives}\n[corpus]\nname = "text"\nunit = "{unit}"\n{section}'
+        "[grid]\ndepth = [1, 2]\n"
+    )
+    name, *options = command
+    done = run_here(name, tmp_path / "spec.toml", "--out", tmp_path / "out", *options, check=2)
+    assert f"s. Use the objective {right}.\n" in done.stderr
+    assert not (tmp_path / "out" / "work").exists()
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_the_same_seed_is_refused_where_a_repetition_would_train_nothing(place, tmp_path, run_here, more):
+    """All rows of dynamic evaluation with one seed have the same model."""
+    section = "".join(f'{part} = "{place / part}.txt"\n' for part in ("train", "dev", "test"))
+    (tmp_path / "spec.toml").write_text(
+        f'name = "again"\nfamily = "dynamic-evaluation"\n[corpus]\nname = "text"\n{section}'
+        "[grid]\ndynamic_decay = [0.001, 0.002]\n[replicates]\nconfigurations = 1\nsame_seed = 2\n"
+    )
+    done = run_here("train", tmp_path / "spec.toml", "--out", tmp_path / "out", *more, check=2)
+    assert "same_seed would measure the same model again. Remove same_seed from [replicates]." in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_time_limit_includes_the_preparation_of_the_corpus(place, tmp_path, run_here, monkeypatch):
+    monkeypatch.setattr("hpobench_nmt.runner.corpora.load_corpus", lambda *section: time.sleep(20))
+    monkeypatch.setenv("HPOBENCH_NMT_HOME", str(tmp_path))
+    began = time.monotonic()
+    done = run_here(
+        "train", place / "tiny.toml", "--out", tmp_path / "out", "--time-limit", "1s", "--device", "cpu"
+    )
+    assert "the time limit is reached; trainings resume from their last saved state" in done.stderr
+    assert time.monotonic() - began < 10
+
+
 @pytest.mark.parametrize(("text", "seconds"), [("3h30m", 12_600), ("90s", 90), ("1d", 86_400), ("5min", 300)])
 def test_time_limits(text, seconds):
     assert _seconds_of(None, None, text) == seconds

@@ -12,6 +12,8 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import Empty, SimpleQueue
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ import pytest
 from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.trajectory import Trajectory
+from hpobench_nmt.runner.disk.save_requests import LISTENS
 from hpobench_nmt.runner.ledgers.ledger import read_ledger
 from hpobench_nmt.runner.specs.spec_file import load_spec
 from hpobench_nmt.runner.training.train_row import Unfinished
@@ -209,13 +212,36 @@ def test_when_the_time_is_over_nothing_is_waited_for(at):
     assert (len(trial.rows), trial.failure) == (0, "")
 
 
+class _Out(SimpleQueue):
+    """A queue of ended trainings whose time is over as soon as a training can be asked to save."""
+
+    def get(self, timeout=None):
+        deadline = time.monotonic() + 60
+        while not list(Path(os.environ["HPOBENCH_NMT_HOME"]).rglob(LISTENS)):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        raise Empty
+
+
+def test_when_the_time_is_over_trainings_save_before_they_are_ended(at, monkeypatch):
+    monkeypatch.setattr("hpobench_nmt.runner.tuning.live_trainer.SimpleQueue", _Out)
+    long = SPEC.replace("max_epochs = 3", "max_epochs = 100000").replace("[1, 5, 10000]", "[0.001]")
+    (at / "live.toml").write_text(long)
+    before = set((at / "home").rglob("training.pt"))
+    trial = tuned(at, "hours", "ASHA", updates=(10**6, 2 * 10**6), seconds=1.0, workers=1)
+    assert len(trial.rows) == 0
+    assert len(set((at / "home").rglob("training.pt")) - before) == 1
+
+
 def test_a_metric_that_checkpoints_lack_is_refused(at):
     spec = load_spec(at / "live.toml")
     workspace, _ = open_workspace(spec, at / "other", at / "home" / "training")
     (named,) = resolve_methods(["ASHA"])
     metrics = pick_metrics(spec, ["test_ppl"], named)
-    with pytest.raises(InputError, match=r"test_ppl is not measured at checkpoints, .*: dev_ppl\."):
+    message = r"trainings cannot be stopped early by test_ppl \(--updates\): .* --objectives: dev_ppl\."
+    with pytest.raises(InputError, match=message):
         tune(workspace, named, metrics, 2, 0, ["cpu"], 1, (20, 60))
+    assert not workspace.work.exists()  # nothing was started
 
 
 def test_a_journal_that_does_not_fit_is_refused(at):
