@@ -8,7 +8,8 @@ Keys of a spec file, of which name, family, [corpus] and [grid] are required:
     family        the kind of model; each family has its own settings and metrics (runner/families/)
     seed          a whole number; the same seed gives the same models
     keep          whether the best model of each training is kept, as with `train --keep`
-    objectives    objectives of the table, the single objective first; if left out, the first metric
+    objectives    objectives of the table, the single objective first; if left out, the first metric that
+                  trainings on the corpus measure
     metrics       columns of the table; if left out, all metrics of the family
     base          folder that paths of the corpus start from; if left out, the spec's own folder
     [corpus]      the name of a corpus, and its settings (runner/corpora/)
@@ -109,7 +110,7 @@ def load_spec(path: Path, follow_link: bool = True) -> Spec:
 
 
 def _checked(file: _SpecFile, path: Path) -> Spec:
-    from hpobench_nmt.runner.corpora import corpus_kind
+    from hpobench_nmt.runner.corpora import corpus_kind, filled_section
 
     family = load_family(file.family)
     axes = _axes(family, file, path)
@@ -134,6 +135,8 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
         if objective not in names:
             raise unknown("objective", objective, names, f"({path})")
     _refuse_twice("objective", file.objectives, path)
+    section = filled_section(file.corpus)
+    usual = next((name for name in names if not family.never_measured(name, section)), names[0])
     again = file.replicates or _Replicates()
     size = math.prod(len(axis.values) for axis in axes)
     rows, turns = again.configurations + again.best, again.trainings + again.same_seed
@@ -150,7 +153,7 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
         note=file.note,
         family=family,
         seed=file.seed,
-        objectives=tuple(file.objectives) or (names[0],),
+        objectives=tuple(file.objectives) or (usual,),
         metrics=metrics,
         corpus=file.corpus,
         axes=axes,

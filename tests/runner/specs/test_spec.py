@@ -237,6 +237,19 @@ def test_replicates_of_dynamic_evaluation_are_no_rows_of_the_grid(load):
         load(('family = "awd-lstm"', 'family = "dynamic-evaluation"'), other)
 
 
+@pytest.mark.parametrize(
+    ("family", "unit", "usual"),
+    [("gpt", "word", "dev_ppl"), ("gpt", "character", "dev_bpc"), ("mlstm", "word", "dev_ppl")],
+)
+def test_the_usual_objective_is_the_first_metric_that_is_measured(tmp_path, family, unit, usual):
+    parts = "".join(f'{part} = "{part}.txt"\n' for part in ("train", "dev", "test"))
+    (tmp_path / "s.toml").write_text(
+        f'name = "s"\nfamily = "{family}"\n[corpus]\nname = "text"\nunit = "{unit}"\n{parts}'
+        "[grid]\nlearning_rate = [0.001, 0.002]\n"
+    )
+    assert load_spec(tmp_path / "s.toml").objectives == (usual,)
+
+
 def test_a_family_wants_its_own_kind_of_corpus(load):
     with pytest.raises(InputError, match=r"trains on a text corpus, and .* is a parallel corpus"):
         load(

@@ -131,7 +131,7 @@ def test_a_time_limit_saves_the_state_and_is_no_error(place):
 @pytest.mark.parametrize(
     ("unit", "objectives", "right"),
     [
-        ("character", "", "dev_bpc"),  # the default is dev_ppl
+        ("character", 'objectives = ["dev_ppl"]', "dev_bpc"),
         ("character", 'objectives = ["dev_ppl_dynamic", "num_param"]', "dev_bpc_dynamic"),
         ("word", 'objectives = ["test_bpc"]', "test_ppl"),
         ("word", 'objectives = ["dev_ppl_word"]', "dev_ppl"),
