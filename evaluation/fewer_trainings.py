@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hpobench_nmt.core.arrays import Bools, Floats
+from hpobench_nmt.core.arrays import Bools, Floats, Ints
 from hpobench_nmt.evaluation.comparisons import tied_ranks
 from hpobench_nmt.evaluation.intervals import CONFIDENCE, RESAMPLES, resampled_sums
 from hpobench_nmt.evaluation.restricted import restricted_mean
@@ -90,6 +90,7 @@ def times_fewer(
         logs = np.log(ratios)
     low, high = _over_trials(runtimes, budgets, np.log(exact), families, resamples)
     none = copies.any(axis=0) | np.isnan(logs).any(axis=0)
+    none |= any(table.shape[1] < 2 for table in runtimes)  # resamples of one trial are all the same
     families_low, families_high = _over_families(logs, families, resamples)
     return TimesFewer(
         ratios,
@@ -150,6 +151,19 @@ def _quantiles(logs: Floats) -> tuple[Floats, Floats]:
     return low, high
 
 
+def signed_rank_direction(differences: Floats) -> int:
+    """The sign of the statistic of `signed_rank_exact`: 1 if positive differences prevail, -1, or 0."""
+    ranks, signs = _signed_ranks(differences)
+    return int(np.sign(ranks @ signs))
+
+
+def _signed_ranks(differences: Floats) -> tuple[Ints, Ints]:
+    """Twice the ranks of the absolute differences (whole numbers), and the signs, shape (n,) each."""
+    rounded = np.round(differences, _DIGITS)
+    ranks = np.rint(2 * tied_ranks(np.abs(rounded)[None])[0]).astype(np.int64)
+    return ranks, np.sign(rounded).astype(np.int64)
+
+
 def signed_rank_exact(differences: Floats) -> float:
     """Wilcoxon's signed-rank test, two-sided and exact, zeros by Pratt's rule. O(n^3) for n differences.
 
@@ -159,10 +173,8 @@ def signed_rank_exact(differences: Floats) -> float:
     """
     if not len(differences):
         return np.nan
-    rounded = np.round(differences, _DIGITS)
-    # Twice the ranks, because these are whole numbers.
-    ranks = np.rint(2 * tied_ranks(np.abs(rounded)[None])[0]).astype(np.int64)
-    counted = ranks[rounded != 0]
+    ranks, signs = _signed_ranks(differences)
+    counted = ranks[signs != 0]
     chances = np.ones(1)
     for rank in counted:
         # Half of the choices add the next rank to the sum of positive ranks.
@@ -171,5 +183,5 @@ def signed_rank_exact(differences: Floats) -> float:
         longer[rank:] += chances / 2
         chances = longer
     sums = np.arange(len(chances))
-    observed = abs(2 * int(ranks[rounded > 0].sum()) - int(counted.sum()))
+    observed = abs(int(ranks @ signs))
     return float(min(chances[np.abs(2 * sums - int(counted.sum())) >= observed].sum(), 1.0))

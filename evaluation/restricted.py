@@ -16,6 +16,8 @@ largest possible value.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from hpobench_nmt.core.arrays import Bools, Floats
@@ -54,18 +56,24 @@ def restricted_mean(runtimes: Floats, tau: float) -> tuple[float, float]:
     return float(np.minimum(runtimes, tau).mean()), float(np.isinf(runtimes).mean())
 
 
-def restricted_random_search(goal: Goal, tau: float, n_initial: int, workers: int = 1) -> tuple[float, float]:
+def restricted_random_search(
+    goal: Goal, tau: float, n_initial: int, workers: int = 1, lookups: int | None = None
+) -> tuple[float, float]:
     """Exact R of random search on a clock of look-ups, and the probability that a trial is capped. O(N).
 
-    W workers look up W rows in each unit of time. Both are NaN if there are too few targets.
+    W workers look up W rows in each unit of time, until `lookups` rows are looked up (None: all). Both are
+    NaN if there are too few targets.
     """
     if goal.targets.sum() < goal.needed:
         return np.nan, np.nan
-    survival = runtime_survival(goal, n_initial)[::workers]
-    whole = int(min(tau, len(survival)))
-    beyond = float(survival[whole]) if whole < len(survival) else 0.0
+    most = len(goal.targets) if lookups is None else min(lookups, len(goal.targets))
+    units = math.ceil(most / workers)
+    survival = runtime_survival(goal, n_initial)[np.minimum(np.arange(units + 1) * workers, most)]
+    whole = int(min(tau, units))
+    beyond = float(survival[whole])
     # If the budget is not a whole number, its last unit counts in part.
-    return float(survival[:whole].sum() + (min(tau, len(survival)) - whole) * beyond), beyond
+    rest = (tau - whole) * beyond if beyond else 0.0
+    return float(survival[:whole].sum() + rest), beyond
 
 
 def simulated_random_search(

@@ -22,7 +22,13 @@ from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import counted, short
 from hpobench_nmt.evaluation.comparisons import holm
-from hpobench_nmt.evaluation.fewer_trainings import TimesFewer, family_means, signed_rank_exact, times_fewer
+from hpobench_nmt.evaluation.fewer_trainings import (
+    TimesFewer,
+    family_means,
+    signed_rank_direction,
+    signed_rank_exact,
+    times_fewer,
+)
 from hpobench_nmt.evaluation.intervals import CONFIDENCE
 from hpobench_nmt.evaluation.restricted import runtime_within
 
@@ -151,8 +157,10 @@ def _hypervolume(results: Results, tables: Sequence[str], family: Sequence[str])
     if _HYPERVOLUME not in scores:
         return np.full(len(results.methods), np.nan)
     place = scores.index(_HYPERVOLUME)
-    means = [[results.summary(t, m)[place].mean for m in results.methods] for t in tables]
-    return np.asarray(family_means(np.array(means, dtype=np.float64), family).mean(axis=0))
+    found = [[results.summary(t, m)[place] for m in results.methods] for t in tables]
+    # A mean over the trials that did not fail cannot be compared with other means.
+    means = np.array([[np.nan if s.failed else s.mean for s in row] for row in found], dtype=np.float64)
+    return np.asarray(family_means(means, family).mean(axis=0))
 
 
 def _halves(results: Results, tables: Sequence[str]) -> dict[str, str]:
@@ -226,18 +234,12 @@ def _tests(methods: Sequence[str], ratios: Floats, families: Sequence[str], copi
             names = (methods[a], methods[b] if b >= 0 else "")
             fewer = ""
             if corrected[0][i] < 1 - CONFIDENCE:
-                fewer = names[0] if _centre(d) > 0 else names[1] or "random search"
+                fewer = {1: names[0], 0: "", -1: names[1] or "random search"}[signed_rank_direction(d)]
             counts = (len(d), len(set(families)))
             rows.append(
                 (*names, counts[0], raw[0][i], corrected[0][i], counts[1], raw[1][i], corrected[1][i], fewer)
             )
     return pd.DataFrame(rows, columns=_TESTS)
-
-
-def _centre(d: Floats) -> float:
-    """The median of the means of all pairs of differences: the direction of the signed-rank test."""
-    i, j = np.triu_indices(len(d))
-    return float(np.median((d[i] + d[j]) / 2))
 
 
 def _notes(methods: pd.DataFrame, tables: pd.DataFrame, cells: pd.DataFrame) -> list[str]:

@@ -130,4 +130,6 @@ def _interval(found: list[Floats], family: list[str]) -> tuple[Floats, Floats]:
         means = resampled_sums(shares.T, RESAMPLES, i) / shares.shape[1]
         total += means / (family.count(family[i]) * n_families)
     low, high = np.quantile(total, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], axis=0)
+    if min(len(shares.T) for shares in found) < 2:  # resamples of one trial are all the same
+        low, high = np.full_like(low, np.nan), np.full_like(high, np.nan)
     return low, high

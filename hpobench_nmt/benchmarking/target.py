@@ -102,7 +102,8 @@ def random_search_within(instance: Instance, goal: Goal, tau: float) -> tuple[fl
     if goal.rows is not None:
         return np.nan, np.nan, False
     if problem.clock == "lookups" or (costs == 1.0).all():
-        return *restricted_random_search(goal, tau, problem.n_initial, problem.workers), True
+        how = (problem.n_initial, problem.workers, problem.lookups)
+        return *restricted_random_search(goal, tau, *how), True
     if goal.needed > 1:
         return np.nan, np.nan, False
     # Cached by content, so that the same trainings are simulated only once.

@@ -159,6 +159,29 @@ def test_with_two_objectives_the_target_is_a_row_of_the_front(toy):
     assert fewer_heads(found)[-1] == "hypervolume"
 
 
+class FailsOften:
+    """Raises an error in all trials but some."""
+
+    def __init__(self, problem, rng):
+        self.left, self.fails = list(range(len(problem.features))), rng.random() < 0.6
+
+    def ask(self):
+        if self.fails:
+            raise ValueError
+        return self.left[0]
+
+    def tell(self, index, losses):
+        self.left.remove(index)
+
+
+def test_failed_trials_leave_no_share_of_the_hypervolume(toy):
+    rules = {"objectives": ["bleu", "seconds"], "scores": ["fto", "fbh"], "score_at": 9, "time": 9}
+    results = hb.benchmark(toy, ["RS", FailsOften], trials=8, **rules)
+    assert 0 < results.summary("toy", "FailsOften")[1].failed < 8
+    shares = fewer_trainings(results).methods["hypervolume"]
+    assert np.isfinite(shares[0]) and np.isnan(shares[1])
+
+
 def test_a_suite_with_halves_has_the_figure_of_its_test_half(toy):
     tables = rolled(toy, 4, lambda i: "ab"[i % 2])
     names = [t.name for t in tables]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import rankdata, wilcoxon
 
-from hpobench_nmt.evaluation.fewer_trainings import signed_rank_exact, times_fewer
+from hpobench_nmt.evaluation.fewer_trainings import signed_rank_direction, signed_rank_exact, times_fewer
 
 BUDGETS = [10.0, 20.0, 8.0]
 RANDOM = [8.0, 15.0, 6.0]
@@ -57,6 +57,11 @@ def test_copies_of_one_run_have_no_interval():
     assert np.isnan(found.high[0])
     assert found.figure[0] > 0
     assert found.low[1] < found.figure[1] < found.high[1]
+
+
+def test_one_trial_has_no_interval():
+    found = figures([np.array([[3.0], [5.0]])] * 3)
+    assert np.isfinite(found.figure).all() and np.isnan([*found.low, *found.high]).all()
 
 
 def test_the_interval_covers_the_true_figure():
@@ -113,6 +118,20 @@ def by_all_signs(d):
 def test_signed_rank_over_all_signs(values):
     d = np.array(values)
     assert signed_rank_exact(d) == pytest.approx(by_all_signs(d))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0]), min_size=1, max_size=9))
+def test_the_direction_is_that_of_the_sum_of_signed_ranks(values):
+    d = np.array(values)
+    ranks = rankdata(np.abs(d))
+    assert signed_rank_direction(d) == np.sign(sum(r * np.sign(x) for r, x in zip(ranks, d, strict=True)))
+
+
+def test_six_differences_among_many_zeros_have_a_direction():
+    d = np.array([0.5] * 6 + [0.0] * 15)
+    assert signed_rank_exact(d) == pytest.approx(2 / 64)
+    assert (signed_rank_direction(d), signed_rank_direction(-d), signed_rank_direction(0 * d)) == (1, -1, 0)
 
 
 def test_signed_rank_is_scipys_without_zeros_and_ties():

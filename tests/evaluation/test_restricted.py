@@ -25,27 +25,35 @@ from hpobench_nmt.methods.random_search import RandomSearch
 RUNTIMES = ("ftb", "ftc", "fto", "fta")
 
 
-def naive(goal, tau, n_initial, workers):
+def naive(goal, tau, n_initial, workers, lookups):
     """Restricted mean and capped share over all orders of the rows, each look-up on its own."""
     runtimes = []
     for order in itertools.permutations(range(len(goal.targets))):
         row_by_row = score_of_order(goal, order, n_initial)
-        runtimes.append(math.ceil(row_by_row / workers))
+        runtimes.append(math.ceil(row_by_row / workers) if row_by_row <= lookups else math.inf)
     return np.mean([min(t, tau) for t in runtimes]), np.mean([t > tau for t in runtimes])
 
 
 @pytest.mark.parametrize("score", RUNTIMES)
 @settings(max_examples=20, deadline=None)
-@given(data=st.data(), n_initial=st.integers(0, 4), tau=st.integers(1, 8), workers=st.integers(1, 3))
-def test_random_search_over_all_permutations(score, data, n_initial, tau, workers):
+@given(
+    data=st.data(),
+    n_initial=st.integers(0, 4),
+    tau=st.integers(1, 8),
+    workers=st.integers(1, 3),
+    lookups=st.integers(1, 7),
+)
+def test_random_search_over_all_permutations(score, data, n_initial, tau, workers, lookups):
     m = 1 if score in ("ftb", "ftc") else data.draw(st.integers(2, 3))
     cell = st.sampled_from([np.nan, 0.0, 1.0, 1.5, 2.0, 7.0])  # ties, and rows that miss a loss
     losses = np.array(data.draw(st.lists(st.tuples(*[cell] * m), min_size=1, max_size=6)))
     assume(not np.isnan(losses).any(axis=1).all())
     goal = make_goal(score, losses, tolerance=0.5)
-    n_initial = min(n_initial, len(losses))
-    found = restricted_random_search(goal, tau, n_initial, workers)
-    np.testing.assert_allclose(found, naive(goal, tau, n_initial, workers), atol=1e-12)
+    n_initial = min(n_initial, len(losses), lookups)
+    found = restricted_random_search(goal, tau, n_initial, workers, lookups)
+    np.testing.assert_allclose(found, naive(goal, tau, n_initial, workers, lookups), atol=1e-12)
+    whole = restricted_random_search(goal, tau, n_initial, workers)
+    np.testing.assert_allclose(whole, naive(goal, tau, n_initial, workers, math.inf), atol=1e-12)
 
 
 def test_the_closed_form_of_one_worker():
