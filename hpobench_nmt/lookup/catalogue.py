@@ -101,13 +101,13 @@ def family_of(table: Table) -> str:
 
 
 def members(name: str) -> list[str]:
-    """The tables of a group, or only the given name if it is not a group.
+    """The tables of a group, or only the given name if it is a table's, or not a group's.
 
     Raises InputError if tables of the group are missing and some datasheet cannot be read, because that
     datasheet may belong to a missing table.
     """
     found = groups().get(name)
-    if found is None:
+    if found is None or name in installed():
         return [name]
     if name not in collections():
         return found

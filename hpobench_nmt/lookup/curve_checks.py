@@ -102,7 +102,7 @@ def _own(table: Table, name: str, own: str, found: Floats, held: Rows) -> Iterat
     """Whether the rows' own values are the best or last values of their curves, as the datasheet states."""
     values = table.column(name)[held]
     there = values[~np.isnan(values)]
-    digits = next((d for d in range(_MOST_DIGITS) if (np.round(there, d) == there).all()), None)
+    digits = next((d for d in range(_MOST_DIGITS + 1) if (np.round(there, d) == there).all()), None)
     slack = _SAME * np.abs(found) + (0.0 if digits is None else 0.6 * 10.0**-digits)
     known = ~np.isnan(values)
     if own == "last":  # not if it is "best": a failed training may have been good before its last checkpoint

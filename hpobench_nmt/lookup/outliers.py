@@ -24,7 +24,7 @@ def far_rows(losses: NDArray[np.float64]) -> NDArray[np.intp]:
         return np.array([], dtype=np.intp)
     lower, upper = np.percentile(known, [25, 75])
     far = np.flatnonzero(losses > upper + _FAR * (upper - lower))
-    if len(far) > _MOST_ROWS * len(known) or variance_share(losses, far) <= _LEAST_SHARE:
+    if len(far) > _MOST_ROWS * len(known) or not variance_share(losses, far) > _LEAST_SHARE:
         return np.array([], dtype=np.intp)
     return far[np.argsort(-losses[far], kind="stable")]
 

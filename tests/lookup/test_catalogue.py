@@ -176,6 +176,16 @@ def test_an_installed_table_is_named_as_its_folder(bare, toy):
     assert load_table(folder).name == "toy"  # a path says nothing of a name
 
 
+def test_a_table_with_the_name_of_a_group_is_meant_by_it(home, toy):
+    for name in "ab":
+        own = dataclasses.replace(toy, name=name)
+        put(own, added_folder(), claims={"collection": "mine", "collection_tables": 2})
+    put(dataclasses.replace(toy, name="mine"), added_folder())
+    assert members("mine") == ["mine"]
+    assert [folder.name for folder in remove_tables("mine")] == ["mine"]
+    assert members("mine") == ["a", "b"]
+
+
 def test_a_group_stands_for_its_tables_and_is_removed_as_one(home, toy):
     for name in "ab":
         own = dataclasses.replace(toy, name=name)

@@ -94,6 +94,13 @@ def test_what_is_missing_is_no_fault_of_the_curves():
     assert kinds == ["note", "ok", "ok"]
 
 
+@pytest.mark.parametrize("digits", [1, 5, 6])
+def test_a_table_may_hold_rounded_values(digits):
+    curves = [[9.123456789, 7.987654321], [5.55555555, 4.123454321]]
+    rounded = [round(min(curve), digits) for curve in curves]
+    assert [kind for kind, _ in found("of its curve", curves, "best", rounded)] == ["ok"]
+
+
 def test_a_metric_that_was_measured_in_another_way():
     assert found("neither the best nor the last", SOUND, None, [6.9, 5])[0][0] == "note"
     assert not found("on its curve, but", SOUND, None, [6.9, 5])

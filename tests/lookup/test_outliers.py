@@ -36,6 +36,11 @@ def test_other_rows_are_not(values):
     assert values[far_rows(values)].tolist() == []
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_losses_too_small_for_a_variance_have_no_far_rows():
+    assert far_rows(losses([3]) * 1e-200).tolist() == []
+
+
 def test_an_objective_may_say_its_direction(toy):
     values = toy.values.copy()
     values[5, 0] = 1000.0

@@ -27,6 +27,11 @@ def picture(table, width=80, encoding="utf-8", colour=False, **options):
     return file.buffer.getvalue().decode(encoding)
 
 
+@pytest.mark.parametrize("values", [(0.3, 0.30000000000000004), (1e16, 1e16 + 2), (2.0, 2.0)])
+def test_values_that_differ_in_their_last_bits_are_one_bar(values):
+    assert len(histogram(np.array([*values, np.nan]), 24)) == 1
+
+
 @pytest.mark.parametrize("width", [50, 80, 160])
 def test_it_fits_and_is_plain_without_colours(toy, width):
     text = picture(toy, width)

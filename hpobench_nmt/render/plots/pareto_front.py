@@ -75,7 +75,7 @@ def plot_front_pairs(front: Front, title: str = "") -> Figure:
     rows = front.places
     shown = drawn_rows(len(front.points), rows)
     kept = np.where(front.kept[:, None], front.points, np.nan)
-    for axes, pair in zip(panels, pairs, strict=False):
+    for pair, axes in zip(pairs, panels, strict=False):  # in this order, no panel is taken without a pair
         x, y = front.points[:, pair].T
         label = f"configurations{how_many_drawn(len(x))}"
         axes.scatter(x[shown], y[shown], s=12, color=GREY, linewidth=0, label=label)

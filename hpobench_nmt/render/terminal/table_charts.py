@@ -77,7 +77,10 @@ def histogram(values: Floats, width: int, bars: str = _BARS) -> str:
     known = values[~np.isnan(values)]
     if known.min() == known.max():
         return bars[-1]
-    counts, _ = np.histogram(known, bins=width)
+    try:
+        counts, _ = np.histogram(known, bins=width)
+    except ValueError:  # they differ only in their last bits
+        return bars[-1]
     # Every count above 0 is visible, and only the largest has the full height.
     height = np.ceil(counts / counts.max() * len(bars)).astype(int)
     return "".join(" " if h == 0 else bars[h - 1] for h in height)
@@ -119,7 +122,7 @@ def scatter(
     room = columns - len(low) - len(high)
     middle = name.center(room) if len(name) + 2 <= room else " " * room
     lines.append(Text(f"{'':>{margin}}  {low}{middle}{high}"))
-    if middle.isspace():
+    if not middle.strip():
         lines.append(Text(name.rjust(width)))
     lines.append(Text(f"{one} a row   {more} several   {best} on the Pareto front ({len(front)})"))
     return lines

@@ -202,6 +202,14 @@ def test_the_front_of_three_objectives_in_pairs(toy):
         assert len(axes.lines[0].get_xdata()) == len(hb.pareto_front(losses))
 
 
+@pytest.mark.parametrize("objectives", [3, 4, 5, 6])
+def test_no_panel_of_a_front_is_empty(objectives):
+    names = "abcdef"[:objectives]
+    frame = pd.DataFrame(np.random.default_rng(0).random((20, objectives)), columns=list(names))
+    figure = drawn(plot_front_pairs(hb.pareto(frame, [f"{name}:min" for name in names])))
+    assert all(axes.has_data() for axes in figure.axes if axes.get_visible())
+
+
 def test_large_numbers_are_written_out():
     axes = axes_for(None)[1]
     axes.plot([0, 4e6], [0.0, 0.3])
