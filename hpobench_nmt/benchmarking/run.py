@@ -17,8 +17,9 @@ from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.results_folder import ResultsFolder
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.benchmarking.trials import Block, Took, plan, seconds_a_step
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.errors import InputError, check_whole
 from hpobench_nmt.core.trajectory import Trials
+from hpobench_nmt.core.validation import LARGEST_WHOLE
 from hpobench_nmt.methods import of_objectives
 
 
@@ -54,6 +55,7 @@ def run_suite(
     check_methods(suite, methods)
     backend = check_jobs(jobs, backend, timeout)
     blocks = plan(suite, instances, methods, seed)
+    check_whole("seed", seed, 0, LARGEST_WHOLE)  # a manifest cannot hold more
     manifest = manifest_of(suite, instances, methods, seed, table_folders or {})
     files = None if folder is None else ResultsFolder(folder)
     with files.writing(notify) if files else nullcontext():

@@ -30,17 +30,18 @@ T = TypeVar("T")
 
 LARGEST = sys.float_info.max
 """The largest finite number: Annotated[float, Meta(gt=0, le=LARGEST)] refuses infinity."""
-_LONG = 2**63 - 1
+LARGEST_WHOLE = 2**63 - 1
+"""The largest whole number in a file."""
 
 Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 """A number, whole or not; neither NaN nor infinite."""
 NonNegative = Annotated[float, Meta(ge=0, le=LARGEST)]
 """A finite number of 0 or more."""
-Whole = Annotated[int, Meta(ge=-_LONG, le=_LONG)]
+Whole = Annotated[int, Meta(ge=-LARGEST_WHOLE, le=LARGEST_WHOLE)]
 """A whole number that fits into 64 bits."""
-Natural = Annotated[int, Meta(ge=0, le=_LONG)]
+Natural = Annotated[int, Meta(ge=0, le=LARGEST_WHOLE)]
 """A whole number of 0 or more."""
-Positive = Annotated[int, Meta(ge=1, le=_LONG)]
+Positive = Annotated[int, Meta(ge=1, le=LARGEST_WHOLE)]
 """A whole number of 1 or more."""
 
 Amount = Positive | Annotated[float, Meta(gt=0, le=LARGEST)]
@@ -249,8 +250,8 @@ def _described(kind: Any, several: bool = False) -> str:
 
 def _range(kind: inspect.IntType | inspect.FloatType) -> str:
     """The bounds of a number in words, without bounds that only mean that it is finite or has 64 bits."""
-    low = kind.ge if kind.ge is not None and abs(kind.ge) not in (LARGEST, _LONG) else None
-    high = kind.le if kind.le is not None and abs(kind.le) not in (LARGEST, _LONG) else None
+    low = kind.ge if kind.ge is not None and abs(kind.ge) not in (LARGEST, LARGEST_WHOLE) else None
+    high = kind.le if kind.le is not None and abs(kind.le) not in (LARGEST, LARGEST_WHOLE) else None
     parts = []
     if low is not None and high is not None:
         parts = [f"from {low:g} to {high:g}"]

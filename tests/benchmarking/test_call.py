@@ -40,6 +40,7 @@ def test_the_whole_benchmark_in_one_call(toy):
         ({"methods": hb.Optimizer}, "methods must be a list of one or more names or classes"),
         ({"seed": -1}, "seed must be a whole number of 0 or more, not -1"),
         ({"seed": None}, "seed must be a whole number of 0 or more, not None"),
+        ({"seed": 10**300}, "seed must be a whole number from 0 to 9,.*, not 1000"),
         ({"scores": "ftb"}, "scores must be a list"),
         ({"objectives": "bleu"}, "objectives must be a list"),
         ({"objectives": {"bleu": "min"}}, "objectives must be a list, not {'bleu': 'min'}"),
