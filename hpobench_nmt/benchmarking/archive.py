@@ -291,9 +291,9 @@ def joined_archives(archives: Sequence[Archive]) -> bytes:
         other = taken.setdefault((track, method), archive)
         if other is not archive:
             raise InputError(f"method {method!r} of track {track} is in {other.path} and in {archive.path}.")
-        lacking = {table for table in tables.get(track, ()) if (track, table, method) not in archive.groups}
         if track not in tables:
             raise InputError(f"{archive.path}: method {method!r} of track {track} has no trials.")
+        lacking = {table for table in tables[track] if (track, table, method) not in archive.groups}
         if lacking:
             raise InputError(
                 f"{archive.path}: method {method!r} of track {track} lacks {counted(len(lacking), 'table')} "
