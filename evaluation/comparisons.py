@@ -95,6 +95,9 @@ def compare_pairs(
     first, second = (values[[pair[side] for pair in pairs]] for side in (0, 1))
     with np.errstate(invalid="ignore"):
         differences = first - second
+        # Values of two trials that differ only by rounding errors are a tie.
+        near = np.abs(differences) <= 1e-12 * np.maximum(np.abs(first), np.abs(second))
+        differences[near & np.isfinite(differences)] = 0.0
         # Positive where a is better. If neither trial reached the target, inf - inf is NaN, which becomes a
         # tie below.
         gains = -differences if lower_is_better else differences

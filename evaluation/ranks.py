@@ -67,6 +67,7 @@ def rank_test(values: Floats, lower_is_better: bool = True) -> RankTest:
     # Imported here, because the import takes longer than a small run, which has one table and needs no ranks.
     from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
+    values = rounded(values)
     ranks = rankdata(values if lower_is_better else -values, axis=1)
     mean_ranks = ranks.mean(axis=0)
     if (ranks == ranks[:, :1]).all():
@@ -84,6 +85,11 @@ def rank_test(values: Floats, lower_is_better: bool = True) -> RankTest:
     # Nemenyi's test only counts if Friedman's test has found a difference (Demsar 2006).
     groups = _groups(mean_ranks, critical if p < 1 - CONFIDENCE else np.inf)
     return RankTest(mean_ranks, n_tables, statistic, p, critical, pairwise, groups)
+
+
+def rounded(means: Floats) -> Floats:
+    """Means to twelve significant digits, so that those which differ only by rounding errors are equal."""
+    return np.array([float(f"{mean:.12g}") for mean in means.ravel().tolist()]).reshape(means.shape)
 
 
 def _groups(mean_ranks: Floats, critical: float) -> tuple[tuple[int, ...], ...]:

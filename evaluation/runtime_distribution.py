@@ -108,13 +108,18 @@ def is_settled(wanted: Goal, goals: Iterable[Goal]) -> bool:
     """Whether every trial that runs until all goals are settled has met the wanted goal.
 
     It has if some runtime's goal needs enough rows: even without its targets that do not count for the wanted
-    goal, the others meet the wanted goal. If all goals are settled after a fixed number of look-ups, the
-    answer is yes for any goal.
+    goal, or that count for it only after more training, the others meet the wanted goal. If all goals are
+    settled after a fixed number of look-ups, the answer is yes for any goal.
     """
     endless = [goal for goal in goals if goal.score_at is None]
     if not endless:
         return True
-    return any(goal.needed - int((goal.targets & ~wanted.targets).sum()) >= wanted.needed for goal in endless)
+    # Along curves, a row may meet a goal at an earlier checkpoint than the wanted one. NaN compares as false.
+    shared = [goal.targets & (wanted.counts_from <= goal.counts_from) for goal in endless]
+    return any(
+        goal.needed - int((goal.targets & ~both).sum()) >= wanted.needed
+        for goal, both in zip(endless, shared, strict=True)
+    )
 
 
 def runtimes(trials: Sequence[Trajectory], goals: Sequence[Goal], n_initial: int) -> Runtimes:

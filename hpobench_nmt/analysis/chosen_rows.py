@@ -27,6 +27,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.random_search import random_search_choice
+from hpobench_nmt.evaluation.scores import ended_early
 from hpobench_nmt.lookup.groups import means
 
 TRUE_REGRET = "fbr"
@@ -109,13 +110,20 @@ def _on_test(instance: Instance) -> list[tuple[str, bool, Floats]]:
 
 
 def _chosen(seed: int, instance: Instance, trial: Trajectory, number: int, at: float) -> int | None:
-    """The row with the best loss that a trial saw by a time; None if it saw none, or failed."""
+    """The row with the best loss that a trial saw by a time; None if it saw none, or failed.
+
+    With noise, also None if the trial stopped before that time: it might have chosen another row.
+    """
     if trial.failure:
         return None
     seen = scored_trial(instance, trial)
-    rows = seen.candidates[: np.searchsorted(seen.timeline.finishes, at, side="right")]
+    noise, finishes = instance.replicates, seen.timeline.finishes
+    early = len(finishes) == 0 or finishes[-1] < at
+    if noise is not None and early and ended_early(trial, len(instance.table), instance.problem.lookups):
+        return None
+    rows = seen.candidates[: np.searchsorted(finishes, at, side="right")]
     losses = seen.losses[: len(rows), 0]
-    if instance.replicates is not None:
-        drawn = instance.replicates.drawn(generator(seed, "noise", instance.table.name, number))
+    if noise is not None:
+        drawn = noise.drawn(generator(seed, "noise", instance.table.name, number))
         losses = np.where(np.isnan(losses), np.nan, drawn[rows, 0])
     return None if np.isnan(losses).all() else int(rows[np.nanargmin(losses)])

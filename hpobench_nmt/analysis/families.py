@@ -10,6 +10,7 @@ from hpobench_nmt.analysis.table_ranks import ranked_by
 from hpobench_nmt.analysis.verdicts import Statistics
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.core.text import counted
+from hpobench_nmt.evaluation.ranks import rounded
 from hpobench_nmt.evaluation.scores import SCORES
 
 
@@ -40,7 +41,8 @@ def ranks_of(means: list[float], score: str) -> list[float]:
     """Ranks of a score's means, 1 for the best; methods without a mean share the last ranks."""
     from scipy.stats import rankdata  # slow to import
 
-    losses = np.array(means) if SCORES[score].lower_is_better else -np.array(means)
+    values = rounded(np.array(means, dtype=np.float64))
+    losses = values if SCORES[score].lower_is_better else -values
     ranks: list[float] = rankdata(np.where(np.isnan(losses), np.inf, losses)).tolist()
     return ranks
 

@@ -24,6 +24,7 @@ from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.benchmarking.suite_files import load_suite, published_figures, suite_files
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import NONE, VAST, counted, short
+from hpobench_nmt.evaluation.ranks import rounded
 from hpobench_nmt.evaluation.scores import SCORES, Summary
 from hpobench_nmt.lookup.collections import COLLECTIONS
 
@@ -79,12 +80,13 @@ def cells(results: Results, statistics: Statistics | None = None) -> Iterator[Ce
         for j, score in enumerate(results.suite.scores):
             verdict, digits = verdicts[table, score], decimals(results.instances[table], score)
             best = summaries[verdict.best][j].mean if verdict.best else np.nan
-            for method, row in summaries.items():
+            equal = rounded(np.array([row[j].mean for row in summaries.values()])) == rounded(np.array(best))
+            for (method, row), same in zip(summaries.items(), equal.tolist(), strict=True):
                 mean, std = published.get((method, table, score), (np.nan, np.nan))
                 low, high = found[table, method, score]
                 tied = method in verdict.tied
                 # If several means are equal, each of them is the best.
-                is_best = method == verdict.best or (tied and row[j].mean == best)
+                is_best = method == verdict.best or (tied and same)
                 marks = (is_best, tied and not is_best)
                 bounds = (float(low), float(high))
                 yield Cell(table, method, score, row[j], *bounds, *marks, mean, std, digits)

@@ -68,8 +68,7 @@ def target_runtimes(results: Results) -> TargetRuntimes:
         loss = instance.scored[:, 0]
         single = instance.losses.shape[1] == 1
         ladder = gap_goals(instance.scored_trainings) if single else front_goals(instance.scored_trainings)
-        stopping = instance.stop_when_settled
-        settled = [t for t in ladder if not stopping or is_settled(t, instance.goals)]
+        settled = [t for t in ladder if is_settled(t, instance.stopping_goals)]
         if len(settled) < len(ladder):
             asked = ", ".join(results.suite.scores)
             notes.append(

@@ -26,6 +26,7 @@ from hpobench_nmt.core.text import VAST
 from hpobench_nmt.core.trajectory import Goal
 from hpobench_nmt.evaluation.comparisons import Comparison, compare_pairs
 from hpobench_nmt.evaluation.intervals import mean_intervals
+from hpobench_nmt.evaluation.ranks import rounded
 from hpobench_nmt.evaluation.restricted import restricted_mean, runtime_within
 from hpobench_nmt.evaluation.scores import SCORES, Summary
 
@@ -220,22 +221,27 @@ def _score_frame(
                 low, high = (np.nan if summary.failed else bound[i] for bound in intervals[goal.name])
                 cell = {"table": table, "method": method, "score": goal.name, **vars(summary)}
                 cell |= {"low": low, "high": high, "random_search": mean}
-                rows.append(cell | _restricted(results, table, method, goal, summary, budget))
+                over = bool((values[goal.name][i] > budget).any())
+                rows.append(cell | _restricted(results, table, method, goal, summary, budget, over))
     columns = ["table", "method", "score", "mean", "std", "low", "high", "trials", "unanswered", "failed"]
     columns += ["at_least", "random_search", "restricted", "capped", "random_search_restricted"]
     return pd.DataFrame(rows, columns=columns)
 
 
 def _restricted(
-    results: Results, table: str, method: str, goal: Goal, summary: Summary, budget: float
+    results: Results, table: str, method: str, goal: Goal, summary: Summary, budget: float, over: bool
 ) -> dict[str, float]:
-    """The restricted mean of a runtime, the share of capped trials, and the mean of random search."""
+    """The restricted mean of a runtime, the share of capped trials, and the mean of random search.
+
+    `over`: whether a trial failed, or did not reach the target within the budget. An initial design may take
+    longer than the budget.
+    """
     names = ("restricted", "capped", "random_search_restricted")
     if goal.score_at is not None:
         return dict.fromkeys(names, np.nan)
     instance = results.instances[table]
     exact = random_search_within(instance, goal, budget)[0]
-    if not (summary.unanswered or summary.failed):
+    if not over:
         return dict(zip(names, (summary.mean, 0.0, exact), strict=True))
     rules = (budget, instance.problem.n_initial, instance.problem.lookups)
     runtimes = np.array([runtime_within(goal, trial, *rules) for trial in results.trials[table, method]])
@@ -270,7 +276,8 @@ def _verdict(
     mean = np.array([means[table, score, m][0] for m in methods])
     if np.isnan(mean).all():
         return Verdict(table, score, "", (), (), (), f"{where}: {_no_best(methods, found)}")
-    best = int(np.nanargmin(sign * mean))
+    shown = rounded(mean)
+    best = int(np.nanargmin(sign * shown))
     tied, worse, unknown, ahead, failed = [], [], [], [], []
     for pair in (pair for pair in found if best in (pair.a, pair.b)):
         other = pair.b if pair.a == best else pair.a
@@ -286,7 +293,7 @@ def _verdict(
             tied.append(methods[other])
     _, low, high = means[table, score, methods[best]]
     interval = "" if np.isnan(low) else f", 95% interval {number(low, digits)} to {number(high, digits)}"
-    equal = [m for m, value in zip(methods, mean, strict=True) if value == mean[best] and m in tied]
+    equal = [m for m, value in zip(methods, shown, strict=True) if value == shown[best] and m in tied]
     *before, last = [methods[best], *equal]
     holders = f"{methods[best]} has" if ahead or not before else f"{listed(before)} and {last} have"
     sentence = f"{where}: {holders} the best mean ({number(mean[best], digits)}{interval})"

@@ -39,7 +39,7 @@ class Instance:
         clock: the unit of time, and the trainings of all rows with their losses and costs.
         problem: what methods see.
         goals: a goal for each score, in the suite's order.
-        stop_when_settled: whether trials end once all goals are settled.
+        stop_when_settled: whether trials end once all goals are settled (see `stopping_goals`).
         violations: by how much each row misses each constraint, shape (N, c), NaN if the metric is missing;
             None without constraints.
         all_rows: the installed table, if `table` lacks some of its rows or has metrics of its curves.
@@ -60,6 +60,19 @@ class Instance:
     numbers: Rows | None
     replicates: ReplicateLosses | None
     tolerance: float
+
+    @property
+    def stopping_goals(self) -> tuple[Goal, ...]:
+        """The goals that end a trial once all of them are settled; empty if trials do not end early."""
+        if not self.stop_when_settled:
+            return ()
+        if self.replicates is None:
+            return self.goals
+        # With noise, the row that a trial would choose (fbr) can change after the best mean was looked up. So
+        # fb is settled only when it is measured.
+        return tuple(
+            replace(goal, needed=len(goal.targets) + 1) if goal.name == "fb" else goal for goal in self.goals
+        )
 
     @property
     def trainings(self) -> Trainings:

@@ -97,9 +97,9 @@ def plan(
     methods = list(methods)
     blocks = []
     for name, instance in instances.items():
-        goals = instance.goals if instance.stop_when_settled else ()
         table = instance.installed.sha256, instance.problem, instance.trainings
-        data = TrialTable(name, *table, goals, instance.violations, instance.numbers, instance.replicates)
+        rules = instance.stopping_goals, instance.violations, instance.numbers, instance.replicates
+        data = TrialTable(name, *table, *rules)
         for method in methods:
             firsts = range(0, suite.trials, _TRIALS)
             blocks += [Block(data, method, seed, n, min(n + _TRIALS, suite.trials)) for n in firsts]

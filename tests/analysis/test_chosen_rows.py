@@ -69,6 +69,27 @@ def test_with_noise_the_row_is_chosen_by_what_the_trial_saw(repeated):
     assert np.isnan(regret.random_search)
 
 
+def test_with_noise_the_chosen_row_does_not_depend_on_when_trials_end(repeated):
+    """A trial that has looked up the best mean cannot know it, and may still choose another row."""
+    rules = {"trials": 20, "scores": ["fb"], "score_at": 30, "noise": "replicates"}
+    settled, exhausted = (
+        hb.benchmark(repeated, ["RS", "BO_EI_M_std"], stop=stop, **rules) for stop in ("settled", "exhausted")
+    )
+    assert {len(trial.rows) for trial in settled.trials["toy", "RS"]} == {30}
+    (regret, *_), (expected, *_) = (chosen_rows(results, "toy") for results in (settled, exhausted))
+    for method in settled.methods:
+        np.testing.assert_array_equal(regret.values[method], expected.values[method])
+
+
+def test_with_noise_a_trial_that_ended_before_the_row_is_chosen_has_none(repeated):
+    rules = {"trials": 2, "scores": ["fb"], "score_at": 30, "noise": "replicates"}
+    results = hb.benchmark(repeated, ["RS"], **rules)
+    short, whole = results.trials["toy", "RS"]
+    short = dataclasses.replace(short, rows=short.rows[:20], losses=short.losses[:20])
+    results = dataclasses.replace(results, trials={("toy", "RS"): [short, whole]})
+    assert np.isnan(chosen_rows(results, "toy")[0].values["RS"]).tolist() == [True, False]
+
+
 def test_only_where_there_are_replicates_or_a_test_metric(toy, repeated):
     assert chosen_rows(hb.benchmark(toy, ["RS"], trials=2, scores=["fb"], score_at=5), "toy") == []
     assert chosen_rows(hb.benchmark(repeated, ["RS"], trials=2, scores=["ftb"]), "toy") == []

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.analysis.families import family_frame, family_sentences
+from hpobench_nmt.analysis.families import family_frame, family_sentences, ranks_of
 from hpobench_nmt.analysis.selection import families
 from hpobench_nmt.analysis.verdicts import run_statistics
 
@@ -46,3 +46,7 @@ def test_only_families_of_several_tables_are_told_of(results):
     assert [line.split(":")[0] for line in lines[:-1]] == ["ftb on both, 2 tables", "fb on both, 2 tables"]
     assert "mean ranks BO_EI_M_std 1.00" in lines[0]
     assert lines[-1].startswith("In brackets")
+
+
+def test_means_that_differ_by_rounding_errors_share_their_rank():
+    assert ranks_of([0.1 + 0.2, 0.3, np.nan, 0.1], "fb") == [2.5, 2.5, 4.0, 1.0]

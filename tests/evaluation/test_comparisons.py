@@ -333,3 +333,13 @@ def test_flips_of_many_trials_are_drawn_in_parts_and_are_the_same(monkeypatch, l
     whole = sign_flips(differences)
     monkeypatch.setattr(intervals, "MAX_PART", 40 * lines)
     np.testing.assert_array_equal(sign_flips(differences), whole)
+
+
+def test_values_that_differ_by_rounding_errors_tie():
+    first, second = [0.1 + 0.2, 0.3, np.inf, 0.7], [0.3, 0.1 + 0.2, np.inf, 0.8 - 0.1]
+    (ragged,) = compare_pairs(np.array([first, second]))
+    (exact,) = compare_pairs(np.array([[0.3, 0.3, np.inf, 0.7], [0.3, 0.3, np.inf, 0.7]]))
+    assert (ragged.p_a_better, ragged.rank_biserial, ragged.p) == (0.5, 0.0, 1.0)
+    assert ragged == exact or repr(ragged) == repr(exact)
+    (finite,) = compare_pairs(np.array([[0.1 + 0.2, 0.3], [0.3, 0.1 + 0.2]]))
+    assert (finite.difference, finite.p_a_better, finite.better) == (0.0, 0.5, "")

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.evaluation.ranks import _groups, rank_test
+from hpobench_nmt.evaluation.ranks import _groups, rank_test, rounded
 
 
 def scores(n_tables, k, seed=0, ties=False):
@@ -139,3 +139,14 @@ def test_methods_far_apart_have_a_probability_of_nothing_else():
 )
 def test_groups_by_hand(mean_ranks, critical, groups):
     assert _groups(np.array(mean_ranks), critical) == groups
+
+
+def test_values_that_differ_by_rounding_errors_tie():
+    ragged = np.array([[0.1 + 0.2, 0.3, 0.5], [0.3, 0.1 + 0.2, 0.1], [1e9, 1e9 + 1e-6, 3.0]])
+    exact = np.array([[0.3, 0.3, 0.5], [0.3, 0.3, 0.1], [1e9, 1e9, 3.0]])
+    for lower in (True, False):
+        found, expected = rank_test(ragged, lower), rank_test(exact, lower)
+        np.testing.assert_array_equal(found.mean_ranks, expected.mean_ranks)
+        assert found.p == expected.p
+    near = np.array([1.0, 1.0 + 1e-11, np.nan, np.inf, -np.inf])
+    np.testing.assert_array_equal(rounded(near), near)

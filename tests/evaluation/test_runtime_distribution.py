@@ -8,8 +8,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal, Trajectory
+from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.evaluation.random_search import exact_random_search, random_search_share_met
 from hpobench_nmt.evaluation.runtime_distribution import (
     Runtimes,
@@ -22,6 +24,7 @@ from hpobench_nmt.evaluation.runtime_distribution import (
     share_met,
 )
 from hpobench_nmt.evaluation.scores import make_goal
+from hpobench_nmt.methods.successive_halving import ASHA
 
 CELLS = st.sampled_from([np.nan, 0.0, 0.5, 1.0, 2.0, 7.0])
 
@@ -245,3 +248,31 @@ def test_runtimes_to_goals(m, made, trials_on):
                     met = max(finish, least)
                     break
             assert time == met
+
+
+def test_goals_that_need_more_training_than_the_score_may_stay_open():
+    """Row 0 is within the tolerance after one epoch, and has the best value only after two."""
+    steps, losses = np.array([1.0, 2.0] * 3), np.array([[0.4], [0.0], [3.0], [2.0], [9.0], [8.0]])
+    trainings = Trainings(np.array([0, 2, 4, 6]), steps, steps, losses)
+    ftc, ftb = make_goal("ftc", trainings, tolerance=0.5), make_goal("ftb", trainings)
+    (best,) = gap_goals(trainings)
+    assert best.targets.tolist() == ftc.targets.tolist() == [True, False, False]
+    assert best.counts_from[0] == 2 and ftc.counts_from[0] == 1
+    assert not is_settled(best, [ftc])
+    assert is_settled(best, [ftb]) and is_settled(best, [ftc, ftb])
+
+
+@pytest.mark.parametrize("tolerance", [0.3, 0.6, 0.9])
+def test_settled_goals_are_met_in_every_trial_that_ends_early(made, tolerance):
+    given, rules = made(1), {"workers": 3, "resources": np.arange(1.0, 6), "clock": "cost"}
+    goal = make_goal("ftc", given, tolerance=tolerance)
+    problem = Problem(np.zeros((30, 1)), 1, 30, 2, **rules)
+    trials = [
+        run_trial(problem, given, ASHA, np.random.default_rng(seed), range(2), goals=[goal])
+        for seed in range(30)
+    ]
+    ladder = gap_goals(given)
+    settled = [is_settled(rung, [goal]) for rung in ladder]
+    met = np.isfinite(runtimes(trials, ladder, 2).times).all(axis=0)
+    assert any(settled) and not all(settled)
+    assert met[settled].all()
