@@ -98,8 +98,8 @@ def plan(
     blocks = []
     for name, instance in instances.items():
         table = instance.installed.sha256, instance.problem, instance.trainings
-        rules = instance.stopping_goals, instance.violations, instance.numbers, instance.replicates
-        data = TrialTable(name, *table, *rules)
+        rules = instance.violations, instance.numbers, instance.replicates
+        data = TrialTable(name, *table, instance.stopping_goals, *rules)
         for method in methods:
             firsts = range(0, suite.trials, _TRIALS)
             blocks += [Block(data, method, seed, n, min(n + _TRIALS, suite.trials)) for n in firsts]
