@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,14 @@ from hpobench_nmt.benchmarking.instance import suite_instances
 from hpobench_nmt.benchmarking.method_settings import split_spec
 from hpobench_nmt.benchmarking.plugins import MethodSpec, method_list, resolve_methods
 from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.results_folder import ResultsFolder
 from hpobench_nmt.benchmarking.run import run_suite
-from hpobench_nmt.benchmarking.suite import INSTALLED, Suite, changed, overridden
+from hpobench_nmt.benchmarking.suite import DEFAULT, INSTALLED, Suite, changed, overridden
 from hpobench_nmt.benchmarking.suite_files import load_suite, track_of
+from hpobench_nmt.benchmarking.suite_tables import WITH_DEFAULT, check_tables_of_run
 from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import InputError, as_list, unknown, warn
+from hpobench_nmt.core.text import printable
 from hpobench_nmt.core.validation import checked
 from hpobench_nmt.evaluation.scores import SCORES, score_names
 from hpobench_nmt.lookup.catalogue import groups, installed
@@ -31,7 +34,6 @@ TableOrName = Table | str | Path
 Notify = Callable[[str], None]
 
 _LOOKUPS_SCORED = 20  # the default at which fb and similar scores are measured
-_BY_TABLE = ("score_at", "tolerance", "time")  # a single number applies to all tables
 _LISTS = ("scores", "objectives", "constraints", "sources")
 _SETTINGS = {*Suite.__struct_fields__} - {"name", "tables", "methods"}
 _ARGUMENTS = {"tables", "methods", "seed", "jobs", "timeout", "debug"}
@@ -102,11 +104,14 @@ def run(
     """
     if not isinstance(suite, Suite | str | Path):
         raise InputError(f"suite must be a name, a .toml file or a Suite, not {repr(suite)[:80]}.")
+    folder = None if out is None else ResultsFolder.of(out, "out").path
+    debug = _plain(debug)
+    _check_kinds(track, progress, notify, debug)
     if track:
         suite = track_of(suite.name if isinstance(suite, Suite) else str(suite), track)
     usual = suite if isinstance(suite, Suite) else load_suite(str(suite))
     if debug:
-        if out is not None:
+        if folder:
             raise InputError("a run with debug does not write results: leave out the folder.")
         trials, timeout = 1, None
     named: dict[str, Any] = {"scores": scores, "objectives": objectives, "trials": trials}
@@ -116,7 +121,7 @@ def run(
     for score in (score for score in usual.scores if score not in chosen.scores and "scores" not in given):
         notify(f"Left out: {score}. On this clock it needs a time, score_at.")
     how = {"seed": seed, "backend": backend, "timeout": timeout, "progress": progress, "debug": debug}
-    return _run(chosen, tables, methods, notify, jobs, out, **how)
+    return _run(chosen, given, _tables(tables), methods, notify, jobs, folder, **how)
 
 
 def benchmark(
@@ -164,8 +169,28 @@ def benchmark(
     named: dict[str, Any] = {"scores": scores or usual, "objectives": objectives, "trials": trials}
     named |= {"score_at": score_at, "tolerance": tolerance}
     given = _given("hb.benchmark", named, settings)
-    suite = checked({"name": "benchmark", **given}, Suite, "hb.benchmark")
-    return _run(suite, tables, methods, lambda message: None, jobs, seed=seed, timeout=timeout)
+    chosen = _tables(tables)
+    about = {"name": "benchmark", "tables": chosen[1] or (INSTALLED,)}
+    suite = checked(about | given, Suite, "hb.benchmark")
+    return _run(suite, given, chosen, methods, lambda message: None, jobs, seed=seed, timeout=timeout)
+
+
+def _check_kinds(track: object, progress: object, notify: object, debug: object) -> None:
+    """Refuse arguments of another kind, which would fail only after trials, or mean something else."""
+    arguments = (
+        ("track", track, isinstance(track, str | None), 'the name of a track, such as "plain"'),
+        (
+            "progress",
+            progress,
+            progress is None or callable(progress),
+            "a function of work done and total work",
+        ),
+        ("notify", notify, callable(notify), "a function of a message, such as print"),
+        ("debug", debug, isinstance(debug, bool), "True or False"),
+    )
+    for name, value, right, wanted in arguments:
+        if not right:
+            raise InputError(f"{name} must be {wanted}, not {printable(repr(value))[:80]}.")
 
 
 def _given(where: str, named: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -189,8 +214,8 @@ def _given(where: str, named: Mapping[str, Any], settings: Mapping[str, Any]) ->
             given[name] = as_list(name, given[name])
     for name, value in given.items():
         value = _plain(value)
-        by_table = name in _BY_TABLE and not isinstance(value, Mapping)
-        given[name] = {"default": value} if by_table else value
+        for_all = name in WITH_DEFAULT and not isinstance(value, Mapping)
+        given[name] = {DEFAULT: value} if for_all else value
     return given
 
 
@@ -206,15 +231,18 @@ def _clock(settings: Mapping[str, Any]) -> str:
 
 def _run(
     suite: Suite,
-    tables: TableOrName | Iterable[TableOrName],
+    given: Collection[str],
+    tables: tuple[dict[str, Table], tuple[str, ...]],
     methods: Iterable[MethodSpec],
     notify: Notify,
     jobs: int | None,
-    out: str | Path | None = None,
+    folder: Path | None = None,
     **how: Any,
 ) -> Results:
-    loaded, specs = _tables(tables)
-    suite = chosen_part(suite, specs, notify)
+    """Run a suite on tables as `_tables` returns them; `given` names the settings that the call changed."""
+    loaded, specs = tables
+    whole, suite = suite, chosen_part(suite, specs, notify)
+    check_tables_of_run(whole, suite, loaded, given)
     named = resolve_methods(_with_every_method(suite, method_list(methods) or list(suite.methods), notify))
     suite = changed(suite, methods=tuple(method.spec for method in named))
     early = [m.name for m in named if m.built_in and BUILT_IN[split_spec(m.spec)[0]].partial]
@@ -229,7 +257,7 @@ def _run(
         instances,
         named,
         jobs=processors() if jobs is None else _plain(jobs),
-        folder=None if out is None else Path(out),
+        folder=folder,
         table_folders=_folders(spec for spec in suite.tables if spec not in loaded),
         notify=notify,
         **how,
@@ -246,10 +274,10 @@ def processors() -> int:
 def _tables(given: TableOrName | Iterable[TableOrName]) -> tuple[dict[str, Table], tuple[str, ...]]:
     """The tables that were given as Table, by name, and the names or folders of all tables."""
     several = [given] if isinstance(given, Table | str | Path) else given
-    if not isinstance(several, Iterable):
-        shown = repr(several)[:80]
+    several = list(several) if isinstance(several, Iterable) else [several]
+    if not all(isinstance(each, Table | str | os.PathLike) for each in several):
+        shown = printable(repr(given))[:80]
         raise InputError(f"tables must be a table, a name or a folder, or a list of these, not {shown}.")
-    several = list(several)
     loaded = {table.name: table for table in several if isinstance(table, Table)}
     return loaded, tuple(each.name if isinstance(each, Table) else _spec(each) for each in several)
 

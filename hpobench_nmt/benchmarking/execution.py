@@ -30,6 +30,7 @@ from hpobench_nmt.core.errors import InputError, RunError, check_whole, one_line
 from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.processes import Ended
+from hpobench_nmt.core.text import printable
 from hpobench_nmt.core.trajectory import Trajectory
 
 Backend = Literal["local", "dask", "ray"]
@@ -107,6 +108,8 @@ def run_blocks(
 
 def known_backend(name: str) -> Backend:
     """The backend of this name; "loky" is an old name of "local"."""
+    if not isinstance(name, str):
+        raise InputError(f"backend must be one of {', '.join(BACKENDS)}, not {printable(repr(name))[:80]}.")
     if name == "loky":
         warn_deprecated("backend 'loky'", "'local'", since="1.1", removed_in="2.0")
         return "local"

@@ -52,6 +52,11 @@ def check_pinned(suite: Suite, instances: Mapping[str, Instance]) -> None:
     """Raise InputError if a table differs from what a frozen suite pins; other suites are not checked."""
     for name, instance in instances.items() if suite.pinned else ():
         found = pin_of(suite, instance)
+        if name not in suite.pinned:
+            raise InputError(
+                f"table {name!r} has no hash in suite {suite.name!r}, which is frozen: add pinned = "
+                f"{found!r} for it, or remove pinned of all tables."
+            )
         if found != suite.pinned[name]:
             raise InputError(
                 f"table {name!r} has hash {found[:12]}…, but suite {suite.name!r} is frozen with hash "

@@ -98,7 +98,7 @@ class Results:
             raise InputError(
                 "only results of a run can be saved, because a folder records how they were made."
             )
-        files = ResultsFolder(Path(folder))
+        files = ResultsFolder.of(folder, "folder")
         with files.writing():
             self._save(files, self.manifest)
         return files.path

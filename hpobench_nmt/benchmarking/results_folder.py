@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.trials import Block, Took, seconds_a_step
 from hpobench_nmt.core.errors import InputError, RunError, not_written
 from hpobench_nmt.core.files import locked_folder, read_bytes, remove_folder, remove_leftovers, write_whole
+from hpobench_nmt.core.text import printable
 from hpobench_nmt.core.trajectory import Trials
 
 # A line for each block of trials.
@@ -41,11 +43,29 @@ class ResultsFolder:
 
     path: Path
 
+    @classmethod
+    def of(cls, given: object, name: str) -> ResultsFolder:
+        """The folder that a user gave as the argument `name`; InputError if no folder can have this path."""
+        shown = printable(repr(given))[:80]
+        if not isinstance(given, str | os.PathLike):
+            raise InputError(f"{name} must be the path of a results folder, not {shown}.")
+        path = Path(given)
+        try:
+            usable = bool(os.fspath(given)) and b"\0" not in os.fsencode(path)
+        except UnicodeEncodeError:
+            usable = False
+        if not usable:
+            raise InputError(f"{name}: {shown} cannot be the path of a results folder.")
+        return cls(path)
+
     @contextlib.contextmanager
     def writing(self, notify: Callable[[str], None] = lambda message: None) -> Iterator[None]:
         """Wait until no other run writes into the folder; `notify` is called before a wait."""
-        with contextlib.suppress(OSError):  # `start` reports it
+        try:
             self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:  # `start` reports others
+            if error.errno == errno.ENAMETOOLONG:
+                raise not_written(self.path, error) from error
         told = f"another run writes into {self.path}: waiting until it has ended."
         with locked_folder(self.path, lambda: notify(told)):
             yield

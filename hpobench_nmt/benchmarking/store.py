@@ -56,7 +56,7 @@ def load_results(folder: str | Path, methods: Iterable[MethodSpec] = ()) -> Resu
         InputError: the folder has no results, or damaged ones; or a table or a method is missing or has
             changed since.
     """
-    files = ResultsFolder(Path(folder))
+    files = ResultsFolder.of(folder, "folder")
     manifest = read_manifest(files.path)
     # Only built-in methods with changed settings are loaded by the specs in the folder.
     varied = {name: varied_built_in(entry.spec) for name, entry in manifest.methods.items()}

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hpobench_nmt.benchmarking.method_settings import spec_text
-from hpobench_nmt.benchmarking.suite import DEFAULT, INSTALLED, Suite
-from hpobench_nmt.benchmarking.suite_tables import OF_A_TABLE, spread_tables
+from hpobench_nmt.benchmarking.suite import INSTALLED, Suite
+from hpobench_nmt.benchmarking.suite_tables import check_tables, spread_tables
 from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import InputError, one_line, shortened, unknown
 from hpobench_nmt.core.files import read_bytes, read_toml
@@ -90,10 +90,7 @@ def load_suite(name_or_file: str) -> Suite:
         suite = msgspec.structs.replace(suite, published=published)
     published_figures(suite)  # refused here, not after hours of trials
     if INSTALLED not in suite.tables and not any(map(_stands_for_others, suite.tables)):
-        for key in (*OF_A_TABLE, "development"):
-            for table in getattr(suite, key):
-                if table not in (*suite.tables, DEFAULT):
-                    raise unknown("table", table, (*suite.tables, DEFAULT), f"({path}, [{key}])")
+        check_tables(msgspec.structs.asdict(suite), suite.tables, str(path))
     return suite
 
 

@@ -1,14 +1,23 @@
-"""Tables in a suite's file that are written with their settings, one table per line."""
+"""Settings by table: how a suite's file lists them with its tables, and which tables they may name."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from hpobench_nmt.benchmarking.suite import DEFAULT, INSTALLED, Suite
 from hpobench_nmt.core.errors import InputError, shortened, unknown
+from hpobench_nmt.lookup.catalogue import find_folder, installed, members
+from hpobench_nmt.lookup.collections import COLLECTIONS
+from hpobench_nmt.lookup.folder import table_name
 
-OF_A_TABLE = ("tolerance", "score_at", "time", "source_of", "pinned")
+WITH_DEFAULT = ("tolerance", "score_at", "time")
+"""The settings by table that may have a `default` for all other tables."""
+OF_A_TABLE = (*WITH_DEFAULT, "source_of", "pinned")
 """The settings that may be written with a table."""
+BY_TABLE = (*OF_A_TABLE, "development")
+"""The settings that name tables of a run."""
 _HALVES = ("development", "test")
 
 
@@ -35,3 +44,66 @@ def spread_tables(path: Path, content: dict[str, Any]) -> dict[str, Any]:
             found[key] = {**found.get(key, {}), table: value}
     own = [table for table, half in half_of.items() if half == _HALVES[0]]
     return {**found, "development": own} if own else found
+
+
+def check_tables(settings: Mapping[str, Iterable[str]], tables: Collection[str], where: str) -> None:
+    """Raise InputError if a setting is for a table that is not one of these, and so would be ignored."""
+    for key in BY_TABLE:
+        valid = {*tables, DEFAULT} if key in WITH_DEFAULT else tables
+        for table in settings.get(key, ()):
+            if table not in valid:
+                raise unknown("table", table, valid, f"({where}, {key})")
+
+
+def check_tables_of_run(whole: Suite, part: Suite, loaded: Collection[str], given: Collection[str]) -> None:
+    """Check the settings of a run by `check_tables`, before its tables are read.
+
+    Args:
+        whole: the suite with its own tables.
+        part: the suite with the tables of the run, which may be fewer or others.
+        loaded: names of tables of the run that need not be installed.
+        given: names of the settings that the user gave for this run. They may name tables of the run and of
+            the whole suite. Settings of the suite itself may name any table that is known, because it may be
+            the suite of an earlier run on fewer tables.
+
+    Raises:
+        InputError: a setting is for another table, or a table of the run does not exist.
+    """
+    settings = {key: value for key in BY_TABLE if (value := getattr(part, key))}
+    if not settings:
+        return
+    of_run = {name for spec in part.tables for name in ([spec] if spec in loaded else _named(spec))}
+    valid, where = of_run | _tables_of(whole), f"suite {whole.name!r}"
+    check_tables({key: value for key, value in settings.items() if key in given}, valid, where)
+    known = valid | _published() | installed().keys()
+    check_tables({key: value for key, value in settings.items() if key not in given}, known, where)
+
+
+def _tables_of(suite: Suite) -> set[str]:
+    """The names of a suite's tables, whether or not they are installed."""
+    found = {*suite.pinned}  # on a part of a frozen suite, its tables are fewer
+    for spec in suite.tables:
+        if spec == INSTALLED:  # its settings may also be for tables that are not fetched yet
+            found |= _published()
+        if spec in COLLECTIONS:
+            found.update(COLLECTIONS[spec].tables)
+        try:
+            found.update(_named(spec))
+        except InputError:
+            found.update(() if spec in COLLECTIONS else (Path(spec).name,))
+    return found
+
+
+def _named(spec: str) -> list[str]:
+    """The names of the tables that a name, a group or a folder stands for; InputError if there are none."""
+    there = installed()
+    if spec == INSTALLED:
+        return list(there)
+    if spec in there:
+        return [spec]
+    return [name if name in there else table_name(find_folder(name)) for name in members(spec)]
+
+
+def _published() -> set[str]:
+    """The names of the tables of all published collections."""
+    return {table for collection in COLLECTIONS.values() for table in collection.tables}

@@ -1,5 +1,4 @@
 import dataclasses
-import json
 import pickle
 from pathlib import Path
 
@@ -27,45 +26,6 @@ def test_the_whole_benchmark_in_one_call(toy):
     assert mean["BO_EI_M", "ftb"] >= 3
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"lookup": 9}, r"unknown setting 'lookup'\. Did you mean 'lookups'\? \(of hb\.benchmark\)"),
-        ({"seeds": "abc"}, r"unknown setting 'seeds'\. Did you mean 'seed'\?"),
-        ({"methods": 5}, "methods must be a list of one or more names or classes"),
-        ({"tables": 5}, "tables must be a table, a name or a folder, or a list of these, not 5"),
-        ({"seed": "1"}, "seed must be a whole number of 0 or more, not '1'"),
-        ({"methods": "RS"}, r"methods must be a list, such as \['RS'\], not a text"),
-        ({"methods": []}, "methods must be a list of one or more names or classes"),
-        ({"methods": hb.Optimizer}, "methods must be a list of one or more names or classes"),
-        ({"seed": -1}, "seed must be a whole number of 0 or more, not -1"),
-        ({"seed": None}, "seed must be a whole number of 0 or more, not None"),
-        ({"seed": 10**300}, "seed must be a whole number from 0 to 9,.*, not 1000"),
-        ({"scores": "ftb"}, "scores must be a list"),
-        ({"objectives": "bleu"}, "objectives must be a list"),
-        ({"objectives": {"bleu": "min"}}, "objectives must be a list, not {'bleu': 'min'}"),
-        ({"objectives": {"bleu"}}, "objectives must be a list, not {'bleu'}"),
-        ({"scores": b"ftb"}, "scores must be a list, not b'ftb'"),
-        ({"constraints": "seconds<=40"}, r"constraints must be a list, such as \['seconds<=40'\]"),
-        ({"trials": 2.5}, r"hb\.benchmark: trials must be a whole number"),
-        ({"n_initial": 1.5}, r"hb\.benchmark: n_initial must be a whole number"),
-        ({"workers": 1.5}, r"hb\.benchmark: workers must be a whole number"),
-        ({"score_at": "x"}, r"hb\.benchmark: score_at\.default must be "),
-        ({"tolerance": "x"}, r"hb\.benchmark: tolerance\.default must be "),
-        ({"timeout": "x"}, "the time limit must be a number of seconds above 0, not 'x'"),
-        ({"jobs": 1.5}, "jobs must be a whole number of 1 or more, not 1.5"),
-        ({"constraints": [3]}, r"hb\.benchmark: constraints\[0\] must be a string"),
-        ({"objectives": [3]}, r"hb\.benchmark: objectives\[0\] must be a string"),
-        ({"scores": [3]}, "."),
-        ({"time": "x"}, r"hb\.benchmark: time\.default must be "),
-        ({"sources": [1]}, r"hb\.benchmark: sources\[0\] must be a string"),
-    ],
-)
-def test_arguments_of_another_kind_are_named(toy, given, message):
-    with pytest.raises(InputError, match=message):
-        hb.benchmark(**({"tables": toy, "methods": ["RS"]} | given))
-
-
 def test_results_cannot_be_changed(toy):
     results = hb.benchmark(toy, ["RS"], trials=2)
     trials = results.trials["toy", "RS"]
@@ -78,20 +38,6 @@ def test_results_cannot_be_changed(toy):
     for array in (clock.losses, clock[0].losses, clock.timing.costs, clock[0].timing.finishes):
         with pytest.raises(ValueError, match="read-only"):
             array[:] = 1
-
-
-def test_numbers_of_numpys_types_are_numbers(toy):
-    results = hb.benchmark(
-        toy, ["RS"], trials=np.int64(2), score_at=np.int64(5), n_initial=np.int32(2), jobs=np.int64(1)
-    )
-    assert (results.suite.trials, results.suite.n_initial, results.suite.score_at_for("toy")) == (2, 2, 5)
-
-
-def test_arrays_of_texts_are_lists_of_texts(toy, tmp_path):
-    given = {"scores": np.array(["ftb"]), "objectives": np.array(["bleu"])}
-    hb.benchmark(toy, np.array(["RS"]), trials=1, **given).save(tmp_path / "out")
-    suite = json.loads((tmp_path / "out" / "manifest.json").read_text())["suite"]
-    assert (suite["scores"], suite["objectives"]) == (["ftb"], ["bleu"])
 
 
 def test_a_limit_of_time_may_be_a_number(toy):
@@ -320,32 +266,6 @@ def test_a_suite_is_a_name_a_file_or_a_suite(toy_home, toy):
         .equals(of_file.scores())
     )
     assert repr(of_file) == "Results(mine: 4 trials of RS on toy, seed 0)"
-
-
-@pytest.mark.parametrize(
-    ("suite", "given", "message"),
-    [
-        ("quik", {}, "unknown suite 'quik'. Did you mean 'quick'"),
-        (5, {}, "suite must be a name, a .toml file or a Suite, not 5"),
-        ("quick", {"lookup": 9}, r"unknown setting 'lookup'\. Did you mean 'lookups'\? \(of hb\.run\)"),
-        ("quick", {"method": ["RS"]}, "unknown setting 'method'. Did you mean 'methods'"),
-        ("quick", {"trials": 0}, "trials must be a whole number from 1 to 100000"),
-        ("quick", {"tables": "toi"}, "unknown table 'toi'. Did you mean 'toy'"),
-        ("quick", {"methods": "RS"}, r"methods must be a list, such as \['RS'\], not a text"),
-        ("quick", {"methods": ["RS", "RS"]}, "method 'RS' is given twice"),
-        ("quick", {"jobs": 0}, "jobs must be a whole number of 1 or more"),
-    ],
-)
-def test_a_wrong_call_says_what_is_wrong(toy_home, suite, given, message):
-    with pytest.raises(InputError, match=message):
-        hb.run(suite, **given)
-
-
-def test_a_benchmark_has_no_suite(toy):
-    with pytest.raises(
-        InputError, match=r"hb\.benchmark does not take a suite: use hb\.run\(suite, tables=…, methods=…\)"
-    ):
-        hb.benchmark(toy, ["RS"], suite="quick")
 
 
 def test_what_is_left_out_warns_unless_it_is_caught(toy_home, toy):

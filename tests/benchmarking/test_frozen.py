@@ -79,6 +79,16 @@ def test_a_table_of_another_hash_is_refused(frozen, toy):
             hb.run(frozen, tables=wrong, methods=["RS"])
 
 
+def test_a_table_without_a_hash_in_a_frozen_suite_is_named(toy_home, toy):
+    Path("mine.toml").write_text(
+        'scores = ["ftc"]\ntables = ["toy", "sotu-ngram"]\npinned = {sotu-ngram = "0"}\n'
+    )
+    with pytest.raises(
+        InputError, match=r"table 'toy' has no hash in suite 'mine', .* add pinned = '[0-9a-f]{64}'"
+    ):
+        hb.run("mine.toml", methods=["RS"])
+
+
 def test_nothing_of_a_frozen_suite_changes_but_the_trials(frozen, toy):
     results = hb.run(frozen, tables=toy, methods=["RS"], trials=3)
     assert (results.suite.trials, results.instances["toy"].problem.time) == (3, 12)

@@ -266,7 +266,7 @@ def test_settings_of_tables_that_the_suite_lacks(tmp_path):
             assert getattr(suite, key) == {"other": 5}
         text = written(tmp_path, 'tables = ["toy", "other"]', f"{key} = {{default = 5, toi = 5}}")
         with pytest.raises(
-            InputError, match=rf"unknown table 'toi'\. Did you mean 'toy'\? \({text}, \[{key}\]\)"
+            InputError, match=rf"unknown table 'toi'\. Did you mean 'toy'\? \({text}, {key}\)"
         ):
             load_suite(text)
 

@@ -1,0 +1,117 @@
+"""Settings by table, such as a tolerance: which tables they may name in a call and in a suite."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import hpobench_nmt as hb
+from hpobench_nmt.benchmarking.suite_files import published_figures
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.lookup.folder import save_folder
+
+ONE = {"methods": ["RS"], "trials": 1}
+SUITE = 'scores = ["ftb", "ftc"]\nmethods = ["RS"]\ntrials = 1\n'
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("tolerance", {"default": 1, "tooy": 1}),
+        ("score_at", {"toy": 9, "tooy": 9}),
+        ("time", {"tooy": 9}),
+        ("source_of", {"tooy": "sotu-ngram"}),
+        ("development", ["tooy"]),
+    ],
+)
+def test_a_setting_of_an_unknown_table_is_refused(toy, key, value):
+    wanted = rf"^unknown table 'tooy'\. Did you mean 'toy'\? \(suite '{{}}', {key}\)$"
+    with pytest.raises(InputError, match=wanted.format("quick")):
+        hb.run("quick", tables=toy, **ONE, **{key: value})
+    with pytest.raises(InputError, match=wanted.format("benchmark")):
+        hb.benchmark(toy, **ONE, **{key: value})
+
+
+def test_only_a_setting_that_has_a_default_may_name_it(toy):
+    for given in ({"source_of": {"default": "sotu-ngram"}}, {"development": ["default"]}):
+        with pytest.raises(InputError, match=r"unknown table 'default'\. Known: toy\. \(suite 'benchmark'"):
+            hb.benchmark(toy, **ONE, **given)
+
+
+def test_a_benchmark_has_only_the_tables_that_it_runs_on(toy):
+    with pytest.raises(InputError, match=r"unknown table 'sotu-ngram'\. Known: default, toy\. "):
+        hb.benchmark(toy, **ONE, tolerance={"sotu-ngram": 1})
+
+
+def test_a_table_that_does_not_exist_is_named_before_its_settings(toy_home):
+    with pytest.raises(InputError, match=r"unknown table 'tooy'\. Did you mean 'toy'\? \('hpobench-nmt tab"):
+        hb.benchmark("tooy", **ONE, tolerance={"toy": 1})
+
+
+def test_a_groups_name_and_a_folder_are_not_the_names_of_tables(home, toy):
+    hb.run(tables="shipped", **ONE, scores=["ftb", "ftc"], tolerance={"sotu-ngram": 9})
+    with pytest.raises(InputError, match="unknown table 'shipped'"):
+        hb.benchmark("shipped", **ONE, tolerance={"shipped": 1})
+    save_folder(toy, Path("kept/toy"))
+    assert hb.benchmark("kept/toy", **ONE, tolerance={"toy": 2}).suite.tolerance_for("toy") == 2
+    with pytest.raises(InputError, match=r"unknown table 'kept/toy'\. Did you mean 'toy'\?"):
+        hb.benchmark("kept/toy", **ONE, tolerance={"kept/toy": 1})
+
+
+def test_a_part_of_a_suite_keeps_the_settings_of_its_other_tables(toy):
+    """The suite has them for en-ja, sw-en and so-en."""
+    part = {"tables": [replace(toy, name="en-ja")], "objectives": ["bleu"], **ONE}
+    single = hb.run("paper-single", **part)
+    assert single.instances["en-ja"].tolerance == 1.0
+    assert single.suite.tolerance == {"default": 0.5, "en-ja": 1.0}
+    assert ("RS", "sw-en", "ftb") in published_figures(single.suite)
+    given = {"en-ja": 2.0, "zh-en": 3.0}
+    assert hb.run("paper-single", **part, tolerance=given).suite.tolerance == given
+    other = {**part, "tables": [replace(toy, name="zh-en")], "objectives": ["bleu", "seconds"]}
+    multi = hb.run("paper-multi", **{**other})
+    assert multi.suite.score_at == {"default": 50, "sw-en": 200, "so-en": 200}
+    assert hb.run(multi.suite, **other).scores().equals(multi.scores())  # of a suite without sw-en and so-en
+    with pytest.raises(InputError, match=r"unknown table 'en-jp'\. Did you mean 'en-ja'\?"):
+        hb.run("paper-single", **part, tolerance={"en-jp": 2.0})
+    with pytest.raises(InputError, match="unknown table 'sotu-ngram'"):
+        hb.run("paper-single", **part, tolerance={"sotu-ngram": 2.0})
+
+
+def test_all_suites_that_ship_run_on_a_part(toy, home):
+    """Their settings name tables that are not installed, and tables of collections."""
+    for name in ("modern-single", "modern-multi", "multi-fidelity-cost", "lm-2026-plain"):
+        hb.run(name, tables="sotu-ngram-curves" if "cost" in name else "sotu-ngram", **ONE)
+
+
+@pytest.mark.parametrize(
+    "tables", ['"installed"', '["shipped"]', '["kept/toy"]', '["kept/toy", "kept/gone"]']
+)
+def test_a_file_whose_tables_are_not_all_named_is_checked_when_it_runs(toy, home, tables):
+    save_folder(toy, Path("kept/toy"))
+    names = ["toy", "sotu-ngram", "sw-en", *(["gone"] if "gone" in tables else [])]
+    text = f"{SUITE}tables = {tables}\n[tolerance]\n" + "".join(f"{name} = 1\n" for name in names)
+    Path("mine.toml").write_text(text)
+    assert hb.run("mine.toml", tables="kept/toy").suite.tolerance_for("toy") == 1
+    Path("mine.toml").write_text(f"{text}sotu-ngrm = 1\n")
+    with pytest.raises(InputError, match=r"'sotu-ngrm'\. Did you mean 'sotu-ngram'\? \(suite 'mine', toler"):
+        hb.run("mine.toml", tables="kept/toy")
+
+
+def test_a_suite_made_in_python_is_checked_when_it_runs(toy):
+    suite = hb.Suite("mine", ("ftc",), tolerance={"tooy": 1.0})
+    with pytest.raises(InputError, match=r"'tooy'\. Did you mean 'toy'\? \(suite 'mine', tolerance\)"):
+        hb.run(suite, tables=toy, **ONE)
+
+
+def test_settings_of_a_frozen_suites_missing_tables_are_kept(toy, home):
+    save_folder(toy, home / "tables" / "toy")
+    pinned = {"toy": "0", "gone": "0"}
+    suite = hb.Suite("mine", ("ftc",), tables=("toy",), pinned=pinned, tolerance={"gone": 1.0})
+    with pytest.raises(InputError, match="table 'toy' has hash"):  # all else is right
+        hb.run(suite, **ONE)
+
+
+def test_a_file_that_names_all_its_tables_is_checked_when_it_is_read(home):
+    Path("mine.toml").write_text(f'{SUITE}tables = ["toy"]\n[source_of]\ndefault = "other"\n')
+    with pytest.raises(InputError, match=r"unknown table 'default'\. Known: toy\. \(mine\.toml, source_of\)"):
+        hb.run("mine.toml")

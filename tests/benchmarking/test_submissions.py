@@ -1,0 +1,192 @@
+"""Additions to an archive: its trials are run again, and its parts are joined, added and installed."""
+
+import msgspec
+import pytest
+from small_archives import MINE, PLAIN, changed, same
+
+import hpobench_nmt as hb
+from hpobench_nmt.benchmarking import beside as beside_module
+from hpobench_nmt.benchmarking import suite_files
+from hpobench_nmt.benchmarking.archive import Card, archive_bytes, read_archive
+from hpobench_nmt.benchmarking.frozen import pin_of
+from hpobench_nmt.benchmarking.instance import make_instance
+from hpobench_nmt.benchmarking.submissions import (
+    add_to_archive,
+    install_archive,
+    join_parts,
+    rerun,
+    save_archive,
+    verify_archive,
+    with_results,
+)
+from hpobench_nmt.core.errors import InputError
+
+CARD = """
+what = "Random search, again <script>alert(1)</script>"
+source = "https://example.org/mine"
+licence = "MIT"
+hardware = "a laptop"
+tuned_on = "none"
+"""
+
+
+@pytest.fixture
+def submission(tmp_path):
+    """A folder with a method's file and its card."""
+    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "card.toml").write_text(CARD)
+    return tmp_path
+
+
+def test_verifying_runs_trials_again(archive, tmp_path):
+    found = verify_archive(archive, "plain", trials=2)
+    assert [(each.method, each.trials, each.equal) for each in found] == [("RS", 2, 2), ("BO_EI_M_std", 2, 2)]
+
+    def edit(lines, about):
+        lines["rows"][0] = list(range(60))  # a trial that nothing here would make
+
+    wrong = changed(archive, tmp_path / "a.parquet", edit)
+    assert sum(each.trials - each.equal for each in verify_archive(wrong, "plain", trials=2)) == 1
+    with pytest.raises(InputError, match="'Mine' is not a method of this package"):
+        verify_archive(archive, "plain", ["Mine"])
+    with pytest.raises(InputError, match="has 3 trials of a method, not 4"):
+        verify_archive(archive, "plain", ["RS"], trials=4)
+    with pytest.raises(InputError, match=r"unknown table 'sotu-gpt-31k'\. Did you mean 'sotu-gpt-30k'"):
+        verify_archive(archive, "plain", ["RS"], ["sotu-gpt-30k", "sotu-gpt-31k"])
+
+
+def without(method):
+    """An edit of an archive that removes a method's trials, but not the method."""
+
+    def edit(lines, about):
+        kept = [i for i, name in enumerate(lines["method"]) if name != method]
+        lines.update({name: [cells[i] for i in kept] for name, cells in lines.items()})
+
+    return edit
+
+
+def test_methods_without_trials_are_named(archive, tmp_path, submission):
+    wrong = changed(archive, tmp_path / "a.parquet", without("RS"))
+    with pytest.raises(InputError, match="has 0 trials of a method, not 1"):
+        verify_archive(wrong, "plain", ["RS"])
+    wrong = changed(wrong, tmp_path / "b.parquet", without("BO_EI_M_std"))
+    with pytest.raises(InputError, match="method 'RS' of track plain has no trials"):
+        join_parts([wrong.path])
+    mine = hb.run(**PLAIN, methods=[f"{submission / 'mine.py'}:Mine"])
+    wrong.path.write_bytes(archive_bytes({"plain": [mine]}))
+    with pytest.raises(InputError, match="has no method of this package in track plain"):
+        verify_archive(read_archive(wrong.path), "plain")
+
+
+def test_another_seed_is_refused(tmp_path):
+    path = tmp_path / "a.parquet"
+    path.write_bytes(archive_bytes({"plain": [hb.run(**PLAIN, methods=["RS"], seed=1)]}))
+    for refused in (install_archive, lambda path: join_parts([path])):
+        with pytest.raises(InputError, match="has seed 1, not 0: only trials with the same seed"):
+            refused(path)
+
+
+def test_a_new_archive_that_cannot_be_read_leaves_the_old_one(archive, tmp_path, monkeypatch):
+    path, content = tmp_path / "kept.parquet", archive.path.read_bytes()
+    save_archive(content, path)
+    with pytest.raises(InputError, match="is a damaged archive"):
+        save_archive(content[:-9], path)
+    monkeypatch.setattr("hpobench_nmt.benchmarking.submissions.MOST_BYTES", 1000)
+    with pytest.raises(InputError, match="larger than 1,000 bytes"):
+        save_archive(content, path)
+    assert path.read_bytes() == content
+
+
+SMALL = """
+scores = ["ftc", "fb"]
+trials = 4
+score_at = {default = 5}
+lookups = 9
+[tables]
+sotu-gpt-30k = {pinned = "PIN"}
+"""
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """A benchmark lm-2026 whose track `plain` has one table, and an archive of it."""
+    suites = tmp_path / "suites"
+    suites.mkdir()
+    monkeypatch.setattr(suite_files, "_FOLDER", suites)
+    path = suites / "lm-2026-plain.toml"
+    path.write_text(SMALL)
+    suite = suite_files.load_suite(str(path))
+    pin = pin_of(suite, make_instance(suite, hb.load_table("sotu-gpt-30k")))
+    path.write_text(SMALL.replace("PIN", pin))
+    (tmp_path / "small.parquet").write_bytes(
+        archive_bytes({"plain": [hb.run("lm-2026", track="plain", methods=["RS"])]})
+    )
+    return read_archive(tmp_path / "small.parquet")
+
+
+def test_a_submission_is_added_after_its_trials_ran_again(small, submission):
+    method = f"{submission / 'mine.py'}:Mine"
+    out, card = submission / "out", submission / "card.toml"
+    hb.run("lm-2026", track="plain", methods=["RS", method], out=out)
+    told = []
+    (submission / "new.parquet").write_bytes(add_to_archive(small, out, method, card, told.append))
+    assert told == ["Running 3 trials of Mine again on 1 table."]
+    added = read_archive(submission / "new.parquet")
+    assert list(added.methods("plain")) == ["RS", "Mine"]
+    assert added.card("plain", "Mine").licence == "MIT"
+    assert hb.beside(hb.run("lm-2026", track="plain", methods=["RS"]), added).methods == ("RS", "Mine")
+    with pytest.raises(InputError, match="the name 'Mine' is taken in track plain: rename the method"):
+        add_to_archive(added, out, method, card, str)
+    for trials, message in ((2, "has 2 trials instead of 4"), (4, "differ from those that were run again")):
+        text = (
+            MINE.replace("rng", "_", 1)
+            .replace("= rng", "= __import__('random')")
+            .replace("integers", "randrange")
+        )
+        (submission / "mine.py").write_text(text)
+        hb.run("lm-2026", track="plain", methods=[method], out=submission / f"{trials}", trials=trials)
+        with pytest.raises(InputError, match=message):
+            add_to_archive(small, submission / f"{trials}", method, card, str)
+
+
+def test_a_submission_of_a_part_is_refused(archive, submission):
+    hb.run(**PLAIN, methods=[f"{submission / 'mine.py'}:Mine"], out=submission / "out")
+    how = (archive, submission / "out", f"{submission / 'mine.py'}:Mine", submission / "card.toml")
+    with pytest.raises(
+        InputError,
+        match=r"lacks 28 tables of lm-2026-plain, such as .*A submission needs "
+        r"all",
+    ):
+        add_to_archive(*how, notify=str)
+    (submission / "card.toml").write_text(CARD.replace("licence", "license"))
+    with pytest.raises(InputError, match=r"unknown key 'license'. Did you mean 'licence'"):
+        add_to_archive(*how, notify=str)
+    (submission / "card.toml").write_text(CARD)
+    with pytest.raises(InputError, match="has no results of 'RS'"):
+        add_to_archive(archive, submission / "out", "RS", submission / "card.toml", notify=str)
+
+
+def test_a_card_goes_with_its_method(archive, runs, submission):
+    card = msgspec.convert(dict.fromkeys(Card.__struct_fields__, "x") | {"what": "<b>"}, Card)
+    mine = hb.run(**PLAIN, methods=[f"{submission / 'mine.py'}:Mine"])
+    (submission / "a.parquet").write_bytes(with_results(archive, "plain", mine, card))
+    found = read_archive(submission / "a.parquet")
+    assert list(found.methods("plain")) == ["RS", "BO_EI_M_std", "Mine"]
+    assert found.card("plain", "Mine") == card
+    assert found.card("plain", "RS") is None
+    again = found.trials("plain", "Mine", mine.instances["sotu-gpt-30k"])
+    assert all(map(same, again, mine.trials["sotu-gpt-30k", "Mine"]))
+    with pytest.raises(InputError, match="track plain has method 'Mine' already"):
+        with_results(found, "plain", mine, card)
+    changed_run = hb.run(**PLAIN, methods=[f"{submission / 'mine.py'}:Mine"], seed=2)
+    assert [each.equal for each in rerun(mine, changed_run)] == [0]
+
+
+def test_installing_an_archive(archive, home):
+    assert install_archive(archive.path) == beside_module.archive_path()
+    mine = hb.run(**PLAIN, methods=["RS"])
+    assert hb.beside(mine).methods == ("RS", "BO_EI_M_std")
+    tables = hb.report([mine, "archive"], home / "tables", format="latex")
+    assert "BO\\_EI\\_M\\_std" in tables[0].read_text()
+    with pytest.raises(InputError, match="an archive alone cannot make a report"):
+        hb.report("archive")
