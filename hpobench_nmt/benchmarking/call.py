@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +121,7 @@ def run(
     for score in (score for score in usual.scores if score not in chosen.scores and "scores" not in given):
         notify(f"Left out: {score}. On this clock it needs a time, score_at.")
     how = {"seed": seed, "backend": backend, "timeout": timeout, "progress": progress, "debug": debug}
-    return _run(chosen, given, _tables(tables), methods, notify, jobs, folder, **how)
+    return _run(chosen, _tables(tables), methods, notify, jobs, folder, **how)
 
 
 def benchmark(
@@ -172,7 +172,7 @@ def benchmark(
     chosen = _tables(tables)
     about = {"name": "benchmark", "tables": chosen[1] or (INSTALLED,)}
     suite = checked(about | given, Suite, "hb.benchmark")
-    return _run(suite, given, chosen, methods, lambda message: None, jobs, seed=seed, timeout=timeout)
+    return _run(suite, chosen, methods, lambda message: None, jobs, seed=seed, timeout=timeout)
 
 
 def _check_kinds(track: object, progress: object, notify: object, debug: object) -> None:
@@ -231,7 +231,6 @@ def _clock(settings: Mapping[str, Any]) -> str:
 
 def _run(
     suite: Suite,
-    given: Collection[str],
     tables: tuple[dict[str, Table], tuple[str, ...]],
     methods: Iterable[MethodSpec],
     notify: Notify,
@@ -239,10 +238,10 @@ def _run(
     folder: Path | None = None,
     **how: Any,
 ) -> Results:
-    """Run a suite on tables as `_tables` returns them; `given` names the settings that the call changed."""
+    """Run a suite on tables as `_tables` returns them."""
     loaded, specs = tables
     whole, suite = suite, chosen_part(suite, specs, notify)
-    check_tables_of_run(whole, suite, loaded, given)
+    check_tables_of_run(whole, suite, loaded)
     named = resolve_methods(_with_every_method(suite, method_list(methods) or list(suite.methods), notify))
     suite = changed(suite, methods=tuple(method.spec for method in named))
     early = [m.name for m in named if m.built_in and BUILT_IN[split_spec(m.spec)[0]].partial]

@@ -55,42 +55,36 @@ def check_tables(settings: Mapping[str, Iterable[str]], tables: Collection[str],
                 raise unknown("table", table, valid, f"({where}, {key})")
 
 
-def check_tables_of_run(whole: Suite, part: Suite, loaded: Collection[str], given: Collection[str]) -> None:
+def check_tables_of_run(whole: Suite, part: Suite, loaded: Collection[str]) -> None:
     """Check the settings of a run by `check_tables`, before its tables are read.
+
+    Settings may also be for other known tables, because the same settings may serve for runs on other tables.
 
     Args:
         whole: the suite with its own tables.
         part: the suite with the tables of the run, which may be fewer or others.
         loaded: names of tables of the run that need not be installed.
-        given: names of the settings that the user gave for this run. They may name tables of the run and of
-            the whole suite. Settings of the suite itself may name any table that is known, because it may be
-            the suite of an earlier run on fewer tables.
 
     Raises:
-        InputError: a setting is for another table, or a table of the run does not exist.
+        InputError: a setting is for an unknown table, or a table of the run does not exist.
     """
     settings = {key: value for key in BY_TABLE if (value := getattr(part, key))}
     if not settings:
         return
     of_run = {name for spec in part.tables for name in ([spec] if spec in loaded else _named(spec))}
-    valid, where = of_run | _tables_of(whole), f"suite {whole.name!r}"
-    check_tables({key: value for key, value in settings.items() if key in given}, valid, where)
-    known = valid | _published() | installed().keys()
-    check_tables({key: value for key, value in settings.items() if key not in given}, known, where)
+    published = {table for collection in COLLECTIONS.values() for table in collection.tables}
+    known = of_run | _tables_of(whole) | published | installed().keys()
+    check_tables(settings, known, f"suite {whole.name!r}")
 
 
 def _tables_of(suite: Suite) -> set[str]:
     """The names of a suite's tables, whether or not they are installed."""
     found = {*suite.pinned}  # on a part of a frozen suite, its tables are fewer
     for spec in suite.tables:
-        if spec == INSTALLED:  # its settings may also be for tables that are not fetched yet
-            found |= _published()
-        if spec in COLLECTIONS:
-            found.update(COLLECTIONS[spec].tables)
         try:
             found.update(_named(spec))
         except InputError:
-            found.update(() if spec in COLLECTIONS else (Path(spec).name,))
+            found.add(Path(spec).name)
     return found
 
 
@@ -102,8 +96,3 @@ def _named(spec: str) -> list[str]:
     if spec in there:
         return [spec]
     return [name if name in there else table_name(find_folder(name)) for name in members(spec)]
-
-
-def _published() -> set[str]:
-    """The names of the tables of all published collections."""
-    return {table for collection in COLLECTIONS.values() for table in collection.tables}
