@@ -21,6 +21,7 @@ class Section:
         stem: the start of the names of its files.
         notes: the findings, in sentences.
         shown: the frame that readers want to see; None if there is no such frame.
+        exact: the columns of `shown` whose numbers are printed with all digits, such as hyperparameters.
         files: all frames, by the stem of a file name.
         analysis: the result, whose type depends on the kind; None if there is a problem.
         unit: the unit of the metric.
@@ -33,6 +34,7 @@ class Section:
     stem: str = ""
     notes: tuple[str, ...] = ()
     shown: pd.DataFrame | None = None
+    exact: tuple[str, ...] = ()
     files: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     analysis: Any = None
     unit: str = ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ from hpobench_nmt.core.errors import InputError, as_list, shortened, unknown
 from hpobench_nmt.core.from_above import from_above
 from hpobench_nmt.core.objectives import Direction, Objective, measured
 from hpobench_nmt.core.pareto import pareto_front
-from hpobench_nmt.core.text import counted, free_name, printable
+from hpobench_nmt.core.text import NONE, counted, free_name, printable
 from hpobench_nmt.evaluation.hypervolume import table_scale
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.rows import number_column, numbers_of, read_csv
@@ -49,6 +49,7 @@ class Front:
         places: positions of the front's points among all points, best first by the first objective.
         frame: the front's rows in that order with all columns; its index has the row numbers.
         columns: the columns of the hyperparameters and objectives.
+        exact: those of them whose numbers are printed with all digits, such as hyperparameters.
         constraints: bounds that every row of the front keeps.
         curves: whether the points are checkpoints.
     """
@@ -62,6 +63,7 @@ class Front:
     places: Rows
     frame: pd.DataFrame
     columns: tuple[str, ...]
+    exact: tuple[str, ...]
     constraints: tuple[Constraint, ...] = ()
     curves: bool = False
 
@@ -128,11 +130,14 @@ class Front:
         return f"<Front of {self.name!r}, {' against '.join(self.metrics)}: {self.summary}>"
 
     def __str__(self) -> str:
-        texts = pd.DataFrame({name: column_text(column) for name, column in self.shown.items()})
+        texts = pd.DataFrame(
+            {name: column_text(column, name in self.exact) for name, column in self.shown.items()}
+        )
         return f"{texts.to_string(index=False, max_rows=_ROWS_SHOWN)}\n\n{self.summary}"
 
     def _repr_html_(self) -> str:
-        table = self.shown.to_html(index=False, na_rep="", max_rows=_ROWS_SHOWN, max_cols=20)
+        columns = [_in_full(c) if name in self.exact else c for name, c in self.shown.items()]
+        table = pd.concat(columns, axis=1).to_html(index=False, na_rep="", max_rows=_ROWS_SHOWN, max_cols=20)
         return f"{table}<p>{escape(self.summary)}</p>"
 
 
@@ -271,9 +276,17 @@ def _front(
         places=places,
         frame=frame.iloc[places],
         columns=tuple(dict.fromkeys([*axes, *metrics, *(rule.metric for rule in constraints)])),
+        exact=tuple(name for name in axes if name not in metrics),
         constraints=tuple(constraints),
         curves=curves,
     )
+
+
+def _in_full(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Numbers as texts, because pandas would round them; other columns as they are."""
+    if not pd.api.types.is_float_dtype(column):
+        return column
+    return pd.Series(column_text(column, exact=True), column.index, name=column.name).replace(NONE, "")
 
 
 def with_row_numbers(rows: pd.DataFrame) -> pd.DataFrame:

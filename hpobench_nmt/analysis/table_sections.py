@@ -247,7 +247,8 @@ def _front(table: Table, objectives: tuple[str, str] | None) -> Section:
         title=f"{table.name}: {names[0]} and {names[1]}",
         stem=stem,
         notes=findings.of_front([str(o) for o in chosen], table.losses(chosen)[trained], len(rows)),
-        shown=rows[[rows.columns[0], *names, *(h.name for h in table.hyperparameters)]],
+        shown=rows[[rows.columns[0], *names, *front.exact]],
+        exact=front.exact,
         files={stem: rows},
         analysis=front,
     )

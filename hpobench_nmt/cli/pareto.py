@@ -56,7 +56,7 @@ def pareto(
         click.echo(csv_text(with_row_numbers(front.frame)), nl=False)
     else:
         console = make_console()
-        print_frame(front.shown, console)
+        print_frame(front.shown, console, exact=front.exact)
         print_text(front.summary, console)
     if plot:
         write_front(front, plot)

@@ -23,9 +23,13 @@ from hpobench_nmt.lookup.table import Table
 _CROISSANT = "http://mlcommons.org/croissant/"
 _CSV = "text/csv"
 _FILES = {
-    ROWS: "one row for each configuration of the hyperparameters, with the metrics of its training",
-    REPLICATES: "the same configurations trained with other seeds",
+    ROWS: "one row for each configuration of the hyperparameters, with its metrics",
+    REPLICATES: "further trainings of configurations of {rows}",
     CURVES: "learning curves: the checkpoints of each row of {rows}",
+}
+_FILES_OF_MEANS = _FILES | {
+    ROWS: _FILES[ROWS] + ", which are means of its trainings in {replicates}",
+    REPLICATES: "the trainings whose means are the metrics of {rows}",
 }
 # Every card of this version of Croissant has this context, and readers compare it.
 _TERMS = (
@@ -147,9 +151,17 @@ def _records(table: Table, file: str, columns: Sequence[str]) -> dict[str, Any]:
         "@type": "cr:RecordSet",
         "@id": records,
         "name": records,
-        "description": _FILES[about].format(rows=Path(ROWS).with_suffix(Path(file).suffix).name),
+        "description": file_contents(table, file),
         "field": fields,
     }
+
+
+def file_contents(table: Table, file: str) -> str:
+    """The contents of one of a table's files, whose names may end in .csv or .parquet."""
+    averaged = table.replicates is not None and table.replicates.averaged
+    rows, replicates = (Path(name).with_suffix(Path(file).suffix).name for name in (ROWS, REPLICATES))
+    about = (_FILES_OF_MEANS if averaged else _FILES)[Path(file).with_suffix(".csv").name]
+    return about.format(rows=rows, replicates=replicates)
 
 
 def _axis(h: Hyperparameter) -> tuple[str, str]:

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hpobench_nmt.core.arrays import Floats, Rows
+from hpobench_nmt.core.arrays import Bools, Floats, Rows
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.text import counted, short
 from hpobench_nmt.core.trainings import Trainings
@@ -101,20 +100,32 @@ def _lengths(table: Table, some: Curves, held: Rows) -> Iterator[Fact]:
 def _own(table: Table, name: str, own: str, found: Floats, held: Rows) -> Iterator[Fact]:
     """Whether the rows' own values are the best or last values of their curves, as the datasheet states."""
     values = table.column(name)[held]
-    there = values[~np.isnan(values)]
-    digits = next((d for d in range(_MOST_DIGITS + 1) if (np.round(there, d) == there).all()), None)
-    slack = _SAME * np.abs(found) + (0.0 if digits is None else 0.6 * 10.0**-digits)
     known = ~np.isnan(values)
     if own == "last":  # not if it is "best": a failed training may have been good before its last checkpoint
         known |= ~np.isnan(found)
-    wrong = held[known & ~(np.abs(values - found) <= slack)]
+    wrong = held[known & ~_same(values, found)]
     if len(wrong):
         fact = f"{name} of {counted(len(wrong), 'row')} is not the {own} of its curve ({rows_text(wrong)})"
         yield "warning", fact, "these curves come from other trainings, or the datasheet is wrong."
     elif known.any():
-        which = "every row" if known.all() else "every row that has it"
-        fact = f"{name} of {which} is the {own} of its curve"
-        yield "ok", fact, "a training to its end gives the table's value."
+        yield _sound(name, own, known)
+
+
+def _sound(name: str, own: str, known: Bools) -> Fact:
+    fact = f"{name} of {_every_row(known)} is the {own} of its curve"
+    return "ok", fact, "a training to its end gives the table's value."
+
+
+def _every_row(known: Bools) -> str:
+    return "every row" if known.all() else "every row that has it"
+
+
+def _same(values: Floats, found: Floats) -> Bools:
+    """Which of a table's values are equal to those of the curves, to the digits that the table has."""
+    there = values[~np.isnan(values)]
+    digits = next((d for d in range(_MOST_DIGITS + 1) if (np.round(there, d) == there).all()), None)
+    slack = _SAME * np.abs(found) + (0.0 if digits is None else 0.6 * 10.0**-digits)
+    return np.asarray(np.abs(values - found) <= slack)
 
 
 def _elsewhere(
@@ -123,20 +134,33 @@ def _elsewhere(
     """Where the rows' own values lie on their curves, if the datasheet does not state it."""
     own = table.column(name)[held]
     known = ~np.isnan(own)
-    on_curve = np.logical_or.reduceat(np.repeat(own, some.lengths) == values, some.starts[:-1])
-    others = held[known & (own != best)]
-    if not on_curve[known].all():
-        fact = f"{name} of a row is neither the best nor the last of its curve"
-        yield "note", fact, "it was measured in another way: compare rows by only one of the two."
-    elif len(others):
+    if not known.any():
+        return
+    last = values[some.starts[1:] - 1]
+    other = {which: held[known & ~_same(own, found)] for which, found in (("last", last), ("best", best))}
+    for which, rows in other.items():
+        if not len(rows):
+            yield _sound(name, which, known)
+            return
+    on_curve = np.logical_or.reduceat(_same(np.repeat(own, some.lengths), values), some.starts[:-1])
+    away = held[known & ~on_curve]
+    if len(away):
         yield (
             "note",
-            f"{name} of every row is on its curve, but not the best of it in {len(others)} of {len(held)} "
-            f"({rows_text(others)})",
-            "the checkpoints were chosen by another metric, so rows and curves may differ in their order.",
+            f"{name} of {counted(len(away), 'row')} is not on its curve ({rows_text(away)})",
+            "it was measured in another way or in another training: compare rows by only one of the two.",
         )
-    elif known.any():
-        yield from _own(table, name, "best", best, held)
+    else:
+        best_text, last_text = (
+            f"{len(other[which])} of {known.sum()} ({rows_text(other[which])})" for which in ("best", "last")
+        )
+        yield (
+            "note",
+            f"{name} of {_every_row(known)} is on its curve, but not the best of it in {best_text}, and not "
+            f"the last in {last_text}",
+            "the checkpoints were chosen in another way, such as by another metric, so rows and curves may "
+            "differ in their order.",
+        )
 
 
 def _shapes(name: str, losses: Floats, best: Rows, starts: Rows, held: Rows) -> Iterator[Fact]:
@@ -164,7 +188,7 @@ def _shapes(name: str, losses: Floats, best: Rows, starts: Rows, held: Rows) -> 
         )
 
 
-def _gone_back(losses: Floats, starts: Rows) -> NDArray[np.bool_]:
+def _gone_back(losses: Floats, starts: Rows) -> Bools:
     """Which rows have a loss that rose far above its best so far and came back in one step, shape (N,)."""
     lengths = np.diff(starts)
     follows = np.ones(len(losses), dtype=bool)

@@ -31,6 +31,7 @@ import hashlib
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -38,11 +39,11 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.objectives import Metric, measured
+from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.validation import Natural, Strict
 from hpobench_nmt.lookup.curves import Curves, until_missing
-from hpobench_nmt.lookup.rows import csv_of, parse_columns
+from hpobench_nmt.lookup.rows import csv_of, parse_columns, values_of
 
 # A file is parsed in parts of this many bytes, to limit the memory that parsing takes.
 _PART = 2**23
@@ -70,9 +71,17 @@ class CurvesSection(Strict, frozen=True):
 
 
 def read_curves(
-    content: bytes, section: CurvesSection, metrics: Sequence[Metric], n_rows: int, path: Path
+    content: bytes,
+    section: CurvesSection,
+    metrics: Sequence[Metric],
+    n_rows: int,
+    path: Path,
+    words: Mapping[str, str] = MappingProxyType({}),
 ) -> Curves:
     """The curves of a table with n_rows rows and these metrics, from the content of its curves.csv.
+
+    `words` has the word that marks a missing value, by metric of the table. A number that marks one in the
+    table also marks one here.
 
     Raises:
         InputError: a column is missing or unknown, a cell is not a number, rows or checkpoints are not in
@@ -81,7 +90,8 @@ def read_curves(
     try:
         if not section.metrics:
             raise InputError("[curves] needs a section [curves.metrics.NAME].")
-        described = tuple(_metric(name, entry, metrics) for name, entry in section.metrics.items())
+        in_table = {metric.name: metric for metric in metrics}
+        described = tuple(_metric(name, entry, in_table.get(name)) for name, entry in section.metrics.items())
         names = ["row", "checkpoint", section.resource, "cost", *section.metrics]
         if len(set(names)) < len(names):
             raise InputError(f"the column name {max(names, key=names.count)!r} is used more than once.")
@@ -89,7 +99,7 @@ def read_curves(
         lengths = np.zeros(n_rows, dtype=np.int64)
         columns: list[list[Floats]] = [[] for _ in names[2:]]
         before = (0, 0)
-        for part, first_line in _parts(content, names, path):
+        for part, first_line in _parts(content, names, path, words):
             before = _check_order(part["row"], part["checkpoint"], before, n_rows, first_line)
             lengths += np.bincount(part["row"].astype(np.int64), minlength=n_rows)
             for parts, name in zip(columns, names[2:], strict=True):
@@ -99,9 +109,11 @@ def read_curves(
             raise InputError(
                 f"has {counted(len(whole[0]), 'checkpoint')}; [curves] count is {section.count}."
             )
+        for place, metric in enumerate(described, 2):
+            whole[place] = values_of(in_table.get(metric.name, metric), whole[place])
         starts, values = np.concatenate([[0], np.cumsum(lengths)]), np.column_stack(whole[2:])
         if section.truncate_at == "nan":
-            kept = until_missing(starts, measured(values))
+            kept = until_missing(starts, values)
             starts = np.concatenate([[0], np.cumsum(kept)])[starts]
             whole, values = [column[kept] for column in whole[:2]], values[kept]
         return Curves(
@@ -134,8 +146,8 @@ def _check_cost(content: bytes, resource: str) -> None:
         )
 
 
-def _metric(name: str, entry: CurveMetricSection, metrics: Sequence[Metric]) -> Metric:
-    own = next((metric for metric in metrics if metric.name == name), None)
+def _metric(name: str, entry: CurveMetricSection, own: Metric | None) -> Metric:
+    """The metric of the curves; `own` is the table's metric of this name."""
     if own is not None:
         if entry.direction not in (None, own.direction):
             raise InputError(
@@ -149,19 +161,22 @@ def _metric(name: str, entry: CurveMetricSection, metrics: Sequence[Metric]) -> 
     return Metric(name, entry.direction, entry.unit, description=entry.description)
 
 
-def _parts(content: bytes, names: Sequence[str], path: Path) -> Iterator[tuple[Mapping[str, Any], int]]:
+def _parts(
+    content: bytes, names: Sequence[str], path: Path, words: Mapping[str, str]
+) -> Iterator[tuple[Mapping[str, Any], int]]:
     """The columns in parts of whole lines, each with the number of its first line."""
     head = content[: content.find(b"\n") + 1]
     if len(content) <= _PART or len(head) in (0, len(content)):
-        yield parse_columns(content, names, path), 2
+        yield parse_columns(content, names, path, words=words), 2
         return
     begin, line = len(head), 2
     while begin < len(content):
         end = content.rfind(b"\n", begin, begin + _PART) + 1 or len(content)
         try:
-            part = parse_columns(head + content[begin:end], names, path)
+            part = parse_columns(head + content[begin:end], names, path, words=words)
         except InputError:
-            parse_columns(content, names, path)  # raises the error with the line's number in the whole file
+            # This raises the error with the line's number in the whole file.
+            parse_columns(content, names, path, words=words)
             raise
         yield part, line
         line += len(part["row"])

@@ -15,7 +15,8 @@ objectives        metrics to optimise by default; if left out, the first metric
                   use where it is inactive)
 [features.NAME]   a column that surrogates use, but that is not a hyperparameter, such as an architecture's
                   size: values, scale, unit, kind
-[metrics.NAME]    direction ("min" or "max"), unit, missing (a number, or a word), tolerance, description
+[metrics.NAME]    direction ("min" or "max"), unit, missing (a number or a word, in all files of the table),
+                  tolerance, description
 [provenance]      free texts: source, licence, how values were measured
 ignore            columns of a CSV file that `tables add` leaves out
 [only]            COLUMN = [values]: `tables add` keeps only the rows of a CSV file with these values
@@ -51,13 +52,11 @@ from hpobench_nmt.core.space import Hyperparameter, Kind, Scale, Value
 from hpobench_nmt.core.text import printable
 from hpobench_nmt.core.validation import Finite, Natural, NonNegative, Positive, Strict, Whole, checked
 from hpobench_nmt.lookup.curve_files import CurvesSection
-from hpobench_nmt.lookup.rows import plain
+from hpobench_nmt.lookup.rows import numbers_of, plain
 from hpobench_nmt.lookup.table import Table
 
 FORMATS = (1, 2, 3, 4)
 """The formats that this version reads. It writes the lowest format that can hold the table."""
-
-
 # A list of more numbers than this is left out if they are exactly the numbers in the hyperparameter's column.
 _MOST_WRITTEN = 100
 
@@ -189,9 +188,9 @@ class Datasheet(Strict, frozen=True):
     def metric(self, name: str) -> Metric:
         """The metric of this name."""
         entry = self.metrics[name]
-        missing = entry.missing
-        if isinstance(missing, str) or (missing is not None and not math.isfinite(missing)):
-            missing = None  # the cells that it marks are already read as NaN
+        (number,), word = numbers_of([entry.missing])  # "-1" in quotes is a number
+        # The cells that a word marks are already read as NaN.
+        missing = None if word or not math.isfinite(number) else float(number)
         return Metric(name, entry.direction, entry.unit, missing, entry.tolerance, entry.description)
 
 

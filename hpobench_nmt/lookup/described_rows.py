@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.arrays import Bools, Rows
+from hpobench_nmt.core.arrays import Bools, Floats, Rows
 from hpobench_nmt.core.errors import InputError, shortened, unknown
-from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.core.space import Hyperparameter, Space, label, short_label
 from hpobench_nmt.core.text import number_of
 from hpobench_nmt.lookup.curve_files import read_curves
@@ -23,7 +22,7 @@ from hpobench_nmt.lookup.file_names import CURVES, REPLICATES
 from hpobench_nmt.lookup.groups import configurations_of, means, training_numbers, wrong_seed
 from hpobench_nmt.lookup.parquet_rows import parquet_columns
 from hpobench_nmt.lookup.replicates import ReplicateRows, Replicates
-from hpobench_nmt.lookup.rows import Column, first_label, parse_columns
+from hpobench_nmt.lookup.rows import Column, first_label, parse_columns, values_of
 from hpobench_nmt.lookup.table import NO_VALUE, Table
 
 _PARQUET = ".parquet"
@@ -139,10 +138,7 @@ def table_of_columns(
         wrong = Space(axes).wrongly_active(configs)
         if wrong:
             raise InputError(f"{line_of(place, wrong[0])}: {wrong[1]}")
-        for metric in metrics:
-            column = measured(columns[metric.name])  # before means are computed
-            columns[metric.name] = np.where(column == metric.missing, np.nan, column)  # no number equals None
-        values = np.column_stack([columns[name] for name in sheet.metrics])
+        values = _values(sheet, columns)  # before means are computed
         read: Callable[[], ReplicateRows] | None = None
         if replicates is not None:
             read = partial(read_replicates, replicates, sheet, axes, csv_path.with_name(REPLICATES))
@@ -168,7 +164,9 @@ def table_of_columns(
             claims=sheet.claims,
             curves=None
             if curves is None or sheet.curves is None
-            else read_curves(curves, sheet.curves, metrics, len(configs), csv_path.with_name(CURVES)),
+            else read_curves(
+                curves, sheet.curves, metrics, len(configs), csv_path.with_name(CURVES), sheet.missing_words
+            ),
             replicates=read and Replicates(axes, tuple(sheet.metrics), read, averaged),
             descriptors=described,
         )
@@ -178,6 +176,11 @@ def table_of_columns(
             raise
         raise InputError(f"{sheet_path}: {error}") from None
     return table
+
+
+def _values(sheet: Datasheet, columns: Mapping[str, Column]) -> Floats:
+    """The values of all metrics, shape (rows, M)."""
+    return np.column_stack([values_of(sheet.metric(name), columns[name]) for name in sheet.metrics])
 
 
 def _descriptors(sheet: Datasheet, columns: Mapping[str, Column], path: Place) -> Descriptors | None:
@@ -200,18 +203,14 @@ def read_replicates(
             has the line.
     """
     names = [*sheet.hyperparameters, "replicate", "seed", *sheet.metrics]
-    columns = parse_columns(content(), names, path, *sheet.columns_by_kind())
+    columns = parse_columns(content(), names, path, *sheet.columns_by_kind(), words=sheet.missing_words)
     configs = np.column_stack([codes_of_cells(axis, columns[axis.name], path) for axis in axes])
     for axis, codes in zip(axes, configs.T, strict=True):
         off_grid = ~(np.isin(codes, axis.numbers) | np.isnan(codes))
         if off_grid.any():
             value = short_label(codes[off_grid][0].item())
             _first_line(path, off_grid, f"{axis.name} is {value}, which is not among the table's values.")
-    values = [
-        np.where(columns[name] == entry.missing, np.nan, columns[name])  # no number equals None
-        for name, entry in sheet.metrics.items()
-    ]
-    return ReplicateRows(configs, columns["replicate"], columns["seed"], np.column_stack(values))
+    return ReplicateRows(configs, columns["replicate"], columns["seed"], _values(sheet, columns))
 
 
 def _refuse_mixed(name: str, cells: NDArray[Any], path: Path) -> None:

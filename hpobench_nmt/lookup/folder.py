@@ -154,13 +154,25 @@ def table_files(table: Table, progress: Progress = lambda share: None) -> dict[s
             "seed": again.seeds,
         }
         columns |= dict(zip(table.replicates.metrics, again.values.T, strict=True))
+        _check_markers(table, columns, REPLICATES)
         files[REPLICATES] = csv_of(columns)
         entry = {"count": len(again.values), "sha256": hashlib.sha256(files[REPLICATES]).hexdigest()}
         sheet["replicates"] = entry | ({"averaged": True} if table.replicates.averaged else {})
     if table.curves is not None and len(table.curves.costs):  # perhaps no row has a curve
+        _check_markers(table, {m.name: table.curves.column(m.name) for m in table.curves.metrics}, CURVES)
         files[CURVES] = curves_csv(table.curves)
         sheet["curves"] = curves_section(table.curves, table.metrics, files[CURVES])
     return files | {DATASHEET: tomli_w.dumps(with_sections_hash(sheet)).encode()}
+
+
+def _check_markers(table: Table, columns: Mapping[str, NDArray[Any]], file: str) -> None:
+    """Refuse a value that readers of this file would take for a missing one."""
+    for metric in table.metrics:
+        if metric.name in columns and (columns[metric.name] == metric.missing).any():  # no number equals None
+            raise InputError(
+                f"table {table.name!r}, {file}: {metric.name} is {metric.missing:g}, which means a missing "
+                "value there. Use NaN for a missing value, or another number as the metric's `missing`."
+            )
 
 
 def add_table(

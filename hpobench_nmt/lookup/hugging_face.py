@@ -16,11 +16,12 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.errors import InputError, shortened
 from hpobench_nmt.core.files import read_bytes, write_whole
 from hpobench_nmt.core.hyperparameter import is_number
+from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.text import counted, printable
-from hpobench_nmt.lookup.card import croissant_of
+from hpobench_nmt.lookup.card import croissant_of, file_contents
 from hpobench_nmt.lookup.file_names import DATASHEET, ROWS
 from hpobench_nmt.lookup.folder import described_files, load_folder
 from hpobench_nmt.lookup.table import Table
@@ -29,6 +30,12 @@ PARQUET = "application/x-parquet"
 # The Hub's name of a licence, by the first word of the licence in the datasheet.
 _LICENCES = {"mit": "mit", "apache-2.0": "apache-2.0", "mpl-2.0": "mpl-2.0", "cc-by-4.0": "cc-by-4.0"}
 _LICENCES |= {"cc0-1.0": "cc0-1.0", "bsd-3-clause": "bsd-3-clause"}
+# How datasheets say that there is no licence. "Nonexclusive" and "Unlicense" are licences.
+_NO_LICENCE = re.compile(
+    r"\W*($|(none|unknown|unspecified|unstated|unlicensed|unclear|undefined|n/?a|tb[ad])\b"
+    r"|(no|without)( \w+)? licen[cs]e|(licen[cs]e )?(is )?not (stated|specified|given|known|licensed))",
+    re.IGNORECASE,
+)
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 _LARGEST = "n>1M"
 
@@ -63,10 +70,11 @@ def write_data_set(folder: Path, out: Path) -> list[Path]:
 def _licence(table: Table) -> str:
     """The Hub's name of the licence; InputError if the table has no licence."""
     told = table.provenance.get("licence", "").strip()
-    if not told or told.lower().startswith("none"):
+    if _NO_LICENCE.match(told):
+        found = f"there it is {shortened(told)}." if told else "the key is licence."
         raise InputError(
             f"table {table.name!r} has no licence, so it must not be shared: ask its authors, and write the "
-            f"licence into [provenance] of the datasheet."
+            f"licence into [provenance] of the datasheet; {found}"
         )
     first = re.split(r"[,;\s]", told.lower(), maxsplit=1)[0]
     return _LICENCES.get(first, "other")
@@ -121,21 +129,30 @@ def _readme(table: Table, licence: str, files: list[str]) -> str:
     sizes = (
         f"{counted(len(table), 'configuration')} of {counted(len(table.hyperparameters), 'hyperparameter')}"
     )
-    lines += [
-        f"{sizes}, each trained once. Methods of hyperparameter optimization are compared by looking up rows."
-    ]
+    lines += [f"{sizes}. Methods of hyperparameter optimization are compared by looking up rows.", ""]
+    lines += [f"- `{name}`: {file_contents(table, name)}" for name in names]
     lines += ["", "| column | what it is |", "|---|---|"]
     lines += [f"| {_plain(h.name)} | hyperparameter{_unit(h.unit)} |" for h in table.hyperparameters]
+    features = table.descriptors.axes if table.descriptors else ()
+    lines += [f"| {_plain(h.name)} | feature{_unit(h.unit)} |" for h in features]
     lines += [
-        f"| {_plain(m.name)} | {_plain(m.description) or 'metric'}{_unit(m.unit)}, {m.direction} |"
+        f"| {_plain(m.name)} | {_plain(m.description) or 'metric'}{_unit(m.unit)}, {_direction(m)} |"
         for m in table.metrics
     ]
+    lines += ["", "An empty cell of a metric is a missing value."]
     lines += ["", "## Where it is from", ""]
     lines += [f"- {_plain(key)}: {_plain(value)}" for key, value in told.items()]
     lines += ["", "## Loading", "", "```python", "import pandas as pd", ""]
     lines += [f'{config} = pd.read_parquet("{name}")' for name, config in names.items()]
     lines += ["```", "", "`croissant.json` has the columns and hashes for readers of Croissant.", ""]
     return "\n".join(lines)
+
+
+def _direction(metric: Metric) -> str:
+    if metric.missing is None:
+        return metric.direction
+    # Only the file of rows has a number for a missing value.
+    return f"{metric.direction}; {metric.missing:g} in `{Path(ROWS).with_suffix('.parquet')}` means missing"
 
 
 def _unit(text: str) -> str:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError, shortened, unknown
 from hpobench_nmt.core.files import read_bytes
+from hpobench_nmt.core.objectives import Metric, measured
 from hpobench_nmt.core.text import number_of
 
 if TYPE_CHECKING:  # pandas is slow to import, and a well-formed table is read without it
@@ -319,6 +320,12 @@ def numbers_of(cells: Sequence[Any], word: str | None = None) -> tuple[Floats, t
         except ValueError:
             return numbers, (place, text)
     return numbers, None
+
+
+def values_of(metric: Metric, cells: Floats) -> Floats:
+    """Numbers from a file as values of a metric, NaN also where they stand for a missing value."""
+    values = measured(cells)
+    return np.where(values == metric.missing, np.nan, values)  # no number equals None
 
 
 def csv_of(columns: Mapping[str, Column], progress: Progress = lambda share: None) -> bytes:

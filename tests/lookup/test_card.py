@@ -126,8 +126,7 @@ def test_a_whole_card_written_by_hand(tmp_path):
                 "@type": "cr:RecordSet",
                 "@id": "rows",
                 "name": "rows",
-                "description": "one row for each configuration of the hyperparameters, with the metrics of "
-                "its training",
+                "description": "one row for each configuration of the hyperparameters, with its metrics",
                 "field": [
                     field("rows", "table.csv", name, kind, words)
                     for name, kind, words in (

@@ -102,20 +102,46 @@ def test_a_table_may_hold_rounded_values(digits):
 
 
 def test_a_metric_that_was_measured_in_another_way():
-    assert found("neither the best nor the last", SOUND, None, [6.9, 5])[0][0] == "note"
-    assert not found("on its curve, but", SOUND, None, [6.9, 5])
+    assert found("its curve", SOUND, None, [6.9, 5]) == [("note", "ppl of 1 row is not on its curve (row 0)")]
+    ((_, fact),) = found("its curve", [*SOUND, [np.nan, np.nan]], None, [7.5, np.nan, 3])
+    assert fact == "ppl of 2 rows is not on its curve (rows 0, 2)"
 
 
 def test_checkpoints_that_were_chosen_by_another_metric():
     curves = [[9, 7, 8], [8, 5, 6], [4, 3, np.nan], [2]]
     assert found("on its curve", curves, None, [7, 6, np.nan, 2]) == [
-        ("note", "ppl of every row is on its curve, but not the best of it in 1 of 4 (row 1)")
+        (
+            "note",
+            "ppl of every row that has it is on its curve, but not the best of it in 1 of 3 (row 1), and not "
+            "the last in 1 of 3 (row 0)",
+        )
     ]
+    ((_, fact),) = found("its curve", SOUND, None, [9, 6])
+    assert fact.startswith("ppl of every row is on its curve, but not the best of it in 2 of 2 (rows 0, 1), ")
 
 
 def test_the_best_of_every_curve_is_found_without_the_datasheets_word():
     assert found("of its curve", SOUND, None, [7, 5]) == [("ok", "ppl of every row is the best of its curve")]
     assert not found("its curve", SOUND, None, [np.nan, np.nan])
+
+
+def test_the_last_of_every_curve_is_found_without_the_datasheets_word():
+    last = ("ok", "ppl of every row is the last of its curve")
+    assert found("its curve", SOUND, None, [8, 7]) == [last]
+    assert found("its curve", [[9, 7], [9, 5]], None, [7, 5]) == [last]  # also the best
+    some = ("ok", "ppl of every row that has it is the last of its curve")
+    assert found("its curve", SOUND, None, [8, np.nan]) == [some]
+
+
+@pytest.mark.parametrize("which", ["best", "last"])
+def test_rounded_values_are_found_on_their_curves_without_the_datasheets_word(which):
+    curves = [[9.123456789, 7.987654321, 8.4567891], [5.55555555, 4.123454321, 4.2345678]]
+    rounded = [round(min(curve) if which == "best" else curve[-1], 3) for curve in curves]
+    assert found("its curve", curves, None, rounded) == [
+        ("ok", f"ppl of every row is the {which} of its curve")
+    ]
+    ((_, fact),) = found("its curve", curves, None, [7.988, 4.235])
+    assert fact.endswith("not the best of it in 1 of 2 (row 1), and not the last in 1 of 2 (row 0)")
 
 
 def test_rows_without_a_curve_are_counted():

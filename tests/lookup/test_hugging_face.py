@@ -11,8 +11,10 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.hyperparameter import Hyperparameter, label
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.lookup.catalogue import find_folder, load_table
+from hpobench_nmt.lookup.descriptors import Descriptors
 from hpobench_nmt.lookup.folder import add_table, save_folder
 from hpobench_nmt.lookup.hugging_face import write_data_set
+from hpobench_nmt.lookup.replicates import Replicates
 from hpobench_nmt.lookup.table import Table
 
 pytestmark = pytest.mark.filterwarnings("ignore:ConjunctiveGraph is deprecated")  # of mlcroissant's
@@ -68,14 +70,55 @@ def test_another_reader_of_croissant_finds_the_rows(tmp_path):
     assert [row["rows/dev_bleu"] for row in rows] == load_table("lohelp-de-en").column("dev_bleu").tolist()
 
 
-@pytest.mark.parametrize("licence", ["", "none: the authors state no licence, so ask them"])
+@pytest.mark.parametrize(
+    "licence",
+    [
+        *("", "none: the authors state no licence, so ask them", "None", "No licence stated", "no license"),
+        *("no known licence", "unknown", "Unknown licence", "(unspecified)", "licence not stated", "N/A"),
+        *("not specified", "unlicensed", "without a licence", "?", "–"),
+    ],
+)
 def test_a_table_without_a_licence_is_refused(toy, tmp_path, licence):
     save_folder(
         dataclasses.replace(toy, provenance={"licence": licence} if licence else {}), tmp_path / "toy"
     )
-    with pytest.raises(InputError, match="'toy' has no licence, so it must not be shared"):
+    with pytest.raises(InputError, match="'toy' has no licence, so it must not be shared") as error:
         write_data_set(tmp_path / "toy", tmp_path / "out")
+    assert str(error.value).endswith(f"; there it is {licence!r}." if licence else "; the key is licence.")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "licence", ["Nonexclusive use", "The Unlicense", "Unlicense", "nobody's: CC0", "NAIST"]
+)
+def test_a_licence_with_a_negative_name_is_one(toy, tmp_path, licence):
+    save_folder(dataclasses.replace(toy, provenance={"licence": licence}), tmp_path / "toy")
+    write_data_set(tmp_path / "toy", tmp_path / "out")
+    assert front_matter(tmp_path / "out")[0]["license_name"] == licence
+
+
+def test_the_card_says_what_the_rows_and_columns_are(toy, tmp_path, again):
+    features = Descriptors(
+        (Hyperparameter("params", (1.0, 2.0), unit="M"),), np.resize([1.0, 2.0], (len(toy), 1))
+    )
+    told = dataclasses.replace(toy, provenance={"licence": "MIT"}, descriptors=features)
+    frame = again(told, [0, 1])
+    single = "further trainings of configurations of table.parquet"
+    means = "the trainings whose means are the metrics of table.parquet"
+    for averaged, about in ((False, single), (True, means)):
+        folder = tmp_path / f"{averaged}"
+        axes, names = told.hyperparameters, tuple(metric.name for metric in told.metrics)
+        trainings = Replicates.of_frame(frame, axes, names, averaged)
+        save_folder(dataclasses.replace(told, replicates=trainings), folder)
+        write_data_set(folder, folder / "out")
+        _, text = front_matter(folder / "out")
+        card = json.loads((folder / "out" / "croissant.json").read_text())
+        assert f"- `replicates.parquet`: {about}\n" in text
+        assert about in [part["description"] for part in card["recordSet"]]
+        assert ("which are means of its trainings in replicates.parquet\n" in text) == averaged
+        assert "trained once" not in text
+        assert "| params | feature (M) |" in text
+        assert "min; 0 in `table.parquet` means missing |" in text and text.count("means missing") == 1
 
 
 def test_texts_of_others_are_texts(toy, tmp_path):

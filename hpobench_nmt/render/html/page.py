@@ -194,7 +194,7 @@ def analysis_content(
 ) -> dict[str, Any]:
     """The content of an analysis for the template. `numbers` are those of the tables in the page's menu."""
     shown = pd.DataFrame() if section.shown is None else section.shown
-    columns = [column_text(shown[name]) for name in shown.columns]
+    columns = [column_text(shown[name], name in section.exact) for name in shown.columns]
     return {
         "table": numbers.get(section.table),
         "title": section.title,

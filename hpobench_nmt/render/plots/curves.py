@@ -21,7 +21,6 @@ from hpobench_nmt.render.plots.lines import (
     floor_of,
     log_axis,
     parts_of,
-    raised,
     styles_of,
     time_axis,
 )
@@ -32,6 +31,7 @@ from hpobench_nmt.render.plots.style import (
     mark_better,
     new_figure,
     plain_log_ticks,
+    raised,
 )
 from hpobench_nmt.render.subject import Subject
 

@@ -107,11 +107,6 @@ def floor_of(values: pd.Series[Any]) -> float:
     return float(positive.min()) * 0.4 if len(positive) else 1.0
 
 
-def raised(values: pd.Series[Any], floor: float | None) -> pd.Series[Any]:
-    """Values for an axis. On a log axis, which has a floor, 0 becomes the floor."""
-    return values if floor is None else values.mask(values == 0, floor)
-
-
 def log_axis(axes: Axes, values: pd.Series[Any], floor: float) -> None:
     """Set a log scale for the values. If there is a 0 among them, the floor has a tick with the label 0.
 

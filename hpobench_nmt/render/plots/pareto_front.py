@@ -58,7 +58,8 @@ def plot_front(front: Front, title: str = "", ax: Axes | None = None) -> Figure:
 def _configurations(front: Front) -> list[str]:
     """A text for each row of the front: its number, configuration and objectives."""
     lines = front.shown.to_dict("records")
-    return [", ".join(f"{name} {cell_text(value, 6)}" for name, value in line.items()) for line in lines]
+    digits = {name: None if name in front.exact else 6 for name in front.shown}
+    return [", ".join(f"{name} {cell_text(line[name], digits[name])}" for name in line) for line in lines]
 
 
 def plot_front_pairs(front: Front, title: str = "") -> Figure:

@@ -18,6 +18,7 @@ from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.core.text import printable
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -235,6 +236,11 @@ def short_ticks(axes: Axes) -> None:
     for axis in (axes.xaxis, axes.yaxis):
         if max(map(abs, axis.get_view_interval())) >= _LARGE:
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1e6:g}M" if value else "0"))
+
+
+def raised(values: pd.Series[Any], floor: float | None) -> pd.Series[Any]:
+    """Values for an axis. On a log axis, which has a floor, 0 becomes the floor."""
+    return values if floor is None else values.mask(values == 0, floor)
 
 
 def label_floor(axis: Any, floor: float, lowest: float) -> None:

@@ -27,9 +27,11 @@ from hpobench_nmt.render.plots.style import (
     GREY,
     drawn_rows,
     how_many_drawn,
+    label_floor,
     new_panels,
     plain,
     plain_log_ticks,
+    raised,
     with_unit,
 )
 
@@ -250,7 +252,8 @@ def plot_early_ranks(found: EarlyRanks, unit: str = "") -> Figure:
     """Quantiles of the best value so far, ranks of the rows that are best in the end, and agreement."""
     figure, (values, ranks, agreement) = new_panels(3, (11.4, 3.7))
     frame = found.frame
-    x = frame["resource"]
+    resources, floor = frame["resource"], _floor(frame["resource"])
+    x = raised(resources, floor)
     middle: dict[str, Any] = {"color": COLOURS[0], "alpha": 0.2, "linewidth": 0, "label": "middle half"}
     values.fill_between(x, frame["low"], frame["high"], **middle)
     values.plot(x, frame["median"], color=COLOURS[0], label="median")
@@ -264,7 +267,7 @@ def plot_early_ranks(found: EarlyRanks, unit: str = "") -> Figure:
     for place, part in reversed([*found.ranks.groupby("place", sort=True)]):
         label = {1: "the best in the end", 2: f"2nd to {found.ranks['place'].max()}th"}.get(int(str(place)))
         colour, width = (COLOURS[1], 2.2) if label and place == 1 else ("#8A9095", 0.9)
-        ranks.plot(part["resource"], part["rank"], color=colour, linewidth=width, label=label)
+        ranks.plot(raised(part["resource"], floor), part["rank"], color=colour, linewidth=width, label=label)
     third: dict[str, Any] = {"color": "black", "linewidth": 0.8, "linestyle": ":"}
     ranks.axhline(max(found.n_rows / 3, 1), **third, label="a third of the rows")
     ranks.set_yscale("log")
@@ -284,10 +287,23 @@ def plot_early_ranks(found: EarlyRanks, unit: str = "") -> Figure:
     for axes in (values, ranks, agreement):
         axes.set_xscale("log")
         plain_log_ticks(axes.xaxis)
+        if floor is not None:
+            axes.axvline(floor, color=GREY, linewidth=0.8, linestyle=":", zorder=0)
+            label_floor(axes.xaxis, floor, float(resources[resources > 0].min()))
         axes.set_xlabel(found.resource)
         axes.tick_params(labelsize=7.5)
     figure.suptitle(f"{found.table}: learning curves of {counted(found.n_rows, 'row')}", fontsize=11)
     return plain(figure)
+
+
+def _floor(resources: pd.Series[Any]) -> float | None:
+    """The place of resource 0 on a log axis: a tenth of the axis before the others; None if none is 0."""
+    positive = resources[resources > 0]
+    if len(positive) in (0, len(resources)):
+        return None
+    lowest, highest = float(positive.min()), float(positive.max())
+    share: float = (lowest / highest) ** 0.1
+    return lowest * min(0.5, share)
 
 
 def _keys(effects: pd.DataFrame) -> list[tuple[str, str]]:

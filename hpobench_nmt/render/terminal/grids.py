@@ -86,19 +86,25 @@ def _print_blocks(lines: Sequence[Sequence[Text]], console: Console) -> None:
 
 
 def print_frame(
-    frame: pd.DataFrame, console: Console, digits: int | None = None, wrapped: Container[str] = ()
+    frame: pd.DataFrame,
+    console: Console,
+    digits: int | None = None,
+    wrapped: Container[str] = (),
+    exact: Container[str] = (),
 ) -> None:
     """Print a frame without its index. `wrapped` names the columns whose text may be wrapped.
 
     Numbers have `digits` digits. By default, they have at most five, and all numbers of a column have the
-    same decimals.
+    same decimals. The columns `exact` have all digits of their numbers, as hyperparameters need them.
     """
     import pandas as pd
 
     head = [str(name) for name in frame.columns]
     right = {str(name) for name in frame.columns if pd.api.types.is_numeric_dtype(frame[name])}
     columns = [
-        column_text(frame[name]) if digits is None else [cell_text(value, digits) for value in frame[name]]
+        column_text(frame[name], name in exact)
+        if digits is None
+        else [cell_text(value, None if name in exact else digits) for value in frame[name]]
         for name in frame.columns
     ]
     print_grid(head, list(zip(*columns, strict=True)), console, right=right, wrapped=wrapped)
@@ -121,4 +127,4 @@ def print_sections(sections: Sequence[Section], console: Console) -> None:
             print_text(f"- {note}", console)
         if section.shown is not None and len(section.shown):
             console.print()
-            print_frame(section.shown, console)
+            print_frame(section.shown, console, exact=section.exact)

@@ -64,7 +64,7 @@ def print_charts(
     rows = with_row_numbers(table.to_frame().iloc[front[:_MOST_ROWS]])
     names = [up.metric, across.metric, *(h.name for h in table.hyperparameters)]
     print_text("Rows of the front", console, "bold")
-    print_frame(rows[[rows.columns[0], *names]], console)
+    print_frame(rows[[rows.columns[0], *names]], console, exact=table.space.names)
     if len(front) > _MOST_ROWS:
         print_text(f"and {len(front) - _MOST_ROWS} more.", console)
 

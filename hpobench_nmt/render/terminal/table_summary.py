@@ -53,7 +53,7 @@ def print_summary(table: Table, console: Console, n_best: int, constraints: Sequ
     console.print()
     kept = "" if violations is None else f" of the {int(is_feasible(violations).sum())} rows that keep "
     print_text(f"Best by {table.objectives[0]}{kept}{' and '.join(constraints)}", console, "bold")
-    print_frame(best, console, digits=8)
+    print_frame(best, console, digits=8, exact=table.space.names)
 
 
 def _metric(table: Table, place: int) -> tuple[str, ...]:

@@ -9,9 +9,11 @@ import pytest
 
 from hpobench_nmt.analysis.table_sections import analyze_tables
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.evaluation.correlation import rank_correlation
+from hpobench_nmt.evaluation.early_ranks import early_ranks
 from hpobench_nmt.evaluation.importance import importance
 from hpobench_nmt.evaluation.noise import seed_noise
 from hpobench_nmt.evaluation.sensitivity import sensitivity
@@ -68,6 +70,25 @@ def test_sensitivity_is_drawn(toy):
     assert curve.get_ydata()[[0, 1]] == pytest.approx([0, within / 36 * 100])
     assert curve.get_ydata()[36 - within + 1] == pytest.approx(100)
     assert grids.get_ydata().tolist() == pytest.approx((found.grids["success"] * 100).tolist())
+
+
+@pytest.mark.parametrize("first", [(0.0,), ()])
+def test_checkpoints_at_resource_0_are_drawn(first):
+    resources = np.array([*first, 100.0, 1000.0, 8000.0])
+    n, ends = 6, len(resources)
+    losses = (10.0 - np.arange(ends) + 0.1 * np.arange(n)[:, None]).reshape(-1, 1)
+    starts, x = np.arange(n + 1) * ends, np.tile(resources, n)
+    found = early_ranks("t", Objective("loss", "min"), "updates", Trainings(starts, x, x + 1, losses))
+    figure = table_analyses.plot_early_ranks(found)
+    figure.canvas.draw()
+    for axes in figure.axes:
+        low, high = axes.get_xlim()
+        for line in (line for line in axes.lines if len(line.get_xdata()) == ends):
+            drawn = np.asarray(line.get_xdata())
+            assert drawn[len(first) :].tolist() == [100, 1000, 8000]
+            assert (drawn > low).all() and (drawn < high).all()
+        labels = [t.get_text() for t in axes.get_xticklabels() if low <= t.get_position()[0] <= high]
+        assert labels[: len(first) + 2] == ["0"] * len(first) + ["100", "300"]
 
 
 def test_seed_noise_is_drawn(toy, again):
