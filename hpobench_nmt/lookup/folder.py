@@ -27,6 +27,7 @@ from hpobench_nmt.core.files import no_folder, read_bytes, replace_folder, scrat
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.lookup.curve_files import CurvesSection, curves_csv, curves_section
+from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.datasheet import (
     Datasheet,
     ReplicatesSection,
@@ -154,24 +155,25 @@ def table_files(table: Table, progress: Progress = lambda share: None) -> dict[s
             "seed": again.seeds,
         }
         columns |= dict(zip(table.replicates.metrics, again.values.T, strict=True))
-        _check_markers(table, columns, REPLICATES)
         files[REPLICATES] = csv_of(columns)
         entry = {"count": len(again.values), "sha256": hashlib.sha256(files[REPLICATES]).hexdigest()}
         sheet["replicates"] = entry | ({"averaged": True} if table.replicates.averaged else {})
     if table.curves is not None and len(table.curves.costs):  # perhaps no row has a curve
-        _check_markers(table, {m.name: table.curves.column(m.name) for m in table.curves.metrics}, CURVES)
+        _check_markers(table, table.curves)
         files[CURVES] = curves_csv(table.curves)
         sheet["curves"] = curves_section(table.curves, table.metrics, files[CURVES])
     return files | {DATASHEET: tomli_w.dumps(with_sections_hash(sheet)).encode()}
 
 
-def _check_markers(table: Table, columns: Mapping[str, NDArray[Any]], file: str) -> None:
-    """Refuse a value that readers of this file would take for a missing one."""
-    for metric in table.metrics:
-        if metric.name in columns and (columns[metric.name] == metric.missing).any():  # no number equals None
+def _check_markers(table: Table, curves: Curves) -> None:
+    """Refuse a value that readers of the file of curves would take for a missing one."""
+    markers = {metric.name: metric.missing for metric in table.metrics}
+    for metric in curves.metrics:
+        marker = markers.get(metric.name)
+        if marker is not None and (curves.column(metric.name) == marker).any():
             raise InputError(
-                f"table {table.name!r}, {file}: {metric.name} is {metric.missing:g}, which means a missing "
-                "value there. Use NaN for a missing value, or another number as the metric's `missing`."
+                f"table {table.name!r}, {CURVES}: {metric.name} is {marker:g}, which means a missing value "
+                "there. Use NaN for a missing value, or another number as the metric's `missing`."
             )
 
 

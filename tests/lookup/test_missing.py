@@ -63,14 +63,10 @@ def test_a_curve_may_end_at_its_first_missing_value(add, tmp_path):
         add("4", "5")
 
 
-def test_a_value_that_its_files_could_not_hold_is_refused(tmp_path, toy, again):
-    frame = again(toy, [0, 1])
-    frame.loc[3, "memory"] = 0.0
+def test_a_value_that_the_file_of_curves_could_not_hold_is_refused(tmp_path, toy):
     ends, one = np.arange(1.0, len(toy) + 1), np.zeros((len(toy), 1))
     curves = Curves("update", (Metric("memory", "min"),), (None,), np.arange(len(toy) + 1), ends, ends, one)
-    said = r"table 'toy', {}: memory is 0, which means a missing value there\. Use NaN"
-    with pytest.raises(InputError, match=said.format(r"replicates\.csv")):
-        save_folder(toy.with_replicates(frame), tmp_path / "t")
-    with pytest.raises(InputError, match=said.format(r"curves\.csv")):
+    said = r"table 'toy', curves\.csv: memory is 0, which means a missing value there\. Use NaN"
+    with pytest.raises(InputError, match=said):
         save_folder(replace(toy, curves=curves), tmp_path / "t")
     assert not (tmp_path / "t").exists()
