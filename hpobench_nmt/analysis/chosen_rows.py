@@ -27,7 +27,6 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.random_search import random_search_choice
-from hpobench_nmt.evaluation.scores import ended_early
 from hpobench_nmt.lookup.groups import means
 
 TRUE_REGRET = "fbr"
@@ -112,14 +111,16 @@ def _on_test(instance: Instance) -> list[tuple[str, bool, Floats]]:
 def _chosen(seed: int, instance: Instance, trial: Trajectory, number: int, at: float) -> int | None:
     """The row with the best loss that a trial saw by a time; None if it saw none, or failed.
 
-    With noise, also None if the trial stopped before that time: it might have chosen another row.
+    With noise, also None if the trial stopped before that time, as trials of earlier versions did once they
+    had seen the best mean: it might have chosen another row.
     """
     if trial.failure:
         return None
     seen = scored_trial(instance, trial)
     noise, finishes = instance.replicates, seen.timeline.finishes
     early = len(finishes) == 0 or finishes[-1] < at
-    if noise is not None and early and ended_early(trial, len(instance.table), instance.problem.lookups):
+    most = min(len(instance.table), instance.problem.lookups)
+    if noise is not None and early and len(np.unique(seen.candidates)) < most:
         return None
     rows = seen.candidates[: np.searchsorted(finishes, at, side="right")]
     losses = seen.losses[: len(rows), 0]

@@ -48,8 +48,10 @@ def cell_text(value: Any, digits: int | None = None) -> str:
         return NONE
     if isinstance(value, bool | np.bool_):
         return label(bool(value))
+    if digits is None and isinstance(value, float | np.floating):
+        return str(float(str(value))).removesuffix(".0")  # also of float32, whose own text of 0.0001 is 1e-04
     if digits is None or isinstance(value, str):
-        return str(value).removesuffix(".0") if isinstance(value, float | np.floating) else str(value)
+        return str(value)
     return f"{value:.{digits}g}"
 
 

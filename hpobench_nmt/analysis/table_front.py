@@ -276,7 +276,7 @@ def _front(
         places=places,
         frame=frame.iloc[places],
         columns=tuple(dict.fromkeys([*axes, *metrics, *(rule.metric for rule in constraints)])),
-        exact=tuple(name for name in axes if name not in metrics),
+        exact=tuple(n for n in axes if n not in metrics and n not in {c.metric for c in constraints}),
         constraints=tuple(constraints),
         curves=curves,
     )

@@ -221,7 +221,7 @@ def _score_frame(
                 low, high = (np.nan if summary.failed else bound[i] for bound in intervals[goal.name])
                 cell = {"table": table, "method": method, "score": goal.name, **vars(summary)}
                 cell |= {"low": low, "high": high, "random_search": mean}
-                over = bool((values[goal.name][i] > budget).any())
+                over = summary.failed > 0 or bool((values[goal.name][i] > budget).any())
                 rows.append(cell | _restricted(results, table, method, goal, summary, budget, over))
     columns = ["table", "method", "score", "mean", "std", "low", "high", "trials", "unanswered", "failed"]
     columns += ["at_least", "random_search", "restricted", "capped", "random_search_restricted"]

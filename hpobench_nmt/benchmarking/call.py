@@ -19,7 +19,7 @@ from hpobench_nmt.benchmarking.results_folder import ResultsFolder
 from hpobench_nmt.benchmarking.run import run_suite
 from hpobench_nmt.benchmarking.suite import DEFAULT, INSTALLED, Suite, changed, overridden
 from hpobench_nmt.benchmarking.suite_files import load_suite, track_of
-from hpobench_nmt.benchmarking.suite_tables import WITH_DEFAULT, check_tables_of_run
+from hpobench_nmt.benchmarking.suite_tables import WITH_DEFAULT, note_ignored
 from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import InputError, as_list, unknown, warn
 from hpobench_nmt.core.text import printable
@@ -121,7 +121,9 @@ def run(
     for score in (score for score in usual.scores if score not in chosen.scores and "scores" not in given):
         notify(f"Left out: {score}. On this clock it needs a time, score_at.")
     how = {"seed": seed, "backend": backend, "timeout": timeout, "progress": progress, "debug": debug}
-    return _run(chosen, _tables(tables), methods, notify, jobs, folder, **how)
+    part = _tables(tables)
+    note_ignored(chosen, part[1], part[0], notify)
+    return _run(chosen, part, methods, notify, jobs, folder, **how)
 
 
 def benchmark(
@@ -172,6 +174,7 @@ def benchmark(
     chosen = _tables(tables)
     about = {"name": "benchmark", "tables": chosen[1] or (INSTALLED,)}
     suite = checked(about | given, Suite, "hb.benchmark")
+    note_ignored(suite, chosen[1], chosen[0], warn)
     return _run(suite, chosen, methods, lambda message: None, jobs, seed=seed, timeout=timeout)
 
 
@@ -240,8 +243,7 @@ def _run(
 ) -> Results:
     """Run a suite on tables as `_tables` returns them."""
     loaded, specs = tables
-    whole, suite = suite, chosen_part(suite, specs, notify)
-    check_tables_of_run(whole, suite, loaded)
+    suite = chosen_part(suite, specs, notify)
     named = resolve_methods(_with_every_method(suite, method_list(methods) or list(suite.methods), notify))
     suite = changed(suite, methods=tuple(method.spec for method in named))
     early = [m.name for m in named if m.built_in and BUILT_IN[split_spec(m.spec)[0]].partial]

@@ -13,7 +13,7 @@ import msgspec
 
 from hpobench_nmt.benchmarking.method_settings import spec_text
 from hpobench_nmt.benchmarking.suite import INSTALLED, Suite
-from hpobench_nmt.benchmarking.suite_tables import check_tables, spread_tables
+from hpobench_nmt.benchmarking.suite_tables import spread_tables, unknown_tables
 from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import InputError, one_line, shortened, unknown
 from hpobench_nmt.core.files import read_bytes, read_toml
@@ -90,7 +90,8 @@ def load_suite(name_or_file: str) -> Suite:
         suite = msgspec.structs.replace(suite, published=published)
     published_figures(suite)  # refused here, not after hours of trials
     if INSTALLED not in suite.tables and not any(map(_stands_for_others, suite.tables)):
-        check_tables(msgspec.structs.asdict(suite), suite.tables, str(path))
+        for error in unknown_tables(msgspec.structs.asdict(suite), suite.tables, str(path)):
+            raise error
     return suite
 
 

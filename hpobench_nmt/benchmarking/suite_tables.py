@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,35 +46,42 @@ def spread_tables(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     return {**found, "development": own} if own else found
 
 
-def check_tables(settings: Mapping[str, Iterable[str]], tables: Collection[str], where: str) -> None:
-    """Raise InputError if a setting is for a table that is not one of these, and so would be ignored."""
+def unknown_tables(
+    settings: Mapping[str, Iterable[str]], tables: Collection[str], where: str
+) -> Iterator[InputError]:
+    """An error for each setting of a table that is not one of these; the setting would be ignored."""
     for key in BY_TABLE:
         valid = {*tables, DEFAULT} if key in WITH_DEFAULT else tables
         for table in settings.get(key, ()):
             if table not in valid:
-                raise unknown("table", table, valid, f"({where}, {key})")
+                yield unknown("table", table, valid, f"({where}, {key})")
 
 
-def check_tables_of_run(whole: Suite, part: Suite, loaded: Collection[str]) -> None:
-    """Check the settings of a run by `check_tables`, before its tables are read.
+def note_ignored(
+    suite: Suite, specs: Iterable[str], loaded: Collection[str], notify: Callable[[str], None]
+) -> None:
+    """Call `notify` for each setting that is for an unknown table, before the run's tables are read.
 
-    Settings may also be for other known tables, because the same settings may serve for runs on other tables.
+    Settings may also be for known tables outside of the run, because the same settings may serve for runs on
+    other tables. As these need not be installed, an unknown table is not an error.
 
     Args:
-        whole: the suite with its own tables.
-        part: the suite with the tables of the run, which may be fewer or others.
+        suite: the suite with its own tables.
+        specs: names, groups and folders of the run's tables; by default, those of the suite.
         loaded: names of tables of the run that need not be installed.
+        notify: called with a message.
 
     Raises:
-        InputError: a setting is for an unknown table, or a table of the run does not exist.
+        InputError: a table of the run does not exist.
     """
-    settings = {key: value for key in BY_TABLE if (value := getattr(part, key))}
+    settings = {key: value for key in BY_TABLE if (value := getattr(suite, key))}
     if not settings:
         return
-    of_run = {name for spec in part.tables for name in ([spec] if spec in loaded else _named(spec))}
+    of_run = {name for spec in specs for name in ([spec] if spec in loaded else _named(spec))}
     published = {table for collection in COLLECTIONS.values() for table in collection.tables}
-    known = of_run | _tables_of(whole) | published | installed().keys()
-    check_tables(settings, known, f"suite {whole.name!r}")
+    known = of_run | _tables_of(suite) | published | installed().keys()
+    for error in unknown_tables(settings, known, f"suite {suite.name!r}"):
+        notify(f"A setting is ignored: {error}")
 
 
 def _tables_of(suite: Suite) -> set[str]:

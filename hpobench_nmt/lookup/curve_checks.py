@@ -147,7 +147,7 @@ def _elsewhere(
     if len(away):
         yield (
             "note",
-            f"{name} of {counted(len(away), 'row')} is not on its curve ({rows_text(away)})",
+            f"{name} of {counted(len(away), 'row')} is not on the row's curve ({rows_text(away)})",
             "it was measured in another way or in another training: compare rows by only one of the two.",
         )
     else:

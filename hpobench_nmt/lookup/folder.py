@@ -172,8 +172,8 @@ def _check_markers(table: Table, curves: Curves) -> None:
         marker = markers.get(metric.name)
         if marker is not None and (curves.column(metric.name) == marker).any():
             raise InputError(
-                f"table {table.name!r}, {CURVES}: {metric.name} is {marker:g}, which means a missing value "
-                "there. Use NaN for a missing value, or another number as the metric's `missing`."
+                f"table {table.name!r}, {CURVES}: {metric.name} is {marker:.15g}, which means a missing "
+                "value there. Use NaN for a missing value, or another number as the metric's `missing`."
             )
 
 

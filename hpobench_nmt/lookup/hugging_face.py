@@ -152,7 +152,9 @@ def _direction(metric: Metric) -> str:
     if metric.missing is None:
         return metric.direction
     # Only the file of rows has a number for a missing value.
-    return f"{metric.direction}; {metric.missing:g} in `{Path(ROWS).with_suffix('.parquet')}` means missing"
+    return (
+        f"{metric.direction}; {metric.missing:.15g} in `{Path(ROWS).with_suffix('.parquet')}` means missing"
+    )
 
 
 def _unit(text: str) -> str:

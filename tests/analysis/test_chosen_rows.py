@@ -88,6 +88,9 @@ def test_with_noise_a_trial_that_ended_before_the_row_is_chosen_has_none(repeate
     short = dataclasses.replace(short, rows=short.rows[:20], losses=short.losses[:20])
     results = dataclasses.replace(results, trials={("toy", "RS"): [short, whole]})
     assert np.isnan(chosen_rows(results, "toy")[0].values["RS"]).tolist() == [True, False]
+    limited = {"clock": "cost", "cost": "seconds", "lookups": 12, "score_at": 1e6}
+    with_limit = hb.benchmark(repeated, ["RS"], **{**rules, **limited})  # all look-ups were used
+    assert not np.isnan(chosen_rows(with_limit, "toy")[0].values["RS"]).any()
 
 
 def test_only_where_there_are_replicates_or_a_test_metric(toy, repeated):

@@ -32,7 +32,7 @@ def test_large_numbers_are_short():
 def test_an_exact_column_is_read_back_as_it_is(values, texts):
     assert column_text(pd.Series(values), exact=True) == texts
     assert [np.nan if text == "–" else float(text) for text in texts] == pytest.approx(values, 0, 0, True)
-    assert column_text(pd.Series([0.1, 0.25], dtype="float32"), exact=True) == ["0.10", "0.25"]
+    assert column_text(pd.Series([0.1, 1e-4], dtype="float32"), exact=True) == ["0.1000", "0.0001"]
     assert column_text(pd.Series([0.1, None], dtype="Float64"), exact=True) == ["0.1", "–"]
 
 

@@ -124,3 +124,25 @@ def test_a_restricted_mean_is_within_the_budget_even_if_the_initial_design_is_lo
     (cell,) = run_statistics(found).scores.to_dict("records")
     assert cell["mean"] > limit and not cell["unanswered"]
     assert cell["restricted"] == pytest.approx(limit) and cell["capped"] == 1.0
+
+
+def test_a_trial_that_failed_after_it_met_the_target_is_capped(toy):
+    """It never meets the next target, and the mean of the others would be too good."""
+
+    class Crashes(InOrder):
+        def __init__(self, problem, rng):
+            super().__init__(problem, rng)
+            self.crashes = rng.random() < 0.5
+
+        def ask(self):
+            if self.crashes and len(self.left) == 1:
+                raise RuntimeError("at the last row")
+            return super().ask()
+
+    rules = {"scores": ["ftc", "ftb"], "stop": "exhausted"}
+    found = hb.benchmark(toy, [Crashes], trials=20, **rules)
+    (cell, _) = run_statistics(found).scores.to_dict("records")
+    assert 0 < cell["failed"] < 20
+    assert cell["capped"] == cell["failed"] / 20
+    expected = (cell["mean"] * (20 - cell["failed"]) + 36 * cell["failed"]) / 20
+    assert cell["restricted"] == pytest.approx(expected)

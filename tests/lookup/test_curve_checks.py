@@ -102,9 +102,11 @@ def test_a_table_may_hold_rounded_values(digits):
 
 
 def test_a_metric_that_was_measured_in_another_way():
-    assert found("its curve", SOUND, None, [6.9, 5]) == [("note", "ppl of 1 row is not on its curve (row 0)")]
-    ((_, fact),) = found("its curve", [*SOUND, [np.nan, np.nan]], None, [7.5, np.nan, 3])
-    assert fact == "ppl of 2 rows is not on its curve (rows 0, 2)"
+    assert found("row's curve", SOUND, None, [6.9, 5]) == [
+        ("note", "ppl of 1 row is not on the row's curve (row 0)")
+    ]
+    ((_, fact),) = found("row's curve", [*SOUND, [np.nan, np.nan]], None, [7.5, np.nan, 3])
+    assert fact == "ppl of 2 rows is not on the row's curve (rows 0, 2)"
 
 
 def test_checkpoints_that_were_chosen_by_another_metric():

@@ -84,3 +84,19 @@ def test_a_frame_may_lack_values():
         *("1", "", ""),
         *("2", "3", "–"),
     ]
+
+
+def test_numbers_of_float32_are_shown_as_they_are_written():
+    frame = pd.DataFrame({"rate": np.array([0.1, 1e-4], dtype=np.float32), "a": [1.0, 2.0], "b": [2.0, 1.0]})
+    front = hb.pareto(frame, ["a:min", "b:min"])
+    assert [line.split(", ")[1] for line in _configurations(front)] == ["rate 0.1", "rate 0.0001"]
+    assert "0.1000" in str(front) and "0.0001" in str(front)
+
+
+def test_what_a_constraint_measures_is_rounded():
+    frame = pd.DataFrame(
+        {"rate": [0.123456789, 0.5], "a": [1.0, 2.0], "b": [2.0, 1.0], "mem": [1.23456789, 2]}
+    )
+    front = hb.pareto(frame, ["a:min", "b:min"], constraints=["mem <= 3"])
+    assert front.exact == ("rate",)
+    assert "0.123456789" in str(front) and "1.2346" in str(front)

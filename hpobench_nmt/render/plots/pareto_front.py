@@ -57,9 +57,12 @@ def plot_front(front: Front, title: str = "", ax: Axes | None = None) -> Figure:
 
 def _configurations(front: Front) -> list[str]:
     """A text for each row of the front: its number, configuration and objectives."""
-    lines = front.shown.to_dict("records")
-    digits = {name: None if name in front.exact else 6 for name in front.shown}
-    return [", ".join(f"{name} {cell_text(line[name], digits[name])}" for name in line) for line in lines]
+    cells = [
+        # The Series itself would widen float32.
+        [f"{name} {cell_text(value, None if name in front.exact else 6)}" for value in column.array]
+        for name, column in front.shown.items()
+    ]
+    return [", ".join(line) for line in zip(*cells, strict=True)]
 
 
 def plot_front_pairs(front: Front, title: str = "") -> Figure:
