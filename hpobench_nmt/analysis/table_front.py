@@ -283,9 +283,9 @@ def _front(
 
 
 def _in_full(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Numbers as texts, because pandas would round them; other columns as they are."""
+    """Numbers as texts, because pandas would round them; nothing for missing values."""
     if not pd.api.types.is_float_dtype(column):
-        return column
+        return column.astype(object).where(column.notna(), "")  # pandas 2.2 would write None
     return pd.Series(column_text(column, exact=True), column.index, name=column.name).replace(NONE, "")
 
 

@@ -75,12 +75,11 @@ def histogram(values: Floats, width: int, bars: str = _BARS) -> str:
     An empty bin is blank.
     """
     known = values[~np.isnan(values)]
-    if known.min() == known.max():
+    low, high = float(known.min()), float(known.max())
+    # If values differ only in their last bits, their bins would have no width.
+    if high - low <= width * np.spacing(max(abs(low), abs(high))):
         return bars[-1]
-    try:
-        counts, _ = np.histogram(known, bins=width)
-    except ValueError:  # they differ only in their last bits
-        return bars[-1]
+    counts, _ = np.histogram(known, bins=width)
     # Every count above 0 is visible, and only the largest has the full height.
     height = np.ceil(counts / counts.max() * len(bars)).astype(int)
     return "".join(" " if h == 0 else bars[h - 1] for h in height)
