@@ -24,6 +24,7 @@ import click
 
 import hpobench_nmt.cli
 from hpobench_nmt.cli.common import Commands
+from hpobench_nmt.cli.options import JOIN_WITH_COMMAS
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.text import printable
 
@@ -165,7 +166,9 @@ def _run(arguments: Sequence[str] | None) -> int:
             path = error.ctx.command_path
             click.echo(f"{error.ctx.get_usage()}\nTry '{path} --help' for help.\n", err=True)
         # Click's message repeats the user's input, and click itself would not escape it.
-        return _complain(error.format_message(), 2)
+        message = error.format_message()
+        hint = f". {JOIN_WITH_COMMAS}" if message.startswith("Got unexpected extra argument") else ""
+        return _complain(message + hint, 2)
     except (click.Abort, KeyboardInterrupt):
         return _complain("stopped. Run the same command again to resume.", 130)
     return code if isinstance(code, int) else 0

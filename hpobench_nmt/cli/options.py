@@ -35,6 +35,8 @@ class _Amount(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
 AMOUNT = _Amount()
 PATH = click.Path(path_type=Path)
 COUNT = click.IntRange(min=1)
+JOIN_WITH_COMMAS = "Join the values of an option with commas, as in --methods RS,BO_EI_M."
+"""The hint for a word that may be an option's second value."""
 
 
 def listed(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:

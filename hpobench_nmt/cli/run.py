@@ -19,6 +19,7 @@ from hpobench_nmt.cli.completion import completing, method_names, suite_names, t
 from hpobench_nmt.cli.options import (
     AMOUNT,
     COUNT,
+    JOIN_WITH_COMMAS,
     PATH,
     backend_option,
     constraint_option,
@@ -147,6 +148,8 @@ def run(
         warn_deprecated("--budget", "--score-at", since="1.1", removed_in="2.0")
     given["score_at"] = given["score_at"] or budget
     track = given.pop("track")
+    if suite not in suite_names() and suite in {*method_names(), *table_names()}:
+        raise InputError(f"{suite!r} is not a suite. {JOIN_WITH_COMMAS}")
     chosen = load_suite(track_of(suite, track) if track else suite)
     known = None
     if beside:  # read before the run, so that an archive that does not fit is an error at once

@@ -26,6 +26,12 @@ def words(text):
         ("runn", "unknown command 'runn'. Did you mean 'run'?"),
         ("tables shw", "unknown command 'shw'. Did you mean 'show'?"),
         ("run papersingle", "unknown suite 'papersingle'. Did you mean 'paper-single'?"),
+        (
+            "run -m BO_EI_M RS",
+            "'RS' is not a suite. Join the values of an option with commas, as in --methods",
+        ),
+        ("run -t toy toy", "'toy' is not a suite. Join the values of an option with commas"),
+        ("pareto toy --objectives bleu seconds", "(seconds). Join the values of an option with commas"),
         ("run nowhere.toml", "nowhere.toml: cannot be read"),
         ("run --tables tooy", "unknown table 'tooy'. Did you mean 'toy'?"),
         (
