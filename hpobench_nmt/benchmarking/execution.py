@@ -38,6 +38,9 @@ Backend = Literal["local", "dask", "ray"]
 
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
 
+NO_DASHBOARD = {"dashboard_address": None, "scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"}}
+"""Settings of a local cluster of Dask. Without a dashboard it still serves pages, here at any free port."""
+
 # After this many trials in a row that end the process or are too slow, the block's other trials are not run.
 _MAX_CRASHES = 8
 # Fewer look-ups than this take less time than starting worker processes.
@@ -424,12 +427,7 @@ def cluster(backend: Backend, jobs: int, processes: bool = True) -> Iterator[Non
             yield
             return
         address = dask.config.get("scheduler-address", None)
-        local = {
-            "n_workers": jobs,
-            "threads_per_worker": 1,
-            "dashboard_address": None,
-            "processes": processes,
-        }
+        local = {"n_workers": jobs, "threads_per_worker": 1, "processes": processes, **NO_DASHBOARD}
         connect: Any = distributed.Client
         with connect(address, **({} if address else local)):
             yield

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import os
+import socket
 import sys
 import threading
 import time
@@ -46,7 +48,7 @@ def test_blocks_on_a_cluster_that_is_there(two, distributed, monkeypatch):
 
     monkeypatch.setattr(execution, "run_block", run)
     found = []
-    settings = {"processes": False, "n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    settings = {"processes": False, "n_workers": 2, "threads_per_worker": 1, **execution.NO_DASHBOARD}
     with distributed.Client(**settings):
         for result in run_blocks(blocks, 2, "dask"):
             found.append(result)
@@ -71,7 +73,7 @@ def test_a_local_cluster_and_one_by_its_address(distributed):
         outer = distributed.get_client()
         with execution.cluster("dask", 5, processes=False):
             assert distributed.get_client() is outer
-    settings = {"processes": False, "n_workers": 1, "dashboard_address": None}
+    settings = {"processes": False, "n_workers": 1, **execution.NO_DASHBOARD}
     with (
         distributed.LocalCluster(**settings) as local,
         dask.config.set({"scheduler-address": local.scheduler_address}),
@@ -79,6 +81,16 @@ def test_a_local_cluster_and_one_by_its_address(distributed):
     ):
         assert distributed.get_client().scheduler.address == local.scheduler_address
         assert len(distributed.get_client().scheduler_info()["workers"]) == 1
+
+
+def test_several_clusters_run_on_one_machine(distributed):
+    """Warnings are errors here, such as that of a port in use."""
+    with socket.socket() as other:
+        with contextlib.suppress(OSError):  # perhaps another program has the usual port of Dask's pages
+            other.bind(("127.0.0.1", 8787))
+            other.listen()
+        with execution.cluster("dask", 1, processes=False):
+            assert len(distributed.get_client().scheduler_info()["workers"]) == 1
 
 
 def test_equal_problems_that_were_sent_are_one_object(two):
@@ -116,7 +128,7 @@ def findable(monkeypatch):
 def test_workers_that_cannot_import_the_package_are_named(distributed, tmp_path, monkeypatch):
     (tmp_path / "hpobench_nmt").mkdir()
     (tmp_path / "hpobench_nmt" / "__init__.py").write_text("raise ImportError('damaged')")
-    settings = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    settings = {"n_workers": 1, "threads_per_worker": 1, **execution.NO_DASHBOARD}
     with monkeypatch.context() as patched:
         patched.syspath_prepend(tmp_path)
         local = distributed.LocalCluster(**settings)
@@ -134,7 +146,7 @@ def _where(number):
 def test_a_cluster_of_one_core_does_the_work_and_workers_that_join_later_are_used(distributed, monkeypatch):
     """As one of jobs with one core each; joblib would compute in this process."""
     findable(monkeypatch)
-    settings = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    settings = {"n_workers": 1, "threads_per_worker": 1, **execution.NO_DASHBOARD}
     found = []
     with distributed.LocalCluster(**settings) as local, distributed.Client(local):
         for result in execution.dask_results(_where, ((number,) for number in range(40)), 4):
@@ -154,6 +166,6 @@ def _fails(number):
 
 
 def test_an_error_on_a_cluster_is_raised_as_it_is(distributed):
-    settings = {"processes": False, "n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    settings = {"processes": False, "n_workers": 1, "threads_per_worker": 1, **execution.NO_DASHBOARD}
     with distributed.Client(**settings), pytest.raises(InputError, match="nothing to train"):
         list(execution.dask_results(_fails, ((number,) for number in range(9)), 2))
