@@ -181,8 +181,14 @@ def _described_node(node: object) -> str:
         return f"[{','.join(_described_node(each) for each in node if not _is_text(each))}]"
     if not isinstance(node, ast.AST):
         return repr(node)
+    if isinstance(node, ast.JoinedStr):  # Python 3.12.1 ends some with an empty text
+        node = ast.JoinedStr([part for part in node.values if not _is_empty(part)])
     fields = {name: value for name, value in ast.iter_fields(node) if value is not None and value != []}
     return f"{type(node).__name__}({','.join(f'{k}={_described_node(v)}' for k, v in fields.items())})"
+
+
+def _is_empty(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value == ""
 
 
 def _is_text(node: object) -> bool:
