@@ -114,11 +114,11 @@ def is_settled(wanted: Goal, goals: Iterable[Goal]) -> bool:
     endless = [goal for goal in goals if goal.score_at is None]
     if not endless:
         return True
-    # Along curves, a row may meet a goal at an earlier checkpoint than the wanted one. NaN compares as false.
-    shared = [goal.targets & (wanted.counts_from <= goal.counts_from) for goal in endless]
+    # Along curves, a row may meet a goal at an earlier checkpoint than the wanted one. The comparison is also
+    # false for a row that is not a target of both, because one of its resources is NaN.
     return any(
-        goal.needed - int((goal.targets & ~both).sum()) >= wanted.needed
-        for goal, both in zip(endless, shared, strict=True)
+        goal.needed - int((goal.targets & ~(wanted.counts_from <= goal.counts_from)).sum()) >= wanted.needed
+        for goal in endless
     )
 
 

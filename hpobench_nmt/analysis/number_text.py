@@ -10,11 +10,11 @@ import numpy as np
 from hpobench_nmt.core.space import label
 from hpobench_nmt.core.text import NONE, VAST, short
 
-# Numbers with more decimals than this add no zeros to others.
-_MOST_ZEROS = 8
-
 if TYPE_CHECKING:  # slow to import
     import pandas as pd
+
+# Numbers with more decimals than this add no zeros to others.
+_MOST_ZEROS = 8
 
 
 def with_interval(value: float, low: float, high: float) -> str:

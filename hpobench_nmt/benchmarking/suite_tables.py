@@ -67,7 +67,7 @@ def note_ignored(
 
     Args:
         suite: the suite with its own tables.
-        specs: names, groups and folders of the run's tables; by default, those of the suite.
+        specs: names, groups and folders of the run's tables; empty for those of the suite.
         loaded: names of tables of the run that need not be installed.
         notify: called with a message.
 
