@@ -76,7 +76,8 @@ def solve_sizes(shape: ModelShape, budget: int, ratio: float) -> tuple[int, int]
             f"input_embedding_ratio {ratio:g}: shared embeddings without a down-projection have the hidden "
             "size, so it can only be 1. Allow a down-projection, or take separate embeddings."
         )
-    least, most = math.ceil(budget * (1 - TOLERANCE)), math.floor(budget * (1 + TOLERANCE))
+    slack = math.floor(budget * TOLERANCE)  # not of budget * (1 + TOLERANCE), which rounds 10,050 down
+    least, most = budget - slack, budget + slack
     best: tuple[float, int, int, int] | None = None
     hidden = 1
     while parameters_of_shape(shape, hidden, 1) <= most:
