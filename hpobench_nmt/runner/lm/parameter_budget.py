@@ -76,7 +76,7 @@ def solve_sizes(shape: ModelShape, budget: int, ratio: float) -> tuple[int, int]
             f"input_embedding_ratio {ratio:g}: shared embeddings without a down-projection have the hidden "
             "size, so it can only be 1. Allow a down-projection, or take separate embeddings."
         )
-    slack = math.floor(budget * TOLERANCE)  # not of budget * (1 + TOLERANCE), which rounds 10,050 down
+    slack = math.floor(budget * TOLERANCE)  # floor(10,000 * 1.005) would be 10,049
     least, most = budget - slack, budget + slack
     best: tuple[float, int, int, int] | None = None
     hidden = 1
