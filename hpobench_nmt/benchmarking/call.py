@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from hpobench_nmt.benchmarking.execution import Backend
 from hpobench_nmt.benchmarking.frozen import check_pinned, chosen_part
 from hpobench_nmt.benchmarking.instance import suite_instances
 from hpobench_nmt.benchmarking.method_settings import split_spec
@@ -20,6 +19,7 @@ from hpobench_nmt.benchmarking.run import run_suite
 from hpobench_nmt.benchmarking.suite import DEFAULT, INSTALLED, Suite, changed, overridden
 from hpobench_nmt.benchmarking.suite_files import load_suite, track_of
 from hpobench_nmt.benchmarking.suite_tables import WITH_DEFAULT, note_ignored
+from hpobench_nmt.core.clusters import Backend
 from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import InputError, as_list, unknown, warn
 from hpobench_nmt.core.text import printable

@@ -6,40 +6,26 @@ process or exceeds the time limit, it loses a trial, not the run. No other block
 
 from __future__ import annotations
 
-import importlib.util
-import itertools
 import os
 import pickle
-import pkgutil
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any
 
 from hpobench_nmt.benchmarking.opened_files import files_of, recorded
 from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.transfer import transfer_tables_sha256
 from hpobench_nmt.benchmarking.trials import Block, failed_trial, run_block
 from hpobench_nmt.benchmarking.worker import Task, TaskBroken, TaskDone, Worker, Workers, how_a_method_ended
-from hpobench_nmt.core.deprecated import warn_deprecated
-from hpobench_nmt.core.errors import InputError, RunError, check_whole, one_line, unknown
+from hpobench_nmt.core.clusters import Backend, Cluster, cluster, cluster_results, known_backend
+from hpobench_nmt.core.errors import InputError, RunError, check_whole, one_line
 from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.processes import Ended
-from hpobench_nmt.core.text import printable
 from hpobench_nmt.core.trajectory import Trajectory
-
-Backend = Literal["local", "dask", "ray"]
-"""The place where methods of the package run: worker processes of this machine, or a cluster."""
-
-BACKENDS: tuple[Backend, ...] = get_args(Backend)
-
-NO_DASHBOARD = {"dashboard_address": None, "scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"}}
-"""Settings of a local cluster of Dask. Without a dashboard it still serves pages, here at any free port."""
 
 # After this many trials in a row that end the process or are too slow, the block's other trials are not run.
 _MAX_CRASHES = 8
@@ -54,7 +40,6 @@ _GO_ON = (
     "fewer --jobs."
 )
 
-T = TypeVar("T")
 Result = tuple[Block, list[Trajectory], float]
 OnOpened = Callable[[Block, frozenset[Path]], None]
 
@@ -107,19 +92,6 @@ def run_blocks(
         raise
     except Exception as error:
         raise RunError(f"the run stopped ({one_line(error)}). {_GO_ON}") from error
-
-
-def known_backend(name: str) -> Backend:
-    """The backend of this name; "loky" is an old name of "local"."""
-    if not isinstance(name, str):
-        raise InputError(f"backend must be one of {', '.join(BACKENDS)}, not {printable(repr(name))[:80]}.")
-    if name == "loky":
-        warn_deprecated("backend 'loky'", "'local'", since="1.1", removed_in="2.0")
-        return "local"
-    for backend in BACKENDS:
-        if name == backend:
-            return backend
-    raise unknown("backend", name, BACKENDS)
 
 
 def check_jobs(jobs: int, backend: str, timeout: float | None) -> Backend:
@@ -316,78 +288,16 @@ def _source(method: NamedMethod) -> str | bytes:
     return content
 
 
-# --- clusters --------------------------------------------------------------------------------------
+# --- on a cluster ----------------------------------------------------------------------------------
 
 
-def _run_on_cluster(blocks: Sequence[Block], jobs: int, backend: Backend) -> Iterator[Result]:
+def _run_on_cluster(blocks: Sequence[Block], jobs: int, backend: Cluster) -> Iterator[Result]:
     if not blocks:
         return
     with cluster(backend, jobs):
-        run = dask_results if backend == "dask" else partial(ray_results, max_retries=_MOST_RETRIES)
-        for number, trajectories, seconds in run(_numbered, enumerate(blocks), jobs):
+        results = cluster_results(backend, _numbered, enumerate(blocks), jobs, max_retries=_MOST_RETRIES)
+        for number, trajectories, seconds in results:
             yield blocks[number], trajectories, seconds
-
-
-def dask_results(function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], jobs: int) -> Iterator[T]:
-    """A function's result for the arguments of each task, as tasks end, on the connected Dask cluster.
-
-    At most `jobs` tasks are submitted at a time. They run on the workers that the cluster has at that time,
-    including workers that joined later. Nothing runs in this process. Raises what the function raises, and
-    InputError if a worker cannot import it.
-    """
-    import distributed
-
-    client: Any = distributed.get_client()
-    _check_workers(client, function.__module__)
-    waiting = iter(tasks)
-
-    def submitted(count: int) -> list[Any]:
-        return [client.submit(function, *task, pure=False) for task in itertools.islice(waiting, count)]
-
-    futures = submitted(jobs)
-    as_completed: Any = distributed.as_completed
-    ended = as_completed(futures)
-    try:
-        for future in ended:
-            yield future.result()
-            futures.remove(future)
-            more = submitted(1)
-            futures += more
-            ended.update(more)
-    finally:
-        client.cancel(futures)
-
-
-def _check_workers(client: Any, module: str) -> None:
-    """Raise InputError if a worker of Dask cannot import a module. It would close, and the run would wait."""
-    found = client.run(pkgutil.resolve_name, f"{module}:__name__", on_error="return")
-    for worker, name in found.items():
-        if isinstance(name, BaseException):
-            raise InputError(
-                f"Dask's worker {worker} cannot import {module} ({one_line(name)}). Install the same version "
-                f"of hpobench-nmt for all workers."
-            ) from name
-
-
-def ray_results(
-    function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], jobs: int, **options: Any
-) -> Iterator[T]:
-    """As dask_results, on the connected Ray cluster; `options` are options of Ray's tasks.
-
-    Each result is available as soon as its task has ended, and a killed worker loses only its own task.
-    """
-    import ray
-
-    remote: Any = ray.remote(num_cpus=1, **options)(function)
-    waiting = iter(tasks)
-    running = [remote.remote(*task) for task in itertools.islice(waiting, jobs)]
-    while running:
-        [ended], running = ray.wait(running)
-        try:
-            yield ray.get(ended)
-        except ray.exceptions.RayTaskError as error:
-            raise error.cause from None
-        running += [remote.remote(*task) for task in itertools.islice(waiting, 1)]
 
 
 _problems: dict[tuple[object, ...], Problem] = {}
@@ -403,38 +313,3 @@ def _numbered(number: int, block: Block) -> tuple[int, list[Trajectory], float]:
     arrays = len(data.losses), data.problem.resources.tobytes(), prior, sources
     problem = _problems.setdefault((data.sha256, arrays, *rules), data.problem)
     return number, *run_block(replace(block, data=replace(data, problem=problem)))
-
-
-@contextmanager
-def cluster(backend: Backend, jobs: int, processes: bool = True) -> Iterator[None]:
-    """Connect to a cluster, or start a local one with `jobs` workers if there is none.
-
-    Dask's local workers are processes. Without `processes` they are threads, for work that starts processes.
-    """
-    extra = {"dask": "distributed", "ray": "ray"}.get(backend)
-    if extra and importlib.util.find_spec(extra) is None:
-        raise InputError(f"backend {backend!r} is not installed: pip install 'hpobench-nmt[{backend}]'")
-    if backend == "dask":
-        import dask
-        import distributed
-
-        try:
-            distributed.get_client()
-            found = True
-        except ValueError:
-            found = False
-        if found:
-            yield
-            return
-        address = dask.config.get("scheduler-address", None)
-        local = {"n_workers": jobs, "threads_per_worker": 1, "processes": processes, **NO_DASHBOARD}
-        connect: Any = distributed.Client
-        with connect(address, **({} if address else local)):
-            yield
-        return
-    if backend == "ray":
-        import ray
-
-        if not ray.is_initialized():
-            ray.init(log_to_driver=False)
-    yield

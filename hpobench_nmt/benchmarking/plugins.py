@@ -46,7 +46,7 @@ from hpobench_nmt.core.files import check_name
 from hpobench_nmt.core.problem import MethodFactory, Problem, name_of
 from hpobench_nmt.core.processes import shared_server
 from hpobench_nmt.core.text import printable
-from hpobench_nmt.methods import BUILT_IN, KNOWN, require
+from hpobench_nmt.methods import BUILT_IN, KNOWN, of_objectives, require
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -161,6 +161,13 @@ def refuse_sequential(method: NamedMethod, workers: int) -> None:
             f"method {method.name!r}: its class has no suggest, so it cannot run several trainings at a "
             f"time: use 1 worker, not {workers}."
         )
+
+
+def refuse_objectives(method: NamedMethod, objectives: int) -> None:
+    """Refuse a number of objectives that a method is known not to support."""
+    if method.objectives and objectives not in method.objectives:
+        right = of_objectives(method.objectives)
+        raise InputError(f"method {method.name} is for {right}, not {objectives}.")
 
 
 def varied_built_in(spec: str) -> NamedMethod | None:

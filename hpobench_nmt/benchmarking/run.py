@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from hpobench_nmt.benchmarking.execution import Backend, check_jobs, run_blocks, run_here
+from hpobench_nmt.benchmarking.execution import check_jobs, run_blocks, run_here
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.manifest import manifest_of
 from hpobench_nmt.benchmarking.plugins import NamedMethod, refuse_sequential
@@ -17,6 +17,7 @@ from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.results_folder import ResultsFolder
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.benchmarking.trials import Block, Took, plan, seconds_a_step
+from hpobench_nmt.core.clusters import Backend
 from hpobench_nmt.core.errors import InputError, check_whole
 from hpobench_nmt.core.trajectory import Trials
 from hpobench_nmt.core.validation import LARGEST_WHOLE

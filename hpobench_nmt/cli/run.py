@@ -137,9 +137,9 @@ def run(
     other trials still run and are written, and the exit code is 1.
     """
     from hpobench_nmt.benchmarking import call
-    from hpobench_nmt.benchmarking.execution import known_backend
     from hpobench_nmt.benchmarking.suite import changed
     from hpobench_nmt.benchmarking.suite_files import load_suite, track_of
+    from hpobench_nmt.core.clusters import known_backend
     from hpobench_nmt.core.compiled_folder import has_compiled
 
     place = known_backend(backend)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from hpobench_nmt.benchmarking.execution import Backend
+    from hpobench_nmt.core.clusters import Backend
     from hpobench_nmt.runner.ledgers.ledger import Record
     from hpobench_nmt.runner.specs.spec import Spec
     from hpobench_nmt.runner.training.dispatch import OnRecord, Progress

@@ -122,7 +122,7 @@ def tune(
     output names the best of these.
     """
     require_installed("filelock", "torch")
-    from hpobench_nmt.benchmarking.plugins import refuse_sequential, resolve_methods
+    from hpobench_nmt.benchmarking.plugins import refuse_objectives, refuse_sequential, resolve_methods
     from hpobench_nmt.runner.devices import find_devices, first_devices
     from hpobench_nmt.runner.specs.spec_file import load_spec
     from hpobench_nmt.runner.training.run import gpus_a_training, refuse_other_device
@@ -137,7 +137,8 @@ def tune(
     begun = {"lookups": most, "workers": workers, "updates": updates, "seed": seed}
     (named,) = resolve_methods([method or _usual_method(folder, objectives, begun)])
     refuse_sequential(named, workers)
-    metrics = pick_metrics(spec, objectives, named)
+    metrics = pick_metrics(spec, objectives)
+    refuse_objectives(named, len(metrics))
     limits = pick_constraints(spec, constraints)
     factory = named.load()
     if not hasattr(factory, "ask") and hasattr(factory, "suggest") and updates is None:
@@ -158,8 +159,8 @@ def tune(
     steps = _Steps(workspace, metrics, limits, alone=workers == 1 and not updates)
     with stoppable(workspace.ledger):
         trajectory = tune_spec(
-            workspace, named, metrics, budget or lookups, seed, devices, workers, updates,
-            hours * _HOUR if hours else math.inf, steps.told, constraints=limits,
+            workspace, factory, named.name, named.fingerprint, metrics, budget or lookups, seed, devices,
+            workers, updates, hours * _HOUR if hours else math.inf, steps.told, constraints=limits,
         )  # fmt: skip
     best = steps.best
     rules = " and ".join(map(str, limits))

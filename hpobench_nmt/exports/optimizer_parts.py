@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from hpobench_nmt.benchmarking.method_settings import split_spec
-from hpobench_nmt.benchmarking.plugins import NamedMethod, resolve_methods
+from hpobench_nmt.benchmarking.plugins import NamedMethod, refuse_objectives, resolve_methods
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.hyperparameter import is_number
@@ -17,7 +17,7 @@ from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.space import Space, Value
 from hpobench_nmt.core.text import counted, printable
-from hpobench_nmt.methods import BUILT_IN, of_objectives
+from hpobench_nmt.methods import BUILT_IN
 
 BINS = 12
 USUAL_METHOD = "BO_auto"
@@ -31,9 +31,7 @@ def named_method(method: str | MethodFactory | None, objectives: int) -> NamedMe
     if method is None:
         method = USUAL_METHOD
     (named,) = resolve_methods([method])
-    if named.objectives and objectives not in named.objectives:
-        right = of_objectives(named.objectives)
-        raise InputError(f"method {named.name} is for {right}, not {objectives}.")
+    refuse_objectives(named, objectives)
     if named.built_in and BUILT_IN[split_spec(named.spec)[0]].partial:
         raise InputError(
             f"method {named.name} stops trainings early, but evaluations of a function cannot "

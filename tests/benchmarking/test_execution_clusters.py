@@ -21,6 +21,7 @@ from hpobench_nmt.benchmarking.instance import make_instance
 from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.benchmarking.trials import plan, run_block
+from hpobench_nmt.core import clusters
 from hpobench_nmt.core.errors import InputError
 
 
@@ -48,7 +49,7 @@ def test_blocks_on_a_cluster_that_is_there(two, distributed, monkeypatch):
 
     monkeypatch.setattr(execution, "run_block", run)
     found = []
-    settings = {"processes": False, "n_workers": 2, "threads_per_worker": 1, **execution.NO_DASHBOARD}
+    settings = {"processes": False, "n_workers": 2, "threads_per_worker": 1, **clusters.NO_DASHBOARD}
     with distributed.Client(**settings):
         for result in run_blocks(blocks, 2, "dask"):
             found.append(result)
@@ -67,17 +68,17 @@ def test_blocks_on_a_cluster_that_is_there(two, distributed, monkeypatch):
 def test_a_local_cluster_and_one_by_its_address(distributed):
     import dask
 
-    with execution.cluster("dask", 2, processes=False):
+    with clusters.cluster("dask", 2, processes=False):
         workers = distributed.get_client().scheduler_info()["workers"]
         assert [w["nthreads"] for w in workers.values()] == [1, 1]
         outer = distributed.get_client()
-        with execution.cluster("dask", 5, processes=False):
+        with clusters.cluster("dask", 5, processes=False):
             assert distributed.get_client() is outer
-    settings = {"processes": False, "n_workers": 1, **execution.NO_DASHBOARD}
+    settings = {"processes": False, "n_workers": 1, **clusters.NO_DASHBOARD}
     with (
         distributed.LocalCluster(**settings) as local,
         dask.config.set({"scheduler-address": local.scheduler_address}),
-        execution.cluster("dask", 3),
+        clusters.cluster("dask", 3),
     ):
         assert distributed.get_client().scheduler.address == local.scheduler_address
         assert len(distributed.get_client().scheduler_info()["workers"]) == 1
@@ -89,7 +90,7 @@ def test_several_clusters_run_on_one_machine(distributed):
         with contextlib.suppress(OSError):  # perhaps another program has the usual port of Dask's pages
             other.bind(("127.0.0.1", 8787))
             other.listen()
-        with execution.cluster("dask", 1, processes=False):
+        with clusters.cluster("dask", 1, processes=False):
             assert len(distributed.get_client().scheduler_info()["workers"]) == 1
 
 
@@ -109,13 +110,11 @@ def test_equal_problems_that_were_sent_are_one_object(two):
 
 
 def test_a_cluster_that_is_not_installed_is_named(monkeypatch):
-    monkeypatch.setattr(execution.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(clusters.importlib.util, "find_spec", lambda name: None)
     for backend in ("dask", "ray"):
         message = rf"backend '{backend}' is not installed: pip install 'hpobench-nmt\[{backend}\]'"
-        with pytest.raises(InputError, match=message), execution.cluster(backend, 1):
+        with pytest.raises(InputError, match=message), clusters.cluster(backend, 1):
             pass
-    with execution.cluster("local", 1):
-        pass
     assert list(run_blocks([], 1, "dask")) == []
 
 
@@ -128,13 +127,13 @@ def findable(monkeypatch):
 def test_workers_that_cannot_import_the_package_are_named(distributed, tmp_path, monkeypatch):
     (tmp_path / "hpobench_nmt").mkdir()
     (tmp_path / "hpobench_nmt" / "__init__.py").write_text("raise ImportError('damaged')")
-    settings = {"n_workers": 1, "threads_per_worker": 1, **execution.NO_DASHBOARD}
+    settings = {"n_workers": 1, "threads_per_worker": 1, **clusters.NO_DASHBOARD}
     with monkeypatch.context() as patched:
         patched.syspath_prepend(tmp_path)
         local = distributed.LocalCluster(**settings)
     message = r"cannot import hpobench_nmt\.benchmarking\.execution \(.*damaged.*\)\. Install the same"
     with local, distributed.Client(local), pytest.raises(InputError, match=message):
-        list(execution.dask_results(execution._numbered, [(0, None)], 1))
+        list(clusters.cluster_results("dask", execution._numbered, [(0, None)], 1))
 
 
 def _where(number):
@@ -146,10 +145,10 @@ def _where(number):
 def test_a_cluster_of_one_core_does_the_work_and_workers_that_join_later_are_used(distributed, monkeypatch):
     """As one of jobs with one core each; joblib would compute in this process."""
     findable(monkeypatch)
-    settings = {"n_workers": 1, "threads_per_worker": 1, **execution.NO_DASHBOARD}
+    settings = {"n_workers": 1, "threads_per_worker": 1, **clusters.NO_DASHBOARD}
     found = []
     with distributed.LocalCluster(**settings) as local, distributed.Client(local):
-        for result in execution.dask_results(_where, ((number,) for number in range(40)), 4):
+        for result in clusters.cluster_results("dask", _where, ((number,) for number in range(40)), 4):
             found.append(result)
             if len(found) == 2:
                 local.scale(2)
@@ -166,6 +165,6 @@ def _fails(number):
 
 
 def test_an_error_on_a_cluster_is_raised_as_it_is(distributed):
-    settings = {"processes": False, "n_workers": 1, "threads_per_worker": 1, **execution.NO_DASHBOARD}
+    settings = {"processes": False, "n_workers": 1, "threads_per_worker": 1, **clusters.NO_DASHBOARD}
     with distributed.Client(**settings), pytest.raises(InputError, match="nothing to train"):
-        list(execution.dask_results(_fails, ((number,) for number in range(9)), 2))
+        list(clusters.cluster_results("dask", _fails, ((number,) for number in range(9)), 2))

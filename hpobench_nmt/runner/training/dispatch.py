@@ -7,9 +7,9 @@ import queue
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
-from hpobench_nmt.benchmarking.execution import Backend, cluster, dask_results, known_backend, ray_results
+from hpobench_nmt.core.clusters import Backend, Cluster, cluster, cluster_results, known_backend
 from hpobench_nmt.core.errors import InputError, RunError, one_line
 from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.runner.devices import find_devices
@@ -147,40 +147,32 @@ def _run_on_cluster(
     devices: Sequence[str],
     jobs: int,
     turn: Turn,
-    backend: Literal["dask", "ray"],
+    backend: Cluster,
 ) -> Trained:
     # Workers receive the spec itself, because its file may change while the trainings run.
     there = replace(workspace, folder=workspace.folder.resolve(), cache=workspace.cache.resolve())
-    place = (there, devices[0], turn)
-    run = _run_on_ray if backend == "ray" else _run_on_dask
+    tasks = ((training, there, devices[0], turn) for training in trainings)
     with cluster(backend, jobs, processes=False):
         try:
-            yield from run(trainings, place, jobs)
+            share = _share_of_ray(jobs) if backend == "ray" and devices[0] != "cpu" else 0.0
+            yield from cluster_results(backend, _train_remotely, tasks, jobs, num_gpus=share, max_retries=0)
         except (InputError, RunError):
             raise
         except Exception as error:  # each backend has its own errors for a worker that died
             raise RunError(f"the cluster stopped ({one_line(error)}). {GO_ON}") from error
 
 
-def _run_on_dask(trainings: Sequence[Training], place: tuple[Workspace, str, Turn], jobs: int) -> Trained:
-    yield from dask_results(_train_remotely, ((training, *place) for training in trainings), jobs)
+def _share_of_ray(jobs: int) -> float:
+    """The part of one of the cluster's GPUs that Ray gives each training. It hides the other GPUs."""
+    import ray
 
-
-def _run_on_ray(trainings: Sequence[Training], place: tuple[Workspace, str, Turn], jobs: int) -> Trained:
-    """Ray gives each training its part of one of the cluster's GPUs, and hides the others."""
-    share = 0.0
-    if place[1] != "cpu":
-        import ray
-
-        resources: Any = ray.cluster_resources
-        gpus = int(resources().get("GPU", 0))
-        if not gpus:
-            raise InputError(
-                "Ray knows of no GPU. Start its workers with --num-gpus, or train with --device cpu."
-            )
-        share = gpu_share(jobs, gpus)
-    tasks = ((training, *place) for training in trainings)
-    yield from ray_results(_train_remotely, tasks, jobs, num_gpus=share, max_retries=0)
+    resources: Any = ray.cluster_resources
+    gpus = int(resources().get("GPU", 0))
+    if not gpus:
+        raise InputError(
+            "Ray knows of no GPU. Start its workers with --num-gpus, or train with --device cpu."
+        )
+    return gpu_share(jobs, gpus)
 
 
 def gpu_share(jobs: int, gpus: int) -> float:

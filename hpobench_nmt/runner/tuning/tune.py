@@ -11,15 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.core.constraints import Constraint, parse_constraints
 from hpobench_nmt.core.errors import InputError, unknown, warn
 from hpobench_nmt.core.objectives import Metric
-from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.problem import MethodFactory, Problem
 from hpobench_nmt.core.seeds import initial_rows, method_generator
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.core.trial_loop import run_trial
-from hpobench_nmt.methods import of_objectives
 from hpobench_nmt.runner.corpora import load_corpus
 from hpobench_nmt.runner.specs.grid_checks import check_all
 from hpobench_nmt.runner.specs.spec import Spec
@@ -31,7 +29,9 @@ from hpobench_nmt.runner.tuning.live_trainer import LiveTrainer, TuningStep
 
 def tune(
     workspace: Workspace,
-    method: NamedMethod,
+    method: MethodFactory,
+    name: str,
+    identity: str,
     metrics: Sequence[Metric],
     lookups: int,
     seed: int,
@@ -50,6 +50,8 @@ def tune(
     which they finished.
 
     Args:
+        method, name, identity: the method, its name, and what changes if it would choose otherwise. A journal
+            belongs to one identity.
         metrics: the objectives, from pick_metrics.
         lookups: maximum number of configurations to start, including the initial design. A method that stops
             trainings early then resumes the stopped trainings, until all have ended or the time is over.
@@ -89,8 +91,8 @@ def tune(
         constraints=tuple(map(str, constraints)),
     )
     settings: dict[str, Any] = {
-        "method": method.name,
-        "fingerprint": method.fingerprint,
+        "method": name,
+        "fingerprint": identity,
         "metrics": [metric.name for metric in metrics],
         "grid": hashlib.sha256(np.ascontiguousarray(spec.configs).tobytes()).hexdigest(),
         "lookups": lookups,
@@ -111,9 +113,9 @@ def tune(
         ) as trainer,
     ):
         initial = initial_rows(seed, spec.name, 0, spec.size, n_initial)
-        rng = method_generator(seed, spec.name, method.name, 0)
+        rng = method_generator(seed, spec.name, name, 0)
         limits = trainer.violations if constraints else None
-        trajectory = run_trial(problem, trainer, method.load(), rng, initial, violations=limits)
+        trajectory = run_trial(problem, trainer, method, rng, initial, violations=limits)
     clear_workspace(workspace)  # not reached after an error, whose message may name a log
     return trajectory
 
@@ -147,11 +149,10 @@ def _warn_of_other_code(folder: Path, settings: Mapping[str, Any]) -> None:
         )
 
 
-def pick_metrics(spec: Spec, names: Sequence[str], method: NamedMethod) -> list[Metric]:
+def pick_metrics(spec: Spec, names: Sequence[str]) -> list[Metric]:
     """The metrics to optimise: those named, or the spec's first objective.
 
-    Raises InputError if the spec does not measure a metric, if a metric is named twice, or if the method does
-    not support that number of objectives.
+    Raises InputError if the spec does not measure a metric, or if a metric is named twice.
     """
     known = {metric.name: metric for metric in spec.metrics}
     chosen = list(names) or [spec.objectives[0]]
@@ -160,9 +161,6 @@ def pick_metrics(spec: Spec, names: Sequence[str], method: NamedMethod) -> list[
             raise unknown("metric", name, known, f"({spec.path})")
     if len(set(chosen)) < len(chosen):
         raise InputError("the same objective twice.")
-    if method.objectives and len(chosen) not in method.objectives:
-        right = of_objectives(method.objectives)
-        raise InputError(f"method {method.name} is for {right}, not {len(chosen)}.")
     return [known[name] for name in chosen]
 
 

@@ -140,7 +140,7 @@ def tuned(at, out, method="RS", **options):
     workspace, _ = open_workspace(spec, at / out, at / "home" / "training")
     (named,) = resolve_methods([method])
     settings = {"lookups": 3, "seed": 0, "devices": ["cpu"], "workers": 2} | options
-    return tune(workspace, named, pick_metrics(spec, (), named), **settings)
+    return tune(workspace, named.load(), named.name, named.fingerprint, pick_metrics(spec, ()), **settings)
 
 
 def test_whole_trainings_several_at_a_time(at):
@@ -237,10 +237,10 @@ def test_a_metric_that_checkpoints_lack_is_refused(at):
     spec = load_spec(at / "live.toml")
     workspace, _ = open_workspace(spec, at / "other", at / "home" / "training")
     (named,) = resolve_methods(["ASHA"])
-    metrics = pick_metrics(spec, ["test_ppl"], named)
+    metrics = pick_metrics(spec, ["test_ppl"])
     message = r"trainings cannot be stopped early by test_ppl \(--updates\): .* --objectives: dev_ppl\."
     with pytest.raises(InputError, match=message):
-        tune(workspace, named, metrics, 2, 0, ["cpu"], 1, (20, 60))
+        tune(workspace, named.load(), named.name, named.fingerprint, metrics, 2, 0, ["cpu"], 1, (20, 60))
     assert not workspace.work.exists()  # nothing was started
 
 

@@ -167,10 +167,18 @@ def test_what_methods_are_told(at):
         workspace = workspace_at(at)
         spec = workspace.spec
         settings = {"lookups": 5, "seed": 0, "n_initial": 0, "constraints": pick_constraints(spec, [LIMIT])}
-        metrics = pick_metrics(spec, (), named)
+        metrics = pick_metrics(spec, ())
         for seconds in (np.inf, 3600.0):  # in order, and with a journal
             trial = tune(
-                workspace, named, metrics, devices=["cpu"], updates=updates, seconds=seconds, **settings
+                workspace,
+                named.load(),
+                named.name,
+                named.fingerprint,
+                metrics,
+                devices=["cpu"],
+                updates=updates,
+                seconds=seconds,
+                **settings,
             )
             assert trial.failure == ""
             np.testing.assert_array_equal(np.loadtxt("told"), np.array(expected))
