@@ -316,7 +316,7 @@ def _front_of_columns(
             f"{path}: a front needs two or more objectives, such as 'loss:min'. Columns: {names}."
         )
     for name in dict.fromkeys([*(goal.metric for goal in goals), *(rule.metric for rule in rules)]):
-        frame[name] = measured(_numbers(frame, name) if given else number_column(frame, name, path))
+        frame[name] = measured(_numbers(frame, name, path, given))
     metrics = [goal.metric for goal in goals]
     return _front(path.stem, str(path), frame, goals, rules, metrics, list(frame.columns))
 
@@ -338,10 +338,15 @@ def _objective(spec: str | Objective, kind: str) -> Objective:
     raise InputError(f"objective {spec!r}: a {kind} does not record the direction; add ':min' or ':max'.")
 
 
-def _numbers(frame: pd.DataFrame, name: str) -> Floats:
-    """A frame's column as numbers, whatever its cells are; InputError if it is missing or not numeric."""
+def _numbers(frame: pd.DataFrame, name: str, path: Path, given: bool) -> Floats:
+    """A column as numbers; InputError if it is missing or not numeric.
+
+    The cells of a data frame that is `given` may have any types. Those of a file are texts.
+    """
     if name not in frame:
-        raise unknown("column", name, frame.columns, "(data frame)")
+        raise unknown("column", name, map(str, frame.columns), f"({path})")
+    if not given:
+        return number_column(frame[name].tolist(), name, path)
     if (frame.columns == name).sum() > 1:
         raise InputError(f"data frame: two columns are named {shortened(name)}. Rename one of them.")
     column = frame[name]

@@ -284,7 +284,7 @@ def tables_add(source: Path, datasheet: Path | None, ignore_other: bool) -> None
         own = "best"               # the row has the best value of its curve; or "last"; or left out
     """
     from hpobench_nmt.lookup import catalogue
-    from hpobench_nmt.lookup.adding import add_tables, left_from_before
+    from hpobench_nmt.lookup.folder import add_tables
     from hpobench_nmt.lookup.user_folders import added_folder
 
     before, there = catalogue.installed(), {path.name for path in added_folder().glob("*")}
@@ -297,7 +297,7 @@ def tables_add(source: Path, datasheet: Path | None, ignore_other: bool) -> None
         say(
             f"They are the group {added[0][0].claims['collection']!r}; you can give its name for all of them."
         )
-    for name in left_from_before(added):
+    for name in catalogue.left_from_before(added):
         say(
             f"The group also has {name}, which {source.name} does not make. If it is from an earlier version "
             f"of the file, remove it: hpobench-nmt tables remove {name}",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -116,6 +116,20 @@ def members(name: str) -> list[str]:
         for folder in installed().values():
             read_toml(folder / DATASHEET)
     return found
+
+
+def left_from_before(added: Sequence[tuple[Table, Path]]) -> list[str]:
+    """Tables beside the added ones that belong to their group, but that the file does not make.
+
+    An earlier version of the file may have made them. They are part of the group until the user removes them.
+    """
+    claims = added[0][0].claims
+    if claims.get("collection_tables") != len(added):  # one table of a group, and not a file that was split
+        return []
+    names, target = {folder.name for _, folder in added}, added[0][1].parent
+    folders = installed()
+    several = collections().get(str(claims["collection"]), [])
+    return [name for name in several if name not in names and folders[name].parent == target]
 
 
 def list_tables(notify: Callable[[str], None] = warn) -> pd.DataFrame:

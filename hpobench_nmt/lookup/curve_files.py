@@ -43,7 +43,7 @@ from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.validation import Natural, Strict
 from hpobench_nmt.lookup.curves import Curves, until_missing
-from hpobench_nmt.lookup.rows import csv_of, parse_columns, values_of
+from hpobench_nmt.lookup.rows import Wanted, csv_of, parse_columns, values_of
 
 # A file is parsed in parts of this many bytes, to limit the memory that parsing takes.
 _PART = 2**23
@@ -99,7 +99,7 @@ def read_curves(
         lengths = np.zeros(n_rows, dtype=np.int64)
         columns: list[list[Floats]] = [[] for _ in names[2:]]
         before = (0, 0)
-        for part, first_line in _parts(content, names, path, words):
+        for part, first_line in _parts(content, Wanted(names, words=words), path):
             before = _check_order(part["row"], part["checkpoint"], before, n_rows, first_line)
             lengths += np.bincount(part["row"].astype(np.int64), minlength=n_rows)
             for parts, name in zip(columns, names[2:], strict=True):
@@ -161,22 +161,20 @@ def _metric(name: str, entry: CurveMetricSection, own: Metric | None) -> Metric:
     return Metric(name, entry.direction, entry.unit, description=entry.description)
 
 
-def _parts(
-    content: bytes, names: Sequence[str], path: Path, words: Mapping[str, str]
-) -> Iterator[tuple[Mapping[str, Any], int]]:
+def _parts(content: bytes, wanted: Wanted, path: Path) -> Iterator[tuple[Mapping[str, Floats], int]]:
     """The columns in parts of whole lines, each with the number of its first line."""
     head = content[: content.find(b"\n") + 1]
     if len(content) <= _PART or len(head) in (0, len(content)):
-        yield parse_columns(content, names, path, words=words), 2
+        yield parse_columns(content, wanted, path), 2
         return
     begin, line = len(head), 2
     while begin < len(content):
         end = content.rfind(b"\n", begin, begin + _PART) + 1 or len(content)
         try:
-            part = parse_columns(head + content[begin:end], names, path, words=words)
+            part = parse_columns(head + content[begin:end], wanted, path)
         except InputError:
             # This raises the error with the line's number in the whole file.
-            parse_columns(content, names, path, words=words)
+            parse_columns(content, wanted, path)
             raise
         yield part, line
         line += len(part["row"])

@@ -35,7 +35,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any, Literal
@@ -52,7 +53,7 @@ from hpobench_nmt.core.space import Hyperparameter, Kind, Scale, Value
 from hpobench_nmt.core.text import printable
 from hpobench_nmt.core.validation import Finite, Natural, NonNegative, Positive, Strict, Whole, checked
 from hpobench_nmt.lookup.curve_files import CurvesSection
-from hpobench_nmt.lookup.rows import numbers_of, plain
+from hpobench_nmt.lookup.rows import Wanted, numbers_of, plain
 from hpobench_nmt.lookup.table import Table
 
 FORMATS = (1, 2, 3, 4)
@@ -147,13 +148,26 @@ class Datasheet(Strict, frozen=True):
     provenance: dict[str, Any] = msgspec.field(default_factory=dict)
     claims: dict[str, Any] = msgspec.field(default_factory=dict)
 
-    def columns_by_kind(self) -> tuple[list[str], list[str]]:
-        """The columns that hold labels, and the columns whose cells decide whether they do."""
-        kinds = {name: entry.holds for name, entry in (self.hyperparameters | self.features).items()}
-        kinds |= dict.fromkeys((*self.split_by, *self.of_rows))
-        return [n for n, k in kinds.items() if k not in (None, "numeric")], [
-            n for n, k in kinds.items() if not k
-        ]
+    @property
+    def goals(self) -> list[str]:
+        """The metrics to optimise by default."""
+        return [next(iter(self.metrics))] if self.objectives is None else self.objectives
+
+    @property
+    def seed(self) -> str | None:
+        """The column of seeds in the file of rows, whose lines are trainings then."""
+        return None if self.replicates is None else self.replicates.seed
+
+    @property
+    def averaged(self) -> bool:
+        """Whether the rows are means of the replicates."""
+        return self.replicates is not None and (self.seed is not None or self.replicates.averaged)
+
+    @property
+    def replicates_apart(self) -> bool:
+        """Whether replicates are in a file of their own."""
+        again = self.replicates
+        return again is not None and (again.seed is None or again.sha256 is not None)
 
     @property
     def missing_words(self) -> dict[str, str]:
@@ -169,6 +183,18 @@ class Datasheet(Strict, frozen=True):
     def columns(self) -> list[str]:
         """The columns of the rows, except the column of seeds."""
         return [*self.split_by, *self.hyperparameters, *self.features, *self.metrics]
+
+    def wanted(self, ignore_other: bool) -> Wanted:
+        """What is wanted of the file of rows. Columns without a declared kind hold what their cells show."""
+        kinds = dict.fromkeys((*self.split_by, *self.of_rows))
+        kinds |= {name: entry.holds for name, entry in (self.hyperparameters | self.features).items()}
+        return Wanted(
+            [*self.columns, *([] if self.seed is None else [self.seed]), *self.of_rows],
+            [name for name, kind in kinds.items() if kind not in (None, "numeric")],
+            [name for name, kind in kinds.items() if kind is None],
+            None if ignore_other else self.ignore,
+            self.missing_words,
+        )
 
     def axis(self, name: str, column: NDArray[Any]) -> Hyperparameter:
         """The hyperparameter or feature of this name. Values that are left out are taken from its column."""
@@ -206,22 +232,8 @@ def read_datasheet(path: Path, follow_link: bool = False) -> Datasheet:
     if claimed and sheet.rows is not None and sheet.rows.sha256 is not None:
         # A datasheet without a hash of its rows was made by hand from another one: its claim may be outdated.
         _check_sections(content, claimed, path)
-    for key in ("hyperparameters", "metrics"):
-        if not getattr(sheet, key):
-            raise InputError(f"{path}: needs a section [{key}.NAME].")
-    both = [name for name in sheet.hyperparameters if name in sheet.metrics]
-    if both:
-        raise InputError(
-            f"{path}: {both[0]!r} is both a hyperparameter and a metric; a column can be only one of them."
-        )
-    for name in (*sheet.columns, *sheet.ignore):
-        if (*sheet.columns, *sheet.ignore).count(name) > 1:
-            raise InputError(f"{path}: {name!r} is described twice; a column can have only one role.")
-    for name, entry in sheet.features.items():
-        if entry.active_if or entry.default is not None:
-            raise InputError(
-                f"{path}: [features.{name}] has a value in every row: remove active_if, default."
-            )
+    for wrong in _contradictions(sheet):
+        raise InputError(f"{path}: {wrong}")
     claims = checked(sheet.claims, Claims, f"{path}, [claims]")
     try:
         if sheet.name is not None:
@@ -235,6 +247,38 @@ def read_datasheet(path: Path, follow_link: bool = False) -> Datasheet:
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     return sheet
+
+
+def _contradictions(sheet: Datasheet) -> Iterator[str]:
+    """What the keys of a datasheet have wrong together, whatever the rows are."""
+    for key in ("hyperparameters", "metrics"):
+        if not getattr(sheet, key):
+            yield f"needs a section [{key}.NAME]."
+    for name in sheet.hyperparameters:
+        if name in sheet.metrics:
+            yield f"{name!r} is both a hyperparameter and a metric; a column can be only one of them."
+    for name, times in Counter((*sheet.columns, *sheet.ignore)).items():
+        if times > 1:
+            yield f"{name!r} is described twice; a column can have only one role."
+    for name, entry in sheet.features.items():
+        if entry.active_if or entry.default is not None:
+            yield f"[features.{name}] has a value in every row: remove active_if, default."
+    if sheet.split_by and (sheet.curves is not None or (sheet.replicates is not None and sheet.seed is None)):
+        yield (
+            "a file that is split cannot have curves.csv or replicates.csv; trainings with other seeds may "
+            "be lines of the file itself: seed = COLUMN in [replicates]."
+        )
+    if sheet.only and sheet.curves is not None:
+        yield "[only] leaves out rows, and curves.csv numbers all of them."
+    if sheet.seed is not None:
+        if sheet.curves is not None:
+            yield "a table with [curves] cannot have several trainings of a configuration."
+        for name in (*sheet.hyperparameters, *sheet.metrics):
+            if name in (sheet.seed, "replicate", "seed"):
+                yield (
+                    f"{name!r} cannot be a hyperparameter or metric where [replicates] names a column of "
+                    "seeds."
+                )
 
 
 def with_sections_hash(sheet: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,11 @@
-"""A table from columns of cells and a datasheet that describes them."""
+"""A table, or a group of tables, from the contents of its files and the datasheet that describes them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,82 +15,88 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Bools, Floats, Rows
 from hpobench_nmt.core.errors import InputError, shortened, unknown
+from hpobench_nmt.core.files import check_name
 from hpobench_nmt.core.space import Hyperparameter, Space, label, short_label
-from hpobench_nmt.core.text import number_of
+from hpobench_nmt.core.text import counted, number_of
 from hpobench_nmt.lookup.curve_files import read_curves
 from hpobench_nmt.lookup.datasheet import Datasheet, check_claims, provenance_of
 from hpobench_nmt.lookup.descriptors import Descriptors
 from hpobench_nmt.lookup.file_names import CURVES, REPLICATES
 from hpobench_nmt.lookup.groups import configurations_of, means, training_numbers, wrong_seed
-from hpobench_nmt.lookup.parquet_rows import parquet_columns
 from hpobench_nmt.lookup.replicates import ReplicateRows, Replicates
-from hpobench_nmt.lookup.rows import Column, first_label, parse_columns, values_of
+from hpobench_nmt.lookup.rows import Column, Wanted, line_of, parse_columns, values_of
 from hpobench_nmt.lookup.table import NO_VALUE, Table
 
-_PARQUET = ".parquet"
+_MOST_TABLES = 1000
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of a table, or of a group of tables.
+
+    Attributes:
+        sheet: the datasheet, which may leave out values, counts and hashes.
+        sheet_path, path: paths of the datasheet and of the CSV or Parquet file of rows, for messages.
+        rows: content of the file of rows.
+        curves: content of curves.csv, if the datasheet describes it.
+        replicates: returns the content of replicates.csv, if the datasheet describes it; called on first use.
+            If the datasheet names a column of seeds instead, the lines of the file of rows are the
+            replicates, and the table's rows are their means.
+        hashed: whether the datasheet states hashes, which the files have. It must also state the number of
+            rows then.
+    """
+
+    sheet: Datasheet
+    sheet_path: Path
+    path: Path
+    rows: bytes
+    curves: bytes | None = None
+    replicates: Callable[[], bytes] | None = None
+    hashed: bool = False
 
 
 class Place(NamedTuple):
     """The source of rows: a file and, if they are only some of its rows, their places in the file."""
 
     file: Path
-    rows: Rows | None
+    rows: Rows | None = None
+
+    def of_rows(self, rows: Rows) -> Place:
+        """The place of these rows among the rows here."""
+        return Place(self.file, rows if self.rows is None else self.rows[rows])
+
+    def line(self, row: int) -> str:
+        """The location of a row, for messages."""
+        return line_of(self.file, row if self.rows is None else int(self.rows[row]))
+
+    def refuse(self, wrong: Bools, message: str) -> None:
+        """Raise InputError with the message and the location of the first wrong row, if any row is wrong."""
+        if wrong.any():
+            raise InputError(f"{self.line(int(np.flatnonzero(wrong)[0]))}: {message}")
 
 
-def build_table(
-    content: bytes,
-    sheet: Datasheet,
-    csv_path: Path,
-    sheet_path: Path,
-    curves: bytes | None = None,
-    replicates: Callable[[], bytes] | None = None,
-    ignore_other: bool = False,
-) -> Table:
-    """A table from its file of rows and a datasheet, which may leave out values, counts and hashes.
+def tables_of(files: Files, ignore_other: bool = False) -> list[Table]:
+    """The table that the files hold, or the tables of a group if the datasheet has `split_by`.
 
-    Args:
-        content: content of the CSV or Parquet file.
-        sheet: the datasheet of the file.
-        csv_path, sheet_path: paths of both, for messages.
-        curves: content of curves.csv, if the datasheet describes it.
-        replicates: returns the content of replicates.csv, if the datasheet describes it; called on first use.
-            If the datasheet names a column of seeds instead, the lines of the file are the replicates, and
-            the table's rows are their means.
-        ignore_other: whether to leave out columns that the datasheet does not describe.
+    With `ignore_other`, columns that the datasheet does not describe are left out. Raises InputError if the
+    files do not match the datasheet; the message has the file and the line.
     """
+    sheet, place = files.sheet, Place(files.path)
+    columns = parse_columns(files.rows, sheet.wanted(ignore_other), files.path)
+    if sheet.only:
+        rows = np.flatnonzero(_taken(columns, sheet, files.sheet_path))
+        columns = {name: columns[name][rows] for name in columns if name not in sheet.of_rows}
+        place = place.of_rows(rows)
+    name = sheet.name or files.path.stem
     if sheet.split_by:
+        return _group(name, files, columns, place)
+    table = _table(name, files, columns, place)
+    count = sheet.rows.count if sheet.rows else None
+    if files.hashed and count != len(table):
         raise InputError(
-            f"{sheet_path}: split_by makes several tables of a file; 'tables add' installs them."
+            f"{files.sheet_path}: [rows] count is {count!r}, the file has {counted(len(table), 'row')}."
         )
-    columns, rows = parsed(content, sheet, csv_path, sheet_path, ignore_other)
-    if rows is not None and curves is not None:
-        raise InputError(f"{sheet_path}: [only] leaves out rows, and curves.csv numbers all of them.")
-    return table_of_columns(columns, sheet, csv_path, sheet_path, curves, replicates, rows)
-
-
-def parsed(
-    content: bytes, sheet: Datasheet, csv_path: Path, sheet_path: Path, ignore_other: bool = False
-) -> tuple[dict[str, Column], Rows | None]:
-    """The columns of the rows by name, without ignored columns, and the places of the rows in the file.
-
-    The places are None unless [only] leaves out rows. Raises InputError like `build_table`.
-    """
-    seed = sheet.replicates.seed if sheet.replicates else None
-    if seed is not None:
-        _check_seed_column(seed, sheet, sheet_path)
-    names = [*sheet.columns, *filter(None, [seed]), *sheet.of_rows]
-    ignored = None if ignore_other else sheet.ignore
-    labels, either = sheet.columns_by_kind()
-    if csv_path.suffix == _PARQUET:
-        columns = parquet_columns(content, names, csv_path, {*labels, *either}, ignored)
-    else:
-        columns = parse_columns(content, names, csv_path, labels, either, ignored, sheet.missing_words)
-        for name in either:
-            _refuse_mixed(name, columns[name], csv_path)
-    if not sheet.only:
-        return columns, None
-    rows = np.flatnonzero(_taken(columns, sheet, sheet_path))
-    return {name: columns[name][rows] for name in columns if name not in sheet.of_rows}, rows
+    return [table]
 
 
 def _taken(columns: Mapping[str, Column], sheet: Datasheet, sheet_path: Path) -> Bools:
@@ -110,72 +118,70 @@ def _as_text(value: Any) -> str:
     return label(value) if not isinstance(value, float) or math.isfinite(value) else repr(value)
 
 
-def table_of_columns(
-    columns: dict[str, Column],
-    sheet: Datasheet,
-    csv_path: Path,
-    sheet_path: Path,
-    curves: bytes | None = None,
-    replicates: Callable[[], bytes] | None = None,
-    rows: Rows | None = None,
-) -> Table:
-    """A table from the columns of its rows, which `parsed` returns; otherwise like `build_table`.
-
-    `rows` has the places of the rows in the file, if they are only some of its rows.
-    """
-    seed = sheet.replicates.seed if sheet.replicates else None
-    place = Place(csv_path, rows)
+def _table(name: str, files: Files, columns: Mapping[str, Column], place: Place) -> Table:
+    """A table of this name from the columns of its rows. `place` has the rows' places in the file."""
+    sheet = files.sheet
     try:
-        metrics = tuple(sheet.metric(name) for name in sheet.metrics)
-        for name in sheet.hyperparameters:
-            if columns[name].dtype != object:
-                _first_line(place, np.isinf(columns[name]), f"hyperparameter {name!r} is not finite.")
-        axes = tuple(sheet.axis(name, columns[name]) for name in sheet.hyperparameters)
-        for axis in axes:
-            columns[axis.name] = codes_of_cells(axis, columns[axis.name], place)
-        configs = np.column_stack([columns[axis.name] for axis in axes])
+        metrics = tuple(map(sheet.metric, sheet.metrics))
+        axes, configs = _coded("hyperparameter", sheet.hyperparameters, sheet, columns, place)
+        if wrong := Space(axes).wrongly_active(configs):
+            raise InputError(f"{place.line(wrong[0])}: {wrong[1]}")
         described = _descriptors(sheet, columns, place)
-        wrong = Space(axes).wrongly_active(configs)
-        if wrong:
-            raise InputError(f"{line_of(place, wrong[0])}: {wrong[1]}")
-        values = _values(sheet, columns)  # before means are computed
+        values = _values(sheet, columns)
         read: Callable[[], ReplicateRows] | None = None
-        if replicates is not None:
-            read = partial(read_replicates, replicates, sheet, axes, csv_path.with_name(REPLICATES))
-        if seed is not None:
+        if sheet.seed is not None:
             first, number = configurations_of(configs)
-            if wrong := wrong_seed(columns[seed], number):
-                raise InputError(f"{line_of(place, wrong[0])}: {wrong[1]}")
-            trainings = configs, training_numbers(number).astype(np.float64), columns[seed], values
-            in_order = np.argsort(number, kind="stable")
-            read = read or partial(ReplicateRows, *(array[in_order] for array in trainings))
+            read = partial(ReplicateRows, *_trainings(configs, number, columns[sheet.seed], values, place))
             configs, values = configs[first], means(values, number)
             described = described and described.of_rows(first)
-        averaged = seed is not None or (sheet.replicates is not None and sheet.replicates.averaged)
-        objectives = sheet.objectives if sheet.objectives is not None else [metrics[0].name]
+        if files.replicates is not None:
+            read = partial(_read_replicates, files.replicates, sheet, axes, files.path.with_name(REPLICATES))
+        curves = None
+        if sheet.curves is not None and files.curves is not None:
+            path = files.path.with_name(CURVES)
+            curves = read_curves(files.curves, sheet.curves, metrics, len(configs), path, sheet.missing_words)
         table = Table(
-            name=csv_path.stem if sheet.name is None else sheet.name,
+            name=name,
             hyperparameters=axes,
             metrics=metrics,
             configs=configs,
             values=values,
-            objectives=tuple(objectives),
-            provenance=provenance_of(sheet, sheet_path),
+            objectives=tuple(sheet.goals),
+            provenance=provenance_of(sheet, files.sheet_path),
             claims=sheet.claims,
-            curves=None
-            if curves is None or sheet.curves is None
-            else read_curves(
-                curves, sheet.curves, metrics, len(configs), csv_path.with_name(CURVES), sheet.missing_words
-            ),
-            replicates=read and Replicates(axes, tuple(sheet.metrics), read, averaged),
+            curves=curves,
+            replicates=read and Replicates(axes, tuple(sheet.metrics), read, sheet.averaged),
             descriptors=described,
         )
-        check_claims(sheet.claims, table, sheet_path)
+        check_claims(sheet.claims, table, files.sheet_path)
     except InputError as error:
-        if str(error).startswith((str(csv_path), str(sheet_path), str(csv_path.with_name(CURVES)))):
+        known = (files.path, files.sheet_path, files.path.with_name(CURVES))
+        if str(error).startswith(tuple(map(str, known))):
             raise
-        raise InputError(f"{sheet_path}: {error}") from None
+        raise InputError(f"{files.sheet_path}: {error}") from None
     return table
+
+
+def _coded(
+    kind: str, names: Iterable[str], sheet: Datasheet, columns: Mapping[str, Column], place: Place
+) -> tuple[tuple[Hyperparameter, ...], Floats]:
+    """Hyperparameters or features with the codes of their columns, shape (rows, H)."""
+    axes = []
+    for name in names:
+        if columns[name].dtype != object:
+            place.refuse(np.isinf(columns[name]), f"{kind} {name!r} is not finite.")
+        axes.append(sheet.axis(name, columns[name]))
+    codes = [codes_of_cells(axis, columns[axis.name], place) for axis in axes]
+    return tuple(axes), np.column_stack(codes)
+
+
+def _descriptors(sheet: Datasheet, columns: Mapping[str, Column], place: Place) -> Descriptors | None:
+    if not sheet.features:
+        return None
+    axes, codes = _coded("feature", sheet.features, sheet, columns, place)
+    for axis, column in zip(axes, codes.T, strict=True):
+        place.refuse(~np.isin(column, axis.numbers), f"{axis.name} is not among its values.")
+    return Descriptors(axes, codes)
 
 
 def _values(sheet: Datasheet, columns: Mapping[str, Column]) -> Floats:
@@ -183,81 +189,57 @@ def _values(sheet: Datasheet, columns: Mapping[str, Column]) -> Floats:
     return np.column_stack([values_of(sheet.metric(name), columns[name]) for name in sheet.metrics])
 
 
-def _descriptors(sheet: Datasheet, columns: Mapping[str, Column], path: Place) -> Descriptors | None:
-    if not sheet.features:
-        return None
-    axes = tuple(sheet.axis(name, columns[name]) for name in sheet.features)
-    codes = [codes_of_cells(axis, columns[axis.name], path) for axis in axes]
-    for axis, column in zip(axes, codes, strict=True):
-        _first_line(path, ~np.isin(column, axis.numbers), f"{axis.name} is not among its values.")
-    return Descriptors(axes, np.column_stack(codes))
+def _trainings(configs: Floats, number: Rows, seeds: Floats, values: Floats, place: Place) -> list[Floats]:
+    """The arrays of `ReplicateRows`, the trainings of a configuration one after another.
+
+    `number` has the number of each training's configuration.
+    """
+    if wrong := wrong_seed(seeds, number):
+        raise InputError(f"{place.line(wrong[0])}: {wrong[1]}")
+    order = np.argsort(number, kind="stable")
+    return [array[order] for array in (configs, training_numbers(number).astype(np.float64), seeds, values)]
 
 
-def read_replicates(
+def _read_replicates(
     content: Callable[[], bytes], sheet: Datasheet, axes: Sequence[Hyperparameter], path: Path
 ) -> ReplicateRows:
     """The trainings in a table's replicates.csv, whose content `content()` returns.
 
-    Raises:
-        InputError: a column is missing or unknown, or a cell is not a number or not on the grid; the message
-            has the line.
+    Raises InputError, with the line, if a column is missing or unknown, or a cell is not a number or not on
+    the grid.
     """
     names = [*sheet.hyperparameters, "replicate", "seed", *sheet.metrics]
-    columns = parse_columns(content(), names, path, *sheet.columns_by_kind(), words=sheet.missing_words)
-    configs = np.column_stack([codes_of_cells(axis, columns[axis.name], path) for axis in axes])
+    labels = [axis.name for axis in axes if not axis.is_numeric]
+    columns = parse_columns(content(), Wanted(names, labels, words=sheet.missing_words), path)
+    place = Place(path)
+    configs = np.column_stack([codes_of_cells(axis, columns[axis.name], place) for axis in axes])
     for axis, codes in zip(axes, configs.T, strict=True):
         off_grid = ~(np.isin(codes, axis.numbers) | np.isnan(codes))
         if off_grid.any():
             value = short_label(codes[off_grid][0].item())
-            _first_line(path, off_grid, f"{axis.name} is {value}, which is not among the table's values.")
+            place.refuse(off_grid, f"{axis.name} is {value}, which is not among the table's values.")
     return ReplicateRows(configs, columns["replicate"], columns["seed"], _values(sheet, columns))
 
 
-def _refuse_mixed(name: str, cells: NDArray[Any], path: Path) -> None:
-    """Refuse a column of numbers and texts if its datasheet does not state its kind: probably a typo."""
-    place = first_label(cells) if cells.dtype == object else None
-    if place is not None:
-        raise InputError(
-            f"{line_of(path, place)}: {name} is {shortened(cells[place])}, but others of its cells are "
-            'numbers. If all are labels, write in its section: kind = "categorical".'
-        )
-
-
-def _check_seed_column(seed: str, sheet: Datasheet, sheet_path: Path) -> None:
-    if sheet.curves is not None:
-        raise InputError(
-            f"{sheet_path}: a table with [curves] cannot have several trainings of a configuration."
-        )
-    for name in (*sheet.hyperparameters, *sheet.metrics):
-        if name in (seed, "replicate", "seed"):
-            raise InputError(
-                f"{sheet_path}: {name!r} cannot be a hyperparameter or metric where [replicates] names a "
-                "column of seeds."
-            )
-
-
-def codes_of_cells(h: Hyperparameter, cells: NDArray[Any], path: Path | Place) -> NDArray[np.float64]:
+def codes_of_cells(h: Hyperparameter, cells: NDArray[Any], place: Path | Place) -> Floats:
     """The codes of a hyperparameter's column, given as parse_columns returns it."""
-    codes = h.snapped(cells) if h.is_numeric else cells
-    if not h.is_numeric:
-        texts = cells if cells.dtype == object else _cells_of_numbers(cells)
-        place_of = {"": np.nan} | {text: float(place) for place, text in enumerate(h.labels)}
-        found = {text: place_of.get(_as_label(text, place_of)) for text in set(texts)}
-        wrong = np.array([found[text] is None for text in texts])
-        if wrong.any():
-            line = int(np.flatnonzero(wrong)[0])
-            error = unknown(f"value of {h.name}", texts[line], h.labels)
-            raise InputError(f"{line_of(path, line)}: {error}")
-        codes = np.array([found[text] for text in texts], dtype=np.float64)
+    place = Place(place) if isinstance(place, Path) else place
+    codes = h.snapped(cells) if h.is_numeric else _codes_of_labels(h, cells, place)
     if not h.active_if:
-        _first_line(path, np.isnan(codes), NO_VALUE.format(h.name))
+        place.refuse(np.isnan(codes), NO_VALUE.format(h.name))
     return codes
 
 
-def _cells_of_numbers(cells: NDArray[np.float64]) -> NDArray[Any]:
-    column = np.empty(len(cells), dtype=object)
-    column[:] = ["" if np.isnan(cell) else label(cell) for cell in cells.tolist()]
-    return column
+def _codes_of_labels(h: Hyperparameter, cells: NDArray[Any], place: Place) -> Floats:
+    texts = cells.tolist()
+    if cells.dtype != object:
+        texts = ["" if cell != cell else label(cell) for cell in texts]
+    place_of = {"": np.nan} | {text: float(place) for place, text in enumerate(h.labels)}
+    found = {text: place_of.get(_as_label(text, place_of)) for text in set(texts)}
+    for row, text in enumerate(texts):
+        if found[text] is None:
+            raise InputError(f"{place.line(row)}: {unknown(f'value of {h.name}', text, h.labels)}")
+    return np.array([found[text] for text in texts], dtype=np.float64)
 
 
 def _as_label(text: str, known: Mapping[str, float]) -> str:
@@ -272,15 +254,54 @@ def _as_label(text: str, known: Mapping[str, float]) -> str:
         return text
 
 
-def _first_line(path: Path | Place, wrong: NDArray[np.bool_], message: str) -> None:
-    rows = np.flatnonzero(wrong)
-    if len(rows):
-        raise InputError(f"{line_of(path, int(rows[0]))}: {message}")
+def _group(name: str, files: Files, columns: Mapping[str, Column], place: Place) -> list[Table]:
+    """The tables of a file that `split_by` separates. Their names are the group's name and their values."""
+    check_name("group", name)
+    tables: dict[str, Table] = {}
+    for member, rows in _members(name, files, columns, place).items():
+        part = {key: column[rows] for key, column in columns.items()}
+        table = _table(member, files, part, place.of_rows(rows))
+        if len(table) == 1:
+            raise InputError(
+                f"{files.sheet_path}: split_by makes a table with only one row, {member!r}; split by fewer "
+                "columns."
+            )
+        other = tables.setdefault(table.sha256, table).name
+        if other != member:  # the columns of split_by separate nothing
+            raise InputError(
+                f"{files.sheet_path}: split_by makes two equal tables, {other!r} and {member!r}."
+            )
+    whole = {"collection": name, "collection_tables": len(tables)}
+    whole["collection_rows"] = sum(map(len, tables.values()))
+    return [replace(table, claims={**table.claims, **whole}) for table in tables.values()]
 
 
-def line_of(path: Path | Place, row: int) -> str:
-    """The location of a row, for messages."""
-    if isinstance(path, Place):
-        row = row if path.rows is None else int(path.rows[row])
-        path = path.file
-    return f"{path}, row {row}" if path.suffix == _PARQUET else f"{path}, line {row + 2}"
+def _members(group: str, files: Files, columns: Mapping[str, Column], place: Place) -> dict[str, Rows]:
+    """The rows of each table by the table's name. Tables are in the order in which they first occur."""
+    names = files.sheet.split_by
+    parts: dict[tuple[object, ...], list[int]] = {}
+    for row, values in enumerate(zip(*(columns[name].tolist() for name in names), strict=True)):
+        for name, value in zip(names, values, strict=True):
+            if value == "" or value != value:
+                raise InputError(f"{place.line(row)}: {shortened(name)} of split_by has no value.")
+        parts.setdefault(values, []).append(row)
+    if len(parts) > _MOST_TABLES:
+        raise InputError(
+            f"{files.sheet_path}: split_by makes {len(parts):,} tables; at most {_MOST_TABLES:,} are allowed."
+        )
+    found: dict[str, Rows] = {}
+    for values, rows in parts.items():
+        shown = [
+            f"{name}{_shown(value)}" if isinstance(value, float) else _shown(value)
+            for name, value in zip(names, values, strict=True)
+        ]
+        table = "-".join([group, *shown])
+        if table.casefold() in {known.casefold() for known in found}:
+            raise InputError(f"{files.sheet_path}: two tables of split_by would have the name {table!r}.")
+        found[table] = np.array(rows)
+    return found
+
+
+def _shown(value: object) -> str:
+    text = f"{value:.12g}" if isinstance(value, float) else str(value)
+    return re.sub(r"[^A-Za-z0-9_.+-]+", "_", text)

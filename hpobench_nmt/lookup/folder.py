@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +25,6 @@ from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import no_folder, read_bytes, replace_folder, scratch_folder, write_whole
 from hpobench_nmt.core.space import Hyperparameter
-from hpobench_nmt.core.text import counted
 from hpobench_nmt.lookup.curve_files import CurvesSection, curves_csv, curves_section
 from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.datasheet import (
@@ -36,7 +35,7 @@ from hpobench_nmt.lookup.datasheet import (
     read_datasheet,
     with_sections_hash,
 )
-from hpobench_nmt.lookup.described_rows import build_table
+from hpobench_nmt.lookup.described_rows import Files, tables_of
 from hpobench_nmt.lookup.file_names import CURVES, REPLICATES, ROWS
 from hpobench_nmt.lookup.file_names import DATASHEET as DATASHEET
 from hpobench_nmt.lookup.file_names import LEDGER as LEDGER
@@ -44,38 +43,28 @@ from hpobench_nmt.lookup.file_names import SPEC as SPEC
 from hpobench_nmt.lookup.rows import MAX_BYTES, Progress, csv_of, read_rows
 from hpobench_nmt.lookup.table import Table
 
-_Section = RowsSection | ReplicatesSection | CurvesSection | None
-_Reader = Callable[[Path, _Section, str], bytes]
-"""Returns the content of a CSV file, given its path, its section of the datasheet and the section's name."""
 # Reading and checking a table take about this share of the time to add it.
 _READ_SHARE = 0.4
 # Links are followed here, because some installers link the files of a package. Whoever can change these files
 # can also change the code.
 _SHIPPED = Path(__file__).parents[1] / "tables"
+_SECTIONS = ("rows", "replicates", "curves")
 
 
 def load_folder(folder: Path) -> Table:
     """Read a table folder, checking hash, types, ranges and the datasheet's keys."""
     if not folder.is_dir():
         raise InputError(f"{folder}: {no_folder(folder)}.")
-    sheet = _datasheet(folder)
-    table = _built(folder / ROWS, sheet, folder / DATASHEET, _rows)
-    _check_count(table, sheet, folder / DATASHEET)
+    (table,) = tables_of(_files_in(folder, _SECTIONS))
     return table
 
 
 def described_files(folder: Path) -> dict[str, bytes]:
     """Contents of the CSV files that a datasheet describes, by name; InputError if a hash differs."""
-    return _check_hashes(folder, _datasheet(folder))
-
-
-def _check_hashes(folder: Path, sheet: Datasheet) -> dict[str, bytes]:
-    files = {ROWS: _rows(folder / ROWS, sheet.rows, "rows")}
-    if sheet.replicates is not None:
-        files[REPLICATES] = _rows(folder / REPLICATES, sheet.replicates, "replicates")
-    if sheet.curves is not None:
-        files[CURVES] = _rows(folder / CURVES, sheet.curves, "curves")
-    return files
+    files = _files_in(folder, _SECTIONS)
+    replicates = None if files.replicates is None else files.replicates()
+    contents = {ROWS: files.rows, REPLICATES: replicates, CURVES: files.curves}
+    return {name: content for name, content in contents.items() if content is not None}
 
 
 class Summary(NamedTuple):
@@ -93,21 +82,19 @@ def summary(folder: Path) -> Summary:
 
     Raises InputError if the datasheet is invalid or a hash differs.
     """
+    described_files(folder)
     sheet = _datasheet(folder)
-    _check_hashes(folder, sheet)
     count = sheet.rows.count if sheet.rows else None
     if count is None:
         raise InputError(f"{folder / DATASHEET}: [rows] has no count. Install the folder with 'tables add'.")
-    objectives = [next(iter(sheet.metrics))] if sheet.objectives is None else sheet.objectives
     collection = sheet.claims.get("collection")
-    name = Path(ROWS).stem if sheet.name is None else sheet.name
-    return Summary(name, count, len(sheet.hyperparameters), tuple(objectives), collection)
+    name = sheet.name or Path(ROWS).stem
+    return Summary(name, count, len(sheet.hyperparameters), tuple(sheet.goals), collection)
 
 
 def table_name(folder: Path) -> str:
     """The name of a folder's table, from its datasheet alone."""
-    name = _datasheet(folder).name
-    return Path(ROWS).stem if name is None else name
+    return _datasheet(folder).name or Path(ROWS).stem
 
 
 def save_folder(
@@ -150,10 +137,8 @@ def table_files(table: Table, progress: Progress = lambda share: None) -> dict[s
     sheet = datasheet(table, files[ROWS])
     if table.replicates is not None:
         again = table.replicates.rows
-        columns = _cells(table.hyperparameters, again.configs) | {
-            "replicate": again.numbers,
-            "seed": again.seeds,
-        }
+        columns = _cells(table.hyperparameters, again.configs)
+        columns |= {"replicate": again.numbers, "seed": again.seeds}
         columns |= dict(zip(table.replicates.metrics, again.values.T, strict=True))
         files[REPLICATES] = csv_of(columns)
         entry = {"count": len(again.values), "sha256": hashlib.sha256(files[REPLICATES]).hexdigest()}
@@ -177,21 +162,49 @@ def _check_markers(table: Table, curves: Curves) -> None:
             )
 
 
-def add_table(
+def _cells(axes: Sequence[Hyperparameter], configs: Floats) -> dict[str, NDArray[Any]]:
+    """Columns of a CSV file (numbers, or labels as texts) from configurations given as codes."""
+    return {
+        h.name: codes if h.is_numeric else np.array([*h.labels, ""], dtype=object)[h.places(codes)]
+        for h, codes in zip(axes, configs.T, strict=True)
+    }
+
+
+def install(
+    group: str, tables: Sequence[Table], target: Path, progress: Progress = lambda share: None
+) -> list[Path]:
+    """Write the tables of a group as folders under target, and return these folders.
+
+    All are written before the first is moved into place, so that none is installed if the disk is full.
+    """
+    with scratch_folder(target / group) as work:
+        for count, table in enumerate(tables, 1):
+            save_folder(table, work / table.name)
+            progress(count / len(tables))
+        for table in tables:
+            replace_folder(work / table.name, target / table.name)
+    return [target / table.name for table in tables]
+
+
+def add_tables(
     source: Path,
     datasheet: Path | None,
     target: Path,
     progress: Progress = lambda share: None,
     notify: Callable[[str], None] = lambda message: None,
     ignore_other: bool = False,
-) -> tuple[Table, Path]:
-    """Install a table from a CSV or Parquet file and its datasheet, or from a folder, under target/NAME.
+) -> list[tuple[Table, Path]]:
+    """Install the table of a CSV or Parquet file and its datasheet, or of a folder, under target/NAME.
 
     If the datasheet names a column of seeds, the file has one training per line. The table's rows are then
     the means of the trainings, and the trainings are kept as replicates. Learning curves are read from
     `curves.csv` beside the rows if the datasheet has a section [curves]. Trainings with other seeds are read
     from `replicates.csv` if it has a section [replicates] that does not name a column. The spec and the
     ledger of a folder are copied if its datasheet has the hash of the rows.
+
+    With `split_by` in its datasheet, a file becomes a group of tables, of which all or none are installed.
+    The group is named by the datasheet, or else after the file. The name of each of its tables is the group's
+    name and the table's values of `split_by`.
 
     Args:
         source: the file or folder.
@@ -203,55 +216,78 @@ def add_table(
         ignore_other: whether to leave out columns that the datasheet does not describe.
 
     Returns:
-        the table and its new folder. An older table of that name is replaced.
+        each table and its new folder. An older table of that name is replaced.
 
     Raises:
         InputError: the source is invalid (the message states what is wrong, and where), or a folder holds
             files that its datasheet does not describe.
     """
-    beside: dict[str, bytes] = {}
+    return _added(_to_add(source, datasheet, notify), target, progress, ignore_other)
+
+
+def add_table(
+    source: Path,
+    datasheet: Path | None,
+    target: Path,
+    progress: Progress = lambda share: None,
+    notify: Callable[[str], None] = lambda message: None,
+    ignore_other: bool = False,
+) -> tuple[Table, Path]:
+    """Install a single table: `add_tables` for a file that its datasheet does not split, or for a folder."""
+    files = _to_add(source, datasheet, notify)
+    _refuse_split(files.sheet, files.sheet_path)
+    return _added(files, target, progress, ignore_other)[0]
+
+
+def _to_add(source: Path, datasheet: Path | None, notify: Callable[[str], None]) -> Files:
+    """The files of a source. Those of a folder must match the hashes that its datasheet has."""
     if os.path.isdir(source):  # noqa: PTH112  (False, not an error, for what cannot be a path)
         if datasheet is not None:
             raise InputError(
                 f"--datasheet is for a CSV file; {source} is a folder, which has its own {DATASHEET}."
             )
         sheet = _datasheet(source)
-        if beside_it := _undescribed(sheet, source / ROWS, source / DATASHEET):
-            raise InputError(" ".join(f"{source}: {fact}: {meaning}" for fact, meaning in beside_it))
+        for fact, meaning in _undescribed(sheet, source / ROWS, source / DATASHEET):
+            raise InputError(f"{source}: {fact}: {meaning}")
+        # A file without a hash is new and cannot be checked. If the rows are new, all files are.
         fresh = sheet.rows is None or sheet.rows.sha256 is None
-        table = _built(source / ROWS, sheet, source / DATASHEET, partial(_rows_to_add, fresh), ignore_other)
-        if not fresh:
-            _check_count(table, sheet, source / DATASHEET)
-            beside = {
-                name: read_bytes(source / name, MAX_BYTES, follow_link=False)
-                for name in (SPEC, LEDGER)
-                if (source / name).exists() or (source / name).is_symlink()
-            }
-    elif os.path.exists(source):  # noqa: PTH110
-        sheet, sheet_path = datasheet_of_file(source, datasheet)
-        for fact, meaning in _undescribed(sheet, source, sheet_path):
-            notify(f"{fact}: {meaning}")  # the file may belong to another table
-        table = _built(source, sheet, sheet_path, _linked_rows, ignore_other)
-    else:
+        return _files_in(source, () if fresh else [name for name in _SECTIONS if _sha256(sheet, name)])
+    if not os.path.exists(source):  # noqa: PTH110
         raise InputError(f"{source}: no such file or folder.")
-    if table.replicates is not None:
-        _ = table.replicates.rows  # read now, so that errors in them are found before anything is written
-    progress(_READ_SHARE)
-    writing = lambda share: progress(_READ_SHARE + (1 - _READ_SHARE) * share)  # noqa: E731
-    save_folder(table, target / table.name, beside, writing)
-    return table, target / table.name
-
-
-def datasheet_of_file(source: Path, datasheet: Path | None) -> tuple[Datasheet, Path]:
-    """The datasheet of a CSV or Parquet file, by default beside it, and its path; InputError if missing."""
     path = datasheet or source.with_suffix(".toml")
     if not os.path.isfile(path):  # noqa: PTH113
         raise InputError(
             f"{path}: no such file. A CSV file needs a datasheet that names its columns; 'hpobench-nmt "
             f"tables add --help' shows what it must have."
         )
-    # The user named the file and its datasheet, so links to them are followed.
-    return read_datasheet(path, follow_link=True), path
+    # The user named the file and its datasheet, so links to them, and to files beside them, are followed.
+    sheet = read_datasheet(path, follow_link=True)
+    for fact, meaning in _undescribed(sheet, source, path):
+        notify(f"{fact}: {meaning}")  # the file may belong to another table
+    return _files(source, sheet, path, follow_link=True)
+
+
+def _added(files: Files, target: Path, progress: Progress, ignore_other: bool) -> list[tuple[Table, Path]]:
+    tables = tables_of(files, ignore_other)
+    for table in tables:
+        if table.replicates is not None:
+            _ = table.replicates.rows  # read now, so that errors in them are found before anything is written
+    progress(_READ_SHARE)
+    writing = lambda share: progress(_READ_SHARE + (1 - _READ_SHARE) * share)  # noqa: E731
+    if files.sheet.split_by:
+        group = str(tables[0].claims["collection"])
+        return list(zip(tables, install(group, tables, target, writing), strict=True))
+    (table,) = tables
+    beside = _runners_files(files.path.parent) if files.hashed else {}
+    save_folder(table, target / table.name, beside, writing)
+    return [(table, target / table.name)]
+
+
+def _runners_files(folder: Path) -> dict[str, bytes]:
+    """The spec and the ledger in a folder, by name."""
+    paths = [folder / name for name in (SPEC, LEDGER)]
+    there = [path for path in paths if path.exists() or path.is_symlink()]
+    return {path.name: read_bytes(path, MAX_BYTES, follow_link=False) for path in there}
 
 
 def undescribed_files(folder: Path) -> list[tuple[str, str]]:
@@ -262,10 +298,9 @@ def undescribed_files(folder: Path) -> list[tuple[str, str]]:
 
 
 def _undescribed(sheet: Datasheet, rows: Path, sheet_path: Path) -> list[tuple[str, str]]:
-    again = sheet.replicates
     found = []
     for name, section, described in (
-        (REPLICATES, "replicates", again is not None and (again.seed is None or again.sha256 is not None)),
+        (REPLICATES, "replicates", sheet.replicates_apart),
         (CURVES, "curves", sheet.curves is not None),
     ):
         path = rows.with_name(name)
@@ -273,32 +308,11 @@ def _undescribed(sheet: Datasheet, rows: Path, sheet_path: Path) -> list[tuple[s
             continue
         lack = f"{sheet_path.name} has no section [{section}]"
         advice = "Add the section ('tables add --help' shows it), or move the file away."
-        if name == REPLICATES and again is not None:
+        if name == REPLICATES and sheet.replicates is not None:
             lack = f"[replicates] of {sheet_path.name} names a column of {rows.name} instead"
             advice = "Remove seed from the section, or move the file away."
         found.append((f"{name} lies beside {rows.name}, and {lack}", f"it is not read. {advice}"))
     return found
-
-
-def _built(
-    csv_path: Path, sheet: Datasheet, sheet_path: Path, read: _Reader, ignore_other: bool = False
-) -> Table:
-    """The table of a CSV file, with the curves and replicates that lie beside it."""
-    rows = read(csv_path, sheet.rows, "rows")
-    curves = None if sheet.curves is None else read(csv_path.with_name(CURVES), sheet.curves, "curves")
-    again = sheet.replicates
-    replicates = None
-    if again is not None and (again.seed is None or again.sha256 is not None):
-        replicates = partial(read, csv_path.with_name(REPLICATES), again, "replicates")
-    return build_table(rows, sheet, csv_path, sheet_path, curves, replicates, ignore_other)
-
-
-def _check_count(table: Table, sheet: Datasheet, sheet_path: Path) -> None:
-    count = sheet.rows.count if sheet.rows else None
-    if count != len(table):
-        raise InputError(
-            f"{sheet_path}: [rows] count is {count!r}, the file has {counted(len(table), 'row')}."
-        )
 
 
 def _datasheet(folder: Path) -> Datasheet:
@@ -308,44 +322,60 @@ def _datasheet(folder: Path) -> Datasheet:
     return read_datasheet(path, _follow_links(folder))
 
 
-def _rows(path: Path, entry: _Section, section: str) -> bytes:
-    """The content of a CSV file in a table folder. It must match its hash in the datasheet."""
-    content = read_rows(path, _follow_links(path.parent))
-    if entry is None or entry.sha256 is None:
-        raise InputError(
-            f"{path.with_name(DATASHEET)}: [{section}] has no sha256. Install the folder with 'tables add'."
-        )
-    digest = hashlib.sha256(content).hexdigest()
-    if digest != entry.sha256:
-        raise InputError(
-            f"{path}: SHA-256 is {digest[:12]}…, but {entry.sha256[:12]}… in the datasheet: the file was "
-            f"changed or cut short. Get the table again."
-        )
-    return content
-
-
-def _rows_to_add(fresh: bool, path: Path, entry: _Section, section: str) -> bytes:
-    """The same for a folder that is being added.
-
-    A file without a hash is new and cannot be checked. If the rows are new (`fresh`), all files are.
-    """
-    if fresh or entry is None or entry.sha256 is None:
-        return read_rows(path, _follow_links(path.parent))
-    return _rows(path, entry, section)
-
-
-def _linked_rows(path: Path, entry: _Section, section: str) -> bytes:
-    """The content of a file that the user named, or of a file beside it. Links are followed."""
-    return read_rows(path, follow_link=True)
-
-
 def _follow_links(folder: Path) -> bool:
     return folder.parent == _SHIPPED
 
 
-def _cells(axes: Sequence[Hyperparameter], configs: Floats) -> dict[str, NDArray[Any]]:
-    """Columns of a CSV file (numbers, or labels as texts) from configurations given as codes."""
-    return {
-        h.name: codes if h.is_numeric else np.array([*h.labels, ""], dtype=object)[h.places(codes)]
-        for h, codes in zip(axes, configs.T, strict=True)
-    }
+def _refuse_split(sheet: Datasheet, path: Path) -> None:
+    if sheet.split_by:
+        raise InputError(f"{path}: split_by makes several tables of a file; 'tables add' installs them.")
+
+
+def _files_in(folder: Path, hashed: Collection[str]) -> Files:
+    """The files in a table folder. Each file that a section in `hashed` describes must match its hash."""
+    sheet = _datasheet(folder)
+    _refuse_split(sheet, folder / DATASHEET)
+    return _files(folder / ROWS, sheet, folder / DATASHEET, _follow_links(folder), hashed)
+
+
+def _files(
+    rows: Path, sheet: Datasheet, sheet_path: Path, follow_link: bool, hashed: Collection[str] = ()
+) -> Files:
+    """The file of rows with the files that lie beside it, of which that of the replicates is read later."""
+
+    def content(name: str, section: str) -> Callable[[], bytes]:
+        path = rows.with_name(name)
+        if section in hashed:
+            return partial(_hashed_content, path, _sha256(sheet, section), section, follow_link)
+        return partial(read_rows, path, follow_link)
+
+    return Files(
+        sheet,
+        sheet_path,
+        rows,
+        content(rows.name, "rows")(),
+        content(CURVES, "curves")() if sheet.curves is not None else None,
+        content(REPLICATES, "replicates") if sheet.replicates_apart else None,
+        hashed=bool(hashed),
+    )
+
+
+def _sha256(sheet: Datasheet, section: str) -> str | None:
+    entry: RowsSection | ReplicatesSection | CurvesSection | None = getattr(sheet, section)
+    return None if entry is None else entry.sha256
+
+
+def _hashed_content(path: Path, sha256: str | None, section: str, follow_link: bool) -> bytes:
+    """The content of a CSV file, which must have this hash, from that section of the datasheet."""
+    content = read_rows(path, follow_link)
+    if sha256 is None:
+        raise InputError(
+            f"{path.with_name(DATASHEET)}: [{section}] has no sha256. Install the folder with 'tables add'."
+        )
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != sha256:
+        raise InputError(
+            f"{path}: SHA-256 is {digest[:12]}…, but {sha256[:12]}… in the datasheet: the file was "
+            f"changed or cut short. Get the table again."
+        )
+    return content

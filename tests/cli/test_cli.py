@@ -121,6 +121,16 @@ def test_a_table_of_ones_own(home, call):
     assert call("run", "--tables", "lm", "--trials", "3", "--jobs", "1", "--methods", "RS,BO_EI_M")[0] == 0
 
 
+def test_columns_that_the_datasheet_does_not_describe_are_left_out_if_asked(home, call):
+    Path("lm.csv").write_text("lr,note,ppl\n0.01,first,70\n0.1,second,65\n")
+    Path("lm.toml").write_text('[hyperparameters.lr]\n[metrics.ppl]\ndirection = "min"\n')
+    code, _, err = call("tables", "add", "lm.csv")
+    assert code == 2 and "column 'note' is not described in its datasheet" in err and "--ignore-other" in err
+    code, out, err = call("tables", "add", "lm.csv", "--ignore-other")
+    assert (code, "Installed lm (2 rows)" in out) == (0, True), err
+    assert (home / "tables" / "lm" / "table.csv").read_text() == "lr,ppl\n0.01,70\n0.1,65\n"
+
+
 def test_a_table_that_hides_another_is_told_and_can_be_removed(home, call, toy):
     save_folder(dataclasses.replace(toy, name="sotu-ngram"), Path("mine"))
     code, out, err = call("tables", "add", "mine")

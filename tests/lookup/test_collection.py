@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.lookup import folder as folders
 from hpobench_nmt.lookup.collections import collection, nmthpo
 from hpobench_nmt.lookup.collections.collection import install, published_file
 from hpobench_nmt.lookup.download import Limits
@@ -54,14 +55,14 @@ def test_tables_are_installed_together(two, tmp_path, monkeypatch):
     assert [load_folder(target / t.name).sha256 for t in two] == [t.sha256 for t in two]
     # All or none: the second cannot be written, so the first stays what it was.
     changed = dataclasses.replace(two[0], values=two[0].values + 1)
-    save = collection.save_folder
+    save = folders.save_folder
 
     def fails(table, folder):
         if table is two[1]:
             raise OSError("disk full")
         save(table, folder)
 
-    monkeypatch.setattr(collection, "save_folder", fails)
+    monkeypatch.setattr(folders, "save_folder", fails)
     with pytest.raises(OSError, match="disk full"):
         install("mine", [changed, two[1]], target)
     assert load_folder(target / "toy").sha256 == two[0].sha256

@@ -233,7 +233,7 @@ def test_a_large_file_is_read_in_parts(monkeypatch):
     monkeypatch.setattr(curve_files, "_PART", 50)  # bytes, beside the first line; a line has 12 to 15
     content, section = section_of(curves())
     names = ["row", "checkpoint", "update", "cost", *section.metrics]
-    parts = list(curve_files._parts(content, names, curve_files.Path("curves.csv"), {}))
+    parts = list(curve_files._parts(content, curve_files.Wanted(names), curve_files.Path("curves.csv")))
     assert [(part["update"].tolist(), line) for part, line in parts] == [
         ([10.0, 20.0, 40.0], 2),
         ([10.0, 20.0], 5),

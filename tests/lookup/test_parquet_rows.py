@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.lookup import parquet_rows
-from hpobench_nmt.lookup.parquet_rows import parquet_columns
+from hpobench_nmt.lookup import rows
+from hpobench_nmt.lookup.rows import Wanted, parse_columns
 
 PATH = Path("rows.parquet")
 
@@ -24,7 +24,7 @@ def content_of(table):
 
 
 def columns_of(names, labels=(), **arrays):
-    return parquet_columns(content_of(pa.table(arrays)), names, PATH, labels)
+    return parse_columns(content_of(pa.table(arrays)), Wanted(names, labels), PATH)
 
 
 def test_numbers_of_any_type_are_doubles_and_empty_cells_nan():
@@ -106,23 +106,23 @@ def test_columns_that_cannot_be_are_refused(labels, arrays, message):
 def test_columns_that_are_ignored_are_there_and_any_may_be_where_all_are():
     content = content_of(pa.table({"a": [1.0], "b": ["x"], "c": [2.0]}))
     for ignored in (("b", "c"), None):
-        assert list(parquet_columns(content, ["a"], PATH, ignored=ignored)) == ["a"]
+        assert list(parse_columns(content, Wanted(["a"], ignored=ignored), PATH)) == ["a"]
     with pytest.raises(InputError, match="column 'c' is not described"):
-        parquet_columns(content, ["a"], PATH, ignored=("b",))
+        parse_columns(content, Wanted(["a"], ignored=("b",)), PATH)
     with pytest.raises(InputError, match=r"unknown column 'd'.*\(rows\.parquet\)"):
-        parquet_columns(content, ["a"], PATH, ignored=("b", "c", "d"))
+        parse_columns(content, Wanted(["a"], ignored=("b", "c", "d")), PATH)
 
 
 def test_a_column_that_is_there_twice_is_refused():
     twice = pa.Table.from_arrays([pa.array([1.0])] * 3, names=["a", "b", "a"])
     with pytest.raises(InputError) as error:
-        parquet_columns(content_of(twice), ["a", "b"], PATH)
+        parse_columns(content_of(twice), Wanted(["a", "b"]), PATH)
     assert str(error.value) == "rows.parquet: column 'a' occurs twice."
 
 
 @pytest.mark.parametrize(("most", "fits"), [(12, True), (11, False)])
 def test_cells_are_counted_by_rows_and_columns(monkeypatch, most, fits):
-    monkeypatch.setattr(parquet_rows, "_MOST_CELLS", most)
+    monkeypatch.setattr(rows, "_MOST_CELLS", most)
     columns = {name: [1.0, 2.0, 3.0, 4.0] for name in "abc"}
     if fits:
         assert len(columns_of(list("abc"), **columns)) == 3

@@ -42,13 +42,13 @@ def test_they_are_read_when_they_are_first_used_and_only_then(folder, toy):
 
 def test_a_noisy_run_parses_each_file_once(folder, monkeypatch):
     parsed = Counter()
-    original = rows._parse_fast
+    original = rows._of_arrow
 
-    def counting(content, names, *more):
-        parsed["replicate" in names] += 1
-        return original(content, names, *more)
+    def counting(content, wanted, texts):
+        parsed["replicate" in wanted.names] += 1
+        return original(content, wanted, texts)
 
-    monkeypatch.setattr(rows, "_parse_fast", counting)
+    monkeypatch.setattr(rows, "_of_arrow", counting)
     hb.benchmark("toy", ["RS"], trials=2, noise="replicates", scores=["ftb"])
     assert parsed == {False: 1, True: 1}
 
@@ -103,6 +103,16 @@ def test_seeds_and_numbers_may_be_left_out_of_a_frame(toy, again):
     found = toy.with_replicates(frame).replicates.rows
     assert found.numbers.tolist() == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
     assert np.isnan(found.seeds).all()
+
+
+@pytest.mark.parametrize("cells", ["x,y", "0.2,y"])
+def test_a_text_in_a_column_of_numbers_is_named_with_its_line(tmp_path, cells):
+    (tmp_path / "t.csv").write_text("lr,loss\n0.1,1\n0.2,2\n")
+    (tmp_path / "t.toml").write_text('[hyperparameters.lr]\n[metrics.loss]\ndirection="min"\n[replicates]\n')
+    lines = [f"{cell},1,{seed},3\n" for seed, cell in enumerate(cells.split(","))]
+    (tmp_path / "replicates.csv").write_text("lr,replicate,seed,loss\n" + "".join(lines))
+    with pytest.raises(InputError, match=r"replicates\.csv, line [23]: 'lr' is '[xy]', not a number"):
+        add_table(tmp_path / "t.csv", None, tmp_path / "installed")
 
 
 def test_a_value_off_the_grid_is_named_with_its_line(folder, tmp_path):

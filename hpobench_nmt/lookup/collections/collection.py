@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import read_bytes, replace_folder, scratch_folder
+from hpobench_nmt.core.files import read_bytes
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter, Scale
 from hpobench_nmt.lookup.collections.archives import gunzipped
 from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits, download
-from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.lookup.folder import install as install
+from hpobench_nmt.lookup.rows import arrow_file
 from hpobench_nmt.lookup.table import Table
 
 if TYPE_CHECKING:  # pandas is slow to import
@@ -111,11 +112,9 @@ def csv_frame(content: bytes, where: object) -> pd.DataFrame:
     import pyarrow as pa
     from pyarrow import csv as arrow
 
-    copy = pa.BufferOutputStream()  # Arrow's own memory: see rows._parse_fast
-    copy.write(content)
     options = arrow.ConvertOptions(strings_can_be_null=True)
     try:
-        table = arrow.read_csv(pa.BufferReader(copy.getvalue()), convert_options=options)
+        table = arrow.read_csv(arrow_file(content), convert_options=options)
         frame: pd.DataFrame = table.to_pandas()
         return frame
     except pa.ArrowException as error:
@@ -136,16 +135,3 @@ def framed_table(
     configs = [[h.code(value) for value in frame[h.name]] for h in axes]
     values = [frame[metric.name].to_numpy(np.float64) for metric in metrics]
     return Table(name, tuple(axes), tuple(metrics), np.array(configs).T, np.column_stack(values), **more)
-
-
-def install(collection: str, tables: Sequence[Table], target: Path) -> list[Path]:
-    """Write the tables of a collection as folders under target, and return these folders.
-
-    All are written before the first is moved into place, so that none is installed if the disk is full.
-    """
-    with scratch_folder(target / collection) as work:
-        for table in tables:
-            save_folder(table, work / table.name)
-        for table in tables:
-            replace_folder(work / table.name, target / table.name)
-    return [target / table.name for table in tables]
