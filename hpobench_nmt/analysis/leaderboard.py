@@ -12,9 +12,7 @@ import numpy as np
 
 from hpobench_nmt.analysis.chosen_rows import TRUE_REGRET, chosen_rows
 from hpobench_nmt.analysis.families import ranks_of
-from hpobench_nmt.analysis.fewer_trainings import SIMULATED, FewerTrainings, can_show
-from hpobench_nmt.analysis.number_text import p_cell
-from hpobench_nmt.analysis.selection import EXACT
+from hpobench_nmt.analysis.fewer_trainings import SIMULATED, FewerTrainings
 from hpobench_nmt.analysis.table_ranks import ranked_by
 from hpobench_nmt.analysis.verdicts import Statistics, decimals, number, run_statistics, without_noise
 from hpobench_nmt.benchmarking.instance import Instance
@@ -108,12 +106,6 @@ def exact(results: Results, table: str) -> list[tuple[float, float]]:
     return [exact_score(instance, goal) for goal in instance.goals]
 
 
-def exact_figures(results: Results, table: str) -> list[str]:
-    """The values of `exact` as text, in the order of the scores."""
-    found = zip(results.suite.scores, exact(results, table), strict=True)
-    return [figure(*values, decimals(results.instances[table], score)) for score, values in found]
-
-
 def figure(mean: float, std: float, decimals: int) -> str:
     """mean±std; a dash without a mean."""
     if np.isnan(mean):
@@ -200,46 +192,6 @@ def file_setting(results: Results, table: str) -> str:
     return f"{table}: {setting(results, table)}{taken}{ran}"
 
 
-def fewer_heads(found: FewerTrainings) -> tuple[str, ...]:
-    """The headings of the figures over the tables of a run."""
-    tables = found.counted
-    sizes = tables["family"].value_counts()
-    uneven = ("by table",) if sizes.nunique() > 1 else ()
-    tested = ("p",) if can_show(len(tables)) else ()
-    beyond = ("p, families",) if tested and 1 < len(sizes) < len(tables) else ()
-    volume = ("hypervolume",) if found.methods["hypervolume"].notna().any() else ()
-    halved = ("development",) if found.methods["development"].notna().any() else ()
-    wide = ("95%, families",) if found.methods["families_low"].notna().any() else ()
-    return ("times fewer", "95%", *wide, *uneven, *tested, *beyond, "capped", *halved, *volume)
-
-
-def fewer_rows(found: FewerTrainings) -> list[tuple[str, ...]]:
-    """The figure of each method, the best first, as text under `fewer_heads`; random search comes last."""
-    tests = found.tests[found.tests["b"] == ""].set_index("a")
-    heads, rows = fewer_heads(found), []
-    for line in found.methods.sort_values("times_fewer", ascending=False, kind="stable").to_dict("records"):
-        test = tests.loc[line["method"]] if line["method"] in tests.index else {}
-        cells = {
-            "times fewer": short(line["times_fewer"]),
-            "95%": _span(line["low"], line["high"]),
-            "95%, families": _span(line["families_low"], line["families_high"]),
-            "by table": short(line["by_tables"]),
-            "p": p_cell(test.get("p_holm", np.nan)),
-            "p, families": p_cell(test.get("p_families_holm", np.nan)),
-            "capped": f"{line['capped']:.0%}",
-            "development": short(line["development"]),
-            "hypervolume": short(line["hypervolume"]),
-        }
-        rows.append((line["method"], *(cells[head] for head in heads)))
-    share = found.counted["random_search_capped"].mean()
-    reference = {"times fewer": "1", "by table": "1", "development": "1", "capped": f"{share:.0%}"}
-    return [*rows, (EXACT, *(reference.get(head, "") for head in heads))]
-
-
-def _span(low: float, high: float) -> str:
-    return "" if np.isnan(low) else f"{short(low)}–{short(high)}"
-
-
 def fewer_answer(results: Results, found: FewerTrainings, table: str) -> str:
     """The method that reaches a table's target first, and when random search reaches it; "" if unknown."""
     chosen, cells = (frame[frame["table"] == table] for frame in (found.tables, found.cells))
@@ -279,34 +231,8 @@ def fewer_setting(results: Results, found: FewerTrainings, table: str) -> str:
     )
 
 
-@dataclass(frozen=True)
-class ChosenColumn:
-    """A column beside fb on the rows that trials choose: texts and means by method, and random search's."""
-
-    name: str
-    heading: str
-    lower_is_better: bool
-    cells: Mapping[str, str]
-    means: Mapping[str, float]
-    reference: str
-
-
-def chosen_columns(results: Results, table: str) -> list[ChosenColumn]:
-    """The true regret of the rows that trials choose, and their value on test, if the table has these."""
-    columns = []
-    for found in chosen_rows(results, table):
-        digits = decimals(results.instances[table], "fb")
-        means = {m: float(np.mean(v)) if len(v) else np.nan for m, v in found.values.items()}
-        texts = {m: figure(means[m], float(np.std(v)), digits) for m, v in found.values.items()}
-        arrow = "↓" if found.lower_is_better else "↑"
-        reference = figure(found.random_search, np.nan, digits)
-        heading = f"{found.name} {arrow}"
-        columns.append(ChosenColumn(found.name, heading, found.lower_is_better, texts, means, reference))
-    return columns
-
-
 def chosen_meanings(results: Results) -> list[str]:
-    """The meanings of the columns of `chosen_columns`."""
+    """The meanings of the columns on the rows that trials choose."""
     names = dict.fromkeys(c.name for table in results.instances for c in chosen_rows(results, table))
     told = []
     if TRUE_REGRET in names:

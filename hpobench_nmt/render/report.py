@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from hpobench_nmt.analysis.report_content import overall_board, score_cells
+from hpobench_nmt.analysis.board import table_boards
+from hpobench_nmt.analysis.leaderboard import file_setting
+from hpobench_nmt.analysis.report_content import overall_board
 from hpobench_nmt.analysis.report_runs import load_runs, run_slugs
 from hpobench_nmt.benchmarking.beside import ARCHIVE, beside
 from hpobench_nmt.benchmarking.call import processors
@@ -16,7 +18,7 @@ from hpobench_nmt.core.errors import InputError, not_written, unknown
 from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.render.draw_report import Progress, draw_report
 from hpobench_nmt.render.html.page import write_report
-from hpobench_nmt.render.latex import overall_latex, table_latex
+from hpobench_nmt.render.latex import board_latex, tex
 
 FORMATS = {"html": "report.html", "pdf": "report-figures", "png": "report-figures", "latex": "report-tables"}
 """The name of the file or folder of each format."""
@@ -106,10 +108,12 @@ def write_latex(sources: Sequence[Results | Path], out: Path) -> list[Path]:
     runs = load_runs(sources)
     for slug, run in zip(run_slugs(runs), runs, strict=True):
         if len(run.results.instances) > 1 and len(run.results.methods) > 1:
-            made.append((f"{slug}.tex", overall_latex(overall_board(run)).encode()))
-        for table, found in score_cells(run).items():
-            made.append((f"{slug}-{table}.tex", table_latex(run.results, table, found).encode()))
-    return _write(out, made)
+            made.append((f"{slug}.tex", board_latex(overall_board(run), "Over all tables.")))
+        for table, board in table_boards(run.results, run.statistics).items():
+            marks = "Bold: best mean; underlined: not shown to be worse."
+            comment = f"{tex(file_setting(run.results, table))}. {marks}"
+            made.append((f"{slug}-{table}.tex", board_latex(board, comment)))
+    return _write(out, ((name, text.encode()) for name, text in made))
 
 
 def _write(out: Path, made: Iterable[tuple[str, bytes]]) -> list[Path]:

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
+from hpobench_nmt.analysis.board import CHOSEN, table_boards
 from hpobench_nmt.analysis.chosen_rows import chosen_rows
-from hpobench_nmt.analysis.leaderboard import chosen_columns, chosen_meanings
+from hpobench_nmt.analysis.leaderboard import chosen_meanings
+from hpobench_nmt.analysis.verdicts import run_statistics
 from hpobench_nmt.benchmarking.trials import generator
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.lookup.replicates import Replicates
@@ -48,9 +50,10 @@ def test_true_regret_and_test_of_the_row_that_looks_best(repeated):
     rows = [max(draws.permutation(36)[:9], key=lambda r: repeated.values[r, 0]) for _ in range(4000)]
     assert regret.random_search == pytest.approx(np.mean(mean.max() - mean[rows]), abs=0.05)
     assert test.random_search == pytest.approx(np.mean(repeated.values[rows, -1]), abs=0.08)
-    fbr, bleu = chosen_columns(results, "toy")
+    columns = table_boards(results, run_statistics(results))["toy"].columns
+    fbr, bleu = (column for column in columns if column.side == CHOSEN)
     assert (fbr.heading, bleu.heading) == ("fbr ↓", "test_bleu ↑")
-    assert fbr.means["RS"] == pytest.approx(regret.values["RS"].mean())
+    assert fbr.entries["RS"].value == pytest.approx(regret.values["RS"].mean())
     assert len(chosen_meanings(results)) == 2
 
 

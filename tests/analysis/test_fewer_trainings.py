@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
+from hpobench_nmt.analysis.board import figure_board
 from hpobench_nmt.analysis.fewer_trainings import fewer_headline, fewer_sentences, fewer_trainings
-from hpobench_nmt.analysis.leaderboard import fewer_heads, fewer_rows, fewer_setting
-from hpobench_nmt.analysis.report_content import _fewer_column
+from hpobench_nmt.analysis.leaderboard import fewer_setting
 from hpobench_nmt.analysis.verdicts import run_statistics
 from hpobench_nmt.benchmarking.target import target_of
 from hpobench_nmt.evaluation.noise import pooled_noise
@@ -85,10 +85,10 @@ def test_many_tables_show_what_is_better_than_random_search(toy):
     text = " ".join(fewer_sentences(results, found))
     assert "Over 7 tables, shown to need fewer trainings than random search: BO_EI_M_std" in text
     assert "this holds for these 3 families only" in text
-    heads, rows = fewer_heads(found), fewer_rows(found)
-    assert heads == ("times fewer", "95%", "by table", "p", "p, families", "capped")
+    heads, rows = figure_board(results, found).texts()
+    assert heads == ["times fewer", "95%", "by table", "p", "p, families", "capped"]
     assert all(len(row) == 1 + len(heads) for row in rows)
-    assert rows[-1][:2] == ("RS (exact)", "1")
+    assert rows[-1][:2] == ["RS (exact)", "1"]
     values = found.methods.set_index("method")["times_fewer"]
     assert [row[0] for row in rows[:-1]] == list(values.sort_values(ascending=False).index)
 
@@ -156,7 +156,7 @@ def test_with_two_objectives_the_target_is_a_row_of_the_front(toy):
     assert line["hypervolume"] == pytest.approx(results.summary("toy", "BO_M_std")[1].mean)
     assert "Trainings until a row of the front is found." in fewer_sentences(results, found)[0]
     assert f"to a row of the front ({k} rows)" in fewer_setting(results, found, "toy")
-    assert fewer_heads(found)[-1] == "hypervolume"
+    assert figure_board(results, found).columns[-1].heading == "hypervolume"
 
 
 class FailsOften:
@@ -186,7 +186,8 @@ def test_a_suite_with_halves_has_the_figure_of_its_test_half(toy):
     tables = rolled(toy, 4, lambda i: "ab"[i % 2])
     names = [t.name for t in tables]
     rules = {"trials": 6, "scores": ["ftb"]}
-    halved = fewer_trainings(hb.benchmark(tables, ["RS", "BO_EI_M_std"], development=names[:2], **rules))
+    whole = hb.benchmark(tables, ["RS", "BO_EI_M_std"], development=names[:2], **rules)
+    halved = fewer_trainings(whole)
     test, development = (
         fewer_trainings(hb.benchmark(some, ["RS", "BO_EI_M_std"], **rules)).methods["times_fewer"].tolist()
         for some in (tables[2:], tables[:2])
@@ -196,9 +197,9 @@ def test_a_suite_with_halves_has_the_figure_of_its_test_half(toy):
     assert halved.tables["half"].tolist() == ["development"] * 2 + ["test"] * 2
     assert set(halved.cells["table"]) == set(names)
     assert "2 tables of the test half" in fewer_headline(halved)[0]
-    assert fewer_heads(halved)[-1] == "development"
-    ((column, _),) = _fewer_column(halved)
-    assert "over 2 tables" in column.title
+    board = figure_board(whole, halved)
+    assert board.columns[-1].heading == "development"
+    assert "over 2 tables" in board.columns[0].meaning
     of_one = hb.benchmark(tables[:2], ["RS", "BO_EI_M_std"], development=names[:2], **rules)
     assert fewer_trainings(of_one).methods["times_fewer"].tolist() == pytest.approx(development)
 

@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 
 import hpobench_nmt as hb
-from hpobench_nmt.analysis.leaderboard import Cell, cells, exact_figures, figure, interval, shown
+from hpobench_nmt.analysis.board import table_boards
+from hpobench_nmt.analysis.leaderboard import Cell, cells, figure, interval, shown
 from hpobench_nmt.analysis.verdicts import run_statistics
 from hpobench_nmt.benchmarking.instance import suite_instances
 from hpobench_nmt.benchmarking.plugins import resolve_methods
@@ -19,7 +20,8 @@ from hpobench_nmt.benchmarking.suite import changed
 from hpobench_nmt.benchmarking.suite_files import load_suite
 from hpobench_nmt.evaluation.scores import Summary
 from hpobench_nmt.render.data_text import scores_csv, scores_json
-from hpobench_nmt.render.latex import run_latex, table_latex
+from hpobench_nmt.render.latex import run_latex
+from hpobench_nmt.render.report import write_latex
 from hpobench_nmt.render.terminal.leaderboard import print_leaderboard
 
 
@@ -32,6 +34,11 @@ def printed(results, width=160, explain=False):
     console = Console(file=io.StringIO(), width=width, force_terminal=False)
     print_leaderboard(results, console, explain)
     return console.file.getvalue()
+
+
+def exact_texts(results, table):
+    """The values of exact random search on a table, in the order of the columns."""
+    return [entry.text for entry in table_boards(results, run_statistics(results))[table].reference]
 
 
 def test_the_best_of_each_score_is_marked(results):
@@ -236,7 +243,7 @@ def test_csv_and_json_hold_the_same_cells(results):
         assert b["random_search_mean"] > 0
 
 
-def test_what_is_exported_says_what_it_is(toy):
+def test_what_is_exported_says_what_it_is(toy, tmp_path):
     clock = {"clock": "cost", "cost": "seconds", "score_at": 300}
     results = hb.benchmark(toy, ["RS"], trials=2, tolerance=0.7, workers=2, **clock)
     records = {record["score"]: record for record in json.loads(scores_json(results))}
@@ -248,7 +255,8 @@ def test_what_is_exported_says_what_it_is(toy):
     }
     (line,) = (line for line in csv.DictReader(io.StringIO(scores_csv(results))) if line["score"] == "fb")
     assert [line[name] for name in settings] == ["300.0", "", "BLEU", "cost", "2", "2"]
-    for text in (run_latex(results), table_latex(results, "toy", list(cells(results)))):
+    (written,) = write_latex([results], tmp_path)
+    for text in (run_latex(results), written.read_text()):
         told = next(line for line in text.splitlines() if "36 rows" in line)
         assert told.startswith(
             "% toy: 36 rows, bleu:max, 2 trials, 2 workers, time in s; ftc: within 0.7 BLEU"
@@ -268,7 +276,7 @@ def test_small_gaps_and_costs_are_shown_with_the_digits_that_they_have(toy):
             mean, std = (f"{x:.{decimals[cell.score]}f}" for x in (cell.summary.mean, cell.summary.std))
             assert (shown(cell), float(mean) > 0) == (f"{mean}±{std}", True)
         mean = exact_score(results.instances["toy"], results.instances["toy"].goals[0])[0]
-        assert exact_figures(results, "toy")[0].startswith(f"{mean:.{decimals['ftb']}f}")
+        assert exact_texts(results, "toy")[0].startswith(f"{mean:.{decimals['ftb']}f}")
 
 
 def test_latex_escapes_names_and_marks_the_best(results):
@@ -286,18 +294,31 @@ def test_latex_has_the_exact_values_of_random_search_below_a_line(toy):
     tables = [toy, dataclasses.replace(toy, name="other", values=-toy.values)]
     results = hb.benchmark(tables, ["RS", "BO_EI_M"], trials=3)
     lines = run_latex(results).splitlines()
-    assert lines.count(r"\begin{tabular}{lrrr}") == 1  # the tables stand one below the other
+    assert lines.count(r"\begin{tabular}{lrrrr}") == 1  # the tables stand one below the other
     for table in ("toy", "other"):
-        figures = exact_figures(results, table)
-        assert len(figures) == 3 and "±" in figures[0]
-        at = lines.index(" & ".join(["RS (exact)", *figures]).replace("±", r"$\pm$") + r" \\")
+        *figures, time = exact_texts(results, table)
+        assert len(figures) == 3 and "±" in figures[0] and not time
+        at = lines.index(" & ".join(["RS (exact)", *figures, ""]).replace("±", r"$\pm$") + r" \\")
         assert (lines[at - 1], lines[at + 1]) == (r"\hline", r"\hline")
         assert lines[at - 2].startswith(r"BO\_EI\_M & ")
-        head = rf"{table} & ftb $\downarrow$ & ftc $\downarrow$ & fb @20 $\downarrow$ \\"
+        head = rf"{table} & ftb $\downarrow$ & ftc $\downarrow$ & fb @20 $\downarrow$ & ms/step \\"
         assert (lines[at - 6], lines[at - 5]) == (r"\hline", head)
     # On the cost clock with several workers nothing exact is known.
     clock = hb.benchmark(toy, ["RS"], trials=2, clock="cost", cost="seconds", workers=2, scores=["ftb"])
-    assert r"RS (exact) & -- \\" in run_latex(clock).splitlines()
+    assert r"RS (exact) & -- &  \\" in run_latex(clock).splitlines()
+
+
+def test_latex_has_the_columns_of_the_other_leaderboards(nmthpo_home, monkeypatch, tmp_path):
+    monkeypatch.setenv("HPOBENCH_NMT_HOME", str(nmthpo_home))
+    suite = changed(
+        load_suite("paper-single"), tables=("zh-en", "ru-en"), methods=("RS", "BO_EI_M"), trials=2
+    )
+    results = run_suite(suite, suite_instances(suite), resolve_methods(suite.methods))
+    paper = r"ftb $\downarrow$ & paper & $\Delta$/se & ftc"
+    assert paper in run_latex(results) and "61$\\pm$34" in run_latex(results)
+    _, zh_en, over_all = (path.read_text() for path in sorted(write_latex([results], tmp_path)))
+    assert r"ftb $\downarrow$ & 95\% & paper & $\Delta$/se & ftc" in zh_en
+    assert r" & times fewer $\uparrow$ & 95\% & may be best" in over_all
 
 
 def test_the_papers_figures_stand_beside_ours(nmthpo_home, monkeypatch):

@@ -54,4 +54,5 @@ def test_a_run_on_a_table_of_hostile_names(toy):
     text = run_latex(results)
     assert r"\input" not in text
     body = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("%"))
-    assert body.count("&") == body.count(r" \\")  # one beside the name of each method
+    # Beside the name of each method its score and its time, and no line has more.
+    assert body.count("&") == 2 * body.count(r" \\")

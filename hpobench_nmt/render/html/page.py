@@ -17,8 +17,9 @@ from typing import Any
 import pandas as pd
 
 from hpobench_nmt.analysis import provenance, report_content
+from hpobench_nmt.analysis.board import Board, table_boards
 from hpobench_nmt.analysis.failures import grouped_failures
-from hpobench_nmt.analysis.leaderboard import Cell, fewer_setting, meaning, setting, subject_to
+from hpobench_nmt.analysis.leaderboard import fewer_setting, meaning, setting, subject_to
 from hpobench_nmt.analysis.number_text import column_text
 from hpobench_nmt.analysis.report_runs import Run, all_methods, all_tables, load_runs, run_slugs
 from hpobench_nmt.analysis.section import Section
@@ -67,7 +68,8 @@ def render(runs: Sequence[Run], jobs: int = 2, progress: Progress | None = None)
     methods, slugs = all_methods(runs), run_slugs(runs)
     groups, shared = shortened(draw_report(runs, "svg", jobs, progress))
     figures = {g.key: g.figures for g in groups if g.section is None}
-    found = [(slug, run, report_content.score_cells(run)) for slug, run in zip(slugs, runs, strict=True)]
+    boards = [table_boards(run.results, run.statistics) for run in runs]
+    found = list(zip(slugs, runs, boards, strict=True))
     tables = [
         {"name": table.name, "runs": _table_runs(found, table.name, figures)} for table in all_tables(runs)
     ]
@@ -166,11 +168,11 @@ def _run(slug: str, run: Run, figures: Mapping[tuple[str, ...], Any]) -> dict[st
 
 
 def _table_runs(
-    runs: Sequence[tuple[str, Run, Mapping[str, Sequence[Cell]]]],
+    runs: Sequence[tuple[str, Run, Mapping[str, Board]]],
     table: str,
     figures: Mapping[tuple[str, ...], Any],
 ) -> list[dict[str, Any]]:
-    """The content about a table, for each run on it. `runs` has (slug, run, cells by table)."""
+    """The content about a table, for each run on it. `runs` has (slug, run, leaderboards)."""
     return [
         {
             "name": run.name,
@@ -179,12 +181,12 @@ def _table_runs(
             "counted": fewer_setting(run.results, run.statistics.fewer, table),
             "kept": subject_to(run.results, table),
             "goal": " and ".join(map(str, run.results.instances[table].objectives)),
-            "board": report_content.table_board(run, table, cells[table]),
+            "board": boards[table].best_first(),
             "verdicts": [v.sentence for v in run.statistics.verdicts if v.table == table],
             "figures": figures[slug, table],
             "matrices": report_content.matrices(run, table),
         }
-        for slug, run, cells in runs
+        for slug, run, boards in runs
         if table in run.results.instances
     ]
 

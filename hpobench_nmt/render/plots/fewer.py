@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hpobench_nmt.analysis.board import figure_board
 from hpobench_nmt.analysis.fewer_trainings import TITLE, FewerTrainings, fewer_headline, fewer_sentences
-from hpobench_nmt.analysis.leaderboard import fewer_heads, fewer_rows
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import short
@@ -74,11 +74,12 @@ def _fewer(subject: Subject) -> Iterator[FigureSpec]:
     found = subject.tests.fewer
     if found.reason:
         raise InputError(found.reason)
+    head, rows = figure_board(subject.results, found).texts()
     yield FigureSpec(
         finding=" ".join(fewer_headline(found)) or "No method takes fewer trainings than random search.",
         draw=partial(plot_fewer, found, subject.styles),
-        head=("method", *fewer_heads(found)),
-        rows=fewer_rows(found),
+        head=("method", *head),
+        rows=rows,
         notes=fewer_sentences(subject.results, found),
         own_size=True,
     )

@@ -64,7 +64,7 @@ def test_the_figures_are_those_of_the_run(archive):
     for column in ("times_fewer", "low", "high", "capped", "development"):
         assert theirs.loc[["RS", "BO_EI_M_std"], column].tolist() == ours[column].tolist()
     board = track_board(plain)
-    assert [c.name for c in board.columns] == [
+    assert [c.heading for c in board.columns] == [
         "times fewer",
         "by table",
         "p",
@@ -74,7 +74,7 @@ def test_the_figures_are_those_of_the_run(archive):
     ]
     values = [entries[0].value for _, entries in board.rows]
     assert values == sorted(values, reverse=True)
-    assert "hypervolume" in [c.name for c in track_board(multi).columns]
+    assert "hypervolume" in [c.heading for c in track_board(multi).columns]
     assert any(
         "This run has only a part of lm-2026-plain: 2 of its 29 tables" in line for line in plain.sentences
     )

@@ -16,9 +16,10 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from hpobench_nmt.analysis.board import table_boards
 from hpobench_nmt.analysis.leaderboard import cells
 from hpobench_nmt.analysis.provenance import command
-from hpobench_nmt.analysis.report_content import headline, overall_board, table_board
+from hpobench_nmt.analysis.report_content import headline, overall_board
 from hpobench_nmt.analysis.report_runs import load_runs
 from hpobench_nmt.analysis.verdicts import Verdict
 from hpobench_nmt.benchmarking.instance import make_instance
@@ -85,26 +86,26 @@ def test_every_verdict_is_said_and_nothing_else_is_called_better(folders, page):
 def test_leaderboard_is_sorted_and_marks_what_the_statistics_say(folders):
     run = load_runs(folders[:1])[0]
     found = [c for c in cells(run.results, run.statistics) if c.table == "toy"]
-    board = table_board(run, "toy", found)
+    board = table_boards(run.results, run.statistics)["toy"].best_first()
     values = [entries[0].value for _, entries in board.rows]
     assert values == sorted(values)
     by_key = {(c.method, c.score): c for c in found}
     for method, entries in board.rows:
         *scored, time = entries
         assert time.value == 1e3 * run.results.step_seconds["toy", method]
-        for entry, score in zip(scored, run.results.suite.scores, strict=True):
-            cell = by_key[method, score]
+        for entry, column in zip(scored, board.columns, strict=False):
+            cell, bar = by_key[method, column.score], column.bar(entry)
             assert entry.mark == ("best" if cell.best else "tied" if cell.tied else "")
             assert entry.value == cell.summary.mean
-            assert (entry.bar.low is None) == (cell.summary.failed > 0)
+            assert (bar.low is None) == (cell.summary.failed > 0)
             if not cell.summary.failed:
-                assert 0 <= entry.bar.low <= entry.bar.mean <= entry.bar.high <= 100
+                assert 0 <= bar.low <= bar.mean <= bar.high <= 100
     overall = overall_board(run)
     won = sum(
         int(e.text)
         for _, row in overall.rows
         for e, c in zip(row, overall.columns, strict=True)
-        if c.name == "pairs won"
+        if c.heading == "pairs won"
     )
     assert won == (run.statistics.comparisons["better"] != "").sum()
 
@@ -438,7 +439,7 @@ def test_latex_tables(folders, tmp_path):
     source = (tmp_path / "tables" / "two-other.tex").read_text()
     lines = source.split(r"\midrule")[1].strip().splitlines()
     assert [line.split(" &")[0] for line in lines] == [tex(m) for m in run.results.methods]
-    assert all(line.count(" & ") == 6 and line.endswith(r"\\") for line in lines)
+    assert all(line.count(" & ") == 7 and line.endswith(r"\\") for line in lines)
     assert source.count(r"\textbf") == sum(c.best for c in cells(run.results) if c.table == "other")
     assert tex(r"a_b & 50% {x} \y ±") == r"a\_b \& 50\% \{x\} \textbackslash{}y $\pm$"
 
