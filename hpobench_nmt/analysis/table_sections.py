@@ -25,8 +25,8 @@ from hpobench_nmt.evaluation.correlation import rank_correlation
 from hpobench_nmt.evaluation.importance import BEST_SHARE, Importance, importance, model_grid
 from hpobench_nmt.evaluation.noise import seed_noise
 from hpobench_nmt.evaluation.sensitivity import sensitivity
-from hpobench_nmt.lookup.outliers import far_rows, variance_share
 from hpobench_nmt.lookup.replicates import Replicates
+from hpobench_nmt.lookup.surface_checks import far_rows, variance_share
 from hpobench_nmt.lookup.table import Table
 
 _PAIRS_SHOWN = 5

@@ -25,8 +25,7 @@ from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Space, Value
 from hpobench_nmt.core.space_exchange import library, suggested_by_optuna
 from hpobench_nmt.exports.optimizer import N_INITIAL, Optimizer
-from hpobench_nmt.lookup.table import Table
-from hpobench_nmt.lookup.table_function import Otherwise, row_finder
+from hpobench_nmt.lookup.table import Otherwise, Table, row_finder
 
 optuna: Any = library("optuna", "optuna")
 

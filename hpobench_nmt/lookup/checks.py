@@ -23,9 +23,8 @@ from hpobench_nmt.lookup.curve_checks import Fact, curve_facts, listed, rows_tex
 from hpobench_nmt.lookup.datasheet import Claims
 from hpobench_nmt.lookup.folder import LEDGER, undescribed_files
 from hpobench_nmt.lookup.groups import group_ids, in_groups
-from hpobench_nmt.lookup.outliers import far_rows, variance_share
 from hpobench_nmt.lookup.rows import MAX_BYTES
-from hpobench_nmt.lookup.surface_checks import surface_facts
+from hpobench_nmt.lookup.surface_checks import far_rows, surface_facts, variance_share
 from hpobench_nmt.lookup.table import Table
 
 # Two rows that agree to the last digit in this many metrics are probably one training.

@@ -7,11 +7,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from hpobench_nmt.core.arrays import Bools, Floats, Ints
+from hpobench_nmt.core.arrays import Bools, Floats, Ints, Rows
 from hpobench_nmt.core.space import Hyperparameter, short_label
 from hpobench_nmt.lookup.curve_checks import Fact, listed
 from hpobench_nmt.lookup.groups import group_ids
-from hpobench_nmt.lookup.outliers import far_rows
 from hpobench_nmt.lookup.table import Table
 
 _NEAR = 1.01
@@ -26,6 +25,9 @@ _FEWEST_VALUES = 3
 # A best row is central if less than this share of the rows is as near to the middle. Tables with fewer rows
 # than _ROWS_FOR_CENTRE are not checked.
 _CENTRAL, _ROWS_FOR_CENTRE = 0.05, 60
+# Rows are far worse than the rest if they lie this many interquartile ranges above the upper quartile, are at
+# most this share of the rows, and have more than this share of the variance.
+_FAR, _MOST_ROWS, _LEAST_SHARE = 3.0, 0.1, 0.5
 # With fewer rows per value than this, the values were probably drawn at random.
 _ROWS_PER_VALUE = 4
 
@@ -75,6 +77,30 @@ def _without_far(table: Table, objective: str) -> tuple[Floats, Bools]:
     known = ~np.isnan(losses)
     known[far_rows(losses)] = False  # otherwise, diverged rows would dominate the variance
     return losses, known
+
+
+def far_rows(losses: Floats) -> Rows:
+    """The few rows that are far worse than the rest and carry most of the variance, worst first; often empty.
+
+    They lie above the upper quartile by more than 3 times the interquartile range (Tukey's outer fence). The
+    result is empty if these are more than a tenth of the rows, or carry no more than half of the variance.
+
+    Args:
+        losses: shape (N,), lower is better. Rows with NaN are left out.
+    """
+    known = losses[~np.isnan(losses)]
+    if len(known) < 2 or known.min() == known.max():
+        return np.array([], dtype=np.int64)
+    lower, upper = np.percentile(known, [25, 75])
+    far = np.flatnonzero(losses > upper + _FAR * (upper - lower))
+    if len(far) > _MOST_ROWS * len(known) or not variance_share(losses, far) > _LEAST_SHARE:
+        return np.array([], dtype=np.int64)
+    return far[np.argsort(-losses[far], kind="stable")]
+
+
+def variance_share(losses: Floats, rows: Rows) -> float:
+    """The share by which the variance falls if these rows are removed, 0 to 1; below 0 if it rises."""
+    return 1.0 - float(np.nanvar(np.delete(losses, rows)) / np.nanvar(losses))
 
 
 def _near_values(table: Table) -> Iterator[Fact]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.files import check_name
 from hpobench_nmt.core.from_above import from_above
+from hpobench_nmt.core.front import Front
 from hpobench_nmt.core.objectives import Direction, Metric, Objective, measured
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import find_row
@@ -27,13 +29,12 @@ from hpobench_nmt.lookup.curves import Curve, Curves
 from hpobench_nmt.lookup.descriptors import Descriptors, row_features
 from hpobench_nmt.lookup.groups import group_ids, in_groups
 from hpobench_nmt.lookup.replicates import Replicates
-from hpobench_nmt.lookup.table_function import Otherwise, loss_function
 
 if TYPE_CHECKING:  # pandas is slow to import, and a run does not need it
     import pandas as pd
 
-    from hpobench_nmt.analysis.table_front import Front
-
+Otherwise = Literal["error", "none", "nearest"]
+"""What to do if a configuration has no row, or the row lacks a metric."""
 # The default tolerance, as a share of the way from the best row to the median row.
 _TOLERANCE = 0.05
 # At most this many values or rows are listed in a message.
@@ -228,7 +229,18 @@ class Table:
                 "error" raises an InputError, "none" returns None, which means a failed evaluation, and
                 "nearest" uses the row with the nearest features.
         """
-        return loss_function(self, objectives, otherwise)
+        goals = [self.objective(goal) for goal in objectives or [self.main_metric]]
+        find = row_finder(self, [goal.metric for goal in goals], otherwise)
+        losses = self.losses(goals)
+
+        def function(config: Config) -> float | list[float] | None:
+            row = find(config)[0]
+            if row is None:
+                return None
+            found: list[float] = losses[row].tolist()
+            return found[0] if len(found) == 1 else found
+
+        return function
 
     @cached_property
     def _rows(self) -> dict[bytes, int]:
@@ -457,3 +469,44 @@ def _checked_places(h: Hyperparameter, codes: Floats, where: str) -> Rows:
         raise InputError(f"{where}, row {row}: {h.name} is {wrong}, which is not among its values {shown}.")
     places[inactive] = len(known)
     return places
+
+
+def row_finder(
+    table: Table, metrics: Sequence[str], otherwise: Otherwise
+) -> Callable[[Config], tuple[int | None, str]]:
+    """A function that finds the row of a configuration that has all of these metrics.
+
+    It returns the row and an empty text. If there is no such row, `otherwise` decides: "error" raises an
+    InputError, "none" returns None and the reason, and "nearest" returns the row with the nearest features
+    among those with all of the metrics, and the reason. Of equally near rows, the first counts. O(N F).
+    """
+    if otherwise not in get_args(Otherwise):
+        raise unknown("choice", str(otherwise), get_args(Otherwise), "(otherwise)")
+    complete = np.flatnonzero(~np.isnan(np.column_stack([table.column(m) for m in metrics])).any(axis=1))
+    if not len(complete):
+        raise InputError(f"table {table.name!r}: no row has {' and '.join(metrics)}.")
+
+    def find(config: Config) -> tuple[int | None, str]:
+        try:
+            row = table.row(config)
+            values = table.lookup(config)
+            lacking = " and no ".join(metric for metric in metrics if math.isnan(values[metric]))
+            reason = f"table {table.name!r}: this row has no {lacking}." if lacking else ""
+        except InputError as error:
+            reason = str(error)
+        if not reason:
+            return row, ""
+        if otherwise == "error":
+            raise InputError(reason)
+        if otherwise == "none":
+            return None, reason
+        if table.descriptors:
+            raise InputError(
+                f"table {table.name!r} has features that are not hyperparameters, so the nearest row cannot "
+                f"be computed."
+            )
+        here = table.space.features(table.space.encode(config)[None])
+        gaps = ((table.features[complete] - here) ** 2).sum(axis=1)
+        return int(complete[gaps.argmin()]), reason
+
+    return find

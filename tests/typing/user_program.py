@@ -85,6 +85,7 @@ def main() -> None:
     print(axis.name, metric.name, objective.metric, row, hb.pareto_front(table.losses(["dev_ppl"])))
     front = hb.pareto(table, ["dev_ppl", "num_ngrams"], constraints=["num_ngrams<=1e6"])
     print(front, front.rows, front.frame, front.steps, front.hypervolume + 1.0, front.plot())
+    front = table.pareto(["dev_ppl", "num_ngrams"])
     for check in [*CONFORMANCE_CHECKS, *checks_for(Parallel)]:
         check(Own)
     method: hb.Method = Own(_problem(), np.random.default_rng(0))
