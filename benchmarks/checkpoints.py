@@ -28,7 +28,7 @@ from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, Regularisation
 from hpobench_nmt.runner.lm.ntasgd import NTASGD
 from hpobench_nmt.runner.lm.schedule import TrainingSchedule
 from hpobench_nmt.runner.lm.trainer import train
-from hpobench_nmt.runner.lm.training_state import _MOST_TIME, Checkpoints, StateFile
+from hpobench_nmt.runner.torch_training.training_state import _MOST_TIME, Checkpoints, StateFile
 
 BAR = 0.03
 WORDS = 10_000

@@ -49,10 +49,10 @@ from hpobench_nmt.runner.lm.dynamic import UpdateRule, adapting_reader, dynamic_
 from hpobench_nmt.runner.lm.language_model import detach, parameter_count, set_up
 from hpobench_nmt.runner.lm.measure import tuned_rule
 from hpobench_nmt.runner.lm.ntasgd import NTASGD
-from hpobench_nmt.runner.lm.precision import products_in
 from hpobench_nmt.runner.lm.softmax import linear_cross_entropy
 from hpobench_nmt.runner.lm.static import perplexity, static_nll
 from hpobench_nmt.runner.specs.spec_file import load_spec
+from hpobench_nmt.runner.torch_training.precision import products_in
 
 BATCH, STEPS, SEGMENT = 20, 70, 5
 TRAINING_BAR, DYNAMIC_BAR, MEMORY_BAR, LOSSES_BAR = 0.7, 0.5, 5.0, 0.05

@@ -24,7 +24,7 @@ from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, adapting_reader, gradient_rms, pieces
 from hpobench_nmt.runner.lm.gradient import gradient
 from hpobench_nmt.runner.lm.language_model import streams
-from hpobench_nmt.runner.lm.precision import loss_scaler
+from hpobench_nmt.runner.torch_training.precision import loss_scaler
 
 WORDS = 40
 AWD = {"embedding_size": 12, "hidden_size": 16}

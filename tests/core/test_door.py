@@ -35,7 +35,7 @@ OWN = {
     "hpobench_nmt/runner/families/sockeye.py": "own work",
     "hpobench_nmt/runner/ledgers/ledger.py": "appends, and the ends of what was read by the door",
     "hpobench_nmt/runner/ledgers/ledger_tail.py": "the ends of what was read by the door",
-    "hpobench_nmt/runner/lm/training_state.py": "own cache",
+    "hpobench_nmt/runner/torch_training/training_state.py": "own cache",
     "hpobench_nmt/runner/nmt/commands.py": "own logs",
     "hpobench_nmt/runner/nmt/marian_corpus.py": "own cache",
     "hpobench_nmt/runner/nmt/marian_numbers.py": "own cache",

@@ -84,3 +84,28 @@ def wait_for():
             time.sleep(0.01)
 
     return wait
+
+
+@pytest.fixture
+def tiny():
+    """Makes an AWD-LSTM of 9 words, layers of 6 and 5 units, without regularisation unless it is given."""
+    torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-nmt[train]'")
+    from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, Regularisation
+
+    def make(layers=2, vocabulary=9, seed=0, **rates):
+        model = AWDLSTM(
+            vocabulary,
+            layers=layers,
+            embedding_size=5,
+            hidden_size=6,
+            regularisation=Regularisation(**rates),
+            generator=torch.Generator().manual_seed(seed),
+        )
+        with torch.no_grad():
+            # Weights far from zero, so that what a test changes shows.
+            for parameter in model.parameters():
+                parameter.mul_(2.5)
+            model.output_bias.uniform_(-1, 1, generator=model.generator)
+        return model
+
+    return make

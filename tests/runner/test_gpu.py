@@ -22,8 +22,8 @@ from hpobench_nmt.runner.lm.measure import measure  # noqa: E402
 from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll  # noqa: E402
 from hpobench_nmt.runner.lm.static import static_nll  # noqa: E402
 from hpobench_nmt.runner.lm.trainer import train  # noqa: E402
-from hpobench_nmt.runner.lm.training_state import Checkpoints  # noqa: E402
 from hpobench_nmt.runner.nmt import marian_gradient  # noqa: E402
+from hpobench_nmt.runner.torch_training.training_state import Checkpoints  # noqa: E402
 
 pytestmark = [
     pytest.mark.gpu,

@@ -4,7 +4,7 @@ benchmarks/operations.py counts them for sizes of real trainings.
 """
 
 import math
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 
 import pytest
 
@@ -18,7 +18,6 @@ from hpobench_nmt.runner.lm import trainer  # noqa: E402
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, adapting_reader, gradient_rms, pieces  # noqa: E402
 from hpobench_nmt.runner.lm.fit import fit  # noqa: E402
 from hpobench_nmt.runner.lm.measure import measure  # noqa: E402
-from hpobench_nmt.runner.lm.precision import loss_scaler  # noqa: E402
 from hpobench_nmt.runner.nmt.bpe import Bpe, learn  # noqa: E402
 from hpobench_nmt.runner.nmt.marian_batches import batches  # noqa: E402
 from hpobench_nmt.runner.nmt.marian_gradient import Gradients  # noqa: E402
@@ -26,6 +25,7 @@ from hpobench_nmt.runner.nmt.marian_model import build  # noqa: E402
 from hpobench_nmt.runner.nmt.marian_model import trained as trained_parameters  # noqa: E402
 from hpobench_nmt.runner.nmt.marian_numbers import NumberLines, Pairs, encode  # noqa: E402
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings  # noqa: E402
+from hpobench_nmt.runner.torch_training.precision import loss_scaler  # noqa: E402
 
 pytestmark = pytest.mark.skipif(
     not hasattr(torch.utils.backend_registration, "_setup_privateuseone_for_python_backend"),
@@ -46,23 +46,22 @@ class Enough(Exception):
 
 def trained(case, corpus, device, monkeypatch, updates=2, **changes):
     """The model's parameters after some updates, and what each of these did on the device."""
-    counts, models, own = [], [], trainer._update
+    counts, models, own, counting = [], [], trainer._Training.update, ExitStack()
 
-    def noted(run, course):
-        models.append(run.model)
+    def noted(training):
+        models.append(training.model)
         if len(counts) == updates:
             raise Enough
-        if device == CPU:
-            own(run, course)
-            counts.append(None)
-        else:
-            with counted() as found:
-                own(run, course)
-            counts.append(found)
+        counts.append(None if device == CPU else counting.enter_context(counted()))
+        return own(training)
+
+    def after(training):  # the loop has looked at the loss
+        counting.close()
+        return False
 
     with monkeypatch.context() as patched, pytest.raises(Enough):
-        patched.setattr(trainer, "_update", noted)
-        patched.setattr(trainer, "_check", lambda run, course: None)
+        patched.setattr(trainer._Training, "update", noted)
+        patched.setattr(trainer._Training, "check_is_due", after)
         fit(load_family(case.family).architecture, settings_of(case, **changes), corpus, 1, str(device))
     return [p.detach().cpu() for p in models[0].parameters()], counts
 

@@ -78,7 +78,6 @@ METRICS = (
 
 def _train(job: Job[DynamicEvaluationSettings]) -> Outcome:
     from hpobench_nmt.runner.corpora import corpus_of
-    from hpobench_nmt.runner.lm.clock import alone, lock_of, seconds
     from hpobench_nmt.runner.lm.dynamic import dynamic_nll
     from hpobench_nmt.runner.lm.language_model import set_up
     from hpobench_nmt.runner.lm.measure import (
@@ -90,6 +89,7 @@ def _train(job: Job[DynamicEvaluationSettings]) -> Outcome:
         size_metrics,
     )
     from hpobench_nmt.runner.lm.static import WARM_UP
+    from hpobench_nmt.runner.torch_training.clock import alone, lock_of, seconds
 
     corpus = corpus_of(job)
     device = set_up(job.device)
@@ -141,10 +141,10 @@ def trained_model(job: Job[DynamicEvaluationSettings], corpus: TextCorpus) -> tu
     """
     import torch
 
-    from hpobench_nmt.runner.lm.clock import lock_of
     from hpobench_nmt.runner.lm.fit import fit
     from hpobench_nmt.runner.lm.language_model import set_up
-    from hpobench_nmt.runner.lm.training_state import Checkpoints
+    from hpobench_nmt.runner.torch_training.clock import lock_of
+    from hpobench_nmt.runner.torch_training.training_state import Checkpoints
 
     def make(folder: Path) -> None:
         from hpobench_nmt.runner.lm.measure import loss_metrics

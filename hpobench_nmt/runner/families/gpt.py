@@ -86,9 +86,14 @@ class GptSettings(EvaluationSettings, TrainingSettings, _Gpt):
     """Settings of one configuration."""
 
     @property
+    def tokens_per_update(self) -> int:
+        """The number of tokens that an update reads."""
+        return self.batch_size * self.accumulate * self.context
+
+    @property
     def updates(self) -> int:
         """The number of updates of the whole training."""
-        return self.tokens // (self.batch_size * self.accumulate * self.context)
+        return self.tokens // self.tokens_per_update
 
 
 def shape_of(settings: GptSettings, vocabulary: int) -> GPTShape:
@@ -187,8 +192,7 @@ def _check(settings: GptSettings) -> None:
     if not settings.updates:
         raise InputError(
             f"tokens {settings.tokens:,} are too few for one update, which reads "
-            f"{settings.batch_size * settings.accumulate * settings.context:,} (batch_size x accumulate x "
-            "context)."
+            f"{settings.tokens_per_update:,} (batch_size x accumulate x context)."
         )
     if settings.dynamic_rule == "sparse":
         raise InputError(
@@ -218,7 +222,10 @@ def _train(job: Job[GptSettings]) -> Outcome:
     corpus = corpus_of(job)
     shape = shape_of(job.settings, len(corpus.vocabulary))
     outcome = train_and_measure(job, ARCHITECTURE, corpus)
-    curve = [{**point, "flops": point["tokens"] * shape.flops} for point in outcome.curve]
+    curve = []
+    for point in outcome.curve:
+        tokens = point["update"] * job.settings.tokens_per_update
+        curve.append({**point, "tokens": tokens, "flops": tokens * shape.flops})
     if outcome.paused:
         return replace(outcome, curve=curve)
     cost = {_BODY: float(shape.body), _TRAIN_FLOPS: curve[-1]["flops"]}

@@ -75,7 +75,7 @@ def missing() -> str:
 
 def train(job: Job[SockeyeSettings]) -> Outcome:
     """Prepare the corpus (or reuse it), train, translate dev and test, and score the translations."""
-    from hpobench_nmt.runner.lm.clock import alone, timing_lock
+    from hpobench_nmt.runner.torch_training.clock import alone, timing_lock
 
     if job.device == "cpu" and job.settings.amp:
         raise InputError("amp = true needs a CUDA device: on a CPU, Sockeye trains with 32-bit numbers only.")

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from hpobench_nmt.runner.lm import scanned_cells
-from hpobench_nmt.runner.lm.precision import for_products
+from hpobench_nmt.runner.torch_training.precision import for_products
 
 Gates = Literal["capped", "tied", "untied"]
 Mask = Tensor | None

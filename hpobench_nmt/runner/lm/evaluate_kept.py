@@ -15,7 +15,6 @@ from hpobench_nmt.core.arrays import Floats, Ints
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.runner.corpora.vocabulary import UNKNOWN
 from hpobench_nmt.runner.family import TrainingFailed
-from hpobench_nmt.runner.lm.clock import seconds
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll
 from hpobench_nmt.runner.lm.kept_files import KeptLanguageModel
 from hpobench_nmt.runner.lm.measure import rule_of, scores_of, statistics, tune_cache, tuned_rule
@@ -23,6 +22,7 @@ from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll
 from hpobench_nmt.runner.lm.settings import RULES, EvaluationSettings
 from hpobench_nmt.runner.lm.static import WARM_UP, static_nll
 from hpobench_nmt.runner.settings import settings_of
+from hpobench_nmt.runner.torch_training.clock import seconds
 
 
 @dataclass(frozen=True)

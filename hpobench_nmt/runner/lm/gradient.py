@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from hpobench_nmt.runner.lm.language_model import LanguageModel
-from hpobench_nmt.runner.lm.precision import products_in
 from hpobench_nmt.runner.lm.softmax import linear_cross_entropy
+from hpobench_nmt.runner.torch_training.precision import products_in
 
 _WARM_UP = 3  # updates after which torch's libraries are initialised
 

@@ -21,7 +21,6 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.corpora import TextCorpus
 from hpobench_nmt.runner.corpora.vocabulary import words_and_characters
 from hpobench_nmt.runner.family import Architecture, Job, Outcome, TrainingFailed
-from hpobench_nmt.runner.lm.clock import alone, lock_of, seconds
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms
 from hpobench_nmt.runner.lm.fit import fit
 from hpobench_nmt.runner.lm.kept_files import save_language_model
@@ -30,8 +29,9 @@ from hpobench_nmt.runner.lm.mc_dropout import mc_nll
 from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll, tuned_cache
 from hpobench_nmt.runner.lm.settings import DynamicSettings, EvaluationSettings
 from hpobench_nmt.runner.lm.static import WARM_UP, bits, perplexity, static_nll
-from hpobench_nmt.runner.lm.trainer import TrainingSummary
-from hpobench_nmt.runner.lm.training_state import checkpoints_of
+from hpobench_nmt.runner.torch_training.clock import alone, lock_of, seconds
+from hpobench_nmt.runner.torch_training.loop import TrainingSummary
+from hpobench_nmt.runner.torch_training.training_state import checkpoints_of
 
 # Krause et al. (2018), sections 5 and 7.3.
 _SEGMENTS = {"word": 5, "subword": 5, "character": 20}

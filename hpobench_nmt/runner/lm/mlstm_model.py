@@ -20,8 +20,8 @@ from torch.nn.utils.parametrizations import weight_norm
 from hpobench_nmt.runner.lm import scanned_cells
 from hpobench_nmt.runner.lm.cells import Mask, masked
 from hpobench_nmt.runner.lm.dropout import locked_dropout, mask
-from hpobench_nmt.runner.lm.precision import for_products
 from hpobench_nmt.runner.lm.recurrent_layers import LayerState, adapted_layer, constant, embed, orthogonal
+from hpobench_nmt.runner.torch_training.precision import for_products
 
 # With this bias, memories are initially kept for a while.
 _FORGET_BIAS = 3.0

@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.runner.lm.precision import for_products
+from hpobench_nmt.runner.torch_training.precision import for_products
 
 Mask = Tensor | None
 _compiles = False

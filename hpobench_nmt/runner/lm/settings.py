@@ -15,7 +15,7 @@ Rule = Literal["sgd", "sgd-prior", "rms-prior", "rms-rms-prior", "sparse"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
-"""Precisions of matrix products in training, see lm/precision.py."""
+"""Precisions of matrix products in training, see torch_training/precision.py."""
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 DecayScale = Literal["elements", "tensors"]
@@ -34,7 +34,7 @@ class TimingSettings(Settings):
 
     exclusive_timing: Annotated[
         Literal["gpu", "machine", "never"],
-        About("where only one process at a time measures times, see lm/clock.py", on_grid=False),
+        About("where only one process at a time measures times, see torch_training/clock.py", on_grid=False),
     ] = "gpu"
 
 
@@ -44,7 +44,10 @@ class TrainingSettings(Settings):
 
     precision: Annotated[
         Precision,
-        About("precision of matrix products in training, see lm/precision.py; evaluation always has 32 bits"),
+        About(
+            "precision of matrix products in training, see torch_training/precision.py; evaluation always "
+            "has 32 bits"
+        ),
     ] = "fp32"
     accumulate: Annotated[
         int,

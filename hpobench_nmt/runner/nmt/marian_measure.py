@@ -13,11 +13,8 @@ import torch
 
 from hpobench_nmt.runner.corpora import ParallelCorpus, corpus_of
 from hpobench_nmt.runner.family import Job, Outcome
-from hpobench_nmt.runner.lm.clock import alone, seconds, timing_lock
 from hpobench_nmt.runner.lm.language_model import seeds_of, set_up
 from hpobench_nmt.runner.lm.measure import size_metrics
-from hpobench_nmt.runner.lm.trainer import TrainingSummary
-from hpobench_nmt.runner.lm.training_state import checkpoints_of
 from hpobench_nmt.runner.nmt.marian_corpus import EncodedCorpus, encode_corpus
 from hpobench_nmt.runner.nmt.marian_decoding import translate_lines
 from hpobench_nmt.runner.nmt.marian_files import save_model
@@ -28,6 +25,9 @@ from hpobench_nmt.runner.nmt.marian_training import train
 from hpobench_nmt.runner.nmt.marian_workers import Workers, workers_of
 from hpobench_nmt.runner.nmt.metrics import scores
 from hpobench_nmt.runner.nmt.text_scores import signature
+from hpobench_nmt.runner.torch_training.clock import alone, seconds, timing_lock
+from hpobench_nmt.runner.torch_training.loop import TrainingSummary
+from hpobench_nmt.runner.torch_training.training_state import checkpoints_of
 
 
 def train_and_measure(job: Job[MarianSettings]) -> Outcome:

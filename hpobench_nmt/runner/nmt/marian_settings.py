@@ -33,7 +33,10 @@ class MarianSettings(TimingSettings, TranslationSettings):
     ] = "pre"
     precision: Annotated[
         Precision,
-        About("precision of matrix products in training, see lm/precision.py; decoding always has 32 bits"),
+        About(
+            "precision of matrix products in training, see torch_training/precision.py; decoding always has "
+            "32 bits"
+        ),
     ] = "fp32"
     beta1: Annotated[float, About("of Adam", low=0.0, high=0.9999)] = 0.9
     beta2: Annotated[float, About("of Adam", low=0.0, high=0.999999)] = 0.999

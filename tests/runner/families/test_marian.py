@@ -156,21 +156,21 @@ def test_killed_between_checkpoints_and_paused_it_has_the_same_bits(changes, job
     expected = FAMILY.train(job(**given))
 
     this = replace(job(**given), state=tmp_path / "state")
-    update = marian_training._update
+    update = marian_training._Training.update
     often = marian_measure.checkpoints_of
     monkeypatch.setattr(marian_measure, "checkpoints_of", lambda *args: replace(often(*args), seconds=0.0))
-    monkeypatch.setattr("hpobench_nmt.runner.lm.training_state._MOST_TIME", 0)
+    monkeypatch.setattr("hpobench_nmt.runner.torch_training.training_state._MOST_TIME", 0)
     for last in (4, 10):
 
-        def until_killed(run, course, last=last):
-            if course.update == last:
+        def until_killed(training, last=last):
+            if training.course.update == last:
                 raise Killed
-            update(run, course)
+            return update(training)
 
-        monkeypatch.setattr(marian_training, "_update", until_killed)
+        monkeypatch.setattr(marian_training._Training, "update", until_killed)
         with pytest.raises(Killed):
             FAMILY.train(this)
-    monkeypatch.setattr(marian_training, "_update", update)
+    monkeypatch.setattr(marian_training._Training, "update", update)
     paused = FAMILY.train(replace(this, until=11))
     assert paused.paused and not paused.metrics
     assert [point["update"] for point in paused.curve] == [6, 12]
@@ -353,14 +353,15 @@ def test_going_back_to_the_best_checkpoint_takes_the_averages_along(averages, jo
     given |= {"stop_on": "bleu", "reduce_after": 1, "max_not_improved": 9}
     monkeypatch.setattr("hpobench_nmt.runner.nmt.metrics.MIN_BLEU", -1.0)
     monkeypatch.setattr(marian_training, "bleu", lambda *args: 1.0)
-    lower, seen = marian_training._lower, []
+    lower, seen = marian_training._Training._lower, []
 
-    def noted(run, course, improved):
-        lower(run, course, improved)
-        held = [*run.parameters, *course.moving, *(value for values in course.last for value in values)]
+    def noted(training, improved):
+        lower(training, improved)
+        course = training.course
+        held = [*training.parameters, *course.moving, *(value for values in course.last for value in values)]
         seen.append([value.detach().clone() for value in held])
 
-    monkeypatch.setattr(marian_training, "_lower", noted)
+    monkeypatch.setattr(marian_training._Training, "_lower", noted)
     FAMILY.train(job(**given | averages))
     first, second = seen
     assert len(first) == len(second)

@@ -1,4 +1,4 @@
-"""Tiny language models, and a second implementation of the same models to hold them against."""
+"""A second implementation of the fixture `tiny`, to hold it against."""
 
 from __future__ import annotations
 
@@ -7,31 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
-
-@pytest.fixture
-def tiny() -> Callable[..., Any]:
-    """Makes an AWD-LSTM of 9 words, layers of 6 and 5 units, without regularisation unless it is given."""
-    torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-nmt[train]'")
-    from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, Regularisation
-
-    def make(layers: int = 2, vocabulary: int = 9, seed: int = 0, **rates: float) -> Any:
-        model = AWDLSTM(
-            vocabulary,
-            layers=layers,
-            embedding_size=5,
-            hidden_size=6,
-            regularisation=Regularisation(**rates),
-            generator=torch.Generator().manual_seed(seed),
-        )
-        with torch.no_grad():
-            # Weights far from zero, so that what a test changes shows.
-            for parameter in model.parameters():
-                parameter.mul_(2.5)
-            model.output_bias.uniform_(-1, 1, generator=model.generator)
-        return model
-
-    return make
 
 
 @pytest.fixture

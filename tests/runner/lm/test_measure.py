@@ -15,7 +15,7 @@ from hpobench_nmt.runner.lm.measure import learning_curve, measure, refuse_chaot
 from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll  # noqa: E402
 from hpobench_nmt.runner.lm.settings import METRICS, EvaluationSettings  # noqa: E402
 from hpobench_nmt.runner.lm.static import bits, perplexity, static_nll  # noqa: E402
-from hpobench_nmt.runner.lm.trainer import TrainingSummary  # noqa: E402
+from hpobench_nmt.runner.torch_training.loop import TrainingSummary  # noqa: E402
 
 WORDS = np.random.default_rng(0).integers(9, size=600)
 CORPUS = TextCorpus("toy", "word", tuple("abcdefghi"), WORDS[:400], WORDS[400:500], WORDS[500:], {})

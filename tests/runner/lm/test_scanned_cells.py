@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-nmt[train]'")
 
 from hpobench_nmt.runner.lm import cells, mlstm_model, scanned_cells  # noqa: E402
-from hpobench_nmt.runner.lm.precision import products_in  # noqa: E402
+from hpobench_nmt.runner.torch_training.precision import products_in  # noqa: E402
 
 T, B, H = 6, 3, 5
 CPU = torch.device("cpu")

@@ -13,8 +13,8 @@ import pytest
 pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt[train]'")
 
 from hpobench_nmt.runner.disk.save_requests import LISTENS, request_saves
-from hpobench_nmt.runner.lm.training_state import Checkpoints, StateFile
 from hpobench_nmt.runner.nmt.commands import run_command
+from hpobench_nmt.runner.torch_training.training_state import Checkpoints, StateFile
 from hpobench_nmt.runner.training.processes import (
     Crashed,
     Killed,
@@ -162,7 +162,7 @@ def test_the_processes_end_with_their_parent(tmp_path, number):
 _LEARNER = """
 import time
 from pathlib import Path
-from hpobench_nmt.runner.lm.training_state import Checkpoints, StateFile
+from hpobench_nmt.runner.torch_training.training_state import Checkpoints, StateFile
 
 def learn(folder):
     state = StateFile(Checkpoints(Path(folder)))

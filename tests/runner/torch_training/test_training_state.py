@@ -17,13 +17,14 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-
 
 from hpobench_nmt.runner.disk.save_requests import LISTENS, SAVE_NOW  # noqa: E402
 from hpobench_nmt.runner.families import awd_lstm, melis, mlstm  # noqa: E402
-from hpobench_nmt.runner.lm import trainer, training_state  # noqa: E402
+from hpobench_nmt.runner.lm import trainer  # noqa: E402
 from hpobench_nmt.runner.lm.fit import fit as lm_fit  # noqa: E402
 from hpobench_nmt.runner.lm.ntasgd import NTASGD  # noqa: E402
 from hpobench_nmt.runner.lm.plateau_adam import PlateauAdam  # noqa: E402
 from hpobench_nmt.runner.lm.settings import PlateauSettings  # noqa: E402
-from hpobench_nmt.runner.lm.training_state import Checkpoints, StateFile  # noqa: E402
 from hpobench_nmt.runner.settings import settings_of  # noqa: E402
+from hpobench_nmt.runner.torch_training import training_state  # noqa: E402
+from hpobench_nmt.runner.torch_training.training_state import Checkpoints, StateFile  # noqa: E402
 
 RNG = np.random.default_rng(0)
 TEXT = (np.cumsum(np.where(RNG.random(900) < 0.9, 1, 3)) % 9).astype(np.int64)

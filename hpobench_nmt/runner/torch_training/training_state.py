@@ -23,7 +23,7 @@ import torch
 from hpobench_nmt.runner.disk.curve_file import write_curve
 from hpobench_nmt.runner.disk.save_requests import LISTENS, SAVE_NOW
 from hpobench_nmt.runner.family import Job, tells_of_no_memory
-from hpobench_nmt.runner.lm.clock import lock_of
+from hpobench_nmt.runner.torch_training.clock import lock_of
 
 # Part of every state. Raise it whenever the same settings train differently, or a state has other contents.
 _FORMAT = 3

@@ -14,14 +14,14 @@ from hpobench_nmt.runner.family import TrainingFailed  # noqa: E402
 from hpobench_nmt.runner.lm import gradient as gradients  # noqa: E402
 from hpobench_nmt.runner.lm.language_model import streams  # noqa: E402
 from hpobench_nmt.runner.lm.ntasgd import NTASGD  # noqa: E402
-from hpobench_nmt.runner.lm.precision import loss_scaler, products_in  # noqa: E402
 from hpobench_nmt.runner.lm.schedule import TrainingSchedule  # noqa: E402
 from hpobench_nmt.runner.lm.scheduled_adamw import RateSchedule, ScheduledAdamW  # noqa: E402
 from hpobench_nmt.runner.lm.softmax import linear_cross_entropy  # noqa: E402
 from hpobench_nmt.runner.lm.static import perplexity, static_nll  # noqa: E402
 from hpobench_nmt.runner.lm.trainer import train  # noqa: E402
-from hpobench_nmt.runner.lm.training_state import Checkpoints  # noqa: E402
 from hpobench_nmt.runner.settings import settings_of  # noqa: E402
+from hpobench_nmt.runner.torch_training.precision import loss_scaler, products_in  # noqa: E402
+from hpobench_nmt.runner.torch_training.training_state import Checkpoints  # noqa: E402
 
 RNG = np.random.default_rng(0)
 TEXT = (np.cumsum(np.where(RNG.random(1400) < 0.9, 1, 3)) % 9).astype(np.int64)

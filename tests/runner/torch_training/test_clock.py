@@ -13,8 +13,13 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-
 
 from hpobench_nmt.runner.corpora import TextCorpus  # noqa: E402
 from hpobench_nmt.runner.family import Job  # noqa: E402
-from hpobench_nmt.runner.lm import clock, trainer  # noqa: E402
-from hpobench_nmt.runner.lm.clock import (  # noqa: E402
+from hpobench_nmt.runner.lm.measure import measure  # noqa: E402
+from hpobench_nmt.runner.lm.ntasgd import NTASGD  # noqa: E402
+from hpobench_nmt.runner.lm.schedule import TrainingSchedule  # noqa: E402
+from hpobench_nmt.runner.lm.settings import EvaluationSettings  # noqa: E402
+from hpobench_nmt.runner.lm.trainer import train  # noqa: E402
+from hpobench_nmt.runner.torch_training import clock, loop  # noqa: E402
+from hpobench_nmt.runner.torch_training.clock import (  # noqa: E402
     Watch,
     alone,
     is_disturbing,
@@ -22,12 +27,7 @@ from hpobench_nmt.runner.lm.clock import (  # noqa: E402
     seconds,
     timing_lock,
 )
-from hpobench_nmt.runner.lm.measure import measure  # noqa: E402
-from hpobench_nmt.runner.lm.ntasgd import NTASGD  # noqa: E402
-from hpobench_nmt.runner.lm.schedule import TrainingSchedule  # noqa: E402
-from hpobench_nmt.runner.lm.settings import EvaluationSettings  # noqa: E402
-from hpobench_nmt.runner.lm.trainer import train  # noqa: E402
-from hpobench_nmt.runner.lm.training_state import Checkpoints, checkpoints_of  # noqa: E402
+from hpobench_nmt.runner.torch_training.training_state import Checkpoints, checkpoints_of  # noqa: E402
 
 RNG = np.random.default_rng(0)
 TEXT = (np.cumsum(np.where(RNG.random(700) < 0.9, 1, 3)) % 9).astype(np.int64)
@@ -91,7 +91,7 @@ def test_who_measures_waits_until_the_others_have_looked(tmp_path):
 
 
 def test_a_training_stands_still_while_another_process_measures(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(trainer, "seconds", lambda device: time.perf_counter())  # as on a GPU
+    monkeypatch.setattr(loop, "seconds", lambda device: time.perf_counter())  # as on a GPU
     lock, updates, done = tmp_path / "lock", [], []
 
     def training(checkpoints, model):
