@@ -12,7 +12,7 @@ kernels' predictions is replaced by the normal distribution with the same mean a
 is expected hypervolume improvement for two losses, and an optimistic guess of the hypervolume for more. With
 constraints, the acquisition is multiplied by the probability that they are kept, as in constrained.py.
 
-docs/explanation/auto.md has the reason for each choice, and `benchmarks/auto_ablation.py` has the
+docs/explanation/auto.md has the reason for each choice, and `benchmarks/methods/auto_ablation.py` has the
 experiments.
 """
 

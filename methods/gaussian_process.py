@@ -3,7 +3,7 @@
 The settings reproduce the paper's Table 3: losses that are not scaled, prior mean 0, amplitude 1, length
 scale 1 on features in [0, 1], noise of standard deviation 0.001. In Table 4, they match 22 to 24 of the 36 BO
 cells within 3 standard errors (seeds 0 to 2), and the geometric mean over the cells.
-`benchmarks/paper_suites.py` counts both.
+`benchmarks/methods/paper_suites.py` counts both.
 
 The `_std` methods standardise the losses, as practitioners do. They do not differ in anything else.
 """

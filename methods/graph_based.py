@@ -9,7 +9,7 @@ scaled losses instead.
 With steps = 2, a row is joined with all rows that are at most two grid steps away, instead of the 20 nearest
 rows. On the four tables with the larger corpora, GB_EIF_M and GB_EIF_R then match 21 of 24 cells of the
 paper's Table 3 within 3 standard errors, against 13 with the default graph. On sw-en and so-en they match 2
-of 12 cells, against 5 (`benchmarks/graph_of_steps.py`). This graph is not the default: it was
+of 12 cells, against 5 (`benchmarks/methods/graph_of_steps.py`). This graph is not the default: it was
 the best of 275 variants that were tried on these very cells, so part of its fit is luck.
 
 If two values of an axis are far apart, edges may not cross the gap, and the graph falls into parts. A part in

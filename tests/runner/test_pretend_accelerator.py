@@ -1,6 +1,6 @@
 """Language models and translation on a device that is not the CPU: its numbers, operations and waits.
 
-benchmarks/operations.py counts them for sizes of real trainings.
+benchmarks/speed/operations.py counts them for sizes of real trainings.
 """
 
 import math

@@ -2,7 +2,7 @@
 
 torch.lstm rearranges the weights at each call. That pays for long batches, but not for the segments of
 dynamic evaluation. With segments of 5 tokens, a pass of dynamic evaluation is 1.4 times as fast as with
-torch.lstm, and 1.6 times as fast as with torch.lstm_cell (benchmarks/language_model_gradients.py).
+torch.lstm, and 1.6 times as fast as with torch.lstm_cell (benchmarks/speed/language_model_gradients.py).
 
 With inputs x (T, I), units H, and gates i, f, g, o in blocks of z:
 

@@ -10,7 +10,7 @@ targets y (N,).
 The forward pass also computes the gradients, chunk by chunk, so that logits are neither kept nor computed
 again. Time O(N V D); memory O(chunk V), apart from the gradients. Training is 0.9 to 1.2 times as fast as
 with torch's cross_entropy, which holds three matrices of N x V. It is as fast as with torch's
-linear_cross_entropy in chunks, which came with torch 2.13 (benchmarks/language_model_gradients.py).
+linear_cross_entropy in chunks, which came with torch 2.13 (benchmarks/speed/language_model_gradients.py).
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 On a CPU, memory traffic limits their speed. For the RMS rule, torch makes several passes over the arrays. A
 compiled loop reads and writes each array once, which makes a whole update of dynamic evaluation 1.3 to 1.4
-times as fast (benchmarks/language_model_gradients.py). On a GPU, the number of operations limits their speed.
-There, an update changes many tensors at a time, in groups that bound the memory of intermediate results.
+times as fast (benchmarks/speed/language_model_gradients.py). On a GPU, the number of operations limits their
+speed. There, an update changes many tensors at a time, in groups that bound the memory of intermediate
+results.
 """
 
 from __future__ import annotations

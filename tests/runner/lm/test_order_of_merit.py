@@ -6,7 +6,7 @@ is kept beside this file, which trains it anew in two minutes and prints setting
 
     python tests/runner/lm/test_order_of_merit.py
 
-`benchmarks/language_models.py merit` does the same for the larger model of a table.
+`benchmarks/speed/language_models.py merit` does the same for the larger model of a table.
 """
 
 from dataclasses import replace
