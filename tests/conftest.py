@@ -178,7 +178,7 @@ def nmthpo_home(tmp_path_factory, authors_files) -> Path:
     from hpobench_nmt.lookup.collections import nmthpo
 
     folder = tmp_path_factory.mktemp("nmthpo")
-    nmthpo.fetch(folder / "cache", source=authors_files)
+    nmthpo.COLLECTION.fetch(folder / "cache", source=authors_files)
     return folder
 
 

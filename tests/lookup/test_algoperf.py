@@ -22,7 +22,7 @@ here = pytest.mark.skipif(not FOLDER.is_dir(), reason="the authors' files are no
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
-    folders = algoperf.fetch(tmp_path_factory.mktemp("tables"), FOLDER)
+    folders = algoperf.COLLECTION.fetch(tmp_path_factory.mktemp("tables"), FOLDER)
     return {folder.name: load_folder(folder) for folder in folders}
 
 
@@ -188,10 +188,10 @@ def test_tables_of_a_small_tree(tmp_path):
 
 def test_other_trainings_install_nothing(tmp_path):
     with pytest.raises(InputError, match=r"its 6 trainings have SHA-256 \w{12}… instead of b11922787f07…"):
-        algoperf.fetch(tmp_path / "tables", written(tree(), tmp_path / "clone"))
+        algoperf.COLLECTION.fetch(tmp_path / "tables", written(tree(), tmp_path / "clone"))
     assert not (tmp_path / "tables").exists()
     with pytest.raises(InputError, match=r"has no file runs\.csv\.gz"):
-        algoperf.fetch(tmp_path / "tables", tmp_path)
+        algoperf.COLLECTION.fetch(tmp_path / "tables", tmp_path)
     broken = tree()
     broken[f"{LOGS}/nadamp/study_1/wmt_jax/trial_1/hparams.json"] = b"{"
     with pytest.raises(InputError, match="not valid JSON"):

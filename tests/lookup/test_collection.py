@@ -92,13 +92,13 @@ def published(tmp_path, monkeypatch):
             content = "".join("\t".join(map(str, row)) + "\n" for row in rows).encode()
             (folder / f"{name}.{ending}").write_bytes(content)
             hashes[f"{name}.{ending}"] = hashlib.sha256(content).hexdigest()
-    assert hashes.keys() == nmthpo.SHA256.keys()
-    monkeypatch.setattr(nmthpo, "SHA256", hashes)
+    assert hashes.keys() == nmthpo.COLLECTION.sha256.keys()
+    monkeypatch.setattr(nmthpo, "COLLECTION", dataclasses.replace(nmthpo.COLLECTION, sha256=hashes))
     return folder
 
 
 def test_the_columns_of_the_authors_files(published, tmp_path):
-    folders = nmthpo.fetch(tmp_path / "cache", source=published)
+    folders = nmthpo.COLLECTION.fetch(tmp_path / "cache", source=published)
     assert folders == [tmp_path / "cache" / name for name in nmthpo.TABLES]
     tables = {folder.name: load_folder(folder) for folder in folders}
     for name, table in tables.items():
@@ -137,7 +137,7 @@ def test_the_columns_of_the_authors_files(published, tmp_path):
             "front_objectives": ["dev_bleu", "dev_gpu_time"],
         }
         for ending in ("hyps", "evals", "fronts"):
-            assert table.provenance[f"sha256_{ending}"] == nmthpo.SHA256[f"{name}.{ending}"]
+            assert table.provenance[f"sha256_{ending}"] == nmthpo.COLLECTION.sha256[f"{name}.{ending}"]
         assert name in table.provenance["title"]
         hashes = ["sha256_hyps", "sha256_evals", "sha256_fronts"]
         assert list(table.provenance) == ["title", "source", "licence", "citation", "measured", *hashes]
@@ -172,7 +172,7 @@ def test_one_wrong_file_and_nothing_is_installed(published, tmp_path):
     last = published / "so-en.fronts"
     last.write_bytes(last.read_bytes().replace(b"0", b"1"))
     with pytest.raises(InputError, match=r"so-en\.fronts: SHA-256 is"):
-        nmthpo.fetch(tmp_path / "cache", source=published)
+        nmthpo.COLLECTION.fetch(tmp_path / "cache", source=published)
     assert not (tmp_path / "cache").exists()
 
 
@@ -185,8 +185,8 @@ def test_the_address_that_files_are_taken_from(published, tmp_path, monkeypatch)
 
     monkeypatch.setattr(collection, "download", download)
     limits = Limits(tries=2)
-    nmthpo.fetch(tmp_path / "a", limits=limits)
-    nmthpo.fetch(tmp_path / "b", address="http://mirror/x", limits=limits)
+    nmthpo.COLLECTION.fetch(tmp_path / "a", limits=limits)
+    nmthpo.COLLECTION.fetch(tmp_path / "b", address="http://mirror/x", limits=limits)
     home = (
         "https://raw.githubusercontent.com/Este1le/hpo_nmt/7bd0a402b332a6fdea8bdfeabb0271afa5c5be1f/datasets"
     )
@@ -194,5 +194,6 @@ def test_the_address_that_files_are_taken_from(published, tmp_path, monkeypatch)
     assert {url.rpartition("/")[0] for url, *_ in asked[18:]} == {"http://mirror/x"}
     assert len(asked) == 36
     assert all(
-        nmthpo.SHA256[url.rpartition("/")[2]] == sha256 and given is limits for url, sha256, given in asked
+        nmthpo.COLLECTION.sha256[url.rpartition("/")[2]] == sha256 and given is limits
+        for url, sha256, given in asked
     )

@@ -237,7 +237,7 @@ def test_nobody_listening_is_an_error(server):
 @pytest.fixture
 def published(server, authors_files):
     """The authors' files on the server; skipped where they are not at hand."""
-    server.files = {f"/{name}": (authors_files / name).read_bytes() for name in nmthpo.SHA256}
+    server.files = {f"/{name}": (authors_files / name).read_bytes() for name in nmthpo.COLLECTION.sha256}
     return server
 
 

@@ -15,7 +15,7 @@ here = pytest.mark.skipif(not FOLDER.is_dir(), reason="the authors' files are no
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
-    folders = gemstones.fetch(tmp_path_factory.mktemp("tables"), FOLDER)
+    folders = gemstones.COLLECTION.fetch(tmp_path_factory.mktemp("tables"), FOLDER)
     return {folder.name: load_folder(folder) for folder in folders}
 
 

@@ -21,7 +21,7 @@ here = pytest.mark.skipif(not FOLDER.is_dir(), reason="the authors' file is not 
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
-    (folder,) = nas_bench_nlp.fetch(tmp_path_factory.mktemp("tables"), FOLDER)
+    (folder,) = nas_bench_nlp.COLLECTION.fetch(tmp_path_factory.mktemp("tables"), FOLDER)
     return load_folder(folder)
 
 

@@ -69,8 +69,8 @@ def test_files_from_a_folder_are_checked_too(home, tmp_path, authors_files):
     content = (copy / "ja-en.evals").read_bytes()
     (copy / "ja-en.evals").write_bytes(content.replace(b"15.45", b"25.45", 1))
     with pytest.raises(InputError, match=r"ja-en\.evals: SHA-256 is .* not the published file"):
-        nmthpo.fetch(home / "cache", source=copy)
+        nmthpo.COLLECTION.fetch(home / "cache", source=copy)
     (copy / "ja-en.evals").unlink()
     with pytest.raises(InputError, match=r"has no file ja-en\.evals"):
-        nmthpo.fetch(home / "cache", source=copy)
+        nmthpo.COLLECTION.fetch(home / "cache", source=copy)
     assert not (home / "cache").exists()

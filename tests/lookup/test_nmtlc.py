@@ -22,7 +22,7 @@ here = pytest.mark.skipif(not FOLDER.is_dir(), reason="the authors' file is not 
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
-    folders = nmtlc.fetch(tmp_path_factory.mktemp("tables"), FOLDER)
+    folders = nmtlc.COLLECTION.fetch(tmp_path_factory.mktemp("tables"), FOLDER)
     return {folder.name: load_folder(folder) for folder in folders}
 
 
@@ -91,13 +91,13 @@ def published(tmp_path_factory):
     if not FOLDER.is_dir() or not (FOLDER.parent / "nmthpo").is_dir():
         pytest.skip("the authors' files are not in ../shared")
     target = tmp_path_factory.mktemp("both")
-    before = {f.name: load_folder(f) for f in nmthpo.fetch(target, FOLDER.parent / "nmthpo")}
-    assert set(before) < {f.name for f in nmtlc.fetch(target, FOLDER)}
+    before = {f.name: load_folder(f) for f in nmthpo.COLLECTION.fetch(target, FOLDER.parent / "nmthpo")}
+    assert set(before) < {f.name for f in nmtlc.COLLECTION.fetch(target, FOLDER)}
     (target / "so-en" / "table.csv").write_text("broken")
-    without = {f.name: load_folder(f) for f in nmthpo.fetch(target, FOLDER.parent / "nmthpo")}
+    without = {f.name: load_folder(f) for f in nmthpo.COLLECTION.fetch(target, FOLDER.parent / "nmthpo")}
     assert [name for name, table in without.items() if table.curves is None] == ["so-en"]
-    nmtlc.fetch(target, FOLDER)
-    return before, {f.name: load_folder(f) for f in nmthpo.fetch(target, FOLDER.parent / "nmthpo")}
+    nmtlc.COLLECTION.fetch(target, FOLDER)
+    return before, {f.name: load_folder(f) for f in nmthpo.COLLECTION.fetch(target, FOLDER.parent / "nmthpo")}
 
 
 def test_1903_rows_of_nmthpo_have_exactly_one_curve(published):
@@ -133,7 +133,7 @@ def test_check_finds_the_known_facts_of_the_curves(published):
 def test_a_table_of_another_collection_is_left_alone(tmp_path, toy):
     save_folder(dataclasses.replace(toy, name="zh-en"), tmp_path / "zh-en")
     before = (tmp_path / "zh-en" / "datasheet.toml").read_bytes()
-    assert sorted(f.name for f in nmtlc.fetch(tmp_path, FOLDER)) == ["nmtlc-fr-en", "nmtlc-zh-en"]
+    assert sorted(f.name for f in nmtlc.COLLECTION.fetch(tmp_path, FOLDER)) == ["nmtlc-fr-en", "nmtlc-zh-en"]
     assert (tmp_path / "zh-en" / "datasheet.toml").read_bytes() == before
 
 
@@ -174,5 +174,5 @@ def test_a_row_that_several_curves_fit_has_none():
 def test_another_file_is_refused_before_it_is_read(tmp_path):
     (tmp_path / nmtlc.FILE).write_bytes(b"cos\nsystem\n(S'true'\ntR.")
     with pytest.raises(InputError, match="not the published file"):
-        nmtlc.fetch(tmp_path / "tables", tmp_path)
+        nmtlc.COLLECTION.fetch(tmp_path / "tables", tmp_path)
     assert not (tmp_path / "tables").exists() or not list((tmp_path / "tables").iterdir())

@@ -17,7 +17,7 @@ here = pytest.mark.skipif(not FOLDER.is_dir(), reason="the authors' files are no
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
-    folders = steplaw.fetch(tmp_path_factory.mktemp("tables"), FOLDER)
+    folders = steplaw.COLLECTION.fetch(tmp_path_factory.mktemp("tables"), FOLDER)
     return {folder.name: load_folder(folder) for folder in folders}
 
 
@@ -82,8 +82,8 @@ def test_check_finds_what_is_claimed_and_what_is_wrong(tables):
 def test_another_file_installs_nothing(tmp_path):
     source = tmp_path / "data"
     source.mkdir()
-    for name in steplaw.SHA256:
+    for name in steplaw.COLLECTION.sha256:
         (source / name).write_text("lr,bs\n1,2\n")
     with pytest.raises(InputError, match="not the published file"):
-        steplaw.fetch(tmp_path / "tables", tmp_path)  # as in a clone, whose folder is data
+        steplaw.COLLECTION.fetch(tmp_path / "tables", tmp_path)  # as in a clone, whose folder is data
     assert not (tmp_path / "tables").exists() or not list((tmp_path / "tables").iterdir())

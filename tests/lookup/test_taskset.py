@@ -1,5 +1,6 @@
 """The tables of TaskSet, from the authors' files and from a small one of their shape."""
 
+import dataclasses
 import gzip
 import hashlib
 import json
@@ -20,7 +21,7 @@ SETTINGS = ("learning_rate", "beta1", "beta2", "epsilon", "l1", "l2", "linear_de
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
-    folders = taskset.fetch(tmp_path_factory.mktemp("tables"), FOLDER)
+    folders = taskset.COLLECTION.fetch(tmp_path_factory.mktemp("tables"), FOLDER)
     return {folder.name: load_folder(folder) for folder in folders}
 
 
@@ -54,7 +55,7 @@ def test_every_loss_up_to_the_first_nan_is_on_a_curve(tables):
 
 @here
 def test_they_have_the_same_settings_and_no_grid(tables):
-    assert set(tables) == set(taskset.TABLES) and {len(t) for t in tables.values()} == {1000}
+    assert set(tables) == set(taskset.COLLECTION.tables) and {len(t) for t in tables.values()} == {1000}
     first = tables["taskset-gru64-avg"]
     for table in tables.values():
         np.testing.assert_array_equal(table.configs, first.configs)
@@ -75,21 +76,21 @@ def entry(seed, nan_from=51):
 def small(tmp_path, monkeypatch):
     """Files of the shape of the authors', with other hashes."""
     hashes = {}
-    for name in taskset.SHA256:
+    for name in taskset.COLLECTION.sha256:
         content = json.dumps([entry(1), entry(2, nan_from=30), entry(3, nan_from=0)]).encode()
         (tmp_path / f"{name}.gz").write_bytes(gzip.compress(content))
         hashes[name] = hashlib.sha256(content).hexdigest()
-    monkeypatch.setattr(taskset, "SHA256", hashes)
+    monkeypatch.setattr(taskset, "COLLECTION", dataclasses.replace(taskset.COLLECTION, sha256=hashes))
     return tmp_path
 
 
 def test_files_as_they_are_upstream_and_compressed_anew_are_the_same(small, tmp_path):
-    packed = [load_folder(folder).sha256 for folder in taskset.fetch(tmp_path / "a", small)]
+    packed = [load_folder(folder).sha256 for folder in taskset.COLLECTION.fetch(tmp_path / "a", small)]
     upstream = tmp_path / "clone" / "data" / "taskset"
     upstream.mkdir(parents=True)
-    for name in taskset.SHA256:
+    for name in taskset.COLLECTION.sha256:
         (upstream / name).write_bytes(gzip.decompress((small / f"{name}.gz").read_bytes()))
-    plain = taskset.fetch(tmp_path / "b", tmp_path / "clone")
+    plain = taskset.COLLECTION.fetch(tmp_path / "b", tmp_path / "clone")
     assert [load_folder(folder).sha256 for folder in plain] == packed
     table = load_folder(plain[0])
     assert table.curves.lengths.tolist() == [51, 31, 1]
@@ -97,10 +98,10 @@ def test_files_as_they_are_upstream_and_compressed_anew_are_the_same(small, tmp_
 
 
 def test_a_bomb_is_refused(small, tmp_path):
-    path = small / f"{next(iter(taskset.SHA256))}.gz"
+    path = small / f"{next(iter(taskset.COLLECTION.sha256))}.gz"
     path.write_bytes(gzip.compress(bytes(64 * 2**20)))
     with pytest.raises(InputError, match=r"json\.gz: its content is larger than 16,777,216 bytes\."):
-        taskset.fetch(tmp_path / "a", small)
+        taskset.COLLECTION.fetch(tmp_path / "a", small)
     path.write_bytes(b"no gzip")
     with pytest.raises(InputError, match=r"json\.gz: not a gzip file"):
-        taskset.fetch(tmp_path / "a", small)
+        taskset.COLLECTION.fetch(tmp_path / "a", small)

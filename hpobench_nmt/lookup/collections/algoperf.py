@@ -12,16 +12,15 @@ algoperf_files.py reads them. The hash of the trainings is the same for each sou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.objectives import Direction, Metric
-from hpobench_nmt.core.space import Hyperparameter, Kind, Scale, Space, Value
+from hpobench_nmt.core.space import Hyperparameter, Space, Value
 from hpobench_nmt.lookup.collections.algoperf_files import (
-    ADDRESS,
     COMMIT,
     LOGS,
     Training,
@@ -29,14 +28,12 @@ from hpobench_nmt.lookup.collections.algoperf_files import (
     downloaded_trainings,
     trainings_in,
 )
-from hpobench_nmt.lookup.collections.collection import Collection, install
+from hpobench_nmt.lookup.collections.collection import Collection, Origin, replicates_of
 from hpobench_nmt.lookup.curves import Curves, until_missing
-from hpobench_nmt.lookup.download import Limits
-from hpobench_nmt.lookup.replicates import ReplicateRows, Replicates
+from hpobench_nmt.lookup.download import DEFAULT_LIMITS
 from hpobench_nmt.lookup.table import Table
 
 NAME = "algoperf"
-LICENCE = "Apache-2.0, of the authors' repository"
 
 
 @dataclass(frozen=True)
@@ -81,42 +78,19 @@ TABLES = tuple(_TASKS)
 
 # The hyperparameters that differ between settings of an algorithm. The algorithm determines all others.
 _ALGORITHM = "algorithm"
-_KINDS: dict[str, Kind] = {
-    "style": "categorical",
-    "disable_preconditioning": "categorical",
-    "use_momentum": "categorical",
-    "grafting_type": "categorical",
-    "use_nadam": "categorical",
-}
-_SCALES: dict[str, Scale] = {
-    "l2": "log",
-    "learning_rate": "log",
-    "one_minus_beta1": "log",
-    "one_minus_beta2": "log",
-    "weight_decay": "log",
-    "warmup_factor": "log",
-    "warmup_steps_fraction": "log",
-}
+_CATEGORICAL = {"style", "disable_preconditioning", "use_momentum", "grafting_type", "use_nadam"}
+_LOG = {"l2", "learning_rate", "one_minus_beta1", "one_minus_beta2", "weight_decay"}
+_LOG |= {"warmup_factor", "warmup_steps_fraction"}
 
 
-def fetch(
-    target: Path, source: Path | None = None, address: str = "", limits: Limits | None = None
-) -> list[Path]:
-    """Install the five tables, all or none; see Fetch. `address` is that of an archive of the repository."""
-    found = downloaded_trainings(address or ADDRESS, limits) if source is None else trainings_in(source)
-    check_trainings(found, source or address or ADDRESS)
-    return install(NAME, tables_of(found), target)
-
-
-COLLECTION = Collection(
-    name=NAME,
-    title="AlgoPerf v0.5 (2024): training algorithms for transformers, Conformers and DeepSpeech",
-    tables=TABLES,
-    licence=LICENCE,
-    address=ADDRESS,
-    files="a clone of github.com/mlcommons/submissions_algorithms, or the two files that were made of it",
-    fetch=fetch,
-)
+def _tables(collection: Collection, origin: Origin, target: Path) -> list[Table]:
+    """The five tables. The address of the origin is that of an archive of the repository."""
+    if origin.source is None:
+        found = downloaded_trainings(origin.address, origin.limits)
+    else:
+        found = trainings_in(origin.source)
+    check_trainings(found, origin.source or origin.address)
+    return tables_of(found)
 
 
 def tables_of(trainings: Sequence[Training]) -> list[Table]:
@@ -141,12 +115,6 @@ def _table(name: str, task: _Task, trainings: Sequence[Training]) -> Table:
     def codes(some: Sequence[Training]) -> Floats:
         return space.encode_all([{_ALGORITHM: t.algorithm, **t.settings} for t in some])
 
-    replicates = ReplicateRows(
-        codes(again),
-        np.concatenate([np.arange(1.0, len(several)) for several in settings.values()]),
-        np.array([float(training.study) for training in again]),
-        np.array([_values(task, training) for training in again]).reshape(-1, len(metrics)),
-    )
     return Table(
         name,
         axes,
@@ -154,30 +122,33 @@ def _table(name: str, task: _Task, trainings: Sequence[Training]) -> Table:
         codes(rows),
         np.array([_values(task, training) for training in rows]),
         objectives=(metrics[0].name,),
-        provenance={
-            "title": f"AlgoPerf v0.5, external tuning: {task.what}",
-            "source": f"github.com/mlcommons/submissions_algorithms, folder {LOGS}, commit {COMMIT}",
-            "licence": LICENCE,
-            "citation": "Dahl et al. 2023, arXiv 2306.07179: Benchmarking neural network training "
+        provenance=COLLECTION.provenance(
+            f"AlgoPerf v0.5, external tuning: {task.what}",
+            f"folder {LOGS}",
+            citation="Dahl et al. 2023, arXiv 2306.07179: Benchmarking neural network training "
             "algorithms; Kasimbeg et al., ICLR 2025: Accelerating neural network training: an analysis of "
             "the AlgoPerf competition",
-            "measured": "each row is the first study with an evaluation, and the seeds of replicates are the "
+            measured="each row is the first study with an evaluation, and the seeds of replicates are the "
             "numbers of the other studies; seconds are times of training, without evaluations",
-            "frameworks": "JAX: amos, baseline, caspr_adaptive, generalized_adam, nadamp; the others PyTorch",
-            "changed": "the table has only hyperparameters that differ between settings of an algorithm; a "
+            frameworks="JAX: amos, baseline, caspr_adaptive, generalized_adam, nadamp; the others PyTorch",
+            changed="the table has only hyperparameters that differ between settings of an algorithm; a "
             "curve ends where its loss is NaN",
-        },
-        claims={
-            "collection": NAME,
-            "collection_tables": len(TABLES),
-            "collection_rows": sum(task.configurations - task.failed for task in _TASKS.values()),
-            "configurations": task.configurations,
-            "failed": task.failed,
-            "complete": True,
-            "trainings": task.trainings,
-        },
+        ),
+        claims=COLLECTION.claims(
+            configurations=task.configurations,
+            failed=task.failed,
+            complete=True,
+            trainings=task.trainings,
+        ),
         curves=_curves(task, rows),
-        replicates=Replicates(axes, tuple(m.name for m in metrics), lambda: replicates) if again else None,
+        replicates=replicates_of(
+            axes,
+            metrics,
+            [len(several) - 1 for several in settings.values()],
+            codes(again),
+            np.array([float(training.study) for training in again]),
+            [_values(task, training) for training in again],
+        ),
     )
 
 
@@ -218,16 +189,14 @@ def _axes(rows: Sequence[Training]) -> tuple[Hyperparameter, ...]:
     algorithms = tuple(sorted({training.algorithm for training in rows}))
     axes = [Hyperparameter(_ALGORITHM, algorithms, kind="categorical")]
     for name in sorted(values):
-        kind = _KINDS.get(name, "numeric")
+        labels, everywhere = name in _CATEGORICAL, len(having[name]) == len(algorithms)
         axes.append(
             Hyperparameter(
                 name,
-                tuple(sorted(values[name], key=str if kind == "categorical" else None)),  # type: ignore[type-var,arg-type]
-                _SCALES.get(name, "linear"),
-                kind=kind,
-                active_if=((_ALGORITHM, tuple(sorted(having[name]))),)
-                if len(having[name]) < len(algorithms)
-                else (),
+                tuple(sorted(values[name], key=str if labels else None)),  # type: ignore[type-var,arg-type]
+                "log" if name in _LOG else "linear",
+                kind="categorical" if labels else "numeric",
+                active_if=() if everywhere else ((_ALGORITHM, tuple(sorted(having[name]))),),
             )
         )
     return tuple(axes)
@@ -238,15 +207,32 @@ def _curves(task: _Task, rows: Sequence[Training]) -> Curves:
     starts = np.cumsum([0, *(len(training.updates) for training in rows)])
     values = np.concatenate([np.column_stack(_columns(task, training)) for training in rows])
     kept = until_missing(starts, values)
-    lengths = np.add.reduceat(kept, starts[:-1])
     return Curves(
         "update",
         metrics,
         ("best", None, "best"),
-        np.concatenate([[0], np.cumsum(lengths)]),
+        np.concatenate([[0], np.cumsum(kept)])[starts],
         np.concatenate([training.updates for training in rows])[kept],
         np.concatenate([training.seconds for training in rows])[kept],
         values[kept],
         "s",
         "updates",
     )
+
+
+COLLECTION = Collection(
+    name=NAME,
+    title="AlgoPerf v0.5 (2024): training algorithms for transformers, Conformers and DeepSpeech",
+    tables=TABLES,
+    rows=sum(task.configurations - task.failed for task in _TASKS.values()),
+    licence="Apache-2.0, of the authors' repository",
+    repository="mlcommons/submissions_algorithms",
+    commit=COMMIT,
+    folder=LOGS,
+    sha256={},  # of the trainings instead
+    tables_from=_tables,
+    # Limits of the archive of the whole repository. The files of these workloads take a few megabytes.
+    limits=replace(DEFAULT_LIMITS, max_bytes=2**29, total_s=900.0),
+    archive=f"https://codeload.github.com/mlcommons/submissions_algorithms/tar.gz/{COMMIT}",
+    copy="a clone of github.com/mlcommons/submissions_algorithms, or the two files that were made of it",
+)

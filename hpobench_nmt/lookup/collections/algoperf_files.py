@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,6 @@ from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits, download
 
 COMMIT = "12c8e4ea93dc41a1ff6abc3debba9accd8ac1e3a"
 LOGS = "previous_leaderboards/algoperf_v05/logs/external_tuning"
-ADDRESS = f"https://codeload.github.com/mlcommons/submissions_algorithms/tar.gz/{COMMIT}"
 WORKLOADS = (
     "wmt",
     "wmt_glu_tanh",
@@ -35,33 +34,12 @@ WORKLOADS = (
     "librispeech_deepspeech",
 )
 SETTINGS = (
-    "style",
-    "beta1",
-    "beta2",
-    "converge",
-    "l2",
-    "warmup",
-    "eta_overrides",
-    "dropout_rate",
-    "aux_dropout_rate",
-    "label_smoothing",
-    "learning_rate",
-    "one_minus_beta1",
-    "weight_decay",
-    "warmup_factor",
-    "cycles",
-    "warmup_steps_fraction",
-    "disable_preconditioning",
-    "cosine_decay_fraction",
-    "power",
-    "one_minus_beta2",
-    "one_minus_momentum",
-    "use_momentum",
-    "inv_root_override",
-    "grafting_type",
-    "use_nadam",
-    "step_hint_factor",
-)
+    "style", "beta1", "beta2", "converge", "l2", "warmup", "eta_overrides", "dropout_rate",
+    "aux_dropout_rate", "label_smoothing", "learning_rate", "one_minus_beta1", "weight_decay",
+    "warmup_factor", "cycles", "warmup_steps_fraction", "disable_preconditioning", "cosine_decay_fraction",
+    "power", "one_minus_beta2", "one_minus_momentum", "use_momentum", "inv_root_override", "grafting_type",
+    "use_nadam", "step_hint_factor",
+)  # fmt: skip
 """The hyperparameters that differ between settings of an algorithm."""
 _MEASURED = ("bleu", "loss", "wer", "ctc_loss")
 _COLUMNS = tuple(f"{part}/{name}" for part in ("validation", "test") for name in _MEASURED)
@@ -78,8 +56,6 @@ _MEMBER = re.compile(
 )
 _WANTED = rf"(?:[^/]+/)?{LOGS}/" + _MEMBER.pattern.removeprefix("(?:.*/)?")
 _MOST_BYTES = 2**32
-# These limits are for the archive of the whole repository. The files of these workloads take a few megabytes.
-_ARCHIVE_LIMITS = replace(DEFAULT_LIMITS, max_bytes=2**29, total_s=900.0)
 
 
 @dataclass(frozen=True)
@@ -119,9 +95,9 @@ def trainings_in(source: Path) -> list[Training]:
     return _from_derived(content, evaluations)
 
 
-def downloaded_trainings(address: str, limits: Limits | None = None) -> list[Training]:
+def downloaded_trainings(address: str, limits: Limits) -> list[Training]:
     """The trainings in an archive of the repository on the network, read member by member."""
-    content = download(address, None, limits or _ARCHIVE_LIMITS)
+    content = download(address, None, limits)
     return trainings_of(tar_members(content, address, _WANTED, _MOST_BYTES), address)
 
 

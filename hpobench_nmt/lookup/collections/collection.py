@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_bytes
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter, Scale
 from hpobench_nmt.lookup.collections.archives import gunzipped
 from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits, download
-from hpobench_nmt.lookup.folder import install as install
+from hpobench_nmt.lookup.folder import install
+from hpobench_nmt.lookup.replicates import ReplicateRows, Replicates
 from hpobench_nmt.lookup.rows import arrow_file
 from hpobench_nmt.lookup.table import Table
 
@@ -24,20 +27,13 @@ if TYPE_CHECKING:  # pandas is slow to import
     import pandas as pd
 
 
-class Fetch(Protocol):
-    """Installs a collection's tables."""
+@dataclass(frozen=True)
+class Origin:
+    """Where the authors' files are taken from: a folder, or else an address on the network, within limits."""
 
-    def __call__(
-        self, target: Path, source: Path | None = None, address: str = "", limits: Limits = DEFAULT_LIMITS
-    ) -> list[Path]:
-        """Install all tables as folders under target, or none, and return these folders.
-
-        Args:
-            target: folder of table folders.
-            source: take the authors' files from this folder instead of the network.
-            address: address of the files; if empty, the authors' own address.
-            limits: limits of each download.
-        """
+    source: Path | None
+    address: str
+    limits: Limits
 
 
 @dataclass(frozen=True)
@@ -48,18 +44,73 @@ class Collection:
         name: name of the collection, which the datasheets of its tables have in their claims.
         title: description in one line.
         tables: names of the tables.
-        licence, address: licence and address of the authors' files.
-        files: description of a copy of the files, for users of `tables fetch --from`.
-        fetch: function that installs the tables.
+        rows: total number of rows that the authors state; None if they state none.
+        licence: licence of the authors' files.
+        repository, commit, folder: the repository on GitHub, its commit, and the folder of the files in it.
+        sha256: hashes of the files by name. If a copy of a file is compressed, the hash is of its content.
+        tables_from: makes the tables, given the collection, the origin of its files, and the folder of table
+            folders in which the tables will be installed.
+        limits: limits of each download.
+        archive: address of an archive of the repository, if it is downloaded instead of single files.
+        copy: description of a copy of the files, for users of `tables fetch --from`; by default, the folder
+            of a clone.
     """
 
     name: str
     title: str
     tables: tuple[str, ...]
+    rows: int | None
     licence: str
-    address: str
-    files: str
-    fetch: Fetch
+    repository: str
+    commit: str
+    folder: str
+    sha256: Mapping[str, str]
+    tables_from: Callable[[Collection, Origin, Path], Sequence[Table]]
+    limits: Limits = DEFAULT_LIMITS
+    archive: str = ""
+    copy: str = ""
+
+    @property
+    def address(self) -> str:
+        """The address of the files."""
+        raw = f"https://raw.githubusercontent.com/{self.repository}/{self.commit}/{self.folder}"
+        return self.archive or raw
+
+    @property
+    def files(self) -> str:
+        """Description of a copy of the files."""
+        return self.copy or f"`{self.folder}` of a clone of github.com/{self.repository}"
+
+    def fetch(
+        self, target: Path, source: Path | None = None, address: str = "", limits: Limits | None = None
+    ) -> list[Path]:
+        """Install all tables as folders under target, or none, and return these folders.
+
+        Args:
+            target: folder of table folders.
+            source: take the authors' files from this folder instead of the network.
+            address: address of the files; if empty, the authors' own address.
+            limits: limits of each download; by default, those of the collection.
+        """
+        origin = Origin(source, address or self.address, limits or self.limits)
+        return install(self.name, self.tables_from(self, origin, target), target)
+
+    def contents(self, origin: Origin) -> dict[str, bytes]:
+        """The contents of the authors' files by name."""
+        return {
+            name: published_file(name, sha256, origin.source, origin.address, origin.limits, self.folder)
+            for name, sha256 in self.sha256.items()
+        }
+
+    def provenance(self, title: str, files: str, **more: str) -> dict[str, str]:
+        """The provenance of a table from these files, which are named in words."""
+        source = f"github.com/{self.repository}, {files}, commit {self.commit}"
+        return {"title": title, "source": source, "licence": self.licence, **more}
+
+    def claims(self, **more: Any) -> dict[str, Any]:
+        """The claims of a table."""
+        whole = {"collection": self.name, "collection_tables": len(self.tables)}
+        return whole | ({} if self.rows is None else {"collection_rows": self.rows}) | more
 
 
 def published_file(
@@ -135,3 +186,19 @@ def framed_table(
     configs = [[h.code(value) for value in frame[h.name]] for h in axes]
     values = [frame[metric.name].to_numpy(np.float64) for metric in metrics]
     return Table(name, tuple(axes), tuple(metrics), np.array(configs).T, np.column_stack(values), **more)
+
+
+def replicates_of(
+    axes: tuple[Hyperparameter, ...],
+    metrics: Sequence[Metric],
+    counts: Sequence[int],
+    configs: Floats,
+    seeds: Floats,
+    values: Sequence[Sequence[float]],
+) -> Replicates | None:
+    """Replicates, from their number for each row, and their codes, seeds and metrics in the order of rows."""
+    if not len(configs):
+        return None
+    numbers = np.concatenate([np.arange(1.0, count + 1) for count in counts])
+    read = partial(ReplicateRows, configs, numbers, seeds, np.array(values))
+    return Replicates(axes, tuple(metric.name for metric in metrics), read)

@@ -17,31 +17,20 @@ from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.lookup.collections.collection import (
     Collection,
+    Origin,
     framed_table,
     grid_axis,
-    install,
-    published_file,
 )
 from hpobench_nmt.lookup.curves import Curves
-from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits
 from hpobench_nmt.lookup.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 NAME = "gemstones"
-COMMIT = "5f420478f6057b0cbb4d13405fb10ca64675bccb"
-_FOLDER = "wandb_dfs"
-ADDRESS = f"https://raw.githubusercontent.com/mcleish7/gemstone-scaling-laws/{COMMIT}/{_FOLDER}"
-LICENCE = "MIT, of the authors' repository"
 _LONG = "wandb_df_for_fitting_hot_100b+_477.jsonl"
 _SHORT = "wandb_df_for_fitting_hot_477.jsonl"
 _COOLER = "wandb_df_for_fitting_lr_ablation_hot_477.jsonl"
-SHA256 = {
-    _LONG: "c7a56e023c2cee6be296defc284126778c62387023a6e0c01e57599999591f5d",
-    _SHORT: "bebd60d6c3f28094451b629aa717ec36baeab81097d4be39e7dd9241ee982aad",
-    _COOLER: "10f606c27a52b31a8c97a8fe50ff265fdea795869b9a35804a7b1cad2fa233c2",
-}
 TABLES = (f"{NAME}-shapes", f"{NAME}-rates")
 # Rows and checkpoints of each table, counted in the authors' files.
 _CLAIMED = {TABLES[0]: (22, 3850), TABLES[1]: (42, 2100)}
@@ -53,28 +42,6 @@ _METRICS = (
 )
 
 
-def fetch(
-    target: Path, source: Path | None = None, address: str = "", limits: Limits = DEFAULT_LIMITS
-) -> list[Path]:
-    """Install both tables or none; see Fetch."""
-    long, short, cooler = (
-        _frame(published_file(file, sha256, source, address or ADDRESS, limits, _FOLDER))
-        for file, sha256 in SHA256.items()
-    )
-    return install(NAME, _tables(long, short, cooler), target)
-
-
-COLLECTION = Collection(
-    name=NAME,
-    title="Gemstones (2025): 22 shapes of pre-trained transformers, loss and time along 350 billion tokens",
-    tables=TABLES,
-    licence=LICENCE,
-    address=ADDRESS,
-    files="`wandb_dfs` of a clone of github.com/mcleish7/gemstone-scaling-laws",
-    fetch=fetch,
-)
-
-
 def _frame(content: bytes) -> pd.DataFrame:
     import pandas as pd
 
@@ -83,9 +50,10 @@ def _frame(content: bytes) -> pd.DataFrame:
     return frame.sort_values(["width", "depth", "tokens"], kind="stable", ignore_index=True)
 
 
-def _tables(long: pd.DataFrame, short: pd.DataFrame, cooler: pd.DataFrame) -> list[Table]:
+def _tables(collection: Collection, origin: Origin, target: Path) -> list[Table]:
     import pandas as pd
 
+    long, short, cooler = map(_frame, collection.contents(origin).values())
     both = pd.concat(
         [short.assign(learning_rate="base"), cooler.assign(learning_rate="cooler")], ignore_index=True
     )
@@ -111,24 +79,16 @@ def _table(
         _METRICS,
         frame.iloc[starts[1:] - 1].rename(columns=renamed),
         objectives=("loss", "node_seconds"),
-        provenance={
-            "title": f"Pre-trained transformers of different shapes: {what}",
-            "source": f"github.com/mcleish7/gemstone-scaling-laws, {' and '.join(files)} in {_FOLDER}, "
-            f"commit {COMMIT}",
-            "licence": LICENCE,
-            "citation": "McLeish et al. 2025, arXiv 2502.06857: Gemstones: a model suite for multi-faceted "
+        provenance=COLLECTION.provenance(
+            f"Pre-trained transformers of different shapes: {what}",
+            f"{' and '.join(files)} in {COLLECTION.folder}",
+            citation="McLeish et al. 2025, arXiv 2502.06857: Gemstones: a model suite for multi-faceted "
             "scaling laws",
-            "measured": "one training a configuration, a loss every 477 steps; how it was smoothed is not "
+            measured="one training a configuration, a loss every 477 steps; how it was smoothed is not "
             "stated; node_seconds is seconds_per_step, which is one number a training, times steps and nodes",
-            "sha256": " and ".join(SHA256[file] for file in files),
-        },
-        claims={
-            "collection": NAME,
-            "collection_tables": len(TABLES),
-            "collection_rows": sum(rows for rows, _ in _CLAIMED.values()),
-            "rows": rows,
-            "checkpoints": checkpoints,
-        },
+            sha256=" and ".join(COLLECTION.sha256[file] for file in files),
+        ),
+        claims=COLLECTION.claims(rows=rows, checkpoints=checkpoints),
         curves=Curves(
             "token",
             _METRICS[:1],
@@ -141,3 +101,21 @@ def _table(
             "tokens",
         ),
     )
+
+
+COLLECTION = Collection(
+    name=NAME,
+    title="Gemstones (2025): 22 shapes of pre-trained transformers, loss and time along 350 billion tokens",
+    tables=TABLES,
+    rows=sum(rows for rows, _ in _CLAIMED.values()),
+    licence="MIT, of the authors' repository",
+    repository="mcleish7/gemstone-scaling-laws",
+    commit="5f420478f6057b0cbb4d13405fb10ca64675bccb",
+    folder="wandb_dfs",
+    sha256={
+        _LONG: "c7a56e023c2cee6be296defc284126778c62387023a6e0c01e57599999591f5d",
+        _SHORT: "bebd60d6c3f28094451b629aa717ec36baeab81097d4be39e7dd9241ee982aad",
+        _COOLER: "10f606c27a52b31a8c97a8fe50ff265fdea795869b9a35804a7b1cad2fa233c2",
+    },
+    tables_from=_tables,
+)

@@ -20,20 +20,13 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.lookup.collections.archives import zip_members
-from hpobench_nmt.lookup.collections.collection import Collection, install, published_file
+from hpobench_nmt.lookup.collections.collection import Collection, Origin, replicates_of
 from hpobench_nmt.lookup.curves import Curves, until_missing
 from hpobench_nmt.lookup.descriptors import Descriptors
-from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits
-from hpobench_nmt.lookup.replicates import ReplicateRows, Replicates
 from hpobench_nmt.lookup.table import Table
 
 NAME = "nas-bench-nlp"
-COMMIT = "a6d90a3b19e3966b1d009c0970b3761aa46707d1"
-_FOLDER = "train_logs_wikitext-2"
 FILE = "logs.zip"
-ADDRESS = f"https://raw.githubusercontent.com/fmsnew/nas-bench-nlp-release/{COMMIT}/{_FOLDER}"
-SHA256 = "f5052d6bea6398001e32c986322a243e8cdedffa906caf242eb0a62ee105aa12"
-LICENCE = "Apache-2.0, of the authors' repository"
 TABLES = (f"{NAME}-wikitext2",)
 # The trainings in the authors' file, and the distinct graphs among them as counted here.
 _TRAININGS, _DISTINCT = 345, 291
@@ -84,25 +77,9 @@ class _Training:
     nodes: Mapping[str, _Node]
 
 
-def fetch(
-    target: Path, source: Path | None = None, address: str = "", limits: Limits = DEFAULT_LIMITS
-) -> list[Path]:
-    """Install the table; see Fetch."""
-    content = published_file(FILE, SHA256, source, address or ADDRESS, limits, _FOLDER)
-    where = f"{source or address or ADDRESS}/{FILE}"
-    logs = [_read(name, log) for name, log in zip_members(content, where, _MEMBER, _MOST_BYTES)]
-    return install(NAME, [_table(logs)], target)
-
-
-COLLECTION = Collection(
-    name=NAME,
-    title="NAS-Bench-NLP (2020): 291 recurrent cells as language models of WikiText-2",
-    tables=TABLES,
-    licence=LICENCE,
-    address=ADDRESS,
-    files="`train_logs_wikitext-2` of a clone of github.com/fmsnew/nas-bench-nlp-release",
-    fetch=fetch,
-)
+def _tables(collection: Collection, origin: Origin, target: Path) -> list[Table]:
+    (content,) = collection.contents(origin).values()
+    return [_table([_read(name, log) for name, log in zip_members(content, FILE, _MEMBER, _MOST_BYTES)])]
 
 
 def features_of(nodes: Mapping[str, tuple[str, Sequence[str]]]) -> dict[str, float]:
@@ -154,13 +131,8 @@ def _table(trainings: Sequence[_Training]) -> Table:
     cell = Hyperparameter("cell", tuple(str(t.log.recepie_id) for t in rows), kind="categorical")
     features = [features_of({k: (n.op, n.input) for k, n in t.nodes.items()}) for t in rows]
     columns = {name: [each[name] for each in features] for name in features[0]}
-    places = np.repeat(np.arange(float(len(rows))), [len(group) - 1 for group in several])
-    replicates = ReplicateRows(
-        places[:, None],
-        np.concatenate([np.arange(1.0, len(group)) for group in several]),
-        np.full(len(again), np.nan),
-        np.array(list(map(_values, again))).reshape(-1, len(_METRICS)),
-    )
+    others = [len(group) - 1 for group in several]
+    places = np.repeat(np.arange(float(len(rows))), others)
     return Table(
         TABLES[0],
         (cell,),
@@ -168,29 +140,22 @@ def _table(trainings: Sequence[_Training]) -> Table:
         np.arange(float(len(rows)))[:, None],
         np.array(list(map(_values, rows))),
         objectives=("val_loss",),
-        provenance={
-            "title": "Recurrent cells of 3-layer language models of WikiText-2, 50 epochs",
-            "source": f"github.com/fmsnew/nas-bench-nlp-release, file {_FOLDER}/{FILE}, commit {COMMIT}",
-            "licence": LICENCE,
-            "citation": "Klyuchnikov et al. 2020, arXiv 2006.07116: NAS-Bench-NLP: neural architecture "
+        provenance=COLLECTION.provenance(
+            "Recurrent cells of 3-layer language models of WikiText-2, 50 epochs",
+            f"file {COLLECTION.folder}/{FILE}",
+            citation="Klyuchnikov et al. 2020, arXiv 2006.07116: NAS-Bench-NLP: neural architecture "
             "search benchmark for natural language processing",
-            "measured": "one or more trainings of each graph; the row is a diverged training only if all of "
+            measured="one or more trainings of each graph; the row is a diverged training only if all of "
             "them diverged",
-            "changed": "a cell has the first of the names that the file has for its graph; a curve ends "
+            changed="a cell has the first of the names that the file has for its graph; a curve ends "
             "where a loss is NaN",
-            "sha256": SHA256,
-        },
-        claims={
-            "collection": NAME,
-            "collection_tables": len(TABLES),
-            "collection_rows": _DISTINCT,
-            "rows": _DISTINCT,
-            "trainings": _TRAININGS,
-        },
+            sha256=COLLECTION.sha256[FILE],
+        ),
+        claims=COLLECTION.claims(rows=_DISTINCT, trainings=_TRAININGS),
         curves=_curves(rows),
-        replicates=Replicates((cell,), tuple(m.name for m in _METRICS), lambda: replicates)
-        if again
-        else None,
+        replicates=replicates_of(
+            (cell,), _METRICS, others, places[:, None], np.full(len(again), np.nan), list(map(_values, again))
+        ),
         descriptors=Descriptors(
             tuple(Hyperparameter(name, tuple(sorted(set(column)))) for name, column in columns.items()),
             np.array(list(columns.values())).T,
@@ -229,3 +194,17 @@ def _curves(rows: Sequence[_Training]) -> Curves:
         "s",
         "epochs",
     )
+
+
+COLLECTION = Collection(
+    name=NAME,
+    title="NAS-Bench-NLP (2020): 291 recurrent cells as language models of WikiText-2",
+    tables=TABLES,
+    rows=_DISTINCT,
+    licence="Apache-2.0, of the authors' repository",
+    repository="fmsnew/nas-bench-nlp-release",
+    commit="a6d90a3b19e3966b1d009c0970b3761aa46707d1",
+    folder="train_logs_wikitext-2",
+    sha256={FILE: "f5052d6bea6398001e32c986322a243e8cdedffa906caf242eb0a62ee105aa12"},
+    tables_from=_tables,
+)

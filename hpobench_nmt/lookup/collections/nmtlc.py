@@ -19,18 +19,14 @@ from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter, Space
 from hpobench_nmt.core.validation import Finite, Whole, checked
 from hpobench_nmt.lookup.collections import nmthpo
-from hpobench_nmt.lookup.collections.collection import Collection, install, published_file
-from hpobench_nmt.lookup.collections.nmthpo import COMMIT
+from hpobench_nmt.lookup.collections.collection import Collection, Origin
 from hpobench_nmt.lookup.collections.nmtlc_curves import Settings, tuned_curves, with_curves
-from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits
 from hpobench_nmt.lookup.folder import load_folder
 from hpobench_nmt.lookup.plain_pickle import read_plain_pickle
 from hpobench_nmt.lookup.table import Table
 
 NAME = "nmtlc"
 FILE = "nmtlc.pkl"
-SHA256 = "42ecab6a7f3c93c7697714cf1082318274e232e04d79bf4400bfc55d6a766eca"
-ADDRESS = f"https://raw.githubusercontent.com/Este1le/hpo_nmt/{COMMIT}/lc_datasets"
 PAIRS = ("zh-en", "fr-en")
 
 # The file gives the family, the model dimension and the number of layers. They determine the name of the
@@ -83,28 +79,14 @@ class _Training(msgspec.Struct, frozen=True):
     bleu_optimal: Finite | None = None
 
 
-def fetch(
-    target: Path, source: Path | None = None, address: str = "", limits: Limits = DEFAULT_LIMITS
-) -> list[Path]:
-    """Install both tables, or none; see Fetch. Installed tables of nmthpo get their learning curves."""
-    content = published_file(FILE, SHA256, source, address or ADDRESS, limits)
+def _tables(collection: Collection, origin: Origin, target: Path) -> list[Table]:
+    """Both tables, and the installed tables of nmthpo, which get their learning curves."""
+    (content,) = collection.contents(origin).values()
     entries = checked(read_plain_pickle(content, Path(FILE)), list[_Training], FILE)
     tuned = [entry for entry in entries if entry.task == "finetune"]
     scratch = [entry for entry in entries if entry.task == "scratch"]
     published = [_with_curves(target / name, scratch) for name in nmthpo.TABLES]
-    tables = [_table(pair, tuned) for pair in PAIRS] + [table for table in published if table is not None]
-    return install(NAME, tables, target)
-
-
-COLLECTION = Collection(
-    name=NAME,
-    title="two of Zhang & Duh (2024): language models fine-tuned to translate; learning curves for nmthpo",
-    tables=tuple(f"{NAME}-{pair}" for pair in PAIRS),
-    licence="MIT, copyright (c) 2020 Xuan Zhang",
-    address=ADDRESS,
-    files="`lc_datasets` of a clone of github.com/Este1le/hpo_nmt",
-    fetch=fetch,
-)
+    return [_table(pair, tuned) for pair in PAIRS] + [table for table in published if table is not None]
 
 
 def _with_curves(folder: Path, scratch: list[_Training]) -> Table | None:
@@ -135,16 +117,15 @@ def _table(pair: str, tuned: list[_Training]) -> Table:
             dtype=np.float64,
         ),
         objectives=("dev_bleu",),
-        provenance={
-            "title": f"Language models fine-tuned with LoRA to translate, {pair}",
-            "source": f"github.com/Este1le/hpo_nmt, file lc_datasets/{FILE}, commit {COMMIT}",
-            "licence": "MIT, copyright (c) 2020 Xuan Zhang",
-            "citation": "Zhang and Duh, AMTA 2024: Best Practices of Successive Halving on Neural Machine "
+        provenance=COLLECTION.provenance(
+            f"Language models fine-tuned with LoRA to translate, {pair}",
+            f"file {COLLECTION.folder}/{FILE}",
+            citation="Zhang and Duh, AMTA 2024: Best Practices of Successive Halving on Neural Machine "
             "Translation and Large Language Models",
-            "measured": "one run of each configuration; times are not given",
-            "sha256": SHA256,
-        },
-        claims={"collection": NAME, "collection_tables": len(PAIRS)},
+            measured="one run of each configuration; times are not given",
+            sha256=COLLECTION.sha256[FILE],
+        ),
+        claims=COLLECTION.claims(),
         curves=tuned_curves(
             [t.perplexity_curve for t in trainings],
             [t.bleu_curve for t in trainings],
@@ -162,3 +143,17 @@ def _config(training: _Training) -> dict[str, float | str]:
         "batch_size": settings.batch_size,
         "learning_rate": settings.initial_lr,
     }
+
+
+COLLECTION = Collection(
+    name=NAME,
+    title="two of Zhang & Duh (2024): language models fine-tuned to translate; learning curves for nmthpo",
+    tables=tuple(f"{NAME}-{pair}" for pair in PAIRS),
+    rows=None,
+    licence=nmthpo.COLLECTION.licence,
+    repository=nmthpo.COLLECTION.repository,
+    commit=nmthpo.COLLECTION.commit,
+    folder="lc_datasets",
+    sha256={FILE: "42ecab6a7f3c93c7697714cf1082318274e232e04d79bf4400bfc55d6a766eca"},
+    tables_from=_tables,
+)

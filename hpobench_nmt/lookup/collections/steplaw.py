@@ -22,29 +22,18 @@ from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.lookup.collections.collection import (
     Collection,
+    Origin,
     csv_frame,
     framed_table,
     grid_axis,
-    install,
-    published_file,
 )
 from hpobench_nmt.lookup.curves import Curves
-from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits
 from hpobench_nmt.lookup.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 NAME = "steplaw"
-COMMIT = "32a8f4cc50247695fb56cc6c9117abdf67c97763"
-_FOLDER = "data"
-ADDRESS = f"https://raw.githubusercontent.com/step-law/steplaw/{COMMIT}/{_FOLDER}"
-LICENCE = "none: the authors state no licence, so ask them before you pass on the files or the tables"
-SHA256 = {
-    "dense_lr_bs_loss.csv": "9e46181076c04d450294d75dfe6f72adc416e231e154a07b337e378f9410002c",
-    "moe_lr_bs_loss.csv": "653d585244a7b227423007e8b796bc16d76f6d24eb87b1919b8f048a91897b92",
-}
-
 # Billions of tokens for which the dense models were trained, by millions of parameters.
 _DENSE = {
     215: (4, 11.4, 20, 100),
@@ -78,26 +67,9 @@ _FLOPS = Metric("flops", "min", "FLOP", description="6 N D; N counts the paramet
 _ROUNDING = 0.05
 
 
-def fetch(
-    target: Path, source: Path | None = None, address: str = "", limits: Limits = DEFAULT_LIMITS
-) -> list[Path]:
-    """Install the 35 tables, all or none; see Fetch."""
-    dense, sparse = (
-        _frame(name, published_file(name, sha256, source, address or ADDRESS, limits, _FOLDER))
-        for name, sha256 in SHA256.items()
-    )
-    return install(NAME, [*_dense_tables(dense), *_sparse_tables(sparse)], target)
-
-
-COLLECTION = Collection(
-    name=NAME,
-    title="Step Law (2025): pre-trainings of language models over learning rate and batch size",
-    tables=TABLES,
-    licence=LICENCE,
-    address=ADDRESS,
-    files="`data` of a clone of github.com/step-law/steplaw",
-    fetch=fetch,
-)
+def _tables(collection: Collection, origin: Origin, target: Path) -> list[Table]:
+    dense, sparse = (_frame(name, content) for name, content in collection.contents(origin).items())
+    return [*_dense_tables(dense), *_sparse_tables(sparse)]
 
 
 def true_rates(printed: Floats) -> Floats:
@@ -170,30 +142,21 @@ def _table(
     kind: str,
 ) -> Table:
     file = f"{kind}_lr_bs_loss.csv"
-    claims = {
-        "collection": NAME,
-        "collection_tables": len(TABLES),
-        "collection_rows": 2 * sum(_CLAIMED.values()),
-    }
-    if name in _CLAIMED:
-        claims["rows"] = _CLAIMED[name]
     return framed_table(
         name,
         axes,
         metrics,
         frame,
         objectives=("smooth_loss",),
-        provenance={
-            "title": f"Pre-trained language models, {what}",
-            "source": f"github.com/step-law/steplaw, file {_FOLDER}/{file}, commit {COMMIT}",
-            "licence": LICENCE,
-            "citation": "Li et al. 2025, arXiv 2503.04715: Predictable Scale: Part I, Step Law",
-            "measured": "one training of each configuration; losses of diverged trainings, up to 11, are "
-            "kept",
-            "changed": "learning rates are the powers of the square root of 2 that the file rounds",
-            "sha256": SHA256[file],
-        },
-        claims=claims,
+        provenance=COLLECTION.provenance(
+            f"Pre-trained language models, {what}",
+            f"file {COLLECTION.folder}/{file}",
+            citation="Li et al. 2025, arXiv 2503.04715: Predictable Scale: Part I, Step Law",
+            measured="one training of each configuration; losses of diverged trainings, up to 11, are kept",
+            changed="learning rates are the powers of the square root of 2 that the file rounds",
+            sha256=COLLECTION.sha256[file],
+        ),
+        claims=COLLECTION.claims(**({"rows": _CLAIMED[name]} if name in _CLAIMED else {})),
         curves=_one_checkpoint(frame) if name in _CLAIMED else None,
     )
 
@@ -211,3 +174,20 @@ def _one_checkpoint(frame: pd.DataFrame) -> Curves:
         "FLOP",
         "tokens",
     )
+
+
+COLLECTION = Collection(
+    name=NAME,
+    title="Step Law (2025): pre-trainings of language models over learning rate and batch size",
+    tables=TABLES,
+    rows=2 * sum(_CLAIMED.values()),
+    licence="none: the authors state no licence, so ask them before you pass on the files or the tables",
+    repository="step-law/steplaw",
+    commit="32a8f4cc50247695fb56cc6c9117abdf67c97763",
+    folder="data",
+    sha256={
+        "dense_lr_bs_loss.csv": "9e46181076c04d450294d75dfe6f72adc416e231e154a07b337e378f9410002c",
+        "moe_lr_bs_loss.csv": "653d585244a7b227423007e8b796bc16d76f6d24eb87b1919b8f048a91897b92",
+    },
+    tables_from=_tables,
+)
