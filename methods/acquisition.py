@@ -7,41 +7,14 @@ numerics of expected improvement, of one loss and of two, are in `hpobench_nmt.m
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.core.compiled import compiled
+from hpobench_nmt.methods.belief import Belief as Belief  # methods of users import it from here
 from hpobench_nmt.methods.improvement import log_ehvi_of_contenders, log_ei_of_contenders
-
-
-class Belief(NamedTuple):
-    """All that an acquisition function may use, for M candidates and m losses.
-
-    Mean, variance, front, best and worst refer to the losses as the model sees them, scaled or not. Later
-    observations overwrite the arrays. Every step makes a new belief, so it is a named tuple, which is cheap
-    to make.
-
-    Attributes:
-        mean: posterior mean of each loss, shape (m, M).
-        var: posterior variance, shared by the losses, shape (M,).
-        unseen: False for candidates that were seen, whose scores will be ignored, shape (M,).
-        front: Pareto front of the losses seen, sorted by the first, shape (J, m).
-        best, worst: smallest and largest value seen of each loss, shape (m,).
-        row_sums: row sums of the posterior covariance over the unseen candidates, shape (M,), if the prior
-            provides them.
-    """
-
-    mean: Floats
-    var: Floats
-    unseen: NDArray[np.bool_]
-    front: Floats
-    best: Floats
-    worst: Floats
-    row_sums: Floats | None
-
+from hpobench_nmt.methods.optimistic_hypervolume import by_optimistic_hypervolume
 
 Acquisition = Callable[[Belief], Floats]
 """The value of asking for each candidate, shape (M,); the largest wins, the first row among equals."""
@@ -75,16 +48,12 @@ def usual_acquisition(n_objectives: int) -> Acquisition:
     if n_objectives < 1:
         raise ValueError(f"there is no acquisition for {n_objectives} objectives.")
     if n_objectives > 2:
-        from hpobench_nmt.methods.optimistic_hypervolume import by_optimistic_hypervolume
-
         return by_optimistic_hypervolume
     return by_expected_improvement if n_objectives == 1 else by_expected_hypervolume
 
 
 @compiled()
-def _log_ehvi(
-    mean: Floats, var: Floats, front: Floats, best: Floats, worst: Floats, unseen: NDArray[np.bool_]
-) -> Floats:
+def _log_ehvi(mean: Floats, var: Floats, front: Floats, best: Floats, worst: Floats, unseen: Bools) -> Floats:
     sd = np.empty_like(mean)
     sd[:] = np.sqrt(var)
     reference = worst + REFERENCE_MARGIN * (worst - best)
@@ -109,9 +78,7 @@ def _labels(mean: Floats, best: float, worst: float) -> Floats:
 
 
 @compiled(error_model="numpy")
-def expected_influence(
-    labels: Floats, variance: Floats, row_sums: Floats, unseen: NDArray[np.bool_]
-) -> Floats:
+def expected_influence(labels: Floats, variance: Floats, row_sums: Floats, unseen: Bools) -> Floats:
     """Expected influence of asking for each candidate (Zhang & Duh 2020, section 5.2.2), shape (M,).
 
     Candidate k turns out good (label 1) with probability f_k, and bad (label 0) otherwise. Its value is an

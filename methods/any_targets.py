@@ -21,8 +21,8 @@ from scipy.linalg import solve_triangular
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.compiled import compiled
 from hpobench_nmt.core.problem import Problem
-from hpobench_nmt.methods.gaussian_process import NOISE_SD, kernel_prior
-from hpobench_nmt.methods.kernels import matern52
+from hpobench_nmt.methods.cholesky import add_rows, solve
+from hpobench_nmt.methods.kernels import NOISE_SD, kernel_prior, matern52
 from hpobench_nmt.methods.posterior import VARIANCE_FLOOR, FinitePosterior, Prior, conditioned
 from hpobench_nmt.methods.search import PosteriorSearch
 
@@ -63,7 +63,11 @@ class AnyTargetsPosterior(FinitePosterior):
 
     def mean(self, targets: Floats) -> Floats:
         """The posterior mean of every row, for targets of the rows in `seen`, shape (n,)."""
-        return _mean(self._factor, self._whitened_rows, targets)
+        n = len(targets)
+        z, mean = np.empty(n), np.zeros(len(self.rows))
+        solve(self._factor, np.ascontiguousarray(targets, dtype=np.float64), z)
+        add_rows(self._whitened_rows[:n], z, mean)
+        return mean
 
     def left_out(self, targets: Floats) -> tuple[Floats, Floats]:
         """Mean and variance of n targets, each given the others (Rasmussen & Williams 2006, 5.12). O(n^3)."""
@@ -74,7 +78,7 @@ class AnyTargetsPosterior(FinitePosterior):
 
     def covariance(self, row: int) -> Floats:
         """Posterior covariance of a row with all rows, shape (N,). O(n N)."""
-        return conditioned(self._whitened_rows, len(self.seen), self._prior.row(row), row)
+        return conditioned(self._whitened_rows[: len(self.seen)], self._prior.row(row), row)
 
     def _grow(self) -> None:
         n = len(self._whitened_rows)
@@ -123,27 +127,8 @@ def _append(
     factor[n, n] = d
     new = whitened_rows[n]
     new[:] = row
-    for j in range(n):
-        share, earlier = factor[n, j], whitened_rows[j]
-        for i in range(new.shape[0]):
-            new[i] -= share * earlier[i]
+    add_rows(whitened_rows[:n], -factor[n, :n], new)
     for i in range(new.shape[0]):
         new[i] /= d
         var[i] = max(var[i] - new[i] * new[i], 0.0)
     return True
-
-
-@compiled()
-def _mean(factor: Floats, whitened_rows: Floats, targets: Floats) -> Floats:
-    n = targets.shape[0]
-    z = np.empty(n)
-    mean = np.zeros(whitened_rows.shape[1])
-    for k in range(n):
-        value = targets[k]
-        for j in range(k):
-            value -= factor[k, j] * z[j]
-        z[k] = value / factor[k, k]
-        row = whitened_rows[k]
-        for i in range(mean.shape[0]):
-            mean[i] += z[k] * row[i]
-    return mean

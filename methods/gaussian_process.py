@@ -11,7 +11,6 @@ The `_std` methods standardise the losses, as practitioners do. They do not diff
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -20,11 +19,9 @@ from hpobench_nmt.core.files import check_name
 from hpobench_nmt.core.problem import Method, Problem
 from hpobench_nmt.methods.acquisition import Acquisition, usual_acquisition
 from hpobench_nmt.methods.constrained import model_based
-from hpobench_nmt.methods.kernels import Kernel, KernelPrior, check_length_scale, matern52, rbf
+from hpobench_nmt.methods.kernels import NOISE_SD, Kernel, check_length_scale, kernel_prior, matern52, rbf
 from hpobench_nmt.methods.model_based import Surrogate, standard_scaling
 from hpobench_nmt.methods.naming import method_name
-
-NOISE_SD = 1e-3
 
 
 @dataclass(frozen=True)
@@ -75,12 +72,6 @@ class BayesianOptimisation:
 
 # The name for users: a call reads as a function that makes a method.
 bayesian_optimisation = BayesianOptimisation
-
-
-@lru_cache(maxsize=8)
-def kernel_prior(problem: Problem, kernel: Kernel, length_scale: float = 1.0) -> KernelPrior:
-    """The kernel's prior over the problem's rows, shared by its trials."""
-    return KernelPrior(kernel, problem.features / length_scale)
 
 
 BO_M = bayesian_optimisation(matern52)

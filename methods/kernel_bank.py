@@ -44,6 +44,7 @@ import numpy as np
 
 from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.compiled import compiled
+from hpobench_nmt.methods.cholesky import add_rows, append_row, solve
 
 _ROWS = 8  # initial capacity of the arrays; doubled as needed
 _CACHE_BYTES = 512 * 2**20  # limit of V over all members, and the same limit of L
@@ -143,8 +144,13 @@ class BankPosterior:
             self._grow(targets)
         bank = self.bank
         seen = np.array([*self.seen, point])
-        _append(self._factors, seen, self._points, bank.inverse_squares, bank.noise, bank.additive)
+        codes = self._codes(seen[:-1])
+        _append(self._factors, seen, codes, self._points, bank.inverse_squares, bank.noise, bank.additive)
         self.seen.append(point)
+
+    def _codes(self, seen: Rows) -> Rows:
+        """The codes of n points, shape (H, n)."""
+        return self._points.code[:, seen % self.n_candidates]
 
     def _grow(self, targets: Callable[[], Sequence[Floats]]) -> None:
         """Make room for twice as many rows, and drop members that exceed the memory limit.
@@ -182,7 +188,8 @@ class BankPosterior:
         seen = np.array(self.seen, dtype=np.int64)
         for place, member in enumerate(members):
             held = self._caught_up(member, seen, len(running))
-            _sum_up(held.whitened, weights.whitened_targets[member], mean[place])
+            mean[place] = 0.0
+            add_rows(held.whitened, weights.whitened_targets[member], mean[place])
             left = self._once_observed(held, member, running) if running else held.var
             np.multiply(left, weights.amplitude[member], out=var[place])
         return mean, var
@@ -195,7 +202,10 @@ class BankPosterior:
         factor = np.zeros((1, len(points), len(points)))
         factor[0, :n, :n] = self._factors[member, :n, :n]
         for end in range(n + 1, len(points) + 1):
-            _append(factor, points[:end], self._points, inverse_squares[None], noise[None], bank.additive)
+            codes = self._codes(points[: end - 1])
+            _append(
+                factor, points[:end], codes, self._points, inverse_squares[None], noise[None], bank.additive
+            )
         var = held.var.copy()
         _extend(held.whitened, n, points, self._points, inverse_squares, bank.additive, factor[0], var)
         return var
@@ -254,13 +264,6 @@ class _Field:
         self.var: Floats = np.full(n_rows, 1.0 + points.common)
 
 
-@compiled(error_model="numpy", inline="always")
-def _matern(squared: float) -> float:
-    """The Matern-5/2 kernel of amplitude 1, for a squared distance in units of the length scale."""
-    r = math.sqrt(5.0 * squared)
-    return (1.0 + r + r * r / 3.0) * math.exp(-r)
-
-
 @compiled(error_model="numpy")
 def _matern_of_all(squares: Floats, found: Floats) -> None:
     """The same for many distances; writes `found`. All but the C library's exponential is vectorised.
@@ -293,93 +296,64 @@ def _alone(values: Floats, here: Floats, inverse_square: float, squares: Floats,
 
 
 @compiled(error_model="numpy")
-def _covariances(points: Points, point: int, inverse_squares: Floats, additive: float, found: Floats) -> None:
-    """Covariances of one point with all candidates; writes `found`."""
+def _covariances(
+    points: Points, codes: Rows, point: int, inverse_squares: Floats, additive: float, found: Floats
+) -> None:
+    """K(x, x') + c of one point with M others, given by their codes, shape (H, M); writes `found`."""
     values, starts = points.values, points.starts
-    n_hyperparameters, n_rows = points.code.shape
-    stage, row = divmod(point, n_rows)
-    shared = points.stages[stage, -1]
+    n_hyperparameters, n_others = codes.shape
+    share = additive / max(n_hyperparameters, 1)
     squares, alone = np.empty(values.shape[1]), np.empty(values.shape[1])
+    own, own_squares, own_alone = np.empty((values.shape[0], _TILE)), np.empty(_TILE), np.empty(_TILE)
+    squared, each = np.empty(_TILE), np.empty(_TILE)
     for h in range(n_hyperparameters):
         first, end = starts[h], starts[h + 1]
-        if end - first < n_rows:
-            here = values[:, points.code[h, row]]
+        if end - first < n_others:
+            here = values[:, points.code[h, point % points.code.shape[1]]]
             _alone(values[:, first:end], here, inverse_squares[h], squares[first:end], alone[first:end])
-    own_squares, own_alone = np.empty(_TILE), np.empty(_TILE)
-    squared, each = np.empty(_TILE), np.empty(_TILE)
-    for start in range(0, n_rows, _TILE):
-        width = min(_TILE, n_rows - start)
+    for start in range(0, n_others, _TILE):
+        width = min(_TILE, n_others - start)
         squared[:] = 0.0
         each[:] = 0.0
         for h in range(n_hyperparameters):
-            if starts[h + 1] - starts[h] == n_rows:
-                first = starts[h] + start
-                here = values[:, points.code[h, row]]
-                some, some_alone = own_squares[:width], own_alone[:width]
-                _alone(values[:, first : first + width], here, inverse_squares[h], some, some_alone)
-                for i in range(width):
-                    squared[i] += some[i]
-                    each[i] += some_alone[i]
-            else:
-                code = points.code[h, start : start + width]
+            code = codes[h, start : start + width]
+            if starts[h + 1] - starts[h] < n_others:
                 for i in range(width):
                     squared[i] += squares[code[i]]
                     each[i] += alone[code[i]]
+                continue
+            for c in range(values.shape[0]):
+                for i in range(width):
+                    own[c, i] = values[c, code[i]]
+            here = values[:, points.code[h, point % points.code.shape[1]]]
+            _alone(own[:, :width], here, inverse_squares[h], own_squares[:width], own_alone[:width])
+            for i in range(width):
+                squared[i] += own_squares[i]
+                each[i] += own_alone[i]
         _matern_of_all(squared[:width], own_alone)
-        tile, share = found[start : start + width], additive / max(n_hyperparameters, 1)
+        tile = found[start : start + width]
         for i in range(width):
-            mixed = (1.0 - additive) * own_alone[i] + share * each[i]
-            tile[i] = shared * (mixed + points.common)
-
-
-@compiled(error_model="numpy")
-def _covariances_of_seen(
-    points: Points, seen: Rows, inverse_squares: Floats, additive: float, found: Floats
-) -> None:
-    """Covariances of the last of n + 1 points with the first n; writes `found`, shape (n,)."""
-    n, n_hyperparameters = seen.shape[0] - 1, points.code.shape[0]
-    stage, row = divmod(seen[n], points.code.shape[1])
-    squared, each = np.zeros(n), np.zeros(n)
-    for h in range(n_hyperparameters):
-        here, first = points.code[h, row], points.starts[h]
-        known = np.full(points.starts[h + 1] - first if points.starts[h + 1] - first < 2 * n else 0, -1.0)
-        for i in range(n):
-            u = points.code[h, seen[i] % points.code.shape[1]]
-            alone = 0.0
-            for c in range(points.values.shape[0]):
-                gap = points.values[c, u] - points.values[c, here]
-                alone += gap * gap * inverse_squares[h]
-            squared[i] += alone
-            if known.shape[0] == 0:
-                each[i] += _matern(alone)
-            else:
-                if known[u - first] < 0.0:
-                    known[u - first] = _matern(alone)
-                each[i] += known[u - first]
-    for i in range(n):
-        mixed = (1.0 - additive) * _matern(squared[i]) + additive / max(n_hyperparameters, 1) * each[i]
-        found[i] = points.stages[stage, seen[i] // points.code.shape[1]] * (mixed + points.common)
+            tile[i] = (1.0 - additive) * own_alone[i] + share * each[i] + points.common
 
 
 @compiled(error_model="numpy")
 def _append(
-    factors: Floats, seen: Rows, points: Points, inverse_squares: Floats, noise: Floats, additive: float
-) -> None:
-    """Row n of every factor, for the last of n + 1 points."""
-    n = seen.shape[0] - 1
+    factors: Floats, seen: Rows, codes: Rows, points: Points, inverse_squares: Floats, noise: Floats,
+    additive: float,
+) -> None:  # fmt: skip
+    """Row n of every factor, for the last of n + 1 points; the first n have these codes, shape (H, n)."""
+    n, n_rows = seen.shape[0] - 1, points.code.shape[1]
     covariances = np.empty(n)
     for b in range(factors.shape[0]):
-        factor = factors[b]
-        pivot = 1.0 + points.common + noise[b]
-        _covariances_of_seen(points, seen, inverse_squares[b], additive, covariances)
+        row = factors[b, n]
+        _covariances(points, codes, seen[n], inverse_squares[b], additive, covariances)
         for i in range(n):
-            value = covariances[i]
-            for j in range(i):
-                value -= factor[n, j] * factor[i, j]
-            value /= factor[i, i]
-            factor[n, i] = value
-            pivot -= value * value
-        factor[n, n] = math.sqrt(max(pivot, 0.5 * noise[b]))
+            covariances[i] *= points.stages[seen[n] // n_rows, seen[i] // n_rows]
+        solve(factors[b], covariances, row)
+        pivot = 1.0 + points.common + noise[b]
+        for i in range(n):
+            pivot -= row[i] * row[i]
+        row[n] = math.sqrt(max(pivot, 0.5 * noise[b]))
 
 
 @compiled(error_model="numpy")
@@ -388,16 +362,11 @@ def _log_weights(log_prior: Floats, factors: Floats, y: Floats, z: Floats, squar
     n = y.shape[0]
     result = log_prior.copy()
     for b in range(factors.shape[0]):
-        factor = factors[b]
+        solve(factors[b], y, z[b])
         squares[b], log_diagonal = 0.0, 0.0
         for i in range(n):
-            value = y[i]
-            for j in range(i):
-                value -= factor[i, j] * z[b, j]
-            value /= factor[i, i]
-            z[b, i] = value
-            squares[b] += value * value
-            log_diagonal += math.log(factor[i, i])
+            squares[b] += z[b, i] * z[b, i]
+            log_diagonal += math.log(factors[b, i, i])
         result[b] -= 0.5 * (n + 1.0) * math.log1p(squares[b]) + log_diagonal
     top = result.max()
     total = 0.0
@@ -408,43 +377,14 @@ def _log_weights(log_prior: Floats, factors: Floats, y: Floats, z: Floats, squar
 
 
 @compiled(error_model="numpy")
-def _add(rows: Floats, shares: Floats, total: Floats) -> None:
-    """total += shares @ rows, rows of shape (k, N), in their order; four rows per pass over `total`."""
-    for start in range(0, total.shape[0], _TILE):
-        tile = total[start : start + _TILE]
-        j = 0
-        while j + 4 <= shares.shape[0]:
-            a, b, c, d = shares[j], shares[j + 1], shares[j + 2], shares[j + 3]
-            row_a, row_b = rows[j, start : start + _TILE], rows[j + 1, start : start + _TILE]
-            row_c, row_d = rows[j + 2, start : start + _TILE], rows[j + 3, start : start + _TILE]
-            for i in range(tile.shape[0]):
-                tile[i] = (((tile[i] + a * row_a[i]) + b * row_b[i]) + c * row_c[i]) + d * row_d[i]
-            j += 4
-        while j < shares.shape[0]:
-            a, row_a = shares[j], rows[j, start : start + _TILE]
-            for i in range(tile.shape[0]):
-                tile[i] += a * row_a[i]
-            j += 1
-
-
-@compiled(error_model="numpy")
 def _extend(
     whitened: Floats, count: int, seen: Rows, points: Points, inverse_squares: Floats, additive: float,
     factor: Floats, var: Floats,
 ) -> None:  # fmt: skip
     """Compute the rows of V from `count` on, and subtract their squares from the variance."""
     for k in range(count, seen.shape[0]):
-        new = whitened[k]
-        _covariances(points, seen[k], inverse_squares, additive, new)
-        _add(whitened, -factor[k, :k], new)
-        inverse = 1.0 / factor[k, k]
+        new, shared = whitened[k], points.stages[seen[k] // points.code.shape[1], -1]
+        _covariances(points, points.code, seen[k], inverse_squares, additive, new)
         for i in range(new.shape[0]):
-            new[i] *= inverse
-            var[i] = max(var[i] - new[i] * new[i], 0.0)
-
-
-@compiled(error_model="numpy")
-def _sum_up(whitened: Floats, z: Floats, mean: Floats) -> None:
-    """V'z, shape (N,); writes `mean`."""
-    mean[:] = 0.0
-    _add(whitened, z, mean)
+            new[i] *= shared
+        append_row(whitened, k, factor[k, :k], factor[k, k], var)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.compiled import compiled
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.problem import Problem
 
 try:
     from george import kernels
@@ -22,6 +24,8 @@ except ImportError:
 
 Kernel = Callable[[Floats, Floats], Floats]
 
+# The standard deviation of the observation noise of Gaussian processes.
+NOISE_SD = 1e-3
 # The most memory, in bytes, for rows of K that a prior keeps. It is enough for all rows of a table of up to
 # about 2,800 rows.
 _ROW_CACHE_BYTES = 64 * 2**20
@@ -105,6 +109,12 @@ class KernelPrior:
             if len(self._rows) < self._max_rows:
                 self._rows[i] = found
         return found
+
+
+@lru_cache(maxsize=8)
+def kernel_prior(problem: Problem, kernel: Kernel, length_scale: float = 1.0) -> KernelPrior:
+    """The kernel's prior over the problem's rows, shared by its trials."""
+    return KernelPrior(kernel, problem.features / length_scale)
 
 
 class DensePrior:

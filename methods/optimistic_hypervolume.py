@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.compiled import compiled
-from hpobench_nmt.methods.acquisition import Belief
+from hpobench_nmt.methods.belief import Belief
 
 GAIN = 1.0
 REFERENCE = 1.1

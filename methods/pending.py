@@ -21,10 +21,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hpobench_nmt.core.arrays import Floats, Rows
+from hpobench_nmt.core.arrays import Bools, Floats, Rows
 from hpobench_nmt.core.compiled import compiled
+from hpobench_nmt.methods.cholesky import add_rows, divide_row
 from hpobench_nmt.methods.posterior import VARIANCE_FLOOR, FinitePosterior
 
 
@@ -32,7 +32,7 @@ class Given(NamedTuple):
     """The posterior of M candidates once the pending rows are observed, as arrays of shape (M,)."""
 
     var: Floats
-    free: NDArray[np.bool_]  # False for rows that are seen or pending
+    free: Bools  # False for rows that are seen or pending
     row_sums: Floats | None  # of the covariance, if the posterior tracks them
 
 
@@ -112,19 +112,14 @@ def _condition(w: Floats, columns: Rows, noise: float, floors: Floats, var: Floa
     count, width = w.shape
     for j in range(count):
         column = columns[j]
-        for a in range(j):
-            share = w[a, column]
-            for i in range(width):
-                w[j, i] -= share * w[a, i]
+        add_rows(w[:j], -w[:j, column], w[j])
         pivot = w[j, column] + noise
         if pivot <= floors[j]:
             w[j, :] = 0.0
             continue
-        inverse = 1.0 / np.sqrt(pivot)
-        for i in range(width):
-            w[j, i] *= inverse
-            var[i] = max(var[i] - w[j, i] * w[j, i], 0.0)
+        d = np.sqrt(pivot)
+        divide_row(w[j], d, var)
         if row_sums.shape[0] > 0:
-            share = row_sums[column] * inverse
+            share = row_sums[column] * (1.0 / d)
             for i in range(width):
                 row_sums[i] -= w[j, i] * share

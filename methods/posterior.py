@@ -29,10 +29,10 @@ from abc import ABC, abstractmethod
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hpobench_nmt.core.arrays import Floats, Rows
+from hpobench_nmt.core.arrays import Bools, Floats, Rows
 from hpobench_nmt.core.compiled import compiled
+from hpobench_nmt.methods.cholesky import add_rows, divide_row
 
 # Columns of seen rows are dropped when they exceed this share of the stored columns.
 _STALE_SHARE = 0.15
@@ -74,7 +74,7 @@ class FinitePosterior(ABC):
         self._prior = prior
         self.noise_variance = noise_sd * noise_sd
         self.rows: Rows = np.arange(n_rows, dtype=np.int64)
-        self.unseen: NDArray[np.bool_] = np.ones(n_rows, dtype=bool)
+        self.unseen: Bools = np.ones(n_rows, dtype=bool)
         self.var: Floats = prior.diagonal.copy()
         self.row_sums: Floats | None = None
 
@@ -153,7 +153,7 @@ class Posterior(FinitePosterior):
         if self.row_sums is not None:
             prior_row = self._prior.row(row)[self.rows]
             for block, n in self._filled():
-                prior_row = conditioned(block, n, prior_row, column)
+                prior_row = conditioned(block[:n], prior_row, column)
             self.row_sums -= prior_row
         self.unseen[column] = False
         self._forget_seen()
@@ -259,7 +259,7 @@ def _append(
     targets: Floats,
     mean: Floats,
     var: Floats,
-    unseen: NDArray[np.bool_],
+    unseen: Bools,
 ) -> tuple[int, float]:
     """Append the observation of row p to row n of the last block of V; mean, var and unseen change in place.
 
@@ -292,9 +292,7 @@ def _append(
     d = np.sqrt(pivot)
     inverse = 1.0 / d
     _subtract_rows(block, n, column, new)
-    for i in range(new.shape[0]):
-        new[i] *= inverse
-        var[i] = max(var[i] - new[i] * new[i], 0.0)
+    divide_row(new, d, var)
     for t in range(targets.shape[0]):
         zeta = targets[t]
         for j in range(first):
@@ -328,11 +326,8 @@ def _kept(block: Floats, n: int, keep: Rows) -> Floats:
     return flat[: block.shape[0] * keep.shape[0]].reshape((block.shape[0], keep.shape[0]))
 
 
-@compiled()
-def conditioned(block: Floats, n: int, covariance: Floats, column: int) -> Floats:
-    """Covariance of one candidate with all, given n more rows of V; sums in the same fixed order."""
-    covariance = covariance.copy()
-    for j in range(n):
-        for i in range(covariance.shape[0]):
-            covariance[i] -= block[j, column] * block[j, i]
-    return covariance
+def conditioned(rows: Floats, covariance: Floats, column: int) -> Floats:
+    """Covariance of one candidate with all, given more rows of V."""
+    given = covariance.copy()
+    add_rows(rows, -rows[:, column], given)
+    return given
