@@ -20,11 +20,8 @@ from scipy.linalg import solve_triangular
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.compiled import compiled
-from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.methods.cholesky import add_rows, solve
-from hpobench_nmt.methods.kernels import NOISE_SD, kernel_prior, matern52
 from hpobench_nmt.methods.posterior import VARIANCE_FLOOR, FinitePosterior, Prior, conditioned
-from hpobench_nmt.methods.search import PosteriorSearch
 
 _BLOCK_ROWS = 64
 
@@ -87,19 +84,6 @@ class AnyTargetsPosterior(FinitePosterior):
         factor = np.zeros((2 * n, 2 * n))
         factor[:n, :n] = self._factor
         self._factor = factor
-
-
-class AnyTargetsSearch(PosteriorSearch):
-    """A method with the kernel and the noise of `BO_EI_M_std` that chooses new targets at every step.
-
-    It observes n_targets numbers for each row. The default is one for each loss.
-    """
-
-    posterior: AnyTargetsPosterior
-
-    def __init__(self, problem: Problem, rng: np.random.Generator, n_targets: int | None = None) -> None:
-        prior = kernel_prior(problem, matern52)
-        super().__init__(AnyTargetsPosterior(prior, NOISE_SD, n_targets or problem.n_objectives), rng)
 
 
 def standardised(values: Floats) -> Floats:

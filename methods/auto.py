@@ -39,7 +39,8 @@ from hpobench_nmt.methods.improvement import (
 )
 from hpobench_nmt.methods.kernel_bank import Bank, BankPosterior, Points, points_of
 from hpobench_nmt.methods.optimistic_hypervolume import by_optimistic_hypervolume, log_of_optimistic
-from hpobench_nmt.methods.search import best_of
+from hpobench_nmt.methods.sampler import RowSearch, free_rows
+from hpobench_nmt.methods.search import chosen
 from hpobench_nmt.methods.warping import warped, warped_and_unit, warped_violations
 
 # Length scales that are equal for all hyperparameters, on features in [0, 1].
@@ -55,7 +56,7 @@ WEIGHT = 0.95
 _MOST_VALUES, _FEWEST = 800_000, 8
 
 
-class AutoBO:
+class AutoBO(RowSearch):
     """The method; rng is only used until the first row is observed.
 
     For n observed rows, a step takes O(n N) for each member that is averaged, and O(n^2) for each other
@@ -94,14 +95,14 @@ class AutoBO:
         bank = bank_of(problem, isotropic, vectors, length_sd, additive)
         self._posterior = BankPosterior(bank, _points_of(problem))
         self._rng = rng
-        self._free = np.ones(len(problem.features), dtype=bool)
+        self._unseen = np.ones(len(problem.features), dtype=bool)
         self._targets = np.empty((64, problem.n_objectives + len(problem.constraints)))
         self._m, self._constrained = problem.n_objectives, bool(problem.constraints)
 
     def renew(self, problem: Problem) -> None:
         """Replace the candidates. Observed rows must keep their numbers and features."""
-        self._free = np.ones(len(problem.features), dtype=bool)
-        self._free[self._posterior.seen] = False
+        self._unseen = np.ones(len(problem.features), dtype=bool)
+        self._unseen[self._posterior.seen] = False
         self._posterior.renew(points_of(problem.features, feature_counts(problem)))
 
     def recommend(self, rows: Sequence[int]) -> int:
@@ -123,8 +124,7 @@ class AutoBO:
         Infinite while it is unknown, because all losses are equal or no observed row satisfies the
         constraints.
         """
-        n, free = len(self._posterior.seen), self._free.copy()
-        free[list(running)] = False
+        n, free = len(self._posterior.seen), free_rows(self._unseen, running)
         if not free.any():
             return 0.0
         if not self._keeps(self._targets[:n]).any():  # or nothing was observed
@@ -134,22 +134,10 @@ class AutoBO:
             return math.inf
         return unit * math.exp(self._values(list(running), free)[free].max())
 
-    def ask(self) -> int:
-        """The free row with the largest value."""
-        row = self.suggest({})
-        assert row is not None
-        return row
-
     def suggest(self, running: Mapping[int, float]) -> int | None:
         """The row with the largest value, neither seen nor running; None if no such row is left."""
-        pending = list(running)
-        free = self._free.copy()
-        free[pending] = False
-        if not free.any():
-            return None
-        if not self._posterior.seen:
-            return int(self._rng.choice(np.flatnonzero(free)))
-        return best_of(self._values(pending, free), free)
+        free, count = free_rows(self._unseen, running), len(self._posterior.seen)
+        return chosen(self._rng, free, count, lambda: self._values(list(running), free))
 
     def tell(self, index: int, losses: Floats) -> None:
         """Learn a row's losses; a missing loss counts as the worst."""
@@ -158,7 +146,7 @@ class AutoBO:
             self._targets = np.concatenate([self._targets, np.empty_like(self._targets)])
         self._targets[n] = np.nan
         self._targets[n, : len(losses)] = losses
-        self._free[index] = False
+        self._unseen[index] = False
         self._posterior.observe(index, self._all_warped)
 
     def tell_constrained(self, index: int, losses: Floats, violations: Floats) -> None:

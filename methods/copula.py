@@ -33,10 +33,10 @@ from scipy.optimize import minimize
 
 from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.core.problem import Problem
-from hpobench_nmt.methods.any_targets import AnyTargetsSearch
 from hpobench_nmt.methods.improvement import log_ei_of_all
 from hpobench_nmt.methods.pending import Given
-from hpobench_nmt.methods.sampler import SampledSearch
+from hpobench_nmt.methods.sampler import SampledSearch, free_rows
+from hpobench_nmt.methods.search import AnyTargetsSearch
 from hpobench_nmt.methods.warping import normal_scores
 
 MOST_WITH_PRODUCTS = 40
@@ -79,8 +79,7 @@ class GaussianCopula(AnyTargetsSearch):
 
     def suggest(self, running: Mapping[int, float]) -> int | None:
         """The row with the largest expected improvement; before the first observation, a draw."""
-        free = self.posterior.unseen.copy()
-        free[list(running)] = False
+        free = free_rows(self.posterior.unseen, running)
         if self.count or not free.any():
             return super().suggest(running)
         return self._draws.choose(free, 0)

@@ -31,12 +31,16 @@ graph does not depend on the order of the rows.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy import linalg
-from scipy.spatial import KDTree
+from scipy.spatial import KDTree, cKDTree
 from scipy.spatial.distance import cdist
 
-from hpobench_nmt.core.arrays import Bools, Floats
+from hpobench_nmt.core.arrays import Bools, Floats, Rows
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.methods.columns import feature_owners
 from hpobench_nmt.methods.kernels import Kernel
 
 SIGMA_SQUARED = 1e6
@@ -74,6 +78,24 @@ def graph_laplacian(features: Floats, kernel: Kernel, n_neighbours: int) -> Floa
     reach = KDTree(features).query(features, k=[last + 1])[0]
     # Distances that should be equal differ in their last bits.
     return laplacian_of(cdist(features, features) <= reach * (1.0 + 1e-9), features, kernel)
+
+
+def pairs_within(problem: Problem, steps: int) -> Rows:
+    """Pairs (i, j), i < j, of rows that are at most `steps` grid steps apart, shape (E, 2), sorted.
+
+    Neighbouring values of a hyperparameter in a table are one step apart, and so are any two categories. The
+    steps between two rows are summed over the hyperparameters. An inactive hyperparameter counts with its
+    default value.
+    """
+    owners = feature_owners(problem)
+    places = np.empty(problem.features.shape)
+    for j, column in enumerate(problem.features.T):
+        if (owners == owners[j]).sum() > 1:  # two categories differ by 1 / sqrt(2) in each of two columns
+            places[:, j] = column / math.sqrt(2)
+        else:
+            places[:, j] = np.unique(column, return_inverse=True)[1]
+    pairs = cKDTree(places).query_pairs(steps + 0.25, p=1.0, output_type="ndarray")
+    return np.unique(np.sort(pairs.astype(np.int64), axis=1), axis=0).reshape(-1, 2)
 
 
 def laplacian_of(joined: Bools, features: Floats, kernel: Kernel) -> Floats:

@@ -37,8 +37,8 @@ from hpobench_nmt.methods.graph import (
     graph_laplacian,
     laplacian_of,
     neighbours_for,
+    pairs_within,
 )
-from hpobench_nmt.methods.grid_steps import pairs_within
 from hpobench_nmt.methods.kernels import DensePrior, Kernel, check_length_scale, matern52, rbf
 from hpobench_nmt.methods.model_based import Surrogate, range_scaling
 from hpobench_nmt.methods.naming import method_name

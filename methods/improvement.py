@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.compiled import compiled
-from hpobench_nmt.methods.exponential import exponentials
 
 _SQRT_HALF = math.sqrt(0.5)
 _INV_SQRT_2PI = 1.0 / math.sqrt(2.0 * math.pi)
@@ -33,6 +32,40 @@ _LEAST_SUM = 1e-280
 _LEAST_VARIANCE = 1e-300
 # The number of candidates whose bounds are computed together.
 _TILE = 1024
+# For `exponentials`: log(2) in two parts, a Taylor polynomial, the smallest argument (smaller ones have its
+# result, 1e-304), and the bits of 1.0.
+_LOG_2_HIGH, _LOG_2_LOW, _INVERSE_LOG_2 = 0.6931471803691238, 1.9082149292705877e-10, 1.4426950408889634
+_TAYLOR = tuple(1.0 / math.factorial(k) for k in range(13, 1, -1))
+_SMALLEST, _TO_ROUND, _ONE = -700.0, 1.5 * 2.0**52, 1023 << 52
+
+
+@compiled(error_model="numpy")
+def exponentials(x: Floats, found: Floats) -> None:
+    """exp of each x <= 0, shape (n,); writes `found`, another array. A third of the C library's time.
+
+        exp(x) = 2^k exp(r),   k = round(x / log 2),   r = x - k log 2,   |r| <= log(2) / 2
+
+    The loops are such that the compiler vectorises them. exp(r) is its Taylor polynomial of degree 13, whose
+    remainder is below 1e-17. k log 2 is subtracted in two parts. The first part of log 2 has few digits, so
+    its product with k is exact (Cody & Waite 1980). A number is rounded by adding 1.5 * 2^52. The whole
+    number is then in the last bits. A shift moves these bits into the exponent. The result is within 2 units
+    in the last place, and has the same bits on every machine.
+    """
+    powers = np.empty(x.shape[0])
+    bits = powers.view(np.int64)
+    for i in range(x.shape[0]):
+        clipped = max(x[i], _SMALLEST)
+        powers[i] = clipped * _INVERSE_LOG_2 + _TO_ROUND
+        k = powers[i] - _TO_ROUND
+        r = (clipped - k * _LOG_2_HIGH) - k * _LOG_2_LOW
+        p = 0.0
+        for factor in _TAYLOR:
+            p = p * r + factor
+        found[i] = 1.0 + (r + r * r * p)
+    for i in range(x.shape[0]):
+        bits[i] = (bits[i] << 52) + _ONE
+    for i in range(x.shape[0]):
+        found[i] *= powers[i]
 
 
 @compiled(error_model="numpy", inline="always")

@@ -17,9 +17,10 @@ import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import Problem, Progress
-from hpobench_nmt.methods.any_targets import AnyTargetsSearch, standardised
+from hpobench_nmt.methods.any_targets import standardised
 from hpobench_nmt.methods.improvement import log_ei_of_all
 from hpobench_nmt.methods.pending import Given
+from hpobench_nmt.methods.search import AnyTargetsSearch
 
 
 class ImprovementPerCost(AnyTargetsSearch):

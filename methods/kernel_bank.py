@@ -268,7 +268,7 @@ class _Field:
 def _matern_of_all(squares: Floats, found: Floats) -> None:
     """The same for many distances; writes `found`. All but the C library's exponential is vectorised.
 
-    The exponential of exponential.py is faster, but one number in ten differs in the last bit. That would
+    `exponentials` of improvement.py is faster, but one number in ten differs in the last bit. That would
     change the choice among rows with exactly equal values.
     """
     roots = np.empty(_PART)

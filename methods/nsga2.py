@@ -12,11 +12,12 @@ from pymoo.core.termination import NoTermination
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.methods.sampler import RowSearch
 
 POPULATION = 20
 
 
-class NSGA2Search:
+class NSGA2Search(RowSearch):
     """Evolves points of the unit cube from the initial design. Each point becomes the nearest unseen row."""
 
     def __init__(self, problem: Problem, rng: np.random.Generator, population: int = POPULATION) -> None:
@@ -25,20 +26,16 @@ class NSGA2Search:
         self._unseen = np.ones(n_rows, dtype=bool)
         self._rng = rng
         self._population = min(max(population, 1), n_rows)
-        self._n_objectives = problem.n_objectives
         self._cube = PymooProblem(n_var=n_features, n_obj=problem.n_objectives, xl=0.0, xu=1.0)
         self._algorithm: NSGA2 | None = None
         self._generation: list[int] = []
         self._losses: dict[int, Floats] = {}
 
-    def ask(self) -> int:
-        """The next row of this generation, or the first of the next one."""
-        row = self.suggest({})
-        assert row is not None
-        return row
-
     def suggest(self, running: Mapping[int, float]) -> int | None:
-        """The same, without running rows; None while the last rows of the generation are running."""
+        """The next row of this generation, or the first of the next one.
+
+        None while the last rows of the generation are running.
+        """
         if self._algorithm is None and not self._generation:
             told = [*self._losses, *running]
             fill = [row for row in self._rng.permutation(np.flatnonzero(self._unseen)) if row not in running]

@@ -8,18 +8,15 @@ import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.methods.sampler import RowSearch
 
 
-class RandomSearch:
+class RandomSearch(RowSearch):
     """Rows in the order of one random permutation."""
 
     def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
         self._order = rng.permutation(len(problem.features)).tolist()
         self._told: set[int] = set()
-
-    def ask(self) -> int:
-        """The next unseen row of the permutation."""
-        return self.suggest({})
 
     def suggest(self, running: Mapping[int, float]) -> int:
         """The next row of the permutation that is neither seen nor running."""

@@ -1,18 +1,41 @@
-"""Samplers choose the next row to train. They do not decide how far rows are trained.
+"""What methods that look up whole rows have in common, and samplers, which choose the next row to train.
 
-BOHB, PriorBand and CQR each have a sampler. Along learning curves, successive halving decides which rows are
-trained further (`Field.sampler` in partial_training.py). `SampledSearch` trains every row to its end.
+Samplers do not decide how far rows are trained. BOHB, PriorBand and CQR each have a sampler. Along learning
+curves, successive halving decides which rows are trained further (`Field.sampler` in partial_training.py).
+`SampledSearch` trains every row to its end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import numpy as np
 
 from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.core.problem import Problem
+
+
+class RowSearch(ABC):
+    """A method whose answer to `ask` is that to `suggest` while no row is running."""
+
+    @abstractmethod
+    def suggest(self, running: Mapping[int, float]) -> int | None:
+        """The next row, neither seen nor running; None if no such row can be started now."""
+
+    def ask(self) -> int:
+        """The next row."""
+        row = self.suggest({})
+        assert row is not None
+        return row
+
+
+def free_rows(unseen: Bools, running: Iterable[int]) -> Bools:
+    """Which rows are neither seen nor running, shape (N,)."""
+    free = unseen.copy()
+    free[list(running)] = False
+    return free
 
 
 class Sampler(Protocol):
@@ -25,7 +48,7 @@ class Sampler(Protocol):
         """The loss of a row at a level that it has reached; infinite if missing. A row's levels ascend."""
 
 
-class SampledSearch:
+class SampledSearch(RowSearch):
     """Trains every row to its end, in the order in which a sampler chooses them."""
 
     def __init__(self, problem: Problem, rng: np.random.Generator, sampler: Sampler) -> None:
@@ -33,16 +56,9 @@ class SampledSearch:
         self._rng = rng
         self._sampler = sampler
 
-    def ask(self) -> int:
-        """The next row."""
-        row = self.suggest({})
-        assert row is not None
-        return row
-
     def suggest(self, running: Mapping[int, float]) -> int | None:
         """The next row that is not running; None if no such row is left."""
-        free = self._unseen.copy()
-        free[list(running)] = False
+        free = free_rows(self._unseen, running)
         if not free.any():
             return None
         chosen = self._sampler.choose(free, 0)

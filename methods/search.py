@@ -7,19 +7,22 @@ The rest is here: the random first row, running rows (pending.py), and rows whos
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.core.compiled import compiled
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.methods.any_targets import AnyTargetsPosterior
+from hpobench_nmt.methods.kernels import NOISE_SD, kernel_prior, matern52
 from hpobench_nmt.methods.pending import Given, Pending
 from hpobench_nmt.methods.posterior import FinitePosterior
+from hpobench_nmt.methods.sampler import RowSearch
 
 
-class PosteriorSearch(ABC):
+class PosteriorSearch(RowSearch):
     """Asks for the free row with the largest score; `count` is the number of rows with all targets."""
 
     def __init__(self, posterior: FinitePosterior, rng: np.random.Generator) -> None:
@@ -32,23 +35,14 @@ class PosteriorSearch(ABC):
     def scores(self, given: Given) -> Floats:
         """The value of each candidate, shape (M,); arbitrary for candidates that are not free."""
 
-    def ask(self) -> int:
-        """The best unseen row."""
-        row = self.suggest({})
-        assert row is not None
-        return row
-
     def suggest(self, running: Mapping[int, float]) -> int | None:
         """The best row that is neither seen nor running; None if no such row is left."""
         posterior = self.posterior
         given = Given(posterior.var, posterior.unseen, posterior.row_sums)
         if running:
             given = self._pending.given(running)
-            if not given.free.any():
-                return None
-        if not self.count:
-            return int(self.rng.choice(posterior.rows[given.free]))
-        return int(posterior.rows[best_of(self.scores(given), given.free)])
+        place = chosen(self.rng, given.free, self.count, lambda: self.scores(given))
+        return None if place is None else int(posterior.rows[place])
 
     def tell(self, index: int, losses: Floats) -> None:
         """Learn the losses of a row."""
@@ -63,7 +57,27 @@ class PosteriorSearch(ABC):
         return self._pending.observe(row, targets)
 
 
-def best_of(scores: Floats, free: NDArray[np.bool_]) -> int:
+class AnyTargetsSearch(PosteriorSearch):
+    """A method with the kernel and the noise of `BO_EI_M_std` that chooses new targets at every step.
+
+    It observes n_targets numbers for each row. The default is one for each loss.
+    """
+
+    posterior: AnyTargetsPosterior
+
+    def __init__(self, problem: Problem, rng: np.random.Generator, n_targets: int | None = None) -> None:
+        prior = kernel_prior(problem, matern52)
+        super().__init__(AnyTargetsPosterior(prior, NOISE_SD, n_targets or problem.n_objectives), rng)
+
+
+def chosen(rng: np.random.Generator, free: Bools, count: int, scores: Callable[[], Floats]) -> int | None:
+    """The free candidate with the largest score; a random one before any row is learned (`count` of 0)."""
+    if not free.any():
+        return None
+    return best_of(scores(), free) if count else int(rng.choice(np.flatnonzero(free)))
+
+
+def best_of(scores: Floats, free: Bools) -> int:
     """The first free candidate with the largest score; ValueError if all scores of free ones are NaN."""
     best = _first_best(np.ascontiguousarray(scores, dtype=np.float64), free)
     if math.isnan(scores[best]) and np.isnan(scores[free]).all():
@@ -72,7 +86,7 @@ def best_of(scores: Floats, free: NDArray[np.bool_]) -> int:
 
 
 @compiled()
-def _first_best(scores: Floats, free: NDArray[np.bool_]) -> int:
+def _first_best(scores: Floats, free: Bools) -> int:
     """The first free candidate with the largest score. NaN counts as the largest, as in numpy's argmax."""
     best = -1
     for i in range(scores.shape[0]):

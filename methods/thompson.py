@@ -24,9 +24,10 @@ import numpy as np
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem
-from hpobench_nmt.methods.any_targets import AnyTargetsSearch, standardised
+from hpobench_nmt.methods.any_targets import standardised
 from hpobench_nmt.methods.kernels import NOISE_SD, matern52
 from hpobench_nmt.methods.pending import Given
+from hpobench_nmt.methods.search import AnyTargetsSearch
 
 # K and its Cholesky factor take 8 N^2 bytes each, and O(N^3) time.
 MAX_ROWS = 5000

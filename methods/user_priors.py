@@ -39,11 +39,12 @@ from hpobench_nmt.core.arrays import Bools, Floats, Rows
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.priors import DEVIATION
 from hpobench_nmt.core.problem import Problem
-from hpobench_nmt.methods.any_targets import AnyTargetsSearch, standardised
+from hpobench_nmt.methods.any_targets import standardised
 from hpobench_nmt.methods.columns import feature_owners
 from hpobench_nmt.methods.improvement import log_ei_of_all
 from hpobench_nmt.methods.pending import Given
-from hpobench_nmt.methods.sampler import drawn
+from hpobench_nmt.methods.sampler import drawn, free_rows
+from hpobench_nmt.methods.search import AnyTargetsSearch
 from hpobench_nmt.methods.successive_halving import ETA, Hyperband
 
 BETA = 10.0
@@ -67,8 +68,7 @@ class PiBO(AnyTargetsSearch):
 
     def suggest(self, running: Mapping[int, float]) -> int | None:
         """The row with the largest value; before the first observation, a row drawn from the prior."""
-        free = self.posterior.unseen.copy()
-        free[list(running)] = False
+        free = free_rows(self.posterior.unseen, running)
         if self.count or not free.any():
             return super().suggest(running)
         return drawn(self.rng, self._log_prior, free)[0]
