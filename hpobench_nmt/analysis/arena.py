@@ -15,17 +15,9 @@ from hpobench_nmt.analysis.fewer_trainings import (
 from hpobench_nmt.benchmarking.archive import NAME, Archive
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.submissions import archived_results
-from hpobench_nmt.benchmarking.suite_files import tracks
+from hpobench_nmt.benchmarking.suite_files import load_suite, tracks
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import counted
-
-_TITLES = {
-    "plain": "whole trainings, one objective, counted in look-ups",
-    "early": "trainings that can be stopped, on a clock of costs, 8 workers",
-    "early-1": "trainings that can be stopped, on a clock of costs, 1 worker",
-    "multi": "two objectives, counted in look-ups",
-    "scale": "whole trainings, with the table of a smaller model as a source",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +38,10 @@ class Track:
 def arena_tracks(archive: Archive) -> list[Track]:
     """The tracks that the archive has, on the tables that are installed."""
     found = []
-    for name in (track for track in tracks(NAME) if track in archive.manifests):
-        results = archived_results(archive, name)
-        found.append(Track(name, _TITLES[name], results, fewer_trainings(results)))
+    for name, suite in tracks(NAME).items():
+        if name in archive.manifests:
+            results, about = archived_results(archive, name), load_suite(suite)
+            found.append(Track(name, about.title or about.description, results, fewer_trainings(results)))
     return found
 
 

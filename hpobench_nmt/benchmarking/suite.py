@@ -24,7 +24,7 @@ _MOST_TRIALS = 100_000
 _USUAL = {1: "modern-single", 2: "modern-multi"}
 _Names = tuple[str, ...]
 # Trials do not depend on these.
-_NOT_SETTINGS = ("tables", "methods", "description")
+_NOT_SETTINGS = ("tables", "methods", "description", "title")
 # Format 1 of results folders does not know these, so they are written only if they differ from the default.
 _LATER = (
     "constraints",
@@ -56,6 +56,7 @@ class Suite(Strict, frozen=True):
     name: str
     scores: Annotated[_Names, _key("ftb, ftc, fb for one objective; fto, fta, fbp, fbh for two and more")]
     description: Annotated[str, _key("one line")] = ""
+    title: Annotated[str, _key("what a leaderboard says beside its name. Default: the description")] = ""
     tables: Annotated[_Names, _key('tables, collections, folders, or "installed" (default)')] = (INSTALLED,)
     methods: Annotated[
         _Names, _key('as on the command line, or with settings: `{name = "BO_EI_M_std", length_scale = 0.5}`')
@@ -267,7 +268,7 @@ class Suite(Strict, frozen=True):
 
     @property
     def without_names(self) -> Suite:
-        """The suite without tables, methods and description. Trajectories and scores depend on the rest."""
+        """The suite without tables, methods and texts. Trajectories and scores depend on the rest."""
         return msgspec.structs.replace(self, **{key: _DEFAULTS[key] for key in _NOT_SETTINGS})
 
     def settings(self) -> dict[str, Any]:

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hpobench_nmt.analysis.arena import Track, arena_lead, arena_tracks, track_board
-from hpobench_nmt.analysis.arena_curves import PARTS, Chart
-from hpobench_nmt.analysis.arena_pages import MethodPage, TablePage, method_pages, table_pages
+from hpobench_nmt.analysis.arena_pages import PARTS, Chart, MethodPage, TablePage, method_pages, table_pages
 from hpobench_nmt.analysis.fewer_trainings import SIMULATED
 from hpobench_nmt.benchmarking.archive import NAME, Archive
 from hpobench_nmt.core.arrays import Floats

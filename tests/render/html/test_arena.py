@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import shutil
 from html.parser import HTMLParser
 
 import msgspec
@@ -10,9 +11,11 @@ import pytest
 
 import hpobench_nmt as hb
 from hpobench_nmt.analysis.arena import arena_tracks, track_board
-from hpobench_nmt.analysis.arena_curves import PARTS, curves_of
-from hpobench_nmt.analysis.arena_pages import method_pages, table_pages
+from hpobench_nmt.analysis.arena_pages import PARTS, curves_of, method_pages, table_pages
+from hpobench_nmt.benchmarking import suite_files
 from hpobench_nmt.benchmarking.archive import Card, archive_bytes, read_archive
+from hpobench_nmt.benchmarking.frozen import pin_of
+from hpobench_nmt.benchmarking.instance import suite_instances
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.render.html.arena import arena_pages, write_arena
 
@@ -189,3 +192,25 @@ def test_a_track_without_figures(archive):
     none = dataclasses.replace(track, found=dataclasses.replace(track.found, reason="nothing is finished."))
     with pytest.raises(InputError, match="track plain: nothing is finished"):
         track_board(none)
+
+
+def test_a_new_track_needs_a_suite_file_and_a_name(tmp_path, monkeypatch):
+    """Its title is that of its file, or else the description."""
+    shutil.copytree(suite_files._FOLDER, tmp_path / "suites")
+    monkeypatch.setattr(suite_files, "_FOLDER", tmp_path / "suites")
+    monkeypatch.setitem(suite_files._TRACKS, "lm-2026", (*suite_files._TRACKS["lm-2026"], "tiny"))
+    file = tmp_path / "suites" / "lm-2026-tiny.toml"
+    lines = ['description = "lm-2026, frozen: a toy"', 'scores = ["ftc"]', "trials = 2"]
+    lines.append('tables = ["sotu-ngram"]')
+    file.write_text("\n".join(lines))
+    suite = suite_files.load_suite("lm-2026-tiny")
+    lines.append(f'pinned = {{sotu-ngram = "{pin_of(suite, suite_instances(suite)["sotu-ngram"])}"}}')
+    for title, told in (([], "lm-2026, frozen: a toy"), (['title = "small <fast>"'], "small &lt;fast&gt;")):
+        file.write_text("\n".join([*lines, *title]))
+        runs = {"tiny": [hb.run("lm-2026", track="tiny", methods=["RS", "BO_EI_M"])]}
+        path = tmp_path / "lm-2026.parquet"
+        path.write_bytes(archive_bytes(runs, {}))
+        pages = arena_pages(read_archive(path))
+        assert f"<h3>tiny <small>{told}</small></h3>" in pages["index.html"]
+        assert "tiny: fewer trainings than random search on" in pages["methods/BO_EI_M.html"]
+        assert "<h3>tiny</h3>" in pages["tables/sotu-ngram.html"]
