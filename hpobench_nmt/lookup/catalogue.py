@@ -253,19 +253,16 @@ def remove_tables(name: str) -> list[Path]:
         raise InputError(
             f"{name!r}: its table {absent[0]!r} was neither added nor fetched. Nothing is removed."
         )
-    return [remove_table(member) for member in several]
+    return [_removed(member) for member in several]
 
 
-def remove_table(name: str) -> Path:
-    """Delete the folder of an added or fetched table, and return the folder; InputError for other names."""
+def _removed(name: str) -> Path:
     tables = own_tables()
     if name not in tables:
         if name in installed():
             raise InputError(
                 f"table {name!r} was neither added nor fetched: {installed()[name]} was not changed."
             )
-        if name in groups():
-            raise InputError(f"{name!r} is a group: name one of {', '.join(groups()[name])}.")
         raise unknown("table", name, installed())
     folder = tables[name]
     if folder.is_symlink():

@@ -41,15 +41,7 @@ def read_plain_pickle(content: bytes, path: Path) -> Any:
         return _value(content)
     except _Refused as error:
         raise InputError(f"{path}: {error}") from None
-    except (
-        ValueError,
-        IndexError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        OverflowError,
-        UnicodeDecodeError,
-    ) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
         raise InputError(f"{path}: not a pickle of plain values ({type(error).__name__}).") from None
 
 

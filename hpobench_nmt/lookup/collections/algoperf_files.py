@@ -12,16 +12,16 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import parse_json, read_bytes
-from hpobench_nmt.lookup.collections.archives import folder_members, gunzipped, tar_members
-from hpobench_nmt.lookup.collections.collection import check_sha256, csv_frame, found_file
+from hpobench_nmt.core.files import MAX_SETTINGS_BYTES, parse_json
+from hpobench_nmt.lookup.collections.archives import folder_members, tar_members
+from hpobench_nmt.lookup.collections.collection import csv_frame, published_file
 from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits, download
 
 COMMIT = "12c8e4ea93dc41a1ff6abc3debba9accd8ac1e3a"
@@ -56,6 +56,7 @@ _MEMBER = re.compile(
 )
 _WANTED = rf"(?:[^/]+/)?{LOGS}/" + _MEMBER.pattern.removeprefix("(?:.*/)?")
 _MOST_BYTES = 2**32
+_DERIVED_LIMITS = replace(DEFAULT_LIMITS, max_bytes=MAX_SETTINGS_BYTES)
 
 
 @dataclass(frozen=True)
@@ -84,15 +85,9 @@ def trainings_in(source: Path) -> list[Training]:
     """The trainings in a folder, which holds the two files derived from the logs, or is a clone."""
     if (source / LOGS).is_dir():
         return trainings_of(folder_members(source / LOGS, _MEMBER.pattern, _MOST_BYTES), source)
-    runs = found_file(source, (f"{_RUNS}.gz", _RUNS))
-    content = read_bytes(runs)
-    if runs.name != _RUNS:
-        content = gunzipped(content, runs, DEFAULT_LIMITS.max_bytes)
-    check_sha256(content, _RUNS_SHA256, runs)
-    curves = found_file(source, (_CURVES,))
-    evaluations = read_bytes(curves)
-    check_sha256(evaluations, _CURVES_SHA256, curves)
-    return _from_derived(content, evaluations)
+    files = ((_RUNS, _RUNS_SHA256), (_CURVES, _CURVES_SHA256))
+    runs, curves = (published_file(name, sha256, source, "", _DERIVED_LIMITS) for name, sha256 in files)
+    return _from_derived(runs, curves)
 
 
 def downloaded_trainings(address: str, limits: Limits) -> list[Training]:

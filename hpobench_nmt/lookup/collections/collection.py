@@ -132,30 +132,20 @@ def published_file(
     """
     if source is None:
         return download(f"{address.rstrip('/')}/{name}", sha256, limits)
-    path = found_file(source, (name, f"{name}.gz"), within)
+    names = (name, f"{name}.gz")
+    places = [folder / each for folder in (source, source / within) for each in names]
+    path = next(filter(Path.is_file, places), None)
+    if path is None:
+        raise InputError(f"{source}: has no file {name}.")
     content = read_bytes(path, limits.max_bytes)
     if path.name != name:
         content = gunzipped(content, path, limits.max_bytes)
-    check_sha256(content, sha256, path)
-    return content
-
-
-def found_file(source: Path, names: Sequence[str], within: str = "") -> Path:
-    """The first file with one of these names in a folder, or in `within` below it; InputError if missing."""
-    places = [source / within / name for name in names] if within else []
-    for path in [source / name for name in names] + places:
-        if path.is_file():
-            return path
-    raise InputError(f"{source}: has no file {names[0]}.")
-
-
-def check_sha256(content: bytes, sha256: str, where: object) -> None:
-    """Raise InputError if the content is not that of the published file."""
     digest = hashlib.sha256(content).hexdigest()
     if digest != sha256:
         raise InputError(
-            f"{where}: SHA-256 is {digest[:12]}… instead of {sha256[:12]}…: not the published file."
+            f"{path}: SHA-256 is {digest[:12]}… instead of {sha256[:12]}…: not the published file."
         )
+    return content
 
 
 def csv_frame(content: bytes, where: object) -> pd.DataFrame:

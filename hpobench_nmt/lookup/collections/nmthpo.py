@@ -19,6 +19,7 @@ from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter, Scale
 from hpobench_nmt.lookup.collections.collection import Collection, Origin
 from hpobench_nmt.lookup.folder import load_folder
+from hpobench_nmt.lookup.rows import values_of
 from hpobench_nmt.lookup.table import Table
 
 NAME = "nmthpo"
@@ -53,7 +54,7 @@ def _table(name: str, contents: Mapping[str, bytes]) -> Table:
         hyperparameters=_search_space(name),
         metrics=_METRICS,
         configs=hyps,
-        values=_with_missing(evals),
+        values=np.column_stack(list(map(values_of, _METRICS, evals.T))),
         objectives=("dev_bleu", "dev_gpu_time"),
         provenance=COLLECTION.provenance(
             f"Transformer NMT systems, {name}",
@@ -96,13 +97,6 @@ def _search_space(name: str) -> tuple[Hyperparameter, ...]:
 
 def _numbers(content: bytes) -> NDArray[np.float64]:
     return np.loadtxt(BytesIO(content), ndmin=2)
-
-
-def _with_missing(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    for j, metric in enumerate(_METRICS):
-        if metric.missing is not None:
-            values[values[:, j] == metric.missing, j] = np.nan
-    return values
 
 
 COLLECTION = Collection(

@@ -68,8 +68,14 @@ _ROUNDING = 0.05
 
 
 def _tables(collection: Collection, origin: Origin, target: Path) -> list[Table]:
-    dense, sparse = (_frame(name, content) for name, content in collection.contents(origin).items())
-    return [*_dense_tables(dense), *_sparse_tables(sparse)]
+    tables = []
+    for file, content in collection.contents(origin).items():
+        frame = _frame(file, content)
+        dense = "experts" not in frame
+        for _, part in frame.groupby(["parameters" if dense else "experts", "tokens"]):
+            tables.append(_table(file, *(_dense(part) if dense else _sparse(part)), part))
+        tables.append(_table(file, *(_all_dense(frame) if dense else _all_sparse(frame)), frame))
+    return tables
 
 
 def true_rates(printed: Floats) -> Floats:
@@ -92,59 +98,54 @@ def _frame(name: str, content: bytes) -> pd.DataFrame:
     return frame.rename(columns=renamed | {"moe_name": "experts", "total_time": "seconds"})
 
 
-def _dense_tables(frame: pd.DataFrame) -> list[Table]:
-    tables = []
-    for _, part in frame.groupby(["parameters", "tokens"]):
-        size, tokens = float(part["parameters"].iloc[0]), float(part["tokens"].iloc[0])
-        name = f"{NAME}-{round(size / 1e6)}m-{tokens / 1e9:g}b"
-        shape = part.iloc[0]
-        what = (
-            f"{size / 1e6:.0f}M parameters (width {shape.h:g}, {shape.numl:g} layers, {shape.numh:g} heads, "
-            f"feed-forward {shape.ffnh:g}), {tokens / 1e9:g}B tokens"
-        )
-        axes = _tuned(part)
-        tables.append(_table(name, f"dense, {what}", axes, (_LOSS, _LAST_LOSS), part, "dense"))
-    axes = (grid_axis("parameters", frame["parameters"], "log"), grid_axis("tokens", frame["tokens"], "log"))
+_Kind = tuple[str, str, tuple[Hyperparameter, ...], tuple[Metric, ...]]
+"""Name and description of a table, the hyperparameters beside those that were tuned, and the metrics."""
+
+
+def _dense(frame: pd.DataFrame) -> _Kind:
+    first = frame.iloc[0]
+    size, tokens = f"{first.parameters / 1e6:.0f}", f"{first.tokens / 1e9:g}"
+    what = (
+        f"dense, {size}M parameters (width {first.h:g}, {first.numl:g} layers, {first.numh:g} heads, "
+        f"feed-forward {first.ffnh:g}), {tokens}B tokens"
+    )
+    return f"{NAME}-{size}m-{tokens}b", what, (), (_LOSS, _LAST_LOSS)
+
+
+def _sparse(frame: pd.DataFrame) -> _Kind:
+    experts, tokens = frame["experts"].iloc[0], f"{frame['tokens'].iloc[0] / 1e9:g}"
+    what = f"mixture of experts, {experts.replace('in', ' in ')}, {tokens}B tokens"
+    return f"{NAME}-{experts}-{tokens}b", what, (), (_LOSS, _LAST_LOSS, _SECONDS)
+
+
+def _all_dense(frame: pd.DataFrame) -> _Kind:
+    axes = grid_axis("parameters", frame["parameters"], "log"), grid_axis("tokens", frame["tokens"], "log")
     what = "dense, five models and their numbers of tokens"
-    metrics = (_LOSS, _LAST_LOSS, _FLOPS)
-    return [*tables, _table(_ALL_DENSE, what, (*axes, *_tuned(frame)), metrics, frame, "dense")]
+    return _ALL_DENSE, what, axes, (_LOSS, _LAST_LOSS, _FLOPS)
 
 
-def _sparse_tables(frame: pd.DataFrame) -> list[Table]:
-    tables = []
-    for _, part in frame.groupby(["experts", "tokens"]):
-        experts, tokens = str(part["experts"].iloc[0]), float(part["tokens"].iloc[0])
-        name = f"{NAME}-{experts}-{tokens / 1e9:g}b"
-        what = f"mixture of experts, {experts.replace('in', ' in ')}, {tokens / 1e9:g}B tokens"
-        tables.append(_table(name, what, _tuned(part), (_LOSS, _LAST_LOSS, _SECONDS), part, "moe"))
-    axes = (
-        Hyperparameter("experts", _EXPERTS, kind="categorical"),
-        grid_axis("tokens", frame["tokens"], "log"),
-    )
+def _all_sparse(frame: pd.DataFrame) -> _Kind:
+    experts = Hyperparameter("experts", _EXPERTS, kind="categorical")
+    axes = experts, grid_axis("tokens", frame["tokens"], "log")
     what = "mixture of experts, four kinds and four numbers of tokens"
-    metrics = (_LOSS, _LAST_LOSS, _SECONDS, _FLOPS)
-    return [*tables, _table(_ALL_SPARSE, what, (*axes, *_tuned(frame)), metrics, frame, "moe")]
-
-
-def _tuned(frame: pd.DataFrame) -> tuple[Hyperparameter, Hyperparameter]:
-    return (
-        grid_axis("learning_rate", frame["learning_rate"], "log"),
-        grid_axis("batch_size", frame["batch_size"], "log", "sequences"),
-    )
+    return _ALL_SPARSE, what, axes, (_LOSS, _LAST_LOSS, _SECONDS, _FLOPS)
 
 
 def _table(
+    file: str,
     name: str,
     what: str,
     axes: tuple[Hyperparameter, ...],
     metrics: tuple[Metric, ...],
     frame: pd.DataFrame,
-    kind: str,
 ) -> Table:
-    file = f"{kind}_lr_bs_loss.csv"
+    tuned = (
+        grid_axis("learning_rate", frame["learning_rate"], "log"),
+        grid_axis("batch_size", frame["batch_size"], "log", "sequences"),
+    )
     return framed_table(
         name,
-        axes,
+        (*axes, *tuned),
         metrics,
         frame,
         objectives=("smooth_loss",),
