@@ -312,9 +312,9 @@ def _print_plan(
     for heading in ("hyperparameter", "values", "scale or kind"):
         grid.add_column(heading)
     for axis in spec.axes:
-        grid.add_row(
-            axis.name, ", ".join(map(short_label, axis.values)), axis.scale if axis.is_numeric else axis.kind
-        )
+        condition = f", if {axis.condition}" if axis.condition else ""
+        how = f"{axis.scale if axis.is_numeric else axis.kind}{condition}"
+        grid.add_row(axis.name, ", ".join(map(short_label, axis.values)), how)
     make_console().print(grid, markup=False)
     failed = sum(record.status == "failed" for record in ledger.records)
     say(

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.space import Space
+from hpobench_nmt.core.space import Hyperparameter, Space
 from hpobench_nmt.core.text import printable
 from hpobench_nmt.evaluation.noise import seed_noise
 from hpobench_nmt.lookup.folder import LEDGER, SPEC, write_into_folder
@@ -70,9 +70,7 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
     names = [m.name for m in metrics]
     failed = [record for record in ended if record.status == "failed"]
     planned = len({*spec.sample.tolist(), *own})
-    grid = {axis.name: {record.config[axis.name] for record in done} for axis in spec.axes}
-    # If all configurations with a value failed, the value is not part of the table's space.
-    axes = tuple(replace(a, values=tuple(v for v in a.values if v in grid[a.name])) for a in spec.axes)
+    axes = _trained_axes(spec, done)
     try:
         curves = ledger_curves(done, metrics, renamed=not ledger.uncovered)
     except InputError as error:
@@ -99,12 +97,26 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
         )
     # A configuration that failed has no row, even if it succeeded with another seed.
     with_row = [record for row, record in records if row in own and own[row].status == "done"]
-    table = table.with_replicates(_replicates(spec, with_row, names))
+    table = table.with_replicates(_replicates(table.space, with_row, names))
     told = "; ".join(filter(None, (_noise(table, name) for name in table.objectives)))
     if told:
         table = replace(table, provenance={**table.provenance, "seed_noise": told})
     write_into_folder(table, path.parent)
     return table, path.parent
+
+
+def _trained_axes(spec: Spec, done: Sequence[Record]) -> tuple[Hyperparameter, ...]:
+    """The axes of a table. If all configurations with a value failed, its space does not have the value."""
+    grid = {axis.name: {r.config[axis.name] for r in done if axis.name in r.config} for axis in spec.axes}
+    return tuple(
+        replace(
+            a,
+            values=tuple(v for v in a.values if v in grid[a.name]),
+            active_if=tuple((p, tuple(v for v in of if v in grid[p])) for p, of in a.active_if),
+        )
+        for a in spec.axes
+        if grid[a.name]
+    )
 
 
 def _neighbours(spec: Spec, records: Placed, near: Set[int]) -> dict[str, str]:
@@ -125,15 +137,15 @@ def _neighbours(spec: Spec, records: Placed, near: Set[int]) -> dict[str, str]:
     }
 
 
-def _replicates(spec: Spec, records: Iterable[Record], names: Sequence[str]) -> pd.DataFrame:
+def _replicates(space: Space, records: Iterable[Record], names: Sequence[str]) -> pd.DataFrame:
     """Repeated trainings with other seeds: hyperparameters, replicate, seed, metrics."""
-    axes = [axis.name for axis in spec.axes]
+    axes = space.names
     again = sorted(
         (r for r in records if 0 < r.replicate <= SAME_SEED and r.status == "done"),
-        key=lambda r: (spec.space.encode(r.config).tolist(), r.replicate),
+        key=lambda r: (space.encode(r.config).tolist(), r.replicate),
     )
     rows = [
-        [*(r.config[a] for a in axes), r.replicate, r.seed, *(r.metrics.get(n, np.nan) for n in names)]
+        [*(r.config.get(a) for a in axes), r.replicate, r.seed, *(r.metrics.get(n, np.nan) for n in names)]
         for r in again
     ]
     return pd.DataFrame(rows, columns=[*axes, "replicate", "seed", *names])

@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -24,7 +24,7 @@ from filelock import FileLock
 from hpobench_nmt.core.errors import InputError, RunError, not_written
 from hpobench_nmt.core.files import parse_json, read_bytes, sync_folder
 from hpobench_nmt.core.guard import is_no_room
-from hpobench_nmt.core.space import Value, short_label
+from hpobench_nmt.core.space import short_label
 from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.core.validation import Finite, Natural, NonNegative, Strict, Whole, checked
 from hpobench_nmt.runner.disk.locks import file_lock
@@ -210,17 +210,18 @@ def parse_record(text: bytes, where: str) -> Record:
 def refuse_misfit(path: Path, ledger: Ledger, spec: Spec, to_train: bool = True) -> None:
     """Raise InputError if a ledger belongs to another spec, or has a record off the spec's grid."""
     refuse_other_spec(path, ledger, spec.identity, spec.family.defaults, to_train)
-    refuse_rows_off_the_grid(path, ledger, spec.grid)
+    refuse_rows_off_the_grid(path, ledger, spec)
 
 
-def refuse_rows_off_the_grid(path: Path, ledger: Ledger, axes: Mapping[str, Collection[Value]]) -> None:
-    """Raise InputError if a record's configuration is not on the grid, given the values on its axes."""
+def refuse_rows_off_the_grid(path: Path, ledger: Ledger, spec: Spec) -> None:
+    """Raise InputError if a record's configuration is not on the spec's grid."""
+    axes = spec.grid
     for record in ledger.records:
-        if record.config.keys() != axes.keys():
+        inactive = spec.inactive(record.config)
+        if record.config.keys() != axes.keys() - inactive:
             names = printable(", ".join(record.config)[:200]) or "no hyperparameters"
-            raise InputError(
-                f"{path}: has a record of {names}, but the grid has {', '.join(axes)}. Remove its line."
-            )
+            active = ", ".join(name for name in axes if name not in inactive)
+            raise InputError(f"{path}: has a record of {names}, but the grid has {active}. Remove its line.")
         for name, value in record.config.items():
             if value not in axes[name]:
                 shown = printable(short_label(value))[:80]

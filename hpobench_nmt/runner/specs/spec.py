@@ -42,7 +42,7 @@ class Spec:
         seed: determines the order of the trainings, the points or candidates, and the rows that are trained
             again. It also determines every training's seed, unless the family does (Family.seed).
         metrics: columns of the table.
-        axes: the grid, one axis per hyperparameter.
+        axes: the grid, one axis per hyperparameter, with the condition under which it is active.
         replicated: how many configurations are trained again with other seeds, and how often.
         base: folder that relative paths of the corpus start from.
         keep: whether the best model of each training is kept. Rows do not depend on it.
@@ -80,15 +80,56 @@ class Spec:
         """N, the number of configurations."""
         if self.drawn is not None:
             return len(self.drawn)
-        return math.prod(len(axis.values) for axis in self.axes)
+        return len(self._points)
 
     @cached_property
     def configs(self) -> NDArray[np.float64]:
         """The codes of all configurations, shape (N, H). The last axis varies fastest."""
         if self.drawn is not None:
             return self.drawn
-        columns = np.meshgrid(*(np.array(axis.numbers) for axis in self.axes), indexing="ij")
-        return np.column_stack([column.ravel() for column in columns])
+        codes = self._codes(self._places_at(self._points))
+        return np.where(self.space.active(codes), codes, np.nan) if self._has_conditions else codes
+
+    @cached_property
+    def _points(self) -> NDArray[np.intp]:
+        """The point of each configuration on the full grid, ascending."""
+        points = np.arange(math.prod(self._lengths))
+        return np.asarray(points[self._settled(points) == points])
+
+    def _settled(self, points: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Points of the full grid, with the first value of each hyperparameter that is inactive there."""
+        if not self._has_conditions:
+            return points
+        places = self._places_at(points)
+        places[~self.space.active(self._codes(places))] = 0
+        return np.asarray(np.ravel_multi_index(tuple(places.T), self._lengths))
+
+    def _rows_at(self, points: NDArray[np.intp]) -> NDArray[np.intp]:
+        """The rows of points of the full grid, in which values of inactive hyperparameters do not matter."""
+        return np.asarray(np.searchsorted(self._points, self._settled(points)))
+
+    def _places_at(self, points: NDArray[np.intp]) -> NDArray[np.intp]:
+        """For each point of the full grid, the place of its value on each axis, shape (N, H)."""
+        return np.array(np.unravel_index(points, self._lengths)).T
+
+    def _codes(self, places: NDArray[np.intp]) -> NDArray[np.float64]:
+        return np.column_stack([np.array(a.numbers)[p] for a, p in zip(self.axes, places.T, strict=True)])
+
+    @cached_property
+    def _lengths(self) -> tuple[int, ...]:
+        return tuple(len(axis.values) for axis in self.axes)
+
+    @cached_property
+    def _has_conditions(self) -> bool:
+        return any(axis.active_if for axis in self.axes)
+
+    def inactive(self, configuration: Configuration) -> set[str]:
+        """Names of the inactive hyperparameters, whether or not the configuration has a value of them."""
+        found: set[str] = set()
+        for axis in self.space.parents_first:
+            if any(p in found or configuration.get(p) not in values for p, values in axis.active_if):
+                found.add(axis.name)
+        return found
 
     @property
     def grid(self) -> dict[str, tuple[Value, ...]]:
@@ -105,12 +146,17 @@ class Spec:
         if self.drawn is not None:
             codes = self.drawn[row].tolist()
         else:
-            places = np.unravel_index(row, [len(axis.values) for axis in self.axes])
-            codes = [axis.numbers[place] for axis, place in zip(self.axes, places, strict=True)]
+            codes = self._codes(self._places_at(self._points[row : row + 1]))[0].tolist()
         values = ((a, a.value(code)) for a, code in zip(self.axes, codes, strict=True))
-        return {
+        whole = {
             a.name: int(v) if isinstance(v, float) and v == int(v) else v for a, v in values if v is not None
         }
+        return self._active(whole)
+
+    def _active(self, configuration: Configuration) -> dict[str, Value]:
+        """A configuration without the values of inactive hyperparameters."""
+        inactive = self.inactive(configuration)
+        return {name: value for name, value in configuration.items() if name not in inactive}
 
     def row(self, configuration: Configuration) -> int | None:
         """The row of a configuration, or None if it is not on the grid. Costs O(H)."""
@@ -119,13 +165,15 @@ class Spec:
                 return self._drawn_rows.get(config_key(self.space.encode(configuration)))
             except InputError:
                 return None
-        row = 0
+        point, inactive = 0, self.inactive(configuration)
+        if inactive & configuration.keys():
+            return None
         for axis, places in zip(self.axes, self._places, strict=True):
-            place = places.get(_key(configuration.get(axis.name)))
+            place = 0 if axis.name in inactive else places.get(_key(configuration.get(axis.name)))
             if place is None:
                 return None
-            row = row * len(places) + place
-        return row
+            point = point * len(places) + place
+        return int(np.searchsorted(self._points, point))
 
     @cached_property
     def _drawn_rows(self) -> dict[bytes, int]:
@@ -140,7 +188,7 @@ class Spec:
     def settings(self, configuration: Configuration) -> Any:
         """The family's settings for a configuration."""
         known, where = settings_of(self.family.settings), str(self.path)
-        given = {**self.fixed, **configuration}
+        given = {**self.fixed, **self._active(configuration)}
         return self.family.settings(**{name: known[name].check(v, where) for name, v in given.items()})
 
     def training_seed(self, configuration: Configuration, replicate: int) -> int:
@@ -158,26 +206,27 @@ class Spec:
         Specs with the same seed and the same number of values on each axis have the same points. A spec that
         asks for more points has the same points and further ones.
         """
-        lengths = [len(axis.values) for axis in self.axes]
         if not self.points or self.points >= self.size:
             return np.arange(self.size)
         from scipy.stats import qmc  # the import takes half a second, and few specs need it
 
-        sequence = qmc.Sobol(len(lengths), rng=generator(self.seed, "points"))
+        sequence = qmc.Sobol(len(self.axes), rng=generator(self.seed, "points"))
         rows = np.zeros(0, dtype=np.intp)
         while len(np.unique(rows)) < self.points:  # several points of the sequence may fall on one row
-            places = (sequence.random(_POINTS) * lengths).astype(np.intp)
-            rows = np.append(rows, np.ravel_multi_index(tuple(places.T), lengths))
+            places = (sequence.random(_POINTS) * self._lengths).astype(np.intp)
+            rows = np.append(rows, self._rows_at(np.ravel_multi_index(tuple(places.T), self._lengths)))
         _, first = np.unique(rows, return_index=True)
         return rows[np.sort(first)[: self.points]]
 
     def neighbours_of(self, row: int) -> list[int]:
         """The rows one step away on one axis of the grid."""
-        lengths = [len(axis.values) for axis in self.axes]
-        places = np.array(np.unravel_index(row, lengths))
+        lengths = self._lengths
+        (places,) = self._places_at(self._points[row : row + 1])
         steps = (places + sign * step for step in np.eye(len(lengths), dtype=np.intp) for sign in (-1, 1))
-        inside = (p for p in steps if (p >= 0).all() and (p < lengths).all())
-        return [int(np.ravel_multi_index(tuple(p), lengths)) for p in inside]
+        inside = [p for p in steps if (p >= 0).all() and (p < lengths).all()]
+        rows = self._rows_at(np.array([np.ravel_multi_index(tuple(p), lengths) for p in inside], np.intp))
+        # A step on an inactive axis leads back to the row.
+        return [found for found in dict.fromkeys(rows.tolist()) if found != row]
 
     @cached_property
     def replicate_rows(self) -> tuple[int, ...]:
@@ -202,7 +251,7 @@ class Spec:
             "defaults": {
                 name: default
                 for name, default in self.family.defaults.items()
-                if name not in self.fixed and name not in self.configuration(0)
+                if name not in self.fixed and name not in self.grid
             },
             **({"ranges": dict(self.ranges)} if self.ranges else {}),
         }
@@ -262,7 +311,7 @@ def describe(configuration: Configuration) -> str:
 def select(spec: Spec, only: Sequence[str]) -> NDArray[np.intp]:
     """Rows of the grid that have all the given values, such as "layers=2"."""
     names = [axis.name for axis in spec.axes]
-    chosen = [np.ones(len(axis.values), dtype=bool) for axis in spec.axes]
+    rows = np.arange(spec.size)
     for condition in only:
         name, equals, text = condition.partition("=")
         if name not in names:
@@ -272,11 +321,9 @@ def select(spec: Spec, only: Sequence[str]) -> NDArray[np.intp]:
         if not equals or wanted not in axis.labels:
             known = ", ".join(map(short_label, axis.values))
             raise InputError(f"--only {condition!r}: {name} has the values {known}.")
-        chosen[names.index(name)] &= np.array(axis.labels) == wanted
-    rows = np.ones(1, dtype=bool)
-    for mask in chosen:
-        rows = np.logical_and.outer(rows, mask).ravel()
-    return np.flatnonzero(rows)
+        code = axis.numbers[axis.labels.index(wanted)]
+        rows = rows[spec.configs[rows, names.index(name)] == code]
+    return rows
 
 
 def _as_label(text: str, axis: Hyperparameter) -> str:

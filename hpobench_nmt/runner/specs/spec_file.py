@@ -22,6 +22,9 @@ Keys of a spec file, of which name, family, [corpus] and [grid] are required:
     points        number of configurations of a grid that are trained, spread evenly over it (Sobol); if left
                   out, all
     neighbours    number of best configurations whose neighbours on the grid are trained as well
+    [when]        the condition under which a setting of the grid has an effect, such as
+                  momentum = {optimizer = ["sgd", "muon"]}: values of the others. Where it has none, the
+                  setting is left out of the configuration, so that no two rows are one training
     [scale]       "linear" or "log" for settings of the grid; if left out, the setting's own scale
     [fixed]       settings that are the same in every configuration
     [replicates]  configurations: number of configurations that are trained again; trainings: how often each
@@ -46,7 +49,7 @@ from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.files import check_name
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.seeds import generator
-from hpobench_nmt.core.space import Hyperparameter, Scale
+from hpobench_nmt.core.space import Hyperparameter, Scale, Space
 from hpobench_nmt.core.validation import Finite, Natural, Strict, Whole, load_toml
 from hpobench_nmt.runner.disk.user_paths import user_path
 from hpobench_nmt.runner.families import load_family
@@ -81,6 +84,7 @@ class _SpecFile(Strict, frozen=True):
     corpus: dict[str, Any]
     grid: dict[str, list[bool | Whole | Finite | str] | _Range]
     scale: dict[str, Scale] = msgspec.field(default_factory=dict)
+    when: dict[str, dict[str, list[bool | Whole | Finite | str]]] = msgspec.field(default_factory=dict)
     fixed: dict[str, Any] = msgspec.field(default_factory=dict)
     replicates: _Replicates | None = None
     title: str = ""
@@ -185,7 +189,12 @@ def _with_candidates(spec: Spec, file: _SpecFile) -> Spec:
     ranges = _ranges(file)
     if not ranges:
         raise InputError(f"{spec.path}: candidates are drawn from ranges, but [grid] has only lists.")
-    of_grids = {"[replicates]": file.replicates, "points": file.points, "neighbours": file.neighbours}
+    of_grids = {
+        "[replicates]": file.replicates,
+        "[when]": file.when,
+        "points": file.points,
+        "neighbours": file.neighbours,
+    }
     for key in (key for key, given in of_grids.items() if given):
         raise InputError(f"{spec.path}: {key} are only for a grid of lists, but [grid] has ranges.")
     if file.candidates > MOST_CANDIDATES:
@@ -225,15 +234,17 @@ def _axes(family: Family[Any], file: _SpecFile, path: Path) -> tuple[Hyperparame
                 f"{path}: {name} ({setting.about.description}) cannot be on the grid: put it in [fixed]."
             )
         axes.append(_axis(setting, values, file.scale.get(name), path))
-    for name in file.scale:
-        if name not in file.grid:
-            raise unknown("hyperparameter", name, file.grid, f"({path}, [scale])")
+    for section, of in (("scale", file.scale), ("when", file.when)):
+        for name in of:
+            if name not in file.grid:
+                raise unknown("hyperparameter", name, file.grid, f"({path}, [{section}])")
     size = math.prod(len(axis.values) for axis in axes)
     if size > _MAX_CONFIGURATIONS:
         raise InputError(
             f"{path}: the grid has {size:,} configurations; at most {_MAX_CONFIGURATIONS:,} are allowed."
         )
-    return tuple(axes)
+    conditions = {name: tuple((p, tuple(of)) for p, of in each.items()) for name, each in file.when.items()}
+    return Space(tuple(replace(a, active_if=conditions.get(a.name, ())) for a in axes)).hyperparameters
 
 
 def _axis(setting: Setting, values: list[Any] | _Range, scale: Scale | None, path: Path) -> Hyperparameter:

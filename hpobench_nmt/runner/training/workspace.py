@@ -102,7 +102,7 @@ def open_workspace(
         ledgers.reserve(folder)
         usual = spec.family.defaults
         ledger = ledgers.open_ledger(folder / LEDGER, spec.identity, corpus.provenance, usual)
-        refuse_rows_off_the_grid(folder / LEDGER, ledger, spec.grid)
+        refuse_rows_off_the_grid(folder / LEDGER, ledger, spec)
         copy = folder / SPEC
         if not copy.exists() or copy.resolve() != spec.path.resolve():
             write_whole(copy, copy_for(spec, folder).encode())

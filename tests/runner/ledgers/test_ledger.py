@@ -23,6 +23,7 @@ from hpobench_nmt.runner.ledgers.ledger import (
     reserve,
     training_key,
 )
+from hpobench_nmt.runner.specs.spec_file import load_spec
 
 SPEC = {"name": "t", "seed": 1, "fixed": {"layers": 2}, "defaults": {"dropout": 0.1}}
 CORPUS = {"source": "here", "sha256": "ab" * 32}
@@ -149,13 +150,27 @@ def test_numbers_that_are_not_finite_are_refused(path, number):
 
 
 def test_rows_off_the_grid_are_named(path):
-    append(path, record(1))
-    append(path, record(7))
-    refuse_rows_off_the_grid(path, read_ledger(path), {"a": (1.0, 7.0)})
-    with pytest.raises(InputError, match="a record with a = 7, which is not on the grid"):
-        refuse_rows_off_the_grid(path, read_ledger(path), {"a": (1.0, 2.0)})
-    with pytest.raises(InputError, match="a record of a, but the grid has a, b"):
-        refuse_rows_off_the_grid(path, read_ledger(path), {"a": (1.0, 7.0), "b": (1.0,)})
+    def refuse(*grid):
+        text = f'name = "t"\nfamily = "awd-lstm"\n[corpus]\nname = "sotu"\n[grid]\n{chr(10).join(grid)}\n'
+        path.with_name("spec.toml").write_text(text)
+        refuse_rows_off_the_grid(path, read_ledger(path), load_spec(path.with_name("spec.toml")))
+
+    append(path, record(1, config={"layers": 1}))
+    append(path, record(7, config={"layers": 7}))
+    refuse("layers = [1, 7]")
+    with pytest.raises(InputError, match="a record with layers = 7, which is not on the grid"):
+        refuse("layers = [1, 2]")
+    with pytest.raises(InputError, match="a record of layers, but the grid has layers, bptt"):
+        refuse("layers = [1, 7]", "bptt = [30]")
+    # Values are there where they are active, and only there.
+    active = ("layers = [1, 7]", "hidden_size = [8]", "[when]", "hidden_size = {layers = [7]}")
+    with pytest.raises(InputError, match="a record of layers, but the grid has layers, hidden_size"):
+        refuse(*active)
+    append(path, record(1, config={"layers": 1, "hidden_size": 8}))
+    with pytest.raises(
+        InputError, match=r"a record of layers, hidden_size, but the grid has layers\. Remove"
+    ):
+        refuse("layers = [1, 2, 7]", *active[1:3], "hidden_size = {layers = [2]}")
 
 
 @pytest.mark.parametrize("name", [LEDGER, f"{LEDGER}.lock", f"{LEDGER}.torn"])
