@@ -10,7 +10,8 @@ from typing import Any
 from hpobench_nmt.benchmarking.plugins import PREPARE, load_method, resolve_methods
 from hpobench_nmt.benchmarking.worker import how_a_method_ended
 from hpobench_nmt.core.errors import one_line
-from hpobench_nmt.core.processes import Ended, Process, answer, outcome, shared_server
+from hpobench_nmt.core.process_server import answer
+from hpobench_nmt.core.processes import Ended, Process, outcome, shared_server
 from hpobench_nmt.testing import CONFORMANCE_CHECKS, Check, NonConformance, checks_for
 
 

@@ -1,7 +1,6 @@
 """A program that answers a line with a line: one process, with a time limit for each answer.
 
-The program leads a process group of its own, which `end` kills. If this process is killed first, a guard
-kills the group. The guard is a fork of this process that does nothing else.
+It is guarded as all child processes are (core/processes.py), so it ends with this process.
 """
 
 from __future__ import annotations
@@ -9,14 +8,12 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
-import signal
-import subprocess
 import time
-import warnings
 from collections.abc import Sequence
 
 from hpobench_nmt.core.errors import shortened
 from hpobench_nmt.core.guard import MethodFailure
+from hpobench_nmt.core.processes import Program, last_line
 
 LONGEST_ANSWER = 65_536
 """The maximum length of an answer, in bytes."""
@@ -24,7 +21,6 @@ LONGEST_ANSWER = 65_536
 # After the line which reports that its trial has ended, a program has this long to end by itself.
 _GRACE_SECONDS = 1.0
 _CHUNK = 65_536
-_MOST_FILES = 4096
 
 
 class Conversation:
@@ -39,24 +35,21 @@ class Conversation:
         self._to_send = bytearray()
         self._heard = bytearray()
         self._errors = b""
-        pipe = subprocess.PIPE
+        (reads, stdin), (stdout, writes), (stderr, complains) = (os.pipe() for _ in range(3))
+        self._stdin = os.fdopen(stdin, "wb", buffering=0)
+        self._stdout, self._stderr = (os.fdopen(file, "rb", buffering=0) for file in (stdout, stderr))
+        self._files = self._stdin, self._stdout, self._stderr
         try:
-            self._process = subprocess.Popen(
-                list(words), stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True
-            )
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise MethodFailure(f"the program {words[0]!r} cannot be started: {reason}") from error
-        assert self._process.stdin and self._process.stdout and self._process.stderr
-        self._stdin, self._stdout, self._stderr = (
-            self._process.stdin,
-            self._process.stdout,
-            self._process.stderr,
-        )
-        self._guard, self._leash = _start_guard(self._process.pid)
+            self._program = Program(words, (reads, writes, complains))
+        except OSError as error:
+            self._close()
+            raise MethodFailure(f"the program {words[0]!r} cannot be started: {error}") from error
+        finally:
+            for file in (reads, writes, complains):
+                os.close(file)
         self._selector = selectors.DefaultSelector()
-        for file in (self._stdin, self._stdout, self._stderr):
-            os.set_blocking(file.fileno(), False)
+        for each in self._files:
+            os.set_blocking(each.fileno(), False)
         self._selector.register(self._stdout, selectors.EVENT_READ)
         self._selector.register(self._stderr, selectors.EVENT_READ)
 
@@ -92,24 +85,19 @@ class Conversation:
         self.tell(line)
         with contextlib.suppress(OSError):
             os.write(self._stdin.fileno(), self._to_send)
-        with contextlib.suppress(OSError):
-            self._stdin.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_GRACE_SECONDS)
+        self._stdin.close()
+        self._program.wait(_GRACE_SECONDS)
         self.kill()
 
     def kill(self) -> None:
         """End the program and all processes of its group."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        self._program.close()
         self._selector.close()
-        for file in (self._stdin, self._stdout, self._stderr):
-            with contextlib.suppress(OSError):
-                file.close()
-        os.write(self._leash, b"0")  # nothing is left to guard
-        os.close(self._leash)
-        os.waitpid(self._guard, 0)
+        self._close()
+
+    def _close(self) -> None:
+        for file in self._files:
+            file.close()
 
     def _exchange(self, seconds: float, sending: bool = True) -> bool:
         """Wait for at most some seconds to write and read; False if the program has closed its output."""
@@ -160,35 +148,11 @@ class Conversation:
         return f"{problem}: if it has written one, it must flush its standard output"
 
     def _how_it_ended(self, deadline: float) -> str:
-        try:
-            code = self._process.wait(max(min(deadline - time.monotonic(), _GRACE_SECONDS), 0.0))
-        except subprocess.TimeoutExpired:
+        ended = self._program.wait(max(min(deadline - time.monotonic(), _GRACE_SECONDS), 0.0))
+        if ended is None:
             return "the program closed its standard output"
         self._selector.unregister(self._stdout)
         self._exchange(0.0, sending=False)  # read its last error messages
-        how = f"exit code {code}" if code >= 0 else f"signal {-code}"
-        said = self._errors.decode(errors="replace").strip().splitlines()
-        return f"the program ended without an answer ({how}{': ' + said[-1] if said else ''})"
-
-
-def _start_guard(group: int) -> tuple[int, int]:
-    """Start a process that kills a process group if the leash, a file of this process, closes without a byte.
-
-    Returns its process id and the leash.
-    """
-    read, write = os.pipe()
-    with warnings.catch_warnings():
-        # The guard makes only system calls, so other threads of this process do not matter.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        guard = os.fork()
-    if guard:
-        os.close(read)
-        return guard, write
-    try:
-        os.setsid()
-        os.closerange(0, read)
-        os.closerange(read + 1, _MOST_FILES)
-        if not os.read(read, 1):
-            os.killpg(group, signal.SIGKILL)
-    finally:
-        os._exit(0)
+        said = last_line(self._errors)
+        how = f"signal {ended.signal}" if ended.signal else str(ended)
+        return f"the program ended without an answer ({how}{': ' + said if said else ''})"

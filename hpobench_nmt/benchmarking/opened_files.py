@@ -17,7 +17,8 @@ from typing import Any
 import platformdirs
 
 from hpobench_nmt.benchmarking.source_files import is_users, package_of
-from hpobench_nmt.core.processes import Process, Server, answer, outcome
+from hpobench_nmt.core.process_server import answer
+from hpobench_nmt.core.processes import Process, Server, outcome
 
 # By event, the position of the path among its arguments.
 _EVENTS = {"open": 0, "import": 1, "ctypes.dlopen": 0, "sqlite3.connect": 0}

@@ -29,7 +29,8 @@ from hpobench_nmt.benchmarking.trials import TrialTable, failed_trial, trial_of
 from hpobench_nmt.core.errors import RunError, one_line
 from hpobench_nmt.core.guard import failure_text, is_no_room
 from hpobench_nmt.core.problem import MethodFactory
-from hpobench_nmt.core.processes import KILLED, Ended, Process, Server, current_folder, events, shared_server
+from hpobench_nmt.core.process_server import KILLED
+from hpobench_nmt.core.processes import Ended, Process, Server, current_folder, events, shared_server
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
 

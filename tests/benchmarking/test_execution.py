@@ -240,7 +240,7 @@ def test_a_worker_is_the_one_to_go_where_memory_runs_out(methods, marked, tmp_pa
 BORN_LATE = """
 import os, socket, time
 from multiprocessing.connection import Connection
-from hpobench_nmt.core.processes import _run
+from hpobench_nmt.core.process_server import _run
 ours, theirs = socket.socketpair()
 server = os.getpid()
 if os.fork() == 0:

@@ -22,7 +22,8 @@ from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.benchmarking.trials import plan, run_block
 from hpobench_nmt.benchmarking.worker import Task, TaskBroken, TaskDone
 from hpobench_nmt.core.errors import InputError, RunError
-from hpobench_nmt.core.processes import KILLED, Ended
+from hpobench_nmt.core.process_server import KILLED
+from hpobench_nmt.core.processes import Ended
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Trajectory
 

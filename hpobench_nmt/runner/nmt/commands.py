@@ -1,21 +1,21 @@
-"""Runs one of Sockeye's commands as a child of this process."""
+"""Runs one of Sockeye's commands."""
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hpobench_nmt.core.errors import RunError
+from hpobench_nmt.core.processes import Program, run_program
 from hpobench_nmt.runner.disk.locks import is_held
 from hpobench_nmt.runner.family import STOPPING, TrainingStarved, tells_of_no_memory
 
-_INTERVAL = 0.05
 _LOG_PREFIX = re.compile(r"^\[(INFO|WARNING|ERROR|CRITICAL):[^\]]*\]\s*")
 
 
@@ -26,7 +26,7 @@ def run_command(
     pauses_for: Path | None = None,
     watch: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run `python -m module arguments` to its end, on one thread, in this process's group.
+    """Run `python -m module arguments` to its end, on one thread.
 
     Args:
         module, arguments: for example "sockeye.train" and its command line.
@@ -40,45 +40,29 @@ def run_command(
         RunError: it failed, was asked to stop, or the disk is full. None of these is known to be the fault of
             the configuration. A broken installation must not fill a ledger with failures.
     """
-    with log.open("ab") as output:
-        child = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=os.environ | _ENVIRONMENT,
-        )
-        try:
-            _watch(child, pauses_for, pauses_file(log), watch)
-        except BaseException:
-            child.kill()
-            child.wait()
-            raise
-    if child.returncode:
-        raise _failure(module, child.returncode, log)
+    paused, since = 0.0, math.nan
+
+    def pause_and_watch(program: Program) -> None:
+        nonlocal paused, since
+        pause = pauses_for is not None and is_held(pauses_for)
+        if pause and math.isnan(since):
+            program.signal(signal.SIGSTOP)
+            since = time.perf_counter()
+        elif not pause and not math.isnan(since):
+            paused, since = paused + time.perf_counter() - since, math.nan
+            pauses_file(log).write_text(str(paused), "utf-8")
+            program.signal(signal.SIGCONT)
+        watch()
+
+    words = [sys.executable, "-m", module, *arguments]
+    ended = run_program(words, log, os.environ | _ENVIRONMENT, watch=pause_and_watch)
+    if ended is not None and ended.code:
+        raise _failure(module, ended.code, log)
 
 
 def pauses_file(log: Path) -> Path:
     """The file with the seconds for which a command with that log has stood still."""
     return log.with_name(f"{log.name}.pauses")
-
-
-def _watch(
-    child: subprocess.Popen[bytes], pauses_for: Path | None, pauses: Path, watch: Callable[[], None]
-) -> None:
-    """Wait until a process has ended. While the lock of `pauses_for` is held, the process stands still."""
-    paused, since = 0.0, None
-    while child.poll() is None:
-        pause = pauses_for is not None and is_held(pauses_for)
-        if pause and since is None:
-            child.send_signal(signal.SIGSTOP)
-            since = time.perf_counter()
-        elif since is not None and not pause:
-            paused, since = paused + time.perf_counter() - since, None
-            pauses.write_text(str(paused), "utf-8")
-            child.send_signal(signal.SIGCONT)
-        watch()
-        time.sleep(_INTERVAL)
 
 
 _ENVIRONMENT = {

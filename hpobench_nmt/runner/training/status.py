@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.text import printable
+from hpobench_nmt.core.processes import last_line
 from hpobench_nmt.runner.disk.curve_file import read_curve
 from hpobench_nmt.runner.disk.locks import is_held
 from hpobench_nmt.runner.ledgers.ledger import Record
@@ -92,7 +92,6 @@ def _last_line(path: Path) -> str:
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - _LAST_BYTES))
-            lines = file.read().decode("utf-8", errors="replace").strip().splitlines()
+            return last_line(file.read())
     except OSError:  # the training has just ended
         return ""
-    return printable(lines[-1]) if lines else ""

@@ -1,5 +1,6 @@
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -39,10 +40,30 @@ def test_arguments_output_and_threads(command):
     assert command.log.read_text() == "['--a', 'b c'] 1\nx\n"
 
 
-def test_it_stays_in_the_group_of_this_process(command):
-    """The runner ends a training by ending its group."""
-    command("import os; print(os.getpgrp())")
-    assert int(command.log.read_text()) == os.getpgrp()
+RUNS = """
+from pathlib import Path
+from hpobench_nmt.runner.nmt.commands import run_command
+run_command("some_module", (), Path("log"))
+"""
+
+
+def test_it_ends_with_this_process(tmp_path):
+    (tmp_path / "some_module.py").write_text(
+        "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUNS], cwd=tmp_path, env=os.environ | {"PYTHONPATH": "."}
+    )
+    log = tmp_path / "log"
+    while not log.exists() or not log.read_text().endswith("\n"):
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 10
+    with pytest.raises(ProcessLookupError):
+        while time.monotonic() < deadline:
+            os.kill(int(log.read_text()), 0)
+            time.sleep(0.01)
 
 
 @pytest.mark.parametrize(
