@@ -19,7 +19,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_bytes
 from hpobench_nmt.core.space import covered_share, short_label
 from hpobench_nmt.core.text import counted, printable, short
-from hpobench_nmt.lookup.curve_checks import Fact, curve_facts, listed, rows_text
+from hpobench_nmt.lookup.curve_checks import Fact, curve_facts, listed, note, ok, rows_text, warning
 from hpobench_nmt.lookup.datasheet import Claims
 from hpobench_nmt.lookup.folder import LEDGER, undescribed_files
 from hpobench_nmt.lookup.groups import group_ids, in_groups
@@ -50,9 +50,9 @@ def check_table(table: Table, folder: Path | None = None) -> list[Finding]:
     curves = () if table.curves is None else curve_facts(table, table.curves)
     facts: list[Fact] = [*_facts(table), *curves]
     if folder:
-        facts += [*ledger_facts(table, folder), *(("warning", *each) for each in undescribed_files(folder))]
+        facts += [*ledger_facts(table, folder), *(warning(*each) for each in undescribed_files(folder))]
     if not any(kind == "warning" for kind, _, _ in facts):
-        facts.append(("ok", "hash, types and ranges are in order", "nothing to watch for."))
+        facts.append(ok("hash, types and ranges are in order", "nothing to watch for."))
     return [Finding(table.name, *fact) for fact in facts]
 
 
@@ -68,16 +68,15 @@ def _collection_facts(tables: Sequence[Table]) -> Iterator[Fact]:
     if expected and len(tables) < max(expected):
         there = "is" if len(tables) == 1 else "are"
         fact = f"of its {max(expected)} tables, {len(tables)} {there} installed"
-        yield "note", fact, "statements of the source about all of them cannot be checked."
+        yield note(fact, "statements of the source about all of them cannot be checked.")
         return
     if len(claims) != 1:
         return
     claimed, held = claims.pop(), sum(len(t) for t in tables)
     if claimed == held:
-        yield "ok", f"{counted(held, 'row')}, as the source says", "no row is lacking."
+        yield ok(f"{counted(held, 'row')}, as the source says", "no row is lacking.")
     else:
-        yield (
-            "warning",
+        yield warning(
             f"{'the one table holds' if len(tables) == 1 else f'the {len(tables)} tables hold'} "
             f"{counted(held, 'row')}, but the source states {claimed:,} systems",
             f"{abs(claimed - held):,} systems are missing: compare only with figures from these rows.",
@@ -89,7 +88,7 @@ def _collection_facts(tables: Sequence[Table]) -> Iterator[Fact]:
     for name, count in missing.items():
         if count:
             fact = f"{counted(count, 'row')} in all {'has' if count == 1 else 'have'} no {name}"
-            yield "note", fact, "see the tables above."
+            yield note(fact, "see the tables above.")
 
 
 def twins(table: Table) -> list[Rows]:
@@ -155,15 +154,13 @@ def _facts(table: Table) -> Iterator[Fact]:
     ]
     if inactive:
         covered = covered_share(table.hyperparameters, table.configs)
-        yield (
-            "note",
+        yield note(
             f"{listed(inactive)} {'is' if len(inactive) == 1 else 'are'} inactive in some rows; the rows "
             f"cover {_share_of_grid(covered)} of the grid",
             "surrogates use the default there. A row covers all values of its inactive hyperparameters.",
         )
     elif n_rows < grid:
-        yield (
-            "note",
+        yield note(
             f"{n_rows:,} of the {_count(grid)} configurations of the grid {'has' if n_rows == 1 else 'have'} "
             f"a row ({_share_of_grid(n_rows / grid)})",
             "a method can only choose among these, so it avoids configurations that failed to train.",
@@ -172,22 +169,21 @@ def _facts(table: Table) -> Iterator[Fact]:
         all_have = (
             f"all {_count(grid)} configurations of the grid have" if grid > 1 else "the one configuration has"
         )
-        yield "ok", f"{all_have} a row", "the space is complete."
+        yield ok(f"{all_have} a row", "the space is complete.")
     for h, column in zip(table.hyperparameters, table.configs.T, strict=True):
         absent = np.setdiff1d(h.numbers, column)
         if len(absent):
             values = listed([short_label(h.value(code)) for code in absent])
-            yield "note", f"no row has {h.name} of {values}", "this part of the search space is empty."
+            yield note(f"no row has {h.name} of {values}", "this part of the search space is empty.")
     for metric, values in zip(table.metrics, table.values.T, strict=True):
         missing = int(np.isnan(values).sum())
         known = values[~np.isnan(values)]
         if missing == n_rows:
-            yield "warning", f"{metric.name} is missing in every row", "it cannot be an objective."
+            yield warning(f"{metric.name} is missing in every row", "it cannot be an objective.")
         elif missing:
             sentinel = f" (written as {metric.missing:g})" if metric.missing is not None else ""
             kept = _with_checkpoints(table, metric.name, values)
-            yield (
-                "warning",
+            yield warning(
                 f"no {metric.name} in {missing} of {counted(n_rows, 'row')}{sentinel}",
                 "if it is an objective, these rows are never best and never on a front."
                 + (f" Along curves, the best checkpoint counts in {kept} of them." if kept else ""),
@@ -195,15 +191,14 @@ def _facts(table: Table) -> Iterator[Fact]:
         if len(known) > 1 and (known == known[0]).all():
             which = "every row that has it" if missing else "every row"
             fact = f"{metric.name} is {known[0]:g} in {which}"
-            yield "warning", fact, "it cannot be optimised."
+            yield warning(fact, "it cannot be optimised.")
     for name in table.objectives:
         yield from _ties(table, name)
         yield from _outliers(table, name)
     if len(table.objectives) > 1:
         front = table.front(table.objectives[:2])
         names = " and ".join(str(table.objective(o)) for o in table.objectives[:2])
-        yield (
-            "note",
+        yield note(
             f"{counted(len(front), 'row')} {'is' if len(front) == 1 else 'are'} on the Pareto front of "
             f"{names}",
             "fta and fbp count this many rows.",
@@ -211,7 +206,7 @@ def _facts(table: Table) -> Iterator[Fact]:
     others = [key for key in table.claims if key not in Claims.__struct_fields__]
     if others:
         fact = f"nothing verifies the claim{'s' * (len(others) > 1)} {printable(listed(others))}"
-        yield "note", fact, f"these claims can be verified: {', '.join(Claims.__struct_fields__)}."
+        yield note(fact, f"these claims can be verified: {', '.join(Claims.__struct_fields__)}.")
     yield from _counts(table)
     yield from _trained(table)
     yield from _published_front(table)
@@ -233,8 +228,7 @@ def _ties(table: Table, name: str) -> Iterator[Fact]:
     best = table.best_rows(name)
     if len(best) > 1:
         value = table.column(table.objective(name).metric)[best[0]]
-        yield (
-            "warning",
+        yield warning(
             f"{len(best)} rows share the best {name}, {value:g}: rows {listed(best)}",
             "ftb depends on whether any of them or only the first meets the target: random search needs "
             f"{(len(table) + 1) / (len(best) + 1):.1f} look-ups on average for any, and "
@@ -244,8 +238,7 @@ def _ties(table: Table, name: str) -> Iterator[Fact]:
     metric = table.metric(table.objective(name).metric)
     losses = np.sort(table.losses([name])[:, 0])
     if metric.tolerance is not None and len(losses) > 1 and losses[1] - losses[0] > metric.tolerance:
-        yield (
-            "warning",
+        yield warning(
             f"the best {name} is {short(losses[1] - losses[0])} ahead of the next, more than the "
             f"tolerance of {short(metric.tolerance)}",
             "ftc is the same as ftb unless a suite sets a larger tolerance.",
@@ -259,8 +252,7 @@ def _outliers(table: Table, name: str) -> Iterator[Fact]:
     far = far_rows(losses)
     if len(far):
         nearest, share = values[far[-1]], variance_share(losses, far)
-        yield (
-            "warning",
+        yield warning(
             f"{len(far)} of {counted(len(table), 'row')} {'is' if len(far) == 1 else 'are'} far worse in "
             f"{name} than the rest, {nearest:g} or worse, and {'has' if len(far) == 1 else 'have'} "
             f"{share:.0%} of its variance ({rows_text(np.sort(far))})",
@@ -279,15 +271,13 @@ def _published_front(table: Table) -> Iterator[Fact]:
     computed = set(table.front(objectives).tolist())
     names = " and ".join(objectives)
     if claimed == computed:
-        yield (
-            "ok",
+        yield ok(
             f"the published Pareto front of {names} agrees with a recomputation "
             f"({counted(len(computed), 'row')})",
             "scores of fronts can be compared with published ones.",
         )
     else:
-        yield (
-            "warning",
+        yield warning(
             f"the published Pareto front of {names} differs from a recomputation: rows "
             f"{listed(sorted(claimed ^ computed))} are on only one of them",
             "scores of fronts cannot be compared with published ones.",
@@ -306,10 +296,9 @@ def _counts(table: Table) -> Iterator[Fact]:
     for key, count in held.items():
         claimed = table.claims.get(key)
         if claimed == count:
-            yield "ok", f"{counted(count, key[:-1])}, as the source says", "none is lacking."
+            yield ok(f"{counted(count, key[:-1])}, as the source says", "none is lacking.")
         elif claimed is not None:
-            yield (
-                "warning",
+            yield warning(
                 f"{counted(count, key[:-1])}, and the source speaks of {claimed:,}",
                 "the table does not match its datasheet: get it again.",
             )
@@ -324,17 +313,15 @@ def _trained(table: Table) -> Iterator[Fact]:
     ended = len(table) + failed
     if table.claims.get("complete") and ended == wanted:
         fact = f"all {wanted:,} configurations of its {plan} were trained; {failed:,} failed and have no row"
-        yield "ok", fact, "methods cannot choose configurations that are not in the table."
+        yield ok(fact, "methods cannot choose configurations that are not in the table.")
     elif table.claims.get("complete"):
-        yield (
-            "warning",
+        yield warning(
             f"called complete, but {counted(len(table), 'row')} and {counted(failed, 'failure')} are "
             f"{ended:,} of {counted(wanted, 'configuration')}",
             "build the table from its ledger again.",
         )
     else:
-        yield (
-            "warning",
+        yield warning(
             f"{ended:,} of the {wanted:,} configurations of its {plan} were trained so far "
             f"({failed:,} failed)",
             "the best configuration may not be in it yet.",
@@ -347,10 +334,10 @@ def ledger_facts(table: Table, folder: Path) -> Iterator[Fact]:
     if claimed is None or not path.is_file():
         return
     if hashlib.sha256(read_bytes(path, MAX_BYTES, follow_link=False)).hexdigest() == claimed:
-        yield "ok", "built from the ledger beside it", "every row can be traced to its training."
+        yield ok("built from the ledger beside it", "every row can be traced to its training.")
     else:
         fact = "the ledger beside it is not the ledger from which it was built"
-        yield "warning", fact, f"build it again: hpobench-nmt tables build {path}"
+        yield warning(fact, f"build it again: hpobench-nmt tables build {path}")
 
 
 def _twins(table: Table) -> Iterator[Fact]:
@@ -365,8 +352,7 @@ def _twins(table: Table) -> Iterator[Fact]:
     varies = (configs[rows] != configs[heads]).any(axis=0)
     one = "s" * (len(groups) == 1)
     differing = [h.name for h, differs in zip(table.hyperparameters, varies, strict=True) if differs]
-    yield (
-        "warning",
+    yield warning(
         f"{len(rows):,} of {len(table):,} rows fall into {counted(len(groups), 'group')} that agree{one} "
         f"exactly in {', '.join(agreeing)} and differ{one} only in {', '.join(differing)} "
         f"(rows {listed(groups[0])}, for one)",

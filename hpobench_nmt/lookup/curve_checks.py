@@ -15,6 +15,7 @@ from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.table import Table
 
 Fact = tuple[Literal["ok", "note", "warning"], str, str]
+"""The kind of a finding, a fact, and its meaning for a benchmark."""
 
 # A curve has gone back if it was worse than its best value by more than the share _AWAY of that value, and
 # one step undid at least the share _UNDONE of the difference.
@@ -35,8 +36,7 @@ def curve_facts(table: Table, curves: Curves) -> Iterator[Fact]:
     held = np.flatnonzero(lengths)
     none = np.flatnonzero(lengths == 0)
     if len(none):
-        yield (
-            "warning",
+        yield warning(
             f"{len(none):,} of {counted(len(table), 'row')} {'has' if len(none) == 1 else 'have'} no "
             f"learning curve ({rows_text(none)})",
             "methods that stop early cannot be run on these rows.",
@@ -44,8 +44,7 @@ def curve_facts(table: Table, curves: Curves) -> Iterator[Fact]:
     if not len(held):
         return
     unit = f" in {curves.cost_unit}" if curves.cost_unit else ""
-    yield (
-        "note",
+    yield note(
         f"{counted(len(curves.costs), 'checkpoint')} (resource: {curves.resource}): {lengths[held].min():,} "
         f"to {lengths[held].max():,} a row, {np.median(lengths[held]):g} in the median; all trainings cost "
         f"{short(curves.costs[curves.starts[1:][held] - 1].sum(), commas=True)}{unit}",
@@ -83,15 +82,13 @@ def _lengths(table: Table, some: Curves, held: Rows) -> Iterator[Fact]:
     updates = table.column(name)[held]
     wrong = held[~np.isnan(updates) & (some.resources[some.starts[1:] - 1] != updates)]
     if len(wrong):
-        yield (
-            "warning",
+        yield warning(
             f"the curves of {counted(len(wrong), 'row')} do not end at "
             f"{'its' if len(wrong) == 1 else 'their'} {name} ({rows_text(wrong)})",
             "they were cut short, or have checkpoints of another training.",
         )
     else:
-        yield (
-            "ok",
+        yield ok(
             f"every curve ends at its row's {name}",
             "the curves belong to these trainings and are complete.",
         )
@@ -106,14 +103,14 @@ def _own(table: Table, name: str, own: str, found: Floats, held: Rows) -> Iterat
     wrong = held[known & ~_same(values, found)]
     if len(wrong):
         fact = f"{name} of {counted(len(wrong), 'row')} is not the {own} of its curve ({rows_text(wrong)})"
-        yield "warning", fact, "these curves come from other trainings, or the datasheet is wrong."
+        yield warning(fact, "these curves come from other trainings, or the datasheet is wrong.")
     elif known.any():
         yield _sound(name, own, known)
 
 
 def _sound(name: str, own: str, known: Bools) -> Fact:
     fact = f"{name} of {_every_row(known)} is the {own} of its curve"
-    return "ok", fact, "a training to its end gives the table's value."
+    return ok(fact, "a training to its end gives the table's value.")
 
 
 def _every_row(known: Bools) -> str:
@@ -145,8 +142,7 @@ def _elsewhere(
     on_curve = np.logical_or.reduceat(_same(np.repeat(own, some.lengths), values), some.starts[:-1])
     away = held[known & ~on_curve]
     if len(away):
-        yield (
-            "note",
+        yield note(
             f"{name} of {counted(len(away), 'row')} is not on the row's curve ({rows_text(away)})",
             "it was measured in another way or in another training: compare rows by only one of the two.",
         )
@@ -154,8 +150,7 @@ def _elsewhere(
         best_text, last_text = (
             f"{len(other[which])} of {known.sum()} ({rows_text(other[which])})" for which in ("best", "last")
         )
-        yield (
-            "note",
+        yield note(
             f"{name} of {_every_row(known)} is on its curve, but not the best of it in {best_text}, and not "
             f"the last in {last_text}",
             "the checkpoints were chosen in another way, such as by another metric, so rows and curves may "
@@ -167,8 +162,7 @@ def _shapes(name: str, losses: Floats, best: Rows, starts: Rows, held: Rows) -> 
     several = (np.diff(starts) > 1) & ~np.isnan(losses[best])  # a curve may have no value at all
     rising = held[several & (best == starts[:-1])]
     if len(rising):
-        yield (
-            "warning",
+        yield warning(
             f"{name} is never better than at the first checkpoint in {len(rising)} of "
             f"{counted(len(held), 'curve')} ({rows_text(rising)})",
             "stopping after the first checkpoint loses nothing there, so early stopping looks easy.",
@@ -176,11 +170,10 @@ def _shapes(name: str, losses: Floats, best: Rows, starts: Rows, held: Rows) -> 
     cut = held[several & (best == starts[1:] - 1)]
     if len(cut):
         fact = f"{name} is best at the end in {len(cut)} of {counted(len(held), 'curve')} ({rows_text(cut)})"
-        yield "note", fact, "the trainings may have been too short: longer trainings might have been better."
+        yield note(fact, "the trainings may have been too short: longer trainings might have been better.")
     back = held[_gone_back(losses, starts)]
     if len(back):
-        yield (
-            "warning",
+        yield warning(
             f"{name} returns to its best value in one step in {len(back)} of {counted(len(held), 'curve')} "
             f"({rows_text(back)})",
             "the trainings returned to their best checkpoint, as Sockeye's do when they lower the learning "
@@ -211,3 +204,18 @@ def rows_text(rows: Rows) -> str:
 def listed(items: Sequence[object] | Rows) -> str:
     """Row numbers or values as text, at most _MOST_SHOWN of them."""
     return ", ".join(map(str, items[:_MOST_SHOWN])) + (", …" if len(items) > _MOST_SHOWN else "")
+
+
+def ok(fact: str, meaning: str) -> Fact:
+    """A claim that was verified."""
+    return "ok", fact, meaning
+
+
+def note(fact: str, meaning: str) -> Fact:
+    """A fact that is worth knowing."""
+    return "note", fact, meaning
+
+
+def warning(fact: str, meaning: str) -> Fact:
+    """A fact that distorts a benchmark if it is ignored."""
+    return "warning", fact, meaning

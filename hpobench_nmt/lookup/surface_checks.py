@@ -9,7 +9,7 @@ import numpy as np
 
 from hpobench_nmt.core.arrays import Bools, Floats, Ints, Rows
 from hpobench_nmt.core.space import Hyperparameter, short_label
-from hpobench_nmt.lookup.curve_checks import Fact, listed
+from hpobench_nmt.lookup.curve_checks import Fact, listed, warning
 from hpobench_nmt.lookup.groups import group_ids
 from hpobench_nmt.lookup.table import Table
 
@@ -44,8 +44,7 @@ def surface_facts(table: Table, objective: str) -> Iterator[Fact]:
         return
     explained = additivity(table, objective)
     if explained > _ADDITIVE:
-        yield (
-            "warning",
+        yield warning(
             f"{objective} is nearly additive: the hyperparameters one by one explain {explained:.0%} of its "
             "variance",
             "any local method wins on such a surface, so it is poor at distinguishing methods.",
@@ -54,8 +53,7 @@ def surface_facts(table: Table, objective: str) -> Iterator[Fact]:
     pairs = zip(table.hyperparameters, shares, strict=True)
     idle = [f"{h.name} ({share:.2%})" for h, share in pairs if share < _EXPLAINS]
     if idle:
-        yield (
-            "warning",
+        yield warning(
             f"{listed(idle)} explain{'s' * (len(idle) == 1)} less than 1% of the variance of {objective}",
             "the space is smaller than it seems: rows that differ only there are nearly the same.",
         )
@@ -110,8 +108,7 @@ def _near_values(table: Table) -> Iterator[Fact]:
             continue
         near = [f"{short_label(a)} and {short_label(b)}" for a, b in pairwise(h.numbers) if b < a * _NEAR]
         if near:
-            yield (
-                "warning",
+            yield warning(
                 f"{h.name} has values that differ by less than 1%: {listed(near)}",
                 "they are probably one value that was rounded in two ways: merge them before you add the "
                 "table.",
@@ -136,8 +133,7 @@ def _edges(table: Table, objective: str) -> Iterator[Fact]:
     best, at = table.best_rows(objective), edges_of_best(table, objective)
     if at:
         rows = f"row {best[0]}" if len(best) == 1 else f"rows {listed(best)}"
-        yield (
-            "warning",
+        yield warning(
             f"the best {objective} ({rows}) is at {' and '.join(at)}",
             "better configurations may lie beyond the grid, and methods that prefer the edges of the grid "
             "do well.",
@@ -162,8 +158,7 @@ def nearer_to_the_middle(table: Table, objective: str) -> tuple[int, int]:
 def _centre(table: Table, objective: str) -> Iterator[Fact]:
     nearer, rows = nearer_to_the_middle(table, objective)
     if rows >= _ROWS_FOR_CENTRE and nearer < _CENTRAL * rows:
-        yield (
-            "warning",
+        yield warning(
             f"only {nearer} of the other {rows - 1} rows are as near to the middle of the grid as the best "
             f"{objective}",
             "methods that start with central rows find it early, whatever they have observed.",
