@@ -12,7 +12,7 @@ from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.lookup.checks import check_table
 from hpobench_nmt.lookup.collections import nmthpo, nmtlc
-from hpobench_nmt.lookup.collections.nmtlc_curves import with_curves
+from hpobench_nmt.lookup.collections.nmtlc import with_curves
 from hpobench_nmt.lookup.folder import load_folder, save_folder
 from hpobench_nmt.lookup.table import Table
 

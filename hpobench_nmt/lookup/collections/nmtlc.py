@@ -9,6 +9,8 @@ models that were trained from scratch. Their learning curves are added to instal
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -20,7 +22,7 @@ from hpobench_nmt.core.space import Hyperparameter, Space
 from hpobench_nmt.core.validation import Finite, Whole, checked
 from hpobench_nmt.lookup.collections import nmthpo
 from hpobench_nmt.lookup.collections.collection import Collection, Origin
-from hpobench_nmt.lookup.collections.nmtlc_curves import Settings, tuned_curves, with_curves
+from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.folder import load_folder
 from hpobench_nmt.lookup.plain_pickle import read_plain_pickle
 from hpobench_nmt.lookup.table import Table
@@ -39,6 +41,10 @@ _LANGUAGE_MODELS = {
     ("xglm", 2048, 24): ("xglm-1.7B", 1.7),
     ("xglm", 2048, 48): ("xglm-2.9B", 2.9),
 }
+# The updates per checkpoint of a model that was trained from scratch.
+_UPDATES = 2000
+# The perplexities of nmthpo's rows are rounded to two decimals.
+_ROUNDING = 0.006
 _SIZES = dict(_LANGUAGE_MODELS.values())
 _SPACE = Space(
     (
@@ -96,7 +102,7 @@ def _with_curves(folder: Path, scratch: list[_Training]) -> Table | None:
     table = load_folder(folder)
     if table.claims.get("collection") != nmthpo.NAME:
         return None
-    entries: dict[Settings, list[_Training]] = defaultdict(list)
+    entries: dict[tuple[float, ...], list[_Training]] = defaultdict(list)
     for entry in scratch:
         if f"{entry.src}-{entry.trg}" == table.name:
             h = entry.hyperparams
@@ -126,7 +132,7 @@ def _table(pair: str, tuned: list[_Training]) -> Table:
             sha256=COLLECTION.sha256[FILE],
         ),
         claims=COLLECTION.claims(),
-        curves=tuned_curves(
+        curves=_tuned_curves(
             [t.perplexity_curve for t in trainings],
             [t.bleu_curve for t in trainings],
             [_SIZES[str(config["language_model"])] for config in configs],
@@ -143,6 +149,68 @@ def _config(training: _Training) -> dict[str, float | str]:
         "batch_size": settings.batch_size,
         "learning_rate": settings.initial_lr,
     }
+
+
+def with_curves(table: Table, entries: Mapping[tuple[float, ...], Sequence[_Training]]) -> Table:
+    """A published table of NMTHPO with curves, given the models of its language pair by their settings.
+
+    The file does not state the row of a model, because the number of attention heads is missing. So a row
+    gets a curve only if exactly one curve agrees with it in layers, embedding, hidden size, learning rate
+    and, to the digits that the row has, lowest perplexity, and if no other row fits that curve. Of the 1,983
+    rows, 1,903 get a curve. The num_updates of all rows but one confirm that a checkpoint is 2,000 updates.
+    """
+    axes = [h.name for h in table.hyperparameters]
+    columns = [axes.index(name) for name in ("num_layers", "num_embed", "num_hidden", "learning_rate")]
+    fitting = [
+        [e for e in entries.get(tuple(config), ()) if abs(e.perplexity_optimal - ppl) <= _ROUNDING]
+        for config, ppl in zip(table.configs[:, columns].tolist(), table.column("dev_ppl"), strict=True)
+    ]
+    claimed: dict[int, int] = defaultdict(int)
+    for found in fitting:
+        if len(found) == 1:
+            claimed[id(found[0])] += 1
+    curves = [
+        list(found[0].perplexity_curve) if len(found) == 1 and claimed[id(found[0])] == 1 else []
+        for found in fitting
+    ]
+    steps = np.concatenate([_UPDATES * np.arange(1.0, len(curve) + 1) for curve in curves])
+    return replace(
+        table,
+        curves=Curves(
+            "update",
+            (Metric("dev_ppl", "min"),),
+            ("best",),
+            np.cumsum([0, *map(len, curves)]),
+            steps,
+            steps,
+            np.concatenate([np.array(curve) for curve in curves])[:, None],
+            "updates",
+            "updates",
+        ),
+    )
+
+
+def _tuned_curves(
+    perplexities: Sequence[Sequence[float]], bleu: Sequence[Sequence[float]], sizes: Sequence[float]
+) -> Curves:
+    """The curves of fine-tuned language models: BLEU and perplexity on dev at each checkpoint of each row.
+
+    The file gives no times, so the cost of a checkpoint is the size of the row's model, in billions of
+    parameters.
+    """
+    lengths = list(map(len, perplexities))
+    steps = np.concatenate([np.arange(1.0, n + 1) for n in lengths])
+    values = [np.concatenate([np.array(curve) for curve in curves]) for curves in (bleu, perplexities)]
+    return Curves(
+        "checkpoints",
+        (Metric("dev_bleu", "max", "BLEU"), Metric("dev_ppl", "min")),
+        ("best", "best"),
+        np.cumsum([0, *lengths]),
+        steps,
+        steps * np.repeat(np.asarray(sizes), lengths),
+        np.column_stack(values),
+        "checkpoints x billion parameters",
+    )
 
 
 COLLECTION = Collection(
