@@ -22,6 +22,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_click",
     "from_code",
+    "leaderboard",
 ]
 exclude_patterns = ["_build", "_ext"]
 smartquotes = False  # many texts are half code

@@ -6,8 +6,8 @@ Run it after adding a line of `lm_2026.py` to a track's file, before a release. 
 methods in the archive, trials on tables with unchanged lines are kept. On other tables, the method runs. If a
 method's code has changed, its first trials on each table run again. Unless these are equal to the old trials,
 all of its trials run again. The script writes OUT (default: archive/lm-2026.parquet). With the default, it
-also writes the digest that comes with the package, and the leaderboard. All tables of the tracks must be
-installed. Submitted methods are left out and listed, because their authors have to run them.
+also writes the digest that comes with the package. All tables of the tracks must be installed. Submitted
+methods are left out and listed, because their authors have to run them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from hpobench_nmt.benchmarking.suite import Suite, changed
 from hpobench_nmt.benchmarking.suite_files import load_suite, track_of, tracks
 from hpobench_nmt.core.trajectory import same_trial
 from hpobench_nmt.methods import KNOWN
-from hpobench_nmt.render.html.arena import write_arena
 
 ROOT = Path(__file__).parents[2]
 
@@ -103,4 +102,3 @@ if __name__ == "__main__":
     print(save_archive(archive_bytes(results), out))
     if len(sys.argv) < 2:
         DIGEST.write_bytes(digest_bytes(read_archive(out)))
-        write_arena(read_archive(out), ROOT / "docs" / "_static" / "leaderboard")

@@ -9,10 +9,11 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -36,6 +37,9 @@ from hpobench_nmt.render.draw_report import FigureGroup, Progress, draw_report
 from hpobench_nmt.render.figure_spec import DrawnFigure
 from hpobench_nmt.render.html.svg import method_places, shared_styles, short_ids
 from hpobench_nmt.render.plots.style import method_styles
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 _MOST_REASONS = 20
 _ANSWERS = ("fewer", "volume")
@@ -106,8 +110,6 @@ def fill(
     `methods` are the methods that have a colour, and `figures` has the data of tooltips. The page contains
     its style sheet, followed by `more_style`, unless `sheet` is the address of a style sheet.
     """
-    from jinja2 import Environment, StrictUndefined
-
     places, styles = method_places(methods), method_styles(methods)
     known = [
         {"name": m, "place": i, "dash": _DASHES[styles[m].dash], "marker": _marker(styles[m].marker)}
@@ -115,10 +117,7 @@ def fill(
     ]
     script = _asset("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_shown
-    )
-    return environment.from_string(_asset("parts.html.jinja") + _asset(template)).render(
+    return _template(template).render(
         methods=known,
         by_name={m["name"]: m for m in known},
         places=places,
@@ -130,6 +129,17 @@ def fill(
         data=_json({"methods": list(places), "figures": figures}),
         **content,
     )
+
+
+@cache
+def _template(name: str) -> Template:
+    """Compiled once, because the leaderboard fills a template for every method."""
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_shown
+    )
+    return environment.from_string(_asset("parts.html.jinja") + _asset(name))
 
 
 def shortened(groups: Sequence[FigureGroup]) -> tuple[list[FigureGroup], str]:

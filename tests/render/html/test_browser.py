@@ -444,12 +444,23 @@ def test_the_report_is_accessible(opened):
     assert violations(opened) == []
 
 
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The built site, with the leaderboard."""
+    sphinx = pytest.importorskip("sphinx.cmd.build", reason="needs sphinx (the docs extra)")
+    for package in ("furo", "myst_parser", "sphinx_click"):
+        pytest.importorskip(package, reason="the docs extra")
+    docs, folder = Path(__file__).parents[3] / "docs", tmp_path_factory.mktemp("site")
+    assert subprocess.run([sys.executable, "-m", sphinx.__name__, "-q", docs, folder]).returncode == 0
+    return folder
+
+
 @pytest.mark.parametrize("page", ["index.html", "methods/BO_auto.html", "tables/sotu-gpt-30k.html"])
-def test_the_leaderboard_is_accessible_and_finds_its_style_sheet(chromium, page):
+def test_the_leaderboard_is_accessible_and_finds_its_style_sheet(chromium, site, page):
     """In a folder of files that is opened as it is, without a server."""
     chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     chromium.get_log("browser")
-    chromium.get((Path(__file__).parents[3] / "docs" / "_static" / "leaderboard" / page).as_uri())
+    chromium.get((site / "_static" / "leaderboard" / page).as_uri())
     assert chromium.get_log("browser") == []
     assert chromium.execute_script("return document.querySelectorAll('style').length") == 0
     margin = "return getComputedStyle(document.body).marginTop"
@@ -457,15 +468,10 @@ def test_the_leaderboard_is_accessible_and_finds_its_style_sheet(chromium, page)
     assert violations(chromium) == []
 
 
-def test_the_site_is_accessible_and_asks_the_network_for_nothing(chromium, tmp_path):
-    sphinx = pytest.importorskip("sphinx.cmd.build", reason="needs sphinx (the docs extra)")
-    for package in ("furo", "myst_parser", "sphinx_click"):
-        pytest.importorskip(package, reason="the docs extra")
-    docs = Path(__file__).parents[3] / "docs"
-    assert subprocess.run([sys.executable, "-m", sphinx.__name__, "-q", docs, tmp_path]).returncode == 0
+def test_the_site_is_accessible_and_asks_the_network_for_nothing(chromium, site):
     chromium.get_log("performance")
     for page in ("tutorials/constraint.html", "reference/formats.html", "explanation/findings.html"):
-        chromium.get((tmp_path / page).as_uri())
+        chromium.get((site / page).as_uri())
         assert violations(chromium) == [], page
     focused = "const e = document.querySelector('.sidebar-search'); e.focus(); return getComputedStyle(e)"
     assert chromium.execute_script(f"{focused}.outlineStyle") == "solid"  # the keyboard's place is seen
