@@ -8,9 +8,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hpobench_nmt.core.arrays import Floats, Rows
+from hpobench_nmt.core.arrays import Bools, Floats, Rows
 from hpobench_nmt.core.constraints import Constraint
 from hpobench_nmt.core.from_above import from_above
 from hpobench_nmt.core.text import NONE, counted, free_name
@@ -47,7 +46,7 @@ class Front:
     labels: tuple[str, ...]
     points: Floats
     maximised: tuple[bool, ...]
-    kept: NDArray[np.bool_]
+    kept: Bools
     places: Rows
     frame: pd.DataFrame
     columns: tuple[str, ...]
