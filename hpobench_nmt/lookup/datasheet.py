@@ -36,7 +36,7 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any, Literal
@@ -227,9 +227,9 @@ def read_datasheet(path: Path, follow_link: bool = False) -> Datasheet:
     if written not in FORMATS or isinstance(written, bool):
         known = f"{', '.join(map(str, FORMATS[:-1]))} and {FORMATS[-1]}"
         raise InputError(f"{path}: format {written!r} is not supported; this version reads {known}.")
-    claimed = _claimed_hashes(content)
     sheet = checked(content, Datasheet, str(path))
-    if claimed and sheet.rows is not None and sheet.rows.sha256 is not None:
+    claimed = {key: sheet.claims.pop(key) for key in _HASHES if key in sheet.claims}
+    if sheet.rows is not None and sheet.rows.sha256 is not None:
         # A datasheet without a hash of its rows was made by hand from another one: its claim may be outdated.
         _check_sections(content, claimed, path)
     for wrong in _contradictions(sheet):
@@ -286,16 +286,7 @@ def with_sections_hash(sheet: Mapping[str, Any]) -> dict[str, Any]:
     return {**sheet, "claims": {**sheet.get("claims", {}), **_section_hashes(sheet)}}
 
 
-def _claimed_hashes(content: dict[str, Any]) -> dict[str, Any]:
-    """Remove the hashes of sections from the claims, and return them by key."""
-    claims = content.get("claims")
-    if not isinstance(claims, dict) or not claims.keys() & set(_HASHES):
-        return {}
-    content["claims"] = {key: value for key, value in claims.items() if key not in _HASHES}
-    return {key: claims[key] for key in _HASHES if key in claims}
-
-
-def _check_sections(content: dict[str, Any], claimed: Mapping[str, Any], path: Path) -> None:
+def _check_sections(content: Mapping[str, Any], claimed: Mapping[str, Any], path: Path) -> None:
     found = _section_hashes(content)
     for key, sha256 in claimed.items():
         if sha256 != found.get(key):
@@ -310,11 +301,12 @@ def _section_hashes(sheet: Mapping[str, Any]) -> dict[str, str]:
 
     Features have a hash of their own: tables that were written without it stay valid.
     """
-    covered = {
-        key: _without(sheet[key], ("count", "sha256")) for key in ("replicates", "curves") if key in sheet
-    }
-    covered |= {key: _columns(sheet[key]) for key in ("hyperparameters", "metrics") if key in sheet}
-    covered["objectives"] = sheet.get("objectives")
+    covered: dict[str, Any] = {"objectives": sheet.get("objectives")}
+    for key in ("replicates", "curves"):
+        if key in sheet:
+            covered[key] = _without(sheet[key], "count", "sha256")
+    for key in ("hyperparameters", "metrics"):
+        covered[key] = _columns(sheet[key])
     features = {"features": _columns(sheet["features"])} if sheet.get("features") else {}
     return {
         key: hashlib.sha256(json.dumps(part, sort_keys=True, default=str).encode()).hexdigest()
@@ -323,15 +315,13 @@ def _section_hashes(sheet: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _columns(section: Any) -> Any:
+def _columns(section: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """A section of columns, without their texts."""
-    if not isinstance(section, dict):
-        return section
-    return {name: _without(each, ("unit", "description")) for name, each in section.items()}
+    return {name: _without(each, "unit", "description") for name, each in section.items()}
 
 
-def _without(section: Any, keys: Sequence[str]) -> Any:
-    return {k: v for k, v in section.items() if k not in keys} if isinstance(section, dict) else section
+def _without(section: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in section.items() if key not in keys}
 
 
 def provenance_of(sheet: Datasheet, path: Path) -> dict[str, str]:

@@ -81,22 +81,13 @@ class Table:
     def __post_init__(self) -> None:
         check_name("table", self.name)
         where = f"table {self.name!r}"
-        for attribute in ("configs", "values"):
-            array = np.array(getattr(self, attribute), dtype=np.float64)
-            if attribute == "values":
-                array = measured(array)
-            array.setflags(write=False)
-            object.__setattr__(self, attribute, array)
         for attribute, kind in (("hyperparameters", Hyperparameter), ("metrics", Metric)):
             parts = getattr(self, attribute)
             if not isinstance(parts, Sequence) or not all(isinstance(part, kind) for part in parts):
                 raise InputError(f"{where}: {attribute} must be a tuple of {kind.__name__} objects.")
             object.__setattr__(self, attribute, tuple(parts))
-        expected = {"configs": len(self.hyperparameters), "values": len(self.metrics)}
-        for attribute, columns in expected.items():
-            shape = getattr(self, attribute).shape
-            if len(shape) != 2 or shape[1] != columns:
-                raise InputError(f"{where}: {attribute} must have shape (rows, {columns}), not {shape}.")
+        self._set_array("configs", np.array(self.configs, dtype=np.float64), len(self.hyperparameters))
+        self._set_array("values", measured(np.array(self.values, dtype=np.float64)), len(self.metrics))
         if len(self.configs) != len(self.values):
             raise InputError(
                 f"{where}: {counted(len(self.configs), 'configuration')} but "
@@ -105,10 +96,10 @@ class Table:
         if len(self.configs) == 0:
             raise InputError(f"{where} has no rows.")
         described = self.descriptors
-        names = [h.name for h in (*self.hyperparameters, *(described.axes if described else ()))]
-        names += [m.name for m in self.metrics]
         if described and len(described.codes) != len(self.configs):
             raise InputError(f"{where}: {len(described.codes)} rows of features, {len(self.configs)} rows.")
+        columns = (*self.hyperparameters, *(described.axes if described else ()), *self.metrics)
+        names = [column.name for column in columns]
         repeated = sorted({n for n in names if names.count(n) > 1})
         if repeated:
             raise InputError(f"{where}: the column name {repeated[0]!r} is used more than once.")
@@ -118,9 +109,8 @@ class Table:
         if len(set(chosen)) < len(chosen):
             raise InputError(f"{where}: the same objective twice.")
         pairs = zip(self.hyperparameters, self.configs.T, strict=True)
-        configs = np.column_stack([h.snapped(codes) if h.is_numeric else codes for h, codes in pairs])
-        configs.setflags(write=False)
-        object.__setattr__(self, "configs", configs)
+        snapped = [h.snapped(codes) if h.is_numeric else codes for h, codes in pairs]
+        self._set_array("configs", np.column_stack(snapped), len(snapped))
         self._check_configs(where)
         self._check_curves(where)
         again = self.replicates
@@ -129,13 +119,21 @@ class Table:
             tuple(metric.name for metric in self.metrics),
         ):
             raise InputError(f"{where}: its replicates have other hyperparameters or metrics.")
-        for j, metric in enumerate(self.metrics):
-            if metric.missing is not None and (self.values[:, j] == metric.missing).any():
-                row = int(np.flatnonzero(self.values[:, j] == metric.missing)[0])
+        for metric, values in zip(self.metrics, self.values.T, strict=True):
+            marked = np.flatnonzero(values == metric.missing)  # no number equals None
+            if len(marked):
                 raise InputError(
-                    f"{where}, row {row}: {metric.name} is {metric.missing:g}, which means a missing value "
-                    f"in its files: use NaN there, or another number as the metric's `missing`."
+                    f"{where}, row {marked[0]}: {metric.name} is {metric.missing:g}, which means a missing "
+                    f"value in its files: use NaN there, or another number as the metric's `missing`."
                 )
+
+    def _set_array(self, attribute: str, array: Floats, columns: int) -> None:
+        if array.ndim != 2 or array.shape[1] != columns:
+            raise InputError(
+                f"table {self.name!r}: {attribute} must have shape (rows, {columns}), not {array.shape}."
+            )
+        array.setflags(write=False)
+        object.__setattr__(self, attribute, array)
 
     def _check_curves(self, where: str) -> None:
         if self.curves is None:
