@@ -19,6 +19,7 @@ from hpobench_nmt.benchmarking.submissions import (
     verify_archive,
     with_results,
 )
+from hpobench_nmt.cli.main import main
 from hpobench_nmt.core.errors import InputError
 
 CARD = """
@@ -147,6 +148,25 @@ def test_a_submission_is_added_after_its_trials_ran_again(small, submission):
         hb.run("lm-2026", track="plain", methods=[method], out=submission / f"{trials}", trials=trials)
         with pytest.raises(InputError, match=message):
             add_to_archive(small, submission / f"{trials}", method, card, str)
+
+
+def test_a_submission_on_the_command_line(small, submission, capsys):
+    method = f"{submission / 'mine.py'}:Mine"
+    out, card, new = submission / "out", submission / "card.toml", submission / "new.parquet"
+    hb.run("lm-2026", track="plain", methods=[method], out=out)
+    before = small.path.read_bytes()
+    command = ["archive", "add", str(out), "--method", method, "--archive", str(small.path), "-o", str(new)]
+    with pytest.raises(SystemExit) as refused:
+        main(command)
+    assert refused.value.code == 2
+    assert "--card" in capsys.readouterr().err
+    assert not new.exists()
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--card", str(card)])
+    assert not ended.value.code
+    assert f"Added to {new}, SHA-256 {read_archive(new).sha256}." in capsys.readouterr().out
+    assert read_archive(new).card("plain", "Mine").licence == "MIT"
+    assert small.path.read_bytes() == before
 
 
 def test_a_submission_of_a_part_is_refused(archive, submission):

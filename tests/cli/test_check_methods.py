@@ -35,6 +35,11 @@ class Closes(Behaves):
     def on_failure(self):
         os.closerange(3, 256)
 
+class WantsTwo(Behaves):
+    def tell(self, index, losses):
+        first, second = losses
+        super().tell(index, losses)
+
 class Moves(Behaves):
     def __init__(self, problem, rng):
         open("odd.py").close()
@@ -48,9 +53,9 @@ def check(toy_home, capsys):
     """Check a class of the above in this process: (exit code, lines by check, stderr)."""
     Path("odd.py").write_text(METHODS)
 
-    def check(name):
+    def check(name, *options):
         with pytest.raises(SystemExit) as exit_:
-            main(["methods", "--check", f"odd.py:{name}"])
+            main(["methods", "--check", f"odd.py:{name}", *options])
         out, err = capsys.readouterr()
         lines = [line.split(maxsplit=1) for line in out.splitlines()]
         return exit_.value.code or 0, [(state, said) for state, said in lines], err
@@ -79,6 +84,18 @@ def test_an_end_fails_its_own_check_and_no_other(check, name, end):
     assert ("FAILED", f"survives_failed_trainings: {end}") in lines
     for other in ("looks_up_every_row_once", "survives_odd_losses"):
         assert ("ok", other) in lines
+
+
+def test_a_method_of_two_objectives_is_checked_with_two(check):
+    code, lines, err = check("WantsTwo", "--n-objectives", "2")
+    assert (code, err) == (0, "")
+    assert {state for state, _ in lines} == {"ok"}
+    code, lines, _ = check("WantsTwo")
+    assert code == 1
+    assert any("unpack" in said for state, said in lines if state == "FAILED")
+    code, _, err = check("WantsTwo", "--n-objectives", "11")
+    assert code == 2
+    assert "--n-objectives" in err
 
 
 def test_a_method_that_changes_the_folder_does_so_for_one_check(check):
