@@ -98,8 +98,8 @@ class Table:
         described = self.descriptors
         if described and len(described.codes) != len(self.configs):
             raise InputError(f"{where}: {len(described.codes)} rows of features, {len(self.configs)} rows.")
-        columns = (*self.hyperparameters, *(described.axes if described else ()), *self.metrics)
-        names = [column.name for column in columns]
+        names = [h.name for h in (*self.hyperparameters, *(described.axes if described else ()))]
+        names += [m.name for m in self.metrics]
         repeated = sorted({n for n in names if names.count(n) > 1})
         if repeated:
             raise InputError(f"{where}: the column name {repeated[0]!r} is used more than once.")
