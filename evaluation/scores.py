@@ -30,7 +30,6 @@ Ties = Literal["any", "first"]
 
 MOST_TARGETS = 50
 """The most checkpoints on a front that scores count one by one. A longer front is scored by fbh alone."""
-_COUNT_THE_FRONT = ("fto", "fta", "fbp")
 
 # A rounding error must not exclude a gap that equals the tolerance in decimals (14.66 - 14.16 = 0.5).
 _ROUNDING = 1e-12
@@ -49,6 +48,10 @@ class Score:
         needs_tolerance: whether its goal depends on the tolerance.
         lower_is_better: its direction.
         digits: the least number of decimals shown, as in the paper.
+        counts_front: whether it counts rows, or checkpoints, of the front one by one.
+        of_choice: whether it is the value of the row that a trial chooses in the end. Leaderboards then also
+            show that row's true regret, and its value on test.
+        default: whether `hb.benchmark` computes it if no scores are named.
     """
 
     name: str
@@ -59,6 +62,9 @@ class Score:
     needs_tolerance: bool = False
     lower_is_better: bool = True
     digits: int = 0
+    counts_front: bool = False
+    of_choice: bool = False
+    default: bool = False
 
     def meaning(self, timed: bool) -> str:
         """The description; with `timed`, in terms of time instead of look-ups."""
@@ -117,13 +123,14 @@ def _share_of_the_volume(losses: Floats, tolerance: float, ties: Ties) -> Goal:
 SCORES = {
     score.name: score
     for score in (
-        Score("ftb", "look-ups until the best value in the table", 1, _the_best),
+        Score("ftb", "look-ups until the best value in the table", 1, _the_best, default=True),
         Score(
             "ftc",
             "look-ups until a value within the tolerance of the best",
             1,
             _close_to_the_best,
             needs_tolerance=True,
+            default=True,
         ),
         Score(
             "fb",
@@ -132,9 +139,25 @@ SCORES = {
             _smallest_gap,
             needs_score_at=True,
             digits=2,
+            of_choice=True,
+            default=True,
         ),
-        Score("fto", "look-ups until one row of the Pareto front", 2, _one_of_the_front),
-        Score("fta", "look-ups until the whole Pareto front", 2, _all_of_the_front),
+        Score(
+            "fto",
+            "look-ups until one row of the Pareto front",
+            2,
+            _one_of_the_front,
+            counts_front=True,
+            default=True,
+        ),
+        Score(
+            "fta",
+            "look-ups until the whole Pareto front",
+            2,
+            _all_of_the_front,
+            counts_front=True,
+            default=True,
+        ),
         Score(
             "fbp",
             "rows of the Pareto front found within a fixed number of look-ups",
@@ -143,6 +166,8 @@ SCORES = {
             needs_score_at=True,
             lower_is_better=False,
             digits=1,
+            counts_front=True,
+            default=True,
         ),
         Score(
             "fbh",
@@ -152,6 +177,7 @@ SCORES = {
             needs_score_at=True,
             lower_is_better=False,
             digits=3,
+            default=True,
         ),
     )
 }
@@ -182,7 +208,7 @@ def make_goal(
         trainings: of all N rows, or the losses of look-ups, shape (N, m). Losses are minimised; NaN is never
             best and never on a front.
         tolerance: the tolerance of ftc, in the unit of the loss.
-        score_at: number of look-ups, or time on the clock, at which fb, fbp and fbh are taken.
+        score_at: number of look-ups, or time on the clock, at which scores such as fb are taken.
         ties: whether any row with the best value meets the target of ftb, or only the first, as in the paper.
 
     Raises:
@@ -205,7 +231,7 @@ def make_goal(
         raise InputError(f"score {name!r} needs score_at, a number of look-ups or a time above 0.")
     goal = score.goal(losses, tolerance, ties)
     if score.n_objectives == 2:
-        goal = _over_models(goal, trainings, counts=name in _COUNT_THE_FRONT)
+        goal = _over_models(goal, trainings, counts=score.counts_front)
         return replace(goal, score_at=score_at, name=name)
     # The best value over all checkpoints is the best over rows, so the same goal applies to both.
     good = score.goal(trainings.best, tolerance, "any").targets

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from hpobench_nmt.analysis.chosen_rows import chosen_rows
+from hpobench_nmt.analysis.chosen_rows import choice_score, chosen_rows
 from hpobench_nmt.analysis.fewer_trainings import FewerTrainings, can_show
 from hpobench_nmt.analysis.leaderboard import (
     Cell,
@@ -219,20 +219,21 @@ def _entry(cell: Cell, several: bool) -> Entry:
 
 def _chosen(results: Results, table: str) -> list[Column]:
     """The true regret of the rows that trials choose, and their value on test, if the table has these."""
-    columns = []
+    columns, score = [], choice_score(results)
+    told = f"value of the row that a trial chooses by its best value when {score} is measured"
     for found in chosen_rows(results, table):
-        digits, entries = decimals(results.instances[table], "fb"), {}
+        digits, entries = decimals(results.instances[table], score), {}
         for method, values in found.values.items():
             mean, std = (values.mean(), values.std()) if len(values) else (np.nan, np.nan)
             entries[method] = Entry(figure(mean, std, digits), mean)
         columns.append(
             Column(
                 f"{found.name} {'↓' if found.lower_is_better else '↑'}",
-                f"{found.name} value of the row that a trial chooses by its best value when fb is measured",
+                f"{found.name} {told}",
                 entries,
                 found.lower_is_better,
                 Entry(figure(found.random_search, np.nan, digits), found.random_search),
-                score="fb",
+                score=score,
                 side=CHOSEN,
             )
         )

@@ -27,6 +27,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.random_search import random_search_choice
+from hpobench_nmt.evaluation.scores import SCORES
 from hpobench_nmt.lookup.groups import means
 
 TRUE_REGRET = "fbr"
@@ -50,11 +51,16 @@ class Chosen:
     random_search: float
 
 
+def choice_score(results: Results) -> str:
+    """The score of a run that is the value of the row that a trial chooses (fb); "" if it has none."""
+    return next((score for score in results.suite.scores if SCORES[score].of_choice), "")
+
+
 def chosen_rows(results: Results, table: str) -> list[Chosen]:
     """The quality of the rows that trials choose on a table; empty for runs without the score fb."""
     instance = results.instances[table]
     at = instance.clock.score_at
-    if "fb" not in results.suite.scores or at is None or results.suite.curves:
+    if not choice_score(results) or at is None or results.suite.curves:
         return []
     kinds = [(TRUE_REGRET, True, true_regrets(instance)), *_on_test(instance)]
     wanted = [(name, lower, values) for name, lower, values in kinds if values is not None]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from hpobench_nmt.analysis.chosen_rows import choice_score
 from hpobench_nmt.analysis.number_text import listed
 from hpobench_nmt.analysis.selection import same_run
 from hpobench_nmt.benchmarking.method_settings import command_of
@@ -37,9 +38,10 @@ def trial_notes(results: Results) -> list[str]:
             f"Methods have {min(counts)} to {max(counts)} trials. Two methods are compared by the trials "
             f"that both have."
         )
+    choice = choice_score(results)
     for (table, method), number in results.without_feasible_row().items():
         n_trials = len(results.trials[table, method])
-        worst = " In fb they count as the worst feasible row." if "fb" in results.suite.scores else ""
+        worst = f" In {choice} they count as the worst feasible row." if choice else ""
         notes.append(
             f"{method} on {table}: {number} of {counted(n_trials, 'trial')} found no feasible row.{worst}"
         )

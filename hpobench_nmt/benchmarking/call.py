@@ -75,7 +75,7 @@ def run(
         scores: some of ftb, ftc and fb for one objective, or of fto, fta, fbp and fbh for two and more.
         objectives: "metric" or "metric:min|max".
         trials: number of seeded trials per method and table.
-        score_at: number of look-ups, or time on the clock, after which fb, fbp and fbh are measured; the
+        score_at: number of look-ups, or time on the clock, after which scores such as fb are measured; the
             trial continues after it. One number for all tables, or a dictionary by table.
         tolerance: tolerance of ftc in the metric's unit; one number for all tables, or a dictionary by table.
         seed: root seed.
@@ -145,7 +145,7 @@ def benchmark(
     Args:
         tables, methods, objectives, trials, seed, tolerance, jobs, timeout, settings: as in `run`.
         scores: by default ftb, ftc and fb, or for two and more objectives fto, fta, fbp and fbh. With
-            `clock="cost"`, fb, fbp and fbh are included only if `score_at` is given.
+            `clock="cost"`, scores such as fb are included only if `score_at` is given.
         score_at: as in `run`; by default 20 look-ups.
 
     Raises:
@@ -164,7 +164,7 @@ def benchmark(
     usual = tuple(
         name
         for name in score_names(len(objectives) or 1)
-        if score_at is not None or not SCORES[name].needs_score_at
+        if SCORES[name].default and (score_at is not None or not SCORES[name].needs_score_at)
     )
     if not any(SCORES[name].needs_score_at for name in scores or usual if name in SCORES):
         score_at = None

@@ -30,7 +30,7 @@ class Clock:
             look-up is a training of one checkpoint and unit cost.
         lookups: the maximum number of rows that a trial may look up.
         time: the maximum time of a trial; infinite if there is no limit.
-        score_at: the time at which fb, fbp and fbh are measured; None if the suite does not set it.
+        score_at: the time at which scores such as fb are measured; None if the suite does not set it.
         along_curves: whether the costs are those of the table's learning curves.
     """
 

@@ -69,9 +69,10 @@ class Instance:
         if self.replicates is None:
             return self.goals
         # With noise, the row that a trial would choose (fbr) can change after the best mean was looked up. So
-        # fb is settled only when it is measured.
+        # a gap (fb) is settled only when it is measured.
         return tuple(
-            replace(goal, needed=len(goal.targets) + 1) if goal.name == "fb" else goal for goal in self.goals
+            replace(goal, needed=len(goal.targets) + 1) if goal.gaps is not None else goal
+            for goal in self.goals
         )
 
     @property

@@ -94,7 +94,7 @@ class Suite(Strict, frozen=True):
     score_at: Annotated[
         dict[str, Amount],
         _key(
-            "number of look-ups, or time on the clock, after which fb, fbp and fbh are measured, by table, "
+            "number of look-ups, or time on the clock, after which scores such as fb are measured, by table, "
             "with a `default`. The trial continues after it. (`budget` is its deprecated name.)"
         ),
     ] = msgspec.field(default_factory=dict)

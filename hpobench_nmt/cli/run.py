@@ -72,7 +72,7 @@ _DEFAULT_SUITE = "quick"
 @click.option(
     "--score-at",
     type=AMOUNT,
-    help="Measure fb, fbp and fbh after this many look-ups of a worker, or this time on the clock.",
+    help="Measure scores such as fb after this many look-ups of a worker, or this time on the clock.",
 )
 @click.option("--budget", type=AMOUNT, hidden=True, help="The old name of --score-at.")
 @click.option("--lookups", type=COUNT, metavar="N", help="Maximum number of rows that a trial may look up.")

@@ -12,6 +12,7 @@ from hpobench_nmt.benchmarking.instance import make_instance
 from hpobench_nmt.benchmarking.suite import Suite, changed
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.evaluation.random_search import exact_random_search
+from hpobench_nmt.evaluation.scores import SCORES
 from hpobench_nmt.lookup.folder import save_folder
 from hpobench_nmt.lookup.table import Table
 
@@ -299,3 +300,12 @@ def test_results_are_loaded_with_methods_by_name_file_and_class(toy_home, toy):
         hb.load_results("r", methods="RS")
     with pytest.raises(InputError, match=r"unknown method 'RSS'\. Did you mean 'RS'"):
         hb.load_results("r", methods=["RSS"])
+
+
+def test_a_new_score_is_not_computed_unless_it_is_named(toy, monkeypatch):
+    ftb = SCORES["ftb"]
+    monkeypatch.setitem(SCORES, "new", dataclasses.replace(ftb, name="new", default=False))
+    assert hb.benchmark(toy, ["RS"], trials=1).suite.scores == ("ftb", "ftc", "fb")
+    named = hb.benchmark(toy, ["RS"], trials=1, scores=["new", "ftb"])
+    new, known = named.summary("toy", "RS")
+    assert new == known

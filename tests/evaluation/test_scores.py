@@ -232,6 +232,8 @@ def test_what_is_known_of_each_score():
     assert [s.name for s in SCORES.values() if not s.lower_is_better] == ["fbp", "fbh"]
     assert tuple(s.name for s in SCORES.values() if s.needs_score_at) == NEEDS_BUDGET
     assert [s.name for s in SCORES.values() if s.needs_tolerance] == ["ftc"]
+    assert [s.name for s in SCORES.values() if s.counts_front] == ["fto", "fta", "fbp"]
+    assert [s.name for s in SCORES.values() if s.of_choice] == ["fb"]
     assert [score.digits for score in SCORES.values()] == [0, 0, 2, 0, 0, 1, 3]
     assert [s.arrow for s in SCORES.values()] == ["↓"] * 5 + ["↑"] * 2
 
