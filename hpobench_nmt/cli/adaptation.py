@@ -16,7 +16,7 @@ from hpobench_nmt.cli.common import (
     writing,
 )
 from hpobench_nmt.cli.models import LARGEST_TEXT, device_option, model_argument, one_device
-from hpobench_nmt.cli.options import COUNT, PATH
+from hpobench_nmt.cli.options import PATH, count_option
 from hpobench_nmt.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,21 +40,12 @@ _RELATED = 10  # number of words that the terminal shows; the file has all words
 @click.option("-o", "--out", type=PATH, required=True, help="Folder of the files.")
 @click.option("--text", "path", type=PATH, help="A UTF-8 file.  [default: the test part]")
 @click.option("--dynamic", "rule", metavar="RULE", default="", help="Update rule.  [default: the training's]")
-@click.option(
-    "--parts", type=COUNT, metavar="N", default=20, show_default=True, help="Sequences to cut the text into."
-)
-@click.option("--window", type=COUNT, metavar="N", default=100, show_default=True, help="Tokens per point.")
+@count_option("--parts", default=20, help="Sequences to cut the text into.")
+@count_option("--window", default=100, help="Tokens per point.")
 @click.option("--then", "other", type=PATH, help="A second text, read after the first.")
 @click.option("--word", metavar="WORD", help="Show words related to this one.")
-@click.option("--sample", "length", type=COUNT, metavar="N", help="Write a sample of this many tokens.")
-@click.option(
-    "--context",
-    type=COUNT,
-    metavar="N",
-    default=10_000,
-    show_default=True,
-    help="Tokens read before the sample.",
-)
+@count_option("--sample", "length", help="Write a sample of this many tokens.")
+@count_option("--context", default=10_000, help="Tokens read before the sample.")
 @click.option(
     "--seed",
     type=click.IntRange(min=0),

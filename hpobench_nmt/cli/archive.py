@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from hpobench_nmt.cli.common import Commands, progress_bar, say, writing
-from hpobench_nmt.cli.options import COUNT, PATH, listed
+from hpobench_nmt.cli.options import PATH, count_option, listed_option
 from hpobench_nmt.core.errors import RunError
 from hpobench_nmt.core.files import read_bytes
 from hpobench_nmt.core.text import counted
@@ -65,23 +65,15 @@ def archive_fetch(source: str, sha256: str) -> None:
 
 @archive.command("make")
 @click.argument("out", metavar="FOLDER", type=PATH)
-@click.option(
-    "--track", "chosen", callback=listed, metavar="TRACK,...", help="Only these tracks.  [default: all]"
-)
-@click.option(
-    "-m",
-    "--methods",
-    callback=listed,
-    metavar="METHOD,...",
-    help="Only these methods.  [default: all that fit]",
-)
+@listed_option("--track", "chosen", metavar="TRACK,...", help="Only these tracks.  [default: all]")
+@listed_option("-m", "--methods", metavar="METHOD,...", help="Only these methods.  [default: all that fit]")
 @click.option(
     "--onto",
     type=PATH,
     metavar="FILE",
     help="Keep the results of this archive, and run only what it lacks; 'archive' is the installed archive.",
 )
-@click.option("-j", "--jobs", type=COUNT, metavar="N", help="Worker processes.  [default: all cores]")
+@count_option("-j", "--jobs", help="Worker processes.  [default: all cores]")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def archive_make(
     out: Path,
@@ -144,19 +136,11 @@ def _write(content: bytes, out: Path) -> None:
 
 @archive.command("verify")
 @click.argument("track", default="plain")
-@click.option(
-    "-m", "--methods", callback=listed, metavar="METHOD,...", help="Only these methods of this package."
+@listed_option("-m", "--methods", metavar="METHOD,...", help="Only these methods of this package.")
+@listed_option(
+    "-t", "--tables", metavar="TABLE,...", help="Only these tables.  [default: the installed ones]"
 )
-@click.option(
-    "-t",
-    "--tables",
-    callback=listed,
-    metavar="TABLE,...",
-    help="Only these tables.  [default: the installed ones]",
-)
-@click.option(
-    "--trials", type=COUNT, metavar="N", default=1, show_default=True, help="Run the first N trials again."
-)
+@count_option("--trials", default=1, help="Run the first N trials again.")
 @_archive_option
 def archive_verify(
     track: str, methods: tuple[str, ...], tables: tuple[str, ...], trials: int, place: Path | None

@@ -60,6 +60,16 @@ def listed(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     return named
 
 
+def listed_option(*names: str, **settings: Any) -> Callable[[Any], Any]:
+    """An option with comma-separated values, whose argument is a tuple."""
+    return click.option(*names, callback=listed, **settings)
+
+
+def count_option(*names: str, **settings: Any) -> Callable[[Any], Any]:
+    """An option whose value is a whole number above 0. The help shows its default if it has one."""
+    return click.option(*names, type=COUNT, metavar="N", show_default="default" in settings, **settings)
+
+
 def constraint_option(what: str) -> Callable[[Any], Any]:
     """The option --constraint, for the argument `constraints`. It may be given several times."""
     options: Any = {

@@ -8,15 +8,14 @@ import click
 
 from hpobench_nmt.cli.common import check_plot, make_console, say
 from hpobench_nmt.cli.completion import completing, table_names
-from hpobench_nmt.cli.options import PATH, constraint_option, listed
+from hpobench_nmt.cli.options import PATH, constraint_option, listed_option
 from hpobench_nmt.core.errors import unknown
 
 
 @click.command()
 @click.argument("source", metavar="TABLE_OR_CSV", shell_complete=completing(table_names))
-@click.option(
+@listed_option(
     "--objectives",
-    callback=listed,
     metavar="METRIC[:min|max],...",
     help="Two or more, e.g. dev_bleu:max,dev_gpu_time:min.  [default: the table's own]",
 )

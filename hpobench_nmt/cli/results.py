@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from hpobench_nmt.cli.common import make_console, pairs_text, progress_bar, say, show_leaderboard, writing
-from hpobench_nmt.cli.options import COUNT, PATH, explain_option, listed
+from hpobench_nmt.cli.options import PATH, count_option, explain_option, listed_option
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.text import counted
 
@@ -84,15 +84,14 @@ def export(folder: Path, form: str, out: Path) -> None:
     type=PATH,
     help="File for html, folder for other formats.  [default: DIR/report.html, -figures or -tables]",
 )
-@click.option(
+@listed_option(
     "-m",
     "--methods",
-    callback=listed,
     metavar="SPEC,...",
     help="Your own variants of Bayesian optimisation or graph-based search in these results, as given to "
     "'run' (FILE.py:NAME or MODULE:NAME). The report then has error curves of their surrogates.",
 )
-@click.option("-j", "--jobs", type=COUNT, metavar="N", help="Worker processes.  [default: all cores]")
+@count_option("-j", "--jobs", help="Worker processes.  [default: all cores]")
 @click.option(
     "--beside",
     type=click.Choice(["archive"]),

@@ -18,13 +18,13 @@ from hpobench_nmt.cli.common import (
 from hpobench_nmt.cli.completion import completing, method_names, suite_names, table_names
 from hpobench_nmt.cli.options import (
     AMOUNT,
-    COUNT,
     JOIN_WITH_COMMAS,
     PATH,
     backend_option,
     constraint_option,
+    count_option,
     explain_option,
-    listed,
+    listed_option,
     seed_option,
 )
 from hpobench_nmt.core.deprecated import warn_deprecated
@@ -45,37 +45,34 @@ _DEFAULT_SUITE = "quick"
 @click.option(
     "--track", metavar="TRACK", help="The track of a suite that has several, such as plain in lm-2026."
 )
-@click.option(
+@listed_option(
     "-t",
     "--tables",
-    callback=listed,
     metavar="TABLE,...",
     shell_complete=completing(table_names),
     help="Table names or folders, comma-separated.",
 )
-@click.option(
+@listed_option(
     "-m",
     "--methods",
-    callback=listed,
     metavar="METHOD,...",
     shell_complete=completing(method_names),
     help="Names, FILE.py:CLASS, MODULE:CLASS or cmd:COMMAND, comma-separated; or all.",
 )
-@click.option(
+@listed_option(
     "--objectives",
-    callback=listed,
     metavar="METRIC[:min|max],...",
     help="Metrics to optimise.  [default: the table's objectives]",
 )
 @constraint_option("A bound that a row must keep to count")
-@click.option("--trials", type=COUNT, metavar="N", help="Seeded trials per method and table.")
+@count_option("--trials", help="Seeded trials per method and table.")
 @click.option(
     "--score-at",
     type=AMOUNT,
     help="Measure scores such as fb after this many look-ups of a worker, or this time on the clock.",
 )
 @click.option("--budget", type=AMOUNT, hidden=True, help="The old name of --score-at.")
-@click.option("--lookups", type=COUNT, metavar="N", help="Maximum number of rows that a trial may look up.")
+@count_option("--lookups", help="Maximum number of rows that a trial may look up.")
 @click.option(
     "--clock", metavar="CLOCK", help="Unit of time: 'lookups', or 'cost' for the costs of trainings."
 )
@@ -85,7 +82,7 @@ _DEFAULT_SUITE = "quick"
     help="The metric that counts as cost.  [default: the cost of the learning curve]",
 )
 @click.option("--curves", is_flag=True, help="Let methods stop trainings at checkpoints of their curves.")
-@click.option("--workers", type=COUNT, metavar="N", help="How many trainings run at a time.")
+@count_option("--workers", help="How many trainings run at a time.")
 @click.option(
     "--time",
     type=AMOUNT,
@@ -97,7 +94,7 @@ _DEFAULT_SUITE = "quick"
     help="Give methods a prior around good or bad values; a suite can set the values.  [default: none]",
 )
 @seed_option
-@click.option("-j", "--jobs", type=COUNT, metavar="N", help="Worker processes.  [default: all cores]")
+@count_option("-j", "--jobs", help="Worker processes.  [default: all cores]")
 @backend_option
 @click.option(
     "--timeout",

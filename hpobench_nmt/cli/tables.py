@@ -11,7 +11,7 @@ from hpobench_nmt.cli.common import Commands, late_progress_bar, make_console, s
 from hpobench_nmt.cli.completion import collection_names, completing, removable_names, table_names
 from hpobench_nmt.cli.imports import tables_import, tell_added
 from hpobench_nmt.cli.ledgers import build
-from hpobench_nmt.cli.options import COUNT, PATH, constraint_option, listed
+from hpobench_nmt.cli.options import PATH, constraint_option, count_option, listed_option
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import counted
 
@@ -51,9 +51,7 @@ def tables_list() -> None:
 
 @tables.command("show")
 @click.argument("name", shell_complete=completing(table_names))
-@click.option(
-    "--rows", type=COUNT, metavar="N", default=5, show_default=True, help="Number of best rows to show."
-)
+@count_option("--rows", default=5, help="Number of best rows to show.")
 @constraint_option("Show the best rows and the front of only those rows that keep this bound")
 def tables_show(name: str, rows: int, constraints: tuple[str, ...]) -> None:
     """Describe a table, and show its best rows and its front.
@@ -79,11 +77,8 @@ def tables_show(name: str, rows: int, constraints: tuple[str, ...]) -> None:
 @click.option(
     "--metric", metavar="METRIC", help="Metric to analyse.  [default: each table's first objective]"
 )
-@click.option(
-    "--objectives",
-    callback=listed,
-    metavar="METRIC,...",
-    help="Two metrics, for the front.  [default: the table's own]",
+@listed_option(
+    "--objectives", metavar="METRIC,...", help="Two metrics, for the front.  [default: the table's own]"
 )
 @click.option(
     "--best",

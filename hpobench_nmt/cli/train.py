@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from hpobench_nmt.cli.common import make_console, progress_bar, require_family, require_installed, say
-from hpobench_nmt.cli.options import COUNT, PATH, backend_option, listed
+from hpobench_nmt.cli.options import COUNT, PATH, backend_option, count_option, listed_option
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.text import counted
 
@@ -72,17 +72,14 @@ def _seconds_of(ctx: click.Context, parameter: click.Parameter, value: str | Non
 @spec_argument
 @out_option
 @device_option
-@click.option(
-    "-j", "--jobs", type=COUNT, metavar="N", help="Trainings at a time.  [default: one per device or core]"
-)
+@count_option("-j", "--jobs", help="Trainings at a time.  [default: one per device or core]")
 @backend_option
-@click.option(
+@listed_option(
     "--only",
-    callback=listed,
     metavar="NAME=VALUE,...",
     help="Train only configurations with these values, e.g. layers=2,dropout=0.5.",
 )
-@click.option("--limit", type=COUNT, metavar="N", help="Stop after this many trainings.")
+@count_option("--limit", help="Stop after this many trainings.")
 @click.option("--keep", is_flag=True, help="Keep the best model of each training, in OUT/models.")
 @click.option(
     "--until",

@@ -12,7 +12,12 @@ import click
 
 from hpobench_nmt.cli.common import require_family, require_installed, say
 from hpobench_nmt.cli.completion import completing, method_names
-from hpobench_nmt.cli.options import COUNT, constraint_option, listed, seed_option
+from hpobench_nmt.cli.options import (
+    constraint_option,
+    count_option,
+    listed_option,
+    seed_option,
+)
 from hpobench_nmt.cli.train import cache_folder, device_option, out_option, spec_argument, stoppable
 from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import InputError, RunError
@@ -58,23 +63,11 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     help="NAME, FILE.py:CLASS or MODULE:CLASS.  "
     "[default: BO_auto; with --updates and one objective: BO_levels]",
 )
-@click.option(
-    "--lookups",
-    type=COUNT,
-    metavar="N",
-    default=20,
-    show_default=True,
-    help="Maximum number of configurations to train.",
-)
-@click.option("--budget", type=COUNT, metavar="N", hidden=True, help="The old name of --lookups.")
-@click.option(
-    "--objectives",
-    callback=listed,
-    metavar="METRIC,...",
-    help="One or two metrics.  [default: the spec's first]",
-)
+@count_option("--lookups", default=20, help="Maximum number of configurations to train.")
+@count_option("--budget", hidden=True, help="The old name of --lookups.")
+@listed_option("--objectives", metavar="METRIC,...", help="One or two metrics.  [default: the spec's first]")
 @constraint_option("A bound that a configuration must keep to be usable")
-@click.option("--workers", type=COUNT, metavar="N", default=1, show_default=True, help="Trainings at a time.")
+@count_option("--workers", default=1, help="Trainings at a time.")
 @click.option(
     "--updates",
     callback=_updates,
