@@ -225,12 +225,7 @@ _NOT_THE_TABLES = "its look-ups are not those of table {!r} with these objective
 
 
 def wrong_times(
-    trainings: Trainings,
-    workers: int,
-    trials: Rows,
-    rows: _Numbers,
-    losses: Floats,
-    timing: Timeline,
+    trainings: Trainings, workers: int, trials: Rows, rows: _Numbers, losses: Floats, timing: Timeline
 ) -> str:
     """What is wrong in a file of trials on a clock; empty if nothing is found. O(n log n).
 

@@ -125,8 +125,7 @@ class Suite(Strict, frozen=True):
     workers: Annotated[Positive, _key("number of trainings that run at a time")] = 1
     resume: Annotated[bool, _key("whether a paused training can be resumed; if not, it starts again")] = True
     time: Annotated[
-        dict[str, Amount],
-        _key("maximum time of a trial on the clock, by table, with a `default`"),
+        dict[str, Amount], _key("maximum time of a trial on the clock, by table, with a `default`")
     ] = msgspec.field(default_factory=dict)
     sources: Annotated[
         _Names,

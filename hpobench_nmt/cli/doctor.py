@@ -24,10 +24,7 @@ _EXPECTED = {
     "GB_EIF_M": [30, 92, 106, 94, 67, 58, 91, 85, 95, 142, 82, 93],
 }
 _LOOKUPS = 12
-_CGROUP_LIMITS = (
-    Path("/sys/fs/cgroup/memory.max"),
-    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
-)
+_CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 _NO_LIMIT = 2**60
 _TABLE = "sotu-awd-lstm"
 

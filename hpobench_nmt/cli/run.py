@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hpobench_nmt.cli.common import (
-    first_time,
-    make_console,
-    pairs_text,
-    progress_bar,
-    say,
-    show_leaderboard,
-)
+from hpobench_nmt.cli.common import first_time, make_console, pairs_text, progress_bar, say, show_leaderboard
 from hpobench_nmt.cli.completion import completing, method_names, suite_names, table_names
 from hpobench_nmt.cli.options import (
     AMOUNT,

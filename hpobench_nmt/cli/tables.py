@@ -81,11 +81,7 @@ def tables_show(name: str, rows: int, constraints: tuple[str, ...]) -> None:
     "--objectives", metavar="METRIC,...", help="Two metrics, for the front.  [default: the table's own]"
 )
 @click.option(
-    "--best",
-    "best_share",
-    default=0.25,
-    show_default=True,
-    help="Share of the rows that counts as best.",
+    "--best", "best_share", default=0.25, show_default=True, help="Share of the rows that counts as best."
 )
 @click.option(
     "--tolerance",

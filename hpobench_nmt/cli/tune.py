@@ -12,12 +12,7 @@ import click
 
 from hpobench_nmt.cli.common import require_family, require_installed, say
 from hpobench_nmt.cli.completion import completing, method_names
-from hpobench_nmt.cli.options import (
-    constraint_option,
-    count_option,
-    listed_option,
-    seed_option,
-)
+from hpobench_nmt.cli.options import constraint_option, count_option, listed_option, seed_option
 from hpobench_nmt.cli.train import cache_folder, device_option, out_option, spec_argument, stoppable
 from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import InputError, RunError

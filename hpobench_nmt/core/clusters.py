@@ -67,11 +67,7 @@ def cluster(backend: Cluster, jobs: int, processes: bool = True) -> Iterator[Non
 
 
 def cluster_results(
-    backend: Cluster,
-    function: Callable[..., T],
-    tasks: Iterable[tuple[Any, ...]],
-    jobs: int,
-    **of_ray: Any,
+    backend: Cluster, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], jobs: int, **of_ray: Any
 ) -> Iterator[T]:
     """A function's result for the arguments of each task, as tasks end, on the connected cluster.
 
