@@ -249,7 +249,7 @@ def read(pairs: int | None = None) -> tuple[dict[str, Sides], dict[str, str]]:
 
 def rows_of_grid(count: int) -> Floats:
     """Codes of points of a scrambled Sobol sequence, without those that make no EM step, shape (count, H)."""
-    u = qmc.Sobol(len(SPACE), rng=generator(1, "points")).random(8 * count)
+    u = qmc.Sobol(len(SPACE), rng=generator(1, "points")).random(2**13)
     values = (np.array(h.numbers) for h in SPACE)
     codes = np.column_stack([v[(at * len(v)).astype(int)] for v, at in zip(values, u.T, strict=True)])
     codes = np.where(SPACE.active(codes), codes, np.nan)

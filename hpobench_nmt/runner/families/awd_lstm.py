@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.family import Architecture, Unit
 from hpobench_nmt.runner.lm.language_family import language_model_family
 from hpobench_nmt.runner.lm.settings import (
+    METRICS,
+    STATE_SIZE,
     Clip,
     EvaluationSettings,
     MaxEpochs,
+    OptimizerName,
+    OptimizerSettings,
     Streams,
     TrainingSettings,
     dropout,
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM
     from hpobench_nmt.runner.lm.ntasgd import NTASGD
     from hpobench_nmt.runner.lm.schedule import TrainingSchedule
+    from hpobench_nmt.runner.lm.scheduled import Scheduled
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +93,25 @@ class ModelSettings(TrainingSettings, _AwdLstm):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AwdLstmSettings(EvaluationSettings, ModelSettings):
+class AwdLstmSettings(EvaluationSettings, OptimizerSettings, ModelSettings):
     """Settings of one configuration."""
+
+    optimizer: Annotated[
+        Literal["nt-asgd"] | OptimizerName,
+        About("update rule of training; all but nt-asgd follow a schedule over a budget of tokens"),
+    ] = "nt-asgd"
+    tokens: Annotated[
+        int,
+        About("tokens to train on, unless nt-asgd", low=1, high=10**13, scale="log", unit="tokens"),
+    ] = 10_000_000
+    checks: Annotated[
+        int, About("dev evaluations at most, evenly spaced, unless nt-asgd", low=1, high=10_000)
+    ] = 10
+
+    @property
+    def updates(self) -> int:
+        """The number of updates of a training with a budget."""
+        return self.tokens // (self.batch_size * self.accumulate * self.bptt)
 
 
 def build(settings: ModelSettings, vocabulary: int, unit: Unit, generator: Any) -> AWDLSTM:
@@ -145,6 +167,28 @@ def course(settings: ModelSettings, unit: Unit, parameters: Any) -> tuple[NTASGD
     return optimiser, schedule_of(settings, vary=True)
 
 
+def course_with_budget(
+    settings: AwdLstmSettings, unit: Unit, parameters: Any
+) -> tuple[NTASGD | Scheduled, TrainingSchedule]:
+    """The optimiser and the schedule of a training, which has a budget of tokens unless it is NT-ASGD."""
+    from hpobench_nmt.runner.lm.schedule import schedule_of
+    from hpobench_nmt.runner.lm.scheduled import scheduled
+
+    if settings.optimizer == "nt-asgd":
+        return course(settings, unit, parameters)
+    often = -(-settings.updates // settings.checks)
+    schedule = replace(schedule_of(settings, vary=False), max_updates=settings.updates, check_updates=often)
+    return scheduled(settings, parameters, settings.updates), schedule
+
+
+def _check_budget(settings: AwdLstmSettings) -> None:
+    check(settings)
+    if settings.optimizer != "nt-asgd" and not settings.updates:
+        raise InputError(
+            f"tokens {settings.tokens:,} are too few for one update (batch_size x accumulate x bptt)."
+        )
+
+
 def check(settings: ModelSettings) -> None:
     """Refuse settings that are wrong for every corpus."""
     if settings.zoneout and settings.cell != "qrnn":
@@ -157,6 +201,7 @@ FAMILY = language_model_family(
     'AWD-LSTM, or AWD-QRNN (`cell = "qrnn"`), with neural cache and dynamic evaluation',
     "Merity et al. 2018, Bradbury et al. 2017",
     AwdLstmSettings,
-    ARCHITECTURE,
-    check=check,
+    Architecture(build, parameters, course_with_budget),
+    metrics=(*METRICS, STATE_SIZE),
+    check=_check_budget,
 )

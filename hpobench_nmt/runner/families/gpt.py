@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
@@ -11,13 +11,22 @@ from hpobench_nmt.runner.corpora import TextCorpus
 from hpobench_nmt.runner.family import Architecture, Job, Outcome, Unit
 from hpobench_nmt.runner.lm.gpt_shape import Activation, GPTShape, Norm, Positions, shape_of_size
 from hpobench_nmt.runner.lm.language_family import language_model_family
-from hpobench_nmt.runner.lm.settings import METRICS, Clip, EvaluationSettings, TrainingSettings, dropout
+from hpobench_nmt.runner.lm.settings import (
+    METRICS,
+    STATE_SIZE,
+    Clip,
+    EvaluationSettings,
+    OptimizerName,
+    OptimizerSettings,
+    TrainingSettings,
+    dropout,
+)
 from hpobench_nmt.runner.settings import About, Settings
 
 if TYPE_CHECKING:
     from hpobench_nmt.runner.lm.gpt_model import GPT
     from hpobench_nmt.runner.lm.schedule import TrainingSchedule
-    from hpobench_nmt.runner.lm.scheduled_adamw import ScheduledAdamW
+    from hpobench_nmt.runner.lm.scheduled import Scheduled
 
 _TRAIN_FLOPS, _BODY = "train_flops", "num_param_body"
 
@@ -57,32 +66,15 @@ class _Gpt(Settings):
         int,
         About("tokens to train on; then the training ends", low=1, high=10**13, scale="log", unit="tokens"),
     ] = 10_000_000
-    learning_rate: Annotated[
-        float, About("highest learning rate of AdamW", low=0.0, high=10.0, scale="log")
-    ] = 0.001
-    warm_up: Annotated[
-        float, About("share of the updates in which the learning rate rises", low=0.0, high=1.0)
-    ] = 0.05
-    decay: Annotated[
-        Literal["cosine", "wsd", "constant"],
-        About("schedule of the learning rate after warm-up; wsd: constant, then linear at the end"),
-    ] = "cosine"
-    decay_share: Annotated[
-        float, About("share of the updates in which the rate falls, for wsd", low=0.0, high=1.0)
-    ] = 0.2
-    final_share: Annotated[
-        float, About("share of the learning rate that remains at the end", low=0.0, high=1.0)
-    ] = 0.0
+    learning_rate: Annotated[float, About("highest learning rate", low=0.0, high=1e4, scale="log")] = 0.001
+    optimizer: Annotated[OptimizerName, About("update rule of training")] = "adamw"
     weight_decay: Annotated[float, About("decoupled, of matrices", low=0.0, high=100.0, scale="log")] = 0.1
-    beta1: Annotated[float, About("of AdamW", low=0.0, high=0.9999)] = 0.9
-    beta2: Annotated[float, About("of AdamW", low=0.0, high=0.999999)] = 0.95
-    epsilon: Annotated[float, About("of AdamW", low=0.0, high=1.0, scale="log")] = 1e-8
     clip: Clip = 1.0
     checks: Annotated[int, About("dev evaluations at most, evenly spaced", low=1, high=10_000)] = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class GptSettings(EvaluationSettings, TrainingSettings, _Gpt):
+class GptSettings(EvaluationSettings, TrainingSettings, OptimizerSettings, _Gpt):
     """Settings of one configuration."""
 
     @property
@@ -140,27 +132,12 @@ def parameters(settings: GptSettings, vocabulary: int, unit: Unit = "word") -> i
     return shape_of(settings, vocabulary).parameters
 
 
-def course(settings: GptSettings, unit: Unit, parameters: Any) -> tuple[ScheduledAdamW, TrainingSchedule]:
+def course(settings: GptSettings, unit: Unit, parameters: Any) -> tuple[Scheduled, TrainingSchedule]:
     """The optimiser and the schedule of a training."""
     from hpobench_nmt.runner.lm.schedule import TrainingSchedule
-    from hpobench_nmt.runner.lm.scheduled_adamw import RateSchedule, ScheduledAdamW
+    from hpobench_nmt.runner.lm.scheduled import scheduled
 
-    rate = RateSchedule(
-        settings.learning_rate,
-        settings.updates,
-        settings.warm_up,
-        settings.decay,
-        settings.decay_share,
-        settings.final_share,
-    )
-    optimiser = ScheduledAdamW(
-        parameters,
-        rate,
-        weight_decay=settings.weight_decay,
-        beta1=settings.beta1,
-        beta2=settings.beta2,
-        epsilon=settings.epsilon,
-    )
+    optimiser = scheduled(settings, parameters, settings.updates)
     schedule = TrainingSchedule(
         batch_size=settings.batch_size,
         bptt=settings.context,
@@ -241,6 +218,7 @@ FAMILY = replace(
         ARCHITECTURE,
         metrics=(
             *METRICS,
+            STATE_SIZE,
             Metric(_BODY, "min", "parameters", description="parameters without embeddings and output biases"),
             Metric(_TRAIN_FLOPS, "min", "FLOPs", description="floating-point operations of training"),
         ),

@@ -60,6 +60,8 @@ def train_and_measure(job: Job[Any], architecture: Architecture[Any], corpus: Te
     if training.paused:
         return Outcome({}, learning_curve(corpus, training), paused=True)
     trained = {"train_time": training.seconds, "num_updates": float(training.updates)}
+    if hasattr(job.settings, "optimizer"):
+        trained["state_size"] = training.state_size
     held = forget_gpu_peak(next(model.parameters()).device)
     measured = measure(model, corpus, job.settings, lock_of(job))
     trained |= memory_of_phases(held, measured.metrics.get("gpu_memory"))

@@ -18,6 +18,9 @@ Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 """Precisions of matrix products in training, see torch_training/precision.py."""
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
+OptimizerName = Literal["adamw", "sgd", "muon", "adafactor", "lion", "soap"]
+"""Optimizers that follow a schedule, see lm/scheduled.py."""
+
 DecayScale = Literal["elements", "tensors"]
 """The averages by which eq. 8 of Krause et al. (2018) scales the decay, see lm/dynamic.py."""
 DECAY_SCALES: tuple[DecayScale, ...] = get_args(DecayScale)
@@ -108,6 +111,40 @@ class PlateauTrainingSettings(TrainingSettings, PlateauSettings):
             "lm/scanned_cells.py"
         ),
     ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerSettings(Settings):
+    """Settings of an optimizer of torch whose learning rate follows a schedule, see lm/scheduled.py."""
+
+    warm_up: Annotated[
+        float, About("share of the updates in which the learning rate rises", low=0.0, high=1.0)
+    ] = 0.05
+    decay: Annotated[
+        Literal["cosine", "wsd", "constant"],
+        About("schedule of the learning rate after warm-up; wsd: constant, then linear at the end"),
+    ] = "cosine"
+    decay_share: Annotated[
+        float, About("share of the updates in which the rate falls, for wsd", low=0.0, high=1.0)
+    ] = 0.2
+    final_share: Annotated[
+        float, About("share of the learning rate that remains at the end", low=0.0, high=1.0)
+    ] = 0.0
+    beta1: Annotated[float, About("of adamw, lion and soap", low=0.0, high=0.9999)] = 0.9
+    beta2: Annotated[float, About("of adamw, lion and soap", low=0.0, high=0.999999)] = 0.95
+    epsilon: Annotated[float, About("of adamw and soap", low=0.0, high=1.0, scale="log")] = 1e-8
+    momentum: Annotated[float, About("Nesterov's, of sgd and muon", low=0.0, high=0.9999)] = 0.95
+    ns_steps: Annotated[int, About("steps of Newton and Schulz, of muon", low=1, high=100)] = 5
+    adam_rate: Annotated[
+        float,
+        About(
+            "learning rate of what muon leaves to adamw (embeddings and vectors), divided by its own",
+            low=0.0, high=1e3, scale="log",
+        ),
+    ] = 1.0  # fmt: skip
+    frequency: Annotated[
+        int, About("updates between new bases, of soap", low=1, high=10_000, scale="log", unit="updates")
+    ] = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,6 +252,10 @@ COUNT_METRICS = (
     ),
     Metric("memory", "min", "MB", description="peak resident memory of the process"),
     Metric("gpu_memory", "min", "MB", description="peak memory of tensors on the CUDA device"),
+)
+
+STATE_SIZE = Metric(
+    "state_size", "min", "numbers", description="numbers in the optimizer's state for each parameter"
 )
 
 PHASE_METRICS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Protocol
@@ -92,7 +92,16 @@ def train(
     summary = learn(training, checkpoints or Checkpoints())
     if not summary.paused:
         _refuse_guess(training, train_tokens)
-    return summary
+    size = sum(p.numel() for p in training.parameters)
+    return replace(summary, state_size=state_numbers(optimiser.state_dict()) / size)
+
+
+def state_numbers(state: Any) -> int:
+    """How many numbers the tensors of a state of dicts, lists and tuples have."""
+    if isinstance(state, Tensor):
+        return state.numel()
+    parts = state.values() if isinstance(state, dict) else state if isinstance(state, list | tuple) else ()
+    return sum(map(state_numbers, parts))
 
 
 class _Training:

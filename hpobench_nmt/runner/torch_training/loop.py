@@ -56,6 +56,7 @@ class TrainingSummary:
         seconds: spent in training, by the clock of clock.py.
         converged: whether the training converged, and was not ended by a limit of epochs or updates.
         paused: whether it paused, as asked, before its end. Then the weights are not the best ones.
+        state_size: numbers in the optimizer's state for each parameter, where they are counted.
     """
 
     curve: tuple[dict[str, float], ...]
@@ -64,6 +65,7 @@ class TrainingSummary:
     seconds: float
     converged: bool = True
     paused: bool = False
+    state_size: float = 0.0
 
 
 class Training(Protocol):

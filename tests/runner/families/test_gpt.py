@@ -9,7 +9,7 @@ from hpobench_nmt.runner.corpora import TextCorpus  # noqa: E402
 from hpobench_nmt.runner.families import load_family  # noqa: E402
 from hpobench_nmt.runner.family import Job  # noqa: E402
 from hpobench_nmt.runner.lm.fit import fit  # noqa: E402
-from hpobench_nmt.runner.lm.scheduled_adamw import RateSchedule  # noqa: E402
+from hpobench_nmt.runner.lm.scheduled import RateSchedule  # noqa: E402
 from hpobench_nmt.runner.lm.static import perplexity, static_nll  # noqa: E402
 from hpobench_nmt.runner.torch_training.training_state import Checkpoints  # noqa: E402
 

@@ -15,7 +15,7 @@ from hpobench_nmt.runner.lm import gradient as gradients  # noqa: E402
 from hpobench_nmt.runner.lm.language_model import streams  # noqa: E402
 from hpobench_nmt.runner.lm.ntasgd import NTASGD  # noqa: E402
 from hpobench_nmt.runner.lm.schedule import TrainingSchedule  # noqa: E402
-from hpobench_nmt.runner.lm.scheduled_adamw import RateSchedule, ScheduledAdamW  # noqa: E402
+from hpobench_nmt.runner.lm.scheduled import RateSchedule, Scheduled  # noqa: E402
 from hpobench_nmt.runner.lm.softmax import linear_cross_entropy  # noqa: E402
 from hpobench_nmt.runner.lm.static import perplexity, static_nll  # noqa: E402
 from hpobench_nmt.runner.lm.trainer import train  # noqa: E402
@@ -236,11 +236,11 @@ def test_a_schedule_also_counts_updates_whose_gradients_overflow():
     """Otherwise it would not reach its end, and the training would not have converged."""
     model = build("mlstm")
     rates = RateSchedule(0.01, 8, warm_up=0.0)
-    usual = {"weight_decay": 0.0, "beta1": 0.9, "beta2": 0.95, "epsilon": 1e-8}
-    optimiser = ScheduledAdamW(model.parameters(), rates, **usual)
+    adam = torch.optim.AdamW(model.parameters())
+    optimiser = Scheduled({"adam": adam}, rates)
     seen, steps = [], []
     step = optimiser.step
-    optimiser.step = lambda scale: (step(scale), steps.append(optimiser._adam.param_groups[0]["lr"]))
+    optimiser.step = lambda scale: (step(scale), steps.append(adam.param_groups[0]["lr"]))
 
     def spoil(parameter):
         seen.append(None)

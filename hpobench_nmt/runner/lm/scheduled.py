@@ -1,0 +1,157 @@
+"""Optimizers whose learning rate follows a schedule over a fixed number of updates.
+
+With u of U updates made, a warm-up of w updates, and the rate r:
+
+    u < w           r (u + 1) / w
+    "cosine"        r (f + (1 - f) (1 + cos(pi (u - w) / (U - w))) / 2)     Loshchilov & Hutter 2017
+    "wsd"           r, then linearly to f r over the last d U updates       Hu et al. 2024
+    "constant"      r
+
+f is the final share. Weight decay is decoupled (Loshchilov & Hutter 2019), except that of sgd, which is added
+to the gradient. It does not act on vectors, which are biases and the gains of normalisations.
+
+    adamw       Loshchilov & Hutter 2019
+    sgd         with Nesterov's momentum
+    muon        Jordan et al. 2024, for hidden matrices; adamw for embeddings and vectors
+    adafactor   Shazeer & Stern 2018
+    lion        Chen et al. 2023
+    soap        Vyas et al. 2024, with bases of sides up to 512
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from hpobench_nmt.core.errors import InputError
+
+Decay = Literal["cosine", "wsd", "constant"]
+
+
+@dataclass(frozen=True)
+class RateSchedule:
+    """The learning rate of each update.
+
+    Attributes:
+        rate: the highest, r.
+        updates: of the whole training, U.
+        warm_up: share of the updates, w / U.
+        decay: the name of the schedule above.
+        decay_share: d, of "wsd".
+        final_share: f.
+    """
+
+    rate: float
+    updates: int
+    warm_up: float = 0.0
+    decay: Decay = "cosine"
+    decay_share: float = 0.2
+    final_share: float = 0.0
+
+    def at(self, update: int) -> float:
+        """The rate of the update after this many updates."""
+        warm = round(self.warm_up * self.updates)
+        if update < warm:
+            return self.rate * (update + 1) / warm
+        share = 1.0
+        if self.decay == "cosine":
+            share = (1 + math.cos(math.pi * (update - warm) / max(self.updates - warm, 1))) / 2
+        elif self.decay == "wsd":
+            falling = max(self.decay_share * self.updates, 1.0)
+            share = min(1.0, (self.updates - update) / falling)
+        return self.rate * (self.final_share + (1 - self.final_share) * share)
+
+
+def scheduled(settings: Any, parameters: Iterable[nn.Parameter], updates: int) -> Scheduled:
+    """The optimizer that settings name, for a training of that many updates.
+
+    The settings have the fields of OptimizerSettings, optimizer, learning_rate and weight_decay. The first
+    parameter is the output's weight, as in every LanguageModel. Raises InputError if a package is missing.
+    """
+    every = list(parameters)
+    decay, rate = settings.weight_decay, settings.learning_rate
+    matrices = {"params": [p for p in every if p.ndim > 1], "weight_decay": decay}
+    vectors = {"params": [p for p in every if p.ndim < 2], "weight_decay": 0.0}
+    adam = {"lr": rate, "betas": (settings.beta1, settings.beta2), "eps": settings.epsilon}
+    made: dict[str, torch.optim.Optimizer]
+    match settings.optimizer:
+        case "sgd":
+            momentum = settings.momentum
+            made = {"sgd": torch.optim.SGD([matrices, vectors], rate, momentum, nesterov=momentum > 0)}
+        case "muon":
+            hidden = [p for p in every if p.ndim > 1 and len(p) != len(every[0])]
+            outer = [p for p in every if p.ndim > 1 and len(p) == len(every[0])]
+            share = {"share": settings.adam_rate}
+            made = {
+                "muon": torch.optim.Muon(hidden, rate, decay, settings.momentum, ns_steps=settings.ns_steps),
+                "adam": torch.optim.AdamW([matrices | share | {"params": outer}, vectors | share], **adam),
+            }
+        case "adafactor":
+            made = {"adafactor": torch.optim.Adafactor([matrices, vectors], rate)}
+        case "lion":
+            made = {"lion": _library().Lion([matrices, vectors], rate, adam["betas"])}
+        case "soap":
+            own = {"precondition_frequency": settings.frequency, "max_precondition_dim": 512}
+            made = {"soap": _library().SOAP([matrices, vectors], **adam, **own)}
+        case _:
+            made = {"adam": torch.optim.AdamW([matrices, vectors], **adam, fused=True)}
+    rates = (settings.warm_up, settings.decay, settings.decay_share, settings.final_share)
+    return Scheduled(made, RateSchedule(rate, updates, *rates))
+
+
+def _library() -> Any:
+    try:
+        import pytorch_optimizer
+    except ImportError:
+        raise InputError(
+            "the optimizers lion and soap need a package: pip install 'hpobench-nmt[optimizers]'"
+        ) from None
+    return pytorch_optimizer
+
+
+class Scheduled:
+    """An optimiser for lm/trainer.py; training has converged when the schedule has ended.
+
+    Args:
+        optimizers: each with some of the parameters. Their groups may have a `share` of the learning rate.
+    """
+
+    def __init__(self, optimizers: Mapping[str, torch.optim.Optimizer], schedule: RateSchedule) -> None:
+        self.optimizers, self.schedule, self.updates = optimizers, schedule, 0
+
+    def step(self, scale: float) -> None:
+        """One update with the parameters' gradients and `scale` times the learning rate."""
+        rate = self.schedule.at(self.updates) * scale
+        for optimizer in self.optimizers.values():
+            for group in optimizer.param_groups:
+                group["lr"] = rate * group.get("share", 1.0)
+            optimizer.step()
+        self.updates += 1
+
+    def skipped(self) -> None:
+        """Count an update that was left out, so that the schedule reaches its end."""
+        self.updates += 1
+
+    def evaluated(self) -> AbstractContextManager[None]:
+        """The parameters are evaluated as they are."""
+        return nullcontext()
+
+    def checked(self, dev_loss: float) -> bool:
+        """Whether the schedule has ended; the dev loss changes nothing."""
+        return self.updates >= self.schedule.updates
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that further steps depend on, except the parameters."""
+        return {name: each.state_dict() for name, each in self.optimizers.items()} | {"updates": self.updates}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from such a state."""
+        for name, optimizer in self.optimizers.items():
+            optimizer.load_state_dict(state[name])
+        self.updates = state["updates"]
