@@ -16,7 +16,6 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 """Precisions of matrix products in training, see torch_training/precision.py."""
-PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 OptimizerName = Literal["adamw", "sgd", "muon", "adafactor", "lion", "soap"]
 """Optimizers that follow a schedule, see lm/scheduled.py."""

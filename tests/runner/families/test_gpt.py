@@ -150,6 +150,7 @@ def test_everything_is_measured(unit, tmp_path):
     assert all(np.isfinite(value) for value in found.values())
     assert found["num_param_body"] < found["num_param"]
     assert found["train_flops"] == outcome.curve[-1]["flops"]
+    assert outcome.curve[-1]["tokens"] == found["num_updates"] * chosen.batch_size * chosen.context
     assert len({point["flops"] / point["tokens"] for point in outcome.curve}) == 1
     if unit == "subword":
         # The same text has the same loss in every unit: dev has so many words and characters, and one <eos>;
