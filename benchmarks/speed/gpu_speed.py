@@ -22,9 +22,11 @@ import torch
 from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, adapting_reader, gradient_rms, pieces
 from hpobench_nmt.runner.lm.gradient import GraphedGradient, gradient
-from hpobench_nmt.runner.lm.language_model import parameter_count, set_up, streams
+from hpobench_nmt.runner.lm.language_model import streams
 from hpobench_nmt.runner.lm.scanned_cells import compiled_steps
+from hpobench_nmt.runner.torch_training.memory import parameter_count
 from hpobench_nmt.runner.torch_training.precision import loss_scaler, rounded_products
+from hpobench_nmt.runner.torch_training.repeatable import set_up
 
 UPDATES, SEGMENTS, FIRST = 20, 100, 3
 # By name: the family, the vocabulary, streams, steps, and settings.

@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from translation_graphs import training
 
-from hpobench_nmt.runner.lm.language_model import set_up
 from hpobench_nmt.runner.torch_training.clock import seconds
+from hpobench_nmt.runner.torch_training.repeatable import set_up
 
 _WORDS, _WARM_UP, _SENTENCES, _STEPS = 4096, 200, 500, 60
 

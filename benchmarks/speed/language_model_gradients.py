@@ -39,10 +39,11 @@ from hpobench_nmt.runner.lm import (
 )
 from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, Regularisation
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms
-from hpobench_nmt.runner.lm.language_model import detach, set_up
+from hpobench_nmt.runner.lm.language_model import detach
 from hpobench_nmt.runner.lm.plateau_adam import PlateauAdam
 from hpobench_nmt.runner.lm.settings import PlateauSettings
 from hpobench_nmt.runner.torch_training.precision import loss_scaler
+from hpobench_nmt.runner.torch_training.repeatable import set_up
 
 BAR = 1.2
 WORDS = 10_000

@@ -46,13 +46,15 @@ from hpobench_nmt.runner.families.dynamic_evaluation import FAMILY, trained_mode
 from hpobench_nmt.runner.family import Job
 from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, Regularisation
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, adapting_reader, dynamic_nll, gradient_rms, pieces
-from hpobench_nmt.runner.lm.language_model import detach, parameter_count, set_up
+from hpobench_nmt.runner.lm.language_model import detach
 from hpobench_nmt.runner.lm.measure import tuned_rule
 from hpobench_nmt.runner.lm.ntasgd import NTASGD
 from hpobench_nmt.runner.lm.softmax import linear_cross_entropy
 from hpobench_nmt.runner.lm.static import perplexity, static_nll
 from hpobench_nmt.runner.specs.spec_file import load_spec
+from hpobench_nmt.runner.torch_training.memory import parameter_count
 from hpobench_nmt.runner.torch_training.precision import products_in
+from hpobench_nmt.runner.torch_training.repeatable import set_up
 
 BATCH, STEPS, SEGMENT = 20, 70, 5
 TRAINING_BAR, DYNAMIC_BAR, MEMORY_BAR, LOSSES_BAR = 0.7, 0.5, 5.0, 0.05

@@ -20,7 +20,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hpobench_nmt.runner.lm.language_model import set_up
 from hpobench_nmt.runner.nmt.marian_batches import batches
 from hpobench_nmt.runner.nmt.marian_gradient import Gradients
 from hpobench_nmt.runner.nmt.marian_model import build, trained
@@ -28,6 +27,7 @@ from hpobench_nmt.runner.nmt.marian_numbers import END, Pairs
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings
 from hpobench_nmt.runner.torch_training.clock import seconds
 from hpobench_nmt.runner.torch_training.precision import loss_scaler
+from hpobench_nmt.runner.torch_training.repeatable import set_up
 
 _VOCABULARY, _WORDS, _TIMED = 2000, 2048, 50
 

@@ -73,7 +73,7 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     "--hours",
     type=click.FloatRange(min=0, min_open=True),
     help="Start no training after this many hours. With --updates, running trainings save their states and "
-    "stop; otherwise, they run to their end.  [default: no limit]",
+    "stop; otherwise, they run to their end, and at least three are started.  [default: no limit]",
 )
 @seed_option
 @out_option

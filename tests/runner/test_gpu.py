@@ -17,12 +17,12 @@ from hpobench_nmt.runner.families import load_family  # noqa: E402
 from hpobench_nmt.runner.family import Job  # noqa: E402
 from hpobench_nmt.runner.lm.dynamic import RULES, UpdateRule, dynamic_nll, gradient_rms  # noqa: E402
 from hpobench_nmt.runner.lm.fit import fit  # noqa: E402
-from hpobench_nmt.runner.lm.language_model import set_up  # noqa: E402
 from hpobench_nmt.runner.lm.measure import measure  # noqa: E402
 from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll  # noqa: E402
 from hpobench_nmt.runner.lm.static import static_nll  # noqa: E402
 from hpobench_nmt.runner.lm.trainer import train  # noqa: E402
 from hpobench_nmt.runner.nmt import marian_gradient  # noqa: E402
+from hpobench_nmt.runner.torch_training.repeatable import set_up  # noqa: E402
 from hpobench_nmt.runner.torch_training.training_state import Checkpoints  # noqa: E402
 
 pytestmark = [

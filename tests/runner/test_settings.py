@@ -79,7 +79,7 @@ def test_ledgers_of_the_shipped_tables_are_those_of_their_specs(path):
 
     spec, ledger = load_spec(path.with_name("spec.toml")), read_ledger(path)
     refuse_other_spec(path, ledger, spec.identity, spec.family.defaults)
-    refuse_rows_off_the_grid(path, ledger, spec.grid)
+    refuse_rows_off_the_grid(path, ledger, spec)
     seeds = {record.seed: spec.training_seed(record.config, record.replicate) for record in ledger.records}
     assert all(seed == found for seed, found in seeds.items())
     assert len(SHIPPED) == 8

@@ -28,12 +28,12 @@ from hpobench_nmt.runner.lm.settings import (
     TRAINING_METRICS,
     DynamicSettings,
     Rule,
-    TimingSettings,
     losses_in,
     missing,
     never_measured,
 )
 from hpobench_nmt.runner.settings import About, settings_of
+from hpobench_nmt.runner.torch_training.settings import TimingSettings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -79,17 +79,11 @@ METRICS = (
 def _train(job: Job[DynamicEvaluationSettings]) -> Outcome:
     from hpobench_nmt.runner.corpora import corpus_of
     from hpobench_nmt.runner.lm.dynamic import dynamic_nll
-    from hpobench_nmt.runner.lm.language_model import set_up
-    from hpobench_nmt.runner.lm.measure import (
-        forget_peak,
-        loss_metrics,
-        refuse_chaotic,
-        refuse_diverged,
-        rule_of,
-        size_metrics,
-    )
+    from hpobench_nmt.runner.lm.measure import loss_metrics, refuse_chaotic, refuse_diverged, rule_of
     from hpobench_nmt.runner.lm.static import WARM_UP
     from hpobench_nmt.runner.torch_training.clock import alone, lock_of, seconds
+    from hpobench_nmt.runner.torch_training.memory import forget_peak, size_metrics
+    from hpobench_nmt.runner.torch_training.repeatable import set_up
 
     corpus = corpus_of(job)
     device = set_up(job.device)
@@ -142,8 +136,8 @@ def trained_model(job: Job[DynamicEvaluationSettings], corpus: TextCorpus) -> tu
     import torch
 
     from hpobench_nmt.runner.lm.fit import fit
-    from hpobench_nmt.runner.lm.language_model import set_up
     from hpobench_nmt.runner.torch_training.clock import lock_of
+    from hpobench_nmt.runner.torch_training.repeatable import set_up
     from hpobench_nmt.runner.torch_training.training_state import Checkpoints
 
     def make(folder: Path) -> None:

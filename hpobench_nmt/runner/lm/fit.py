@@ -9,9 +9,9 @@ import torch
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.corpora import TextCorpus
 from hpobench_nmt.runner.family import Architecture, S, TrainingFailed
-from hpobench_nmt.runner.lm.language_model import seeds_of, set_up
 from hpobench_nmt.runner.lm.trainer import train
 from hpobench_nmt.runner.torch_training.loop import TrainingSummary
+from hpobench_nmt.runner.torch_training.repeatable import seeds_of, set_up
 from hpobench_nmt.runner.torch_training.training_state import Checkpoints
 
 

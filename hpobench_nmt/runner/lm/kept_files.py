@@ -32,10 +32,10 @@ from hpobench_nmt.runner.disk.archives import (
     read_archive,
     save_tensors,
 )
-from hpobench_nmt.runner.disk.kept_model import KeptModel, kept_file, read_kept
+from hpobench_nmt.runner.disk.kept_model import KeptModel, kept_file
 from hpobench_nmt.runner.family import Architecture, Unit
-from hpobench_nmt.runner.lm.language_model import set_up
 from hpobench_nmt.runner.lm.settings import DynamicSettings
+from hpobench_nmt.runner.torch_training.repeatable import set_up
 
 WEIGHTS, VOCABULARY, TOKENS = "weights.pt", "vocabulary.json", "tokens.npz"
 LOSSES, STATISTICS = "losses.npz", "statistics.pt"
@@ -141,15 +141,6 @@ def _shapes_of_statistics(model: Any, settings: DynamicSettings) -> list[tuple[i
     if settings.dynamic_rule != "sparse":
         return [tuple(p.shape) for p in model.parameters()]
     return [(min(settings.dynamic_units, n),) * 2 for n in model.hidden_sizes]
-
-
-def load_losses(folder: Path) -> dict[str, Floats]:
-    """The kept losses of dev and test by name, such as "dev_static": nats of every token except the first.
-
-    Raises InputError if the folder has no kept language model, or the file is damaged.
-    """
-    found: dict[str, Floats] = read_archive(kept_file(folder, read_kept(folder), LOSSES), load_arrays)
-    return found
 
 
 def _corpus(path: Path, about: KeptModel, words: _Vocabulary) -> TextCorpus:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import gc
 import math
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -24,13 +21,14 @@ from hpobench_nmt.runner.family import Architecture, Job, Outcome, TrainingFaile
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms
 from hpobench_nmt.runner.lm.fit import fit
 from hpobench_nmt.runner.lm.kept_files import save_language_model
-from hpobench_nmt.runner.lm.language_model import LanguageModel, parameter_count
+from hpobench_nmt.runner.lm.language_model import LanguageModel
 from hpobench_nmt.runner.lm.mc_dropout import mc_nll
 from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll, tuned_cache
 from hpobench_nmt.runner.lm.settings import DynamicSettings, EvaluationSettings
 from hpobench_nmt.runner.lm.static import WARM_UP, bits, perplexity, static_nll
 from hpobench_nmt.runner.torch_training.clock import alone, lock_of, seconds
 from hpobench_nmt.runner.torch_training.loop import TrainingSummary
+from hpobench_nmt.runner.torch_training.memory import forget_gpu_peak, memory_of_phases, size_metrics
 from hpobench_nmt.runner.torch_training.training_state import checkpoints_of
 
 # Krause et al. (2018), sections 5 and 7.3.
@@ -229,48 +227,6 @@ def learning_curve(corpus: TextCorpus, training: TrainingSummary) -> list[dict[s
         | {"dev_bpc": math.log2(point["dev_ppl"])}
         for point in training.curve
     ]
-
-
-def size_metrics(model: nn.Module) -> dict[str, float]:
-    """num_param, memory (not on Windows), and gpu_memory (if the model is on a CUDA device)."""
-    found = {"num_param": float(parameter_count(model))}
-    with contextlib.suppress(ImportError):
-        import resource
-
-        resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        found["memory"] = resident * (1 if sys.platform == "darwin" else 1024) / 1e6
-    device = next(model.parameters()).device
-    if device.type == "cuda":
-        found["gpu_memory"] = torch.cuda.max_memory_allocated(device) / 1e6
-    return found
-
-
-def forget_gpu_peak(device: torch.device) -> float | None:
-    """The peak memory (MB) of tensors on a CUDA device, which is then reset; None on a CPU."""
-    if device.type != "cuda":
-        return None
-    held = torch.cuda.max_memory_allocated(device) / 1e6
-    torch.cuda.reset_peak_memory_stats(device)
-    return held
-
-
-def memory_of_phases(training: float | None, measuring: float | None) -> dict[str, float]:
-    """gpu_memory, which is the larger peak of the two phases, and both peaks; empty without a GPU."""
-    if training is None or measuring is None:
-        return {}
-    parts = {"train_gpu_memory": training, "eval_gpu_memory": measuring}
-    return {**parts, "gpu_memory": max(parts.values())}
-
-
-def forget_peak(device: torch.device) -> None:
-    """Reset the peak that `memory` reports to what the process holds now, if the system can (Linux)."""
-    gc.collect()
-    # With glibc, this returns free memory to the system.
-    with contextlib.suppress(OSError, AttributeError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)
-    with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    forget_gpu_peak(device)
 
 
 def rule_of(settings: DynamicSettings, corpus: TextCorpus) -> UpdateRule:

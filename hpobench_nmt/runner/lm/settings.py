@@ -9,13 +9,11 @@ from typing import Annotated, Any, Literal, get_args
 
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.runner.settings import About, Settings
+from hpobench_nmt.runner.torch_training.settings import Precision, TimingSettings
 
 Rule = Literal["sgd", "sgd-prior", "rms-prior", "rms-rms-prior", "sparse"]
 """Update rules of dynamic evaluation, see lm/dynamic.py."""
 RULES: tuple[Rule, ...] = get_args(Rule)
-
-Precision = Literal["fp32", "tf32", "bf16", "fp16"]
-"""Precisions of matrix products in training, see torch_training/precision.py."""
 
 OptimizerName = Literal["adamw", "sgd", "muon", "adafactor", "lion", "soap"]
 """Optimizers that follow a schedule, see lm/scheduled.py."""
@@ -28,16 +26,6 @@ DECAY_SCALES: tuple[DecayScale, ...] = get_args(DecayScale)
 def dropout(what: str) -> About:
     """A rate of dropout."""
     return About(f"dropout of {what}", low=0.0, high=0.95)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TimingSettings(Settings):
-    """Settings of the clock."""
-
-    exclusive_timing: Annotated[
-        Literal["gpu", "machine", "never"],
-        About("where only one process at a time measures times, see torch_training/clock.py", on_grid=False),
-    ] = "gpu"
 
 
 @dataclass(frozen=True, kw_only=True)

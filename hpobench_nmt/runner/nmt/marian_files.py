@@ -22,12 +22,12 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.disk.archives import load_named_tensors, read_archive, save_tensors
 from hpobench_nmt.runner.disk.kept_model import KeptModel, kept_file
 from hpobench_nmt.runner.family import Translated
-from hpobench_nmt.runner.lm.language_model import set_up
 from hpobench_nmt.runner.nmt.bpe import Bpe, read_bpe
 from hpobench_nmt.runner.nmt.marian_decoding import translate_lines
 from hpobench_nmt.runner.nmt.marian_model import build, parameters
 from hpobench_nmt.runner.nmt.marian_numbers import UNKNOWN, encode, vocabulary_size
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings
+from hpobench_nmt.runner.torch_training.repeatable import set_up
 
 WEIGHTS = "weights.pt"
 SUBWORDS = ("source.model", "target.model")

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from hpobench_nmt.core.arrays import Ints
-from hpobench_nmt.runner.lm.language_model import repeatable
 from hpobench_nmt.runner.nmt.marian_batches import PaddedBatch, batch_of, padded_batch
 from hpobench_nmt.runner.nmt.marian_model import loss, padded_loss
 from hpobench_nmt.runner.nmt.marian_numbers import Pairs
 from hpobench_nmt.runner.torch_training.precision import products_in, rounded_products
+from hpobench_nmt.runner.torch_training.repeatable import repeatable
 
 
 class Gradients:

@@ -13,8 +13,6 @@ import torch
 
 from hpobench_nmt.runner.corpora import ParallelCorpus, corpus_of
 from hpobench_nmt.runner.family import Job, Outcome
-from hpobench_nmt.runner.lm.language_model import seeds_of, set_up
-from hpobench_nmt.runner.lm.measure import size_metrics
 from hpobench_nmt.runner.nmt.marian_corpus import EncodedCorpus, encode_corpus
 from hpobench_nmt.runner.nmt.marian_decoding import translate_lines
 from hpobench_nmt.runner.nmt.marian_files import save_model
@@ -27,6 +25,8 @@ from hpobench_nmt.runner.nmt.metrics import scores
 from hpobench_nmt.runner.nmt.text_scores import signature
 from hpobench_nmt.runner.torch_training.clock import alone, seconds, timing_lock
 from hpobench_nmt.runner.torch_training.loop import TrainingSummary
+from hpobench_nmt.runner.torch_training.memory import size_metrics
+from hpobench_nmt.runner.torch_training.repeatable import seeds_of, set_up
 from hpobench_nmt.runner.torch_training.training_state import checkpoints_of
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.runner.lm.settings import Precision, TimingSettings
 from hpobench_nmt.runner.nmt.settings import TranslationSettings
 from hpobench_nmt.runner.nmt.text_scores import check_tokenizer
 from hpobench_nmt.runner.settings import About
+from hpobench_nmt.runner.torch_training.settings import Precision, TimingSettings
 
 Tied = Literal["none", "target", "all"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from hpobench_nmt.runner.lm.settings import TimingSettings
 from hpobench_nmt.runner.nmt.text_scores import Tokenizer
 from hpobench_nmt.runner.settings import About, Settings
+from hpobench_nmt.runner.torch_training.settings import TimingSettings
 
 _MOST_DROPPED = 0.95
 

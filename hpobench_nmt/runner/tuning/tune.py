@@ -59,7 +59,8 @@ def tune(
         updates: the number of updates after which trainings are first stopped, and the approximate number of
             a whole training. There is then no initial design. None: all trainings run to their end.
         seconds: maximum real time, without breaks between runs. With `updates`, trainings that still run then
-            save their states and are ended. Without, they run to their end, and no others start.
+            save their states and are ended. Without, they run to their end, and only the rest of the
+            initial design is started.
         told: called with each step.
         constraints: from pick_constraints. core/constraints.py describes what the method learns about them. A
             metric that is only measured at the end of a training does not count against the row before.

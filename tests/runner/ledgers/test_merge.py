@@ -98,7 +98,7 @@ def test_the_lines_of_all_are_there_once_and_as_they_were(shard, tmp_path):
     assert [spec.row(r.config) for r in read_ledger(tmp_path / "c" / LEDGER).records] == [0, 1, 2, 3]
 
 
-def test_every_conflict_is_named_and_nothing_written(shard, tmp_path):
+def test_every_conflict_is_named_and_nothing_written(shard, tmp_path, run_here):
     first = shard("first", [0, 1])
     others = [
         shard("twice", [0, 1], value=0.5),
@@ -125,7 +125,9 @@ def test_every_conflict_is_named_and_nothing_written(shard, tmp_path):
     assert found.count("two lines for") == 2 + 1
     assert "their metrics are the same, but the time or way" in found
     assert all("\n" not in conflict for conflict in merged.conflicts)
-    assert not merge([first, shard("gpu2", [2], device=GPU)], tmp_path / "d", mix_devices=True).conflicts
+    mix = "ledger", "merge", first, shard("gpu2", [2], device=GPU), "--out", tmp_path / "d"
+    assert "To mix them anyway, use --mix-devices." in run_here(*mix, check=2).stderr
+    assert "3 trainings, 3 of them new" in run_here(*mix, "--mix-devices").stdout
 
 
 def test_the_first_of_two_lines_counts_where_that_is_asked_for(shard, tmp_path, run_here):

@@ -9,9 +9,10 @@ from hpobench_nmt.runner.lm.dropout import (  # noqa: E402
     mask,
     weight_drop,
 )
-from hpobench_nmt.runner.lm.language_model import detach, parameter_count  # noqa: E402
+from hpobench_nmt.runner.lm.language_model import detach  # noqa: E402
 from hpobench_nmt.runner.lm.softmax import linear_cross_entropy  # noqa: E402
 from hpobench_nmt.runner.lm.static import _STEPS, WARM_UP  # noqa: E402
+from hpobench_nmt.runner.torch_training.memory import parameter_count  # noqa: E402
 
 
 def seeded(seed=0):

@@ -9,13 +9,13 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-
 from hpobench_nmt.runner.corpora import TextCorpus  # noqa: E402
 from hpobench_nmt.runner.family import TrainingFailed  # noqa: E402
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms  # noqa: E402
-from hpobench_nmt.runner.lm.language_model import parameter_count  # noqa: E402
 from hpobench_nmt.runner.lm.mc_dropout import mc_nll  # noqa: E402
 from hpobench_nmt.runner.lm.measure import learning_curve, measure, refuse_chaotic, rule_of  # noqa: E402
 from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll  # noqa: E402
 from hpobench_nmt.runner.lm.settings import METRICS, EvaluationSettings  # noqa: E402
 from hpobench_nmt.runner.lm.static import bits, perplexity, static_nll  # noqa: E402
 from hpobench_nmt.runner.torch_training.loop import TrainingSummary  # noqa: E402
+from hpobench_nmt.runner.torch_training.memory import parameter_count  # noqa: E402
 
 WORDS = np.random.default_rng(0).integers(9, size=600)
 CORPUS = TextCorpus("toy", "word", tuple("abcdefghi"), WORDS[:400], WORDS[400:500], WORDS[500:], {})

@@ -6,10 +6,11 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-nmt[train]'")
 
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms  # noqa: E402
-from hpobench_nmt.runner.lm.language_model import detach, parameter_count  # noqa: E402
+from hpobench_nmt.runner.lm.language_model import detach  # noqa: E402
 from hpobench_nmt.runner.lm.melis_model import Dropout, MelisModel  # noqa: E402
 from hpobench_nmt.runner.lm.parameter_budget import ModelShape, parameters_of_shape  # noqa: E402
 from hpobench_nmt.runner.lm.static import static_nll  # noqa: E402
+from hpobench_nmt.runner.torch_training.memory import parameter_count  # noqa: E402
 
 V, H, E = 11, 6, 4
 CELLS = ("lstm", "rhn", "nas")

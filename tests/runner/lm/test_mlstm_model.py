@@ -7,9 +7,10 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-nmt[train]'")
 
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms  # noqa: E402
-from hpobench_nmt.runner.lm.language_model import detach, parameter_count  # noqa: E402
+from hpobench_nmt.runner.lm.language_model import detach  # noqa: E402
 from hpobench_nmt.runner.lm.mlstm_model import MLSTM, mlstm  # noqa: E402
 from hpobench_nmt.runner.lm.static import static_nll  # noqa: E402
+from hpobench_nmt.runner.torch_training.memory import parameter_count  # noqa: E402
 
 T, B, H, E, V = 6, 3, 5, 4, 11
 

@@ -23,8 +23,8 @@ from hpobench_nmt.runner.corpora import load_corpus  # noqa: E402
 from hpobench_nmt.runner.families.awd_lstm import FAMILY  # noqa: E402
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms  # noqa: E402
 from hpobench_nmt.runner.lm.fit import fit  # noqa: E402
-from hpobench_nmt.runner.lm.language_model import set_up  # noqa: E402
 from hpobench_nmt.runner.lm.static import perplexity, static_nll  # noqa: E402
+from hpobench_nmt.runner.torch_training.repeatable import set_up  # noqa: E402
 
 pytestmark = pytest.mark.oracle
 

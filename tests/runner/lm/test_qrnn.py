@@ -10,10 +10,10 @@ from hpobench_nmt.runner.families.awd_lstm import FAMILY, build, parameters  # n
 from hpobench_nmt.runner.families.dynamic_evaluation import _model_settings  # noqa: E402
 from hpobench_nmt.runner.lm.dynamic import RULES, UpdateRule, dynamic_nll, gradient_rms  # noqa: E402
 from hpobench_nmt.runner.lm.fit import fit  # noqa: E402
-from hpobench_nmt.runner.lm.language_model import parameter_count  # noqa: E402
 from hpobench_nmt.runner.lm.qrnn import QRNNLayer  # noqa: E402
 from hpobench_nmt.runner.lm.static import static_nll  # noqa: E402
 from hpobench_nmt.runner.settings import settings_of  # noqa: E402
+from hpobench_nmt.runner.torch_training.memory import parameter_count  # noqa: E402
 
 STEPS, BATCH, INPUTS, UNITS = 7, 3, 4, 5
 

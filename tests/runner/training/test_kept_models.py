@@ -23,9 +23,9 @@ from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.families.kept import load_language_model
 from hpobench_nmt.runner.ledgers.ledger import read_ledger
 from hpobench_nmt.runner.lm.evaluate_kept import evaluate, numbered
-from hpobench_nmt.runner.lm.kept_files import load_losses
-from hpobench_nmt.runner.lm.language_model import parameter_count
+from hpobench_nmt.runner.lm.kept_files import LOSSES
 from hpobench_nmt.runner.specs.spec_file import load_spec
+from hpobench_nmt.runner.torch_training.memory import parameter_count
 from hpobench_nmt.runner.training.workspace import open_workspace
 
 CHARACTERS = {"unit": "character", "dev_tokens": 150, "test_tokens": 90}
@@ -51,7 +51,7 @@ def test_the_corpus_own_text_has_the_scores_of_the_training(place, awd_lstm, fam
     expected = {"static": "", "cache": "_cache", "dynamic": "_dynamic"}
     if family == "dynamic-evaluation":
         expected = {"static": "_static", "dynamic": ""}
-    losses = load_losses(folder)
+    losses = np.load(folder / LOSSES)
     assert set(losses) == {f"{part}_{name}" for part in ("dev", "test") for name in expected}
     for part in ("dev", "test"):
         tokens, outside = text_of(place, kept, part)
@@ -149,7 +149,7 @@ def test_how_a_model_adapts_to_a_text(place, awd_lstm, tmp_path, capsys):
         assert not ended.value.code
     kept = load_language_model(folder, "cpu")
     test, dev = kept.corpus.test, kept.corpus.dev
-    losses = load_losses(folder)
+    losses = np.load(folder / LOSSES)
     scales = pd.read_csv(out / "timescales.csv")
     length = len(test) // 2
     assert scales.tokens.sum() == length - 1
@@ -238,8 +238,11 @@ def test_a_ledger_goes_on_with_and_without_keeping_models(place, tmp_path, monke
 
     code, output = run("evaluate", str(folder), "--text", "dev.txt", "--device", "cpu", "--format", "json")
     found = json.loads(output.out)
+    assert [each["evaluation"] for each in found["evaluations"]] == ["static"]
     assert found["evaluations"][0]["ppl"] == record.metrics["dev_ppl"]
     assert found["out_of_vocabulary"] == 0
+    code, output = run("evaluate", str(folder), "--text", "dev.txt", "--device", "cpu", "--cache")
+    assert [line.split()[0] for line in output.out.splitlines()[-2:]] == ["static", "cache"]
     Path("o.txt").write_text("w1 w2 zebra\n")
     code, output = run("evaluate", str(folder), "--text", "o.txt", "--device", "cpu")
     assert "o.txt: 4 words, 1 (25.00%) out of the vocabulary of 14" in output.out

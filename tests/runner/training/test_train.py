@@ -285,6 +285,15 @@ def test_tuning_trains_what_a_method_asks_for_and_goes_on_where_it_was(trained, 
     assert f"Best: hidden_size={best.config['hidden_size']}" in second.stdout
 
 
+def test_after_so_many_hours_tuning_starts_no_training(place):
+    tune = ("tune", "tiny.toml", "--method", "RS", "--out", "hours", "--device", "cpu", "--lookups", "4")
+    done = run(place, *tune, "--hours", "1e-6")
+    assert done.returncode == 0, done.stderr
+    assert len(lines(place / "hours" / "ledger.jsonl")) == 3  # the initial design
+    more = run(place, *tune, "--hours", "1")
+    assert len(lines(place / "hours" / "ledger.jsonl")) == 4, more.stderr
+
+
 def test_a_method_that_fails_is_not_passed_over(trained, place):
     (place / "sulky.py").write_text(
         "class Sulky:\n"

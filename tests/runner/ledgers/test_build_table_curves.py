@@ -5,7 +5,7 @@ import pytest
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
-from hpobench_nmt.runner.ledgers.build_curves import ledger_curves
+from hpobench_nmt.runner.ledgers.build_table import ledger_curves
 from hpobench_nmt.runner.ledgers.ledger import Record
 
 PPL, BLEU = Metric("dev_ppl", "min", description="least on dev"), Metric("dev_bleu", "max", "BLEU")

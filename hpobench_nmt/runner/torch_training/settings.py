@@ -1,0 +1,21 @@
+"""Settings of every training with torch. Needs no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from hpobench_nmt.runner.settings import About, Settings
+
+Precision = Literal["fp32", "tf32", "bf16", "fp16"]
+"""Precisions of matrix products in training, see torch_training/precision.py."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimingSettings(Settings):
+    """Settings of the clock."""
+
+    exclusive_timing: Annotated[
+        Literal["gpu", "machine", "never"],
+        About("where only one process at a time measures times, see torch_training/clock.py", on_grid=False),
+    ] = "gpu"
