@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import MethodFactory
 
+ROWS_VERSIONS = {"BO_levels": 2}
+"""The `rows_version` of each method whose rows have changed since its first release; 1 for all others."""
+
 
 @dataclass(frozen=True)
 class BuiltIn:
@@ -22,7 +25,7 @@ class BuiltIn:
         objectives: numbers of objectives that it can optimise.
         description: one line.
         extra: the extra of this package that installs its libraries; "" if it needs no extra.
-        libraries: third-party modules that it uses; their versions are part of its fingerprint.
+        libraries: third-party modules that it uses; results of other versions of them are not reused.
         partial: whether it can train rows partially; such a method has `suggest` but not `ask`.
     """
 
@@ -33,6 +36,11 @@ class BuiltIn:
     extra: str = ""
     libraries: tuple[str, ...] = ()
     partial: bool = False
+
+    @property
+    def rows_version(self) -> int:
+        """Rises if the method looks up other rows. Results of another version are not reused."""
+        return ROWS_VERSIONS.get(self.name, 1)
 
     @property
     def counts(self) -> str:

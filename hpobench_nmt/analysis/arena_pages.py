@@ -143,7 +143,7 @@ def _method_page(
         facts += [("hardware", card.hardware), ("tuned on", card.tuned_on)]
     versions = archive.versions(own[0].name, name)
     facts += [("made with", ", ".join(f"{k} {v}" for k, v in versions.items()))]
-    facts += [("fingerprint", archive.methods(own[0].name)[name].methods[name].of_sources[:16])]
+    facts += [("identity", archive.identity(own[0].name, name).unmarked.identity)]
     lines, standing = [], []
     for track in own:
         ranks = _ranks(track.found.cells)

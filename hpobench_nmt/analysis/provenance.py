@@ -146,11 +146,11 @@ def provenance(runs: Sequence[Run]) -> list[tuple[str, str, str, list[tuple[str,
 
 
 def method_prints(runs: Sequence[Run]) -> list[tuple[str, str, str]]:
-    """Every method with its spec and the hash of its code and settings."""
+    """Every method with its spec, and its version or the hash of its code and settings."""
     found: dict[tuple[str, str], str] = {}
     for run in runs:
         for name, entry in run.manifest.methods.items():
-            found[name, entry.fingerprint] = entry.spec or name
+            found[name, entry.identity] = entry.spec or name
     return [(name, spec, fingerprint) for (name, fingerprint), spec in found.items()]
 
 

@@ -6,7 +6,8 @@
         track, manifest    the track, and the manifest of the results folder that the trials come from
         seconds            processor time of a step, by method and table
         cards              descriptions of methods, by name
-        libraries          versions of the libraries that only some methods need, by method
+        libraries          versions of the libraries that only some methods need, by method, if the manifest
+                           lacks them (before its format 4)
 
 A method is in only one run of a track. The format is 1. Nothing in an archive is executed. Its trials are
 checked against the tables, and its texts are checked before they are shown.
@@ -26,12 +27,11 @@ from typing import Any
 import msgspec
 
 from hpobench_nmt.benchmarking.bounded_parquet import open_bounded, texts_of, values_in
-from hpobench_nmt.benchmarking.fingerprints import library_versions
+from hpobench_nmt.benchmarking.fingerprints import MethodEntry
 from hpobench_nmt.benchmarking.frozen import suite_hash
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.manifest import Manifest, manifest_in
 from hpobench_nmt.benchmarking.packed_trials import COLUMNS, packed, unpacked
-from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.core.errors import InputError
@@ -39,7 +39,6 @@ from hpobench_nmt.core.files import check_name, parse_json, read_bytes
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trajectory import Trials
 from hpobench_nmt.core.validation import Strict, checked
-from hpobench_nmt.methods import KNOWN
 
 FORMAT = 1
 NAME = "lm-2026"
@@ -153,8 +152,13 @@ class Archive:
 
     def versions(self, track: str, method: str) -> dict[str, str]:
         """The versions of all libraries that a method's results depend on."""
+        return {**self.methods(track)[method].versions, **self.identity(track, method).libraries}
+
+    def identity(self, track: str, method: str) -> MethodEntry:
+        """The entry of a method, with the versions of its libraries."""
+        entry = self.methods(track)[method].entry(method)
         own = [r.libraries[method] for r in self.runs if r.track == track and method in r.libraries]
-        return {**self.methods(track)[method].versions, **(own[0] if own else {})}
+        return msgspec.structs.replace(entry, libraries=own[0]) if own else entry
 
     def card(self, track: str, method: str) -> Card | None:
         """The card of a method, or None if it does not have one."""
@@ -217,22 +221,7 @@ def _run_of(track: str, results: Results, cards: Mapping[str, Card]) -> _Run:
             seconds.setdefault(method, {})[table] = float(f"{value:.2g}")
     assert results.manifest is not None
     own = {name: card for name, card in cards.items() if name in results.methods}
-    return _Run(track, results.manifest.to_json().decode(), seconds, own, _libraries(results.manifest))
-
-
-def _libraries(manifest: Manifest) -> dict[str, dict[str, str]]:
-    """The versions of the libraries that only some methods need, by method.
-
-    They are those installed here. A method's fingerprint shows whether it was run with them.
-    """
-    found = {}
-    for name in manifest.methods:
-        known = KNOWN.get(name)
-        if known is not None and known.libraries and not known.missing():
-            (method,) = resolve_methods([name])
-            if method.fingerprint == manifest.methods[name].of_sources:
-                found[name] = library_versions(known.libraries)
-    return found
+    return _Run(track, results.manifest.to_json().decode(), seconds, own)
 
 
 _TEXTS = ("track", "table", "method", "failure")

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from hpobench_nmt.benchmarking.archive import NAME, Archive, check_same_suite, read_archive
+from hpobench_nmt.benchmarking.fingerprints import MethodEntry
 from hpobench_nmt.benchmarking.manifest import Manifest
 from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.results import Results
@@ -123,7 +124,7 @@ def beside(
             partial.append(method)
             continue
         complete.append(method)
-        stale += [method] if _is_stale(method, manifest) else []
+        stale += [method] if _is_stale(known.identity(track, method), method) else []
         for table, part in found.items():
             trials[table, method] = part
             seconds[table, method] = known.seconds(track, method, table)
@@ -160,13 +161,12 @@ def _joined(
 def _check_own(archive: Archive, results: Results, method: str, manifest: Manifest) -> None:
     """Refuse a user's method that has the name of another method in the archive."""
     own = results.manifest and results.manifest.methods.get(method)
-    if method not in KNOWN and own and own.of_sources != manifest.methods[method].of_sources:
+    if method not in KNOWN and own and not own.unmarked.same_rows(manifest.methods[method].unmarked):
         raise InputError(f"{archive.path}: has another method {method!r}: rename yours.")
 
 
-def _is_stale(method: str, manifest: Manifest) -> bool:
+def _is_stale(archived: MethodEntry, method: str) -> bool:
     """Whether a method of the package has changed since. Versions of other methods cannot be compared."""
-    entry = manifest.methods[method]
     if method not in KNOWN or KNOWN[method].missing():
         return False
-    return resolve_methods([method])[0].fingerprint != entry.of_sources
+    return not archived.same_rows(resolve_methods([method])[0].entry)

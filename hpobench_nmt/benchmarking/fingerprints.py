@@ -1,17 +1,18 @@
-"""Fingerprints of methods: hashes of the files and settings that results depend on.
+"""What a method's results depend on, so that results of other code are not reused.
 
-A fingerprint must change whenever code changes, because results of other code must not be reused. It covers
+A method of this package is identified by its `rows_version`, an integer that rises when the method looks up
+other rows, which a test enforces. A user's method is identified by its fingerprint, a hash. It covers
 
-- the code of the files that run a trial, and of the modules of this package that the method imports, without
-  comments and docstrings;
-- the method's own module, and the user's modules that it imports, directly or not (source_files.py);
+- its own module, and the user's modules that it imports, directly or not (source_files.py);
 - the files that a fresh process opens while it loads and constructs the method (opened_files.py): modules
   imported by a computed name, code that is executed, and data. A method that is given as an object is already
-  loaded, so there is no such process.
+  loaded, so there is no such process;
+- the `rows_version` of the methods of this package that it imports, and the trial loop's `TRIAL_VERSION`.
 
 If a trial opens files that are not covered, the run marks its results, and the next run computes them again.
-Not covered: the standard library and installed packages (the manifest has the versions of the main ones),
-files that another program opens, and files that a library opens without Python, such as Parquet files.
+Not covered: other code of this package, the standard library and installed packages (the manifest has the
+versions of the main ones), files that another program opens, and files that a library opens without Python,
+such as Parquet files.
 """
 
 from __future__ import annotations
@@ -24,31 +25,29 @@ import marshal
 import re
 import sys
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from hpobench_nmt.benchmarking.opened_files import of_a_method
-from hpobench_nmt.benchmarking.source_files import (
-    closure,
-    code_sha256,
-    is_users,
-    located,
-    package_closure,
-    package_imports,
-)
+from hpobench_nmt.benchmarking.source_files import closure, is_users, located, package_imports
 from hpobench_nmt.core.files import file_sha256
+from hpobench_nmt.core.text import printable
+from hpobench_nmt.core.trial_loop import TRIAL_VERSION
+from hpobench_nmt.core.validation import Natural, Strict
+from hpobench_nmt.methods import KNOWN
 
 _NAME = __name__.partition(".")[0]
 _DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
-# The modules that run a trial, and that turn a table into the features and losses of a trial.
-_TRIAL = tuple(
-    f"{_NAME}.{module}" for module in ("core.trial_loop", "core.seeds", "core.replicates", "lookup.table")
-)
+_TRIAL = f"trial version {TRIAL_VERSION}"
+_METHODS = f"{_NAME}.methods"
+_BUT_READ = ", but trials read "
+_MOST_SHOWN = 3
 
 
 def library_versions(libraries: Iterable[str]) -> dict[str, str]:
@@ -56,22 +55,57 @@ def library_versions(libraries: Iterable[str]) -> dict[str, str]:
     return {library: version(_DISTRIBUTIONS.get(library, library)) for library in libraries}
 
 
-def built_in_fingerprint(module: str, attribute: str, libraries: Iterable[str] = ()) -> str:
-    """Hash of the sources that a method of this package depends on, and of its libraries' versions.
-
-    `module` is the full name of its module, `attribute` its name there.
-    """
-    versions = [f"{library} {found}" for library, found in library_versions(libraries).items()]
-    return _digest([attribute, *versions, *_described_package((*_TRIAL, module))])
-
-
 def program_fingerprint(command: str, settings: str, files: Iterable[Path]) -> str:
-    """Hash of a command line, its settings, the files that it names, and the sources that run a program.
+    """Hash of a command line, its settings, and the files that it names.
 
     Other files that the program opens are not covered.
     """
-    package = _described_package((*_TRIAL, f"{_NAME}.benchmarking.program"))
-    return _digest(["program", command, settings, *_described(files), *package])
+    return _digest(["program", command, settings, *_described(files), _TRIAL])
+
+
+class MethodEntry(Strict, frozen=True, kw_only=True):
+    """A method of the run: how it was named, and what its results depend on.
+
+    If its trials read files that the fingerprint does not cover, the fingerprint is marked. It then differs
+    from the fingerprints of all methods, in all versions, so that no run reuses the results.
+
+    Attributes:
+        spec: the text that names the method, with its settings.
+        fingerprint: hash of the sources of a user's method; in formats before 4, of any method.
+        rows_version, libraries: of a method of this package, in place of the fingerprint.
+    """
+
+    spec: str = ""
+    fingerprint: str = ""
+    rows_version: Natural = 0
+    libraries: dict[str, str] = msgspec.field(default_factory=dict)
+
+    def same_rows(self, other: MethodEntry) -> bool:
+        """Whether results of the two methods, of the same name, may be mixed."""
+        return msgspec.structs.replace(self, spec="") == msgspec.structs.replace(other, spec="")
+
+    @property
+    def identity(self) -> str:
+        """What its results depend on, as a text."""
+        versions = [f"{library} {version}" for library, version in self.libraries.items()]
+        return self.fingerprint or ", ".join([f"rows version {self.rows_version}", *versions])
+
+    def marked(self, files: Sequence[Path]) -> MethodEntry:
+        """The entry, marked with the names of such files."""
+        names = list(dict.fromkeys(path.name for path in files))
+        shown = ", ".join(map(printable, names[:_MOST_SHOWN])) + (", …" if len(names) > _MOST_SHOWN else "")
+        fingerprint = f"{self.unmarked.fingerprint}{_BUT_READ}{shown}"
+        return msgspec.structs.replace(self, fingerprint=fingerprint)
+
+    @property
+    def unmarked(self) -> MethodEntry:
+        """The entry without the mark."""
+        return msgspec.structs.replace(self, fingerprint=self.fingerprint.partition(_BUT_READ)[0])
+
+    @property
+    def not_covered(self) -> str:
+        """The names of the files that it does not cover; empty if there are none."""
+        return self.fingerprint.partition(_BUT_READ)[2]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,8 +137,20 @@ def fingerprint(
     own = closure([*files, *state.files, *loaded])
     package = {name for path in own for name in package_imports(path)} | state.package_modules
     covered = frozenset([*own, *loaded])
-    described = _described(covered) + _described_package((*_TRIAL, *sorted(package)))
+    described = [*_described(covered), *_rows_versions(package), _TRIAL]
     return Fingerprint(_digest([*state.settings, *described]), covered)
+
+
+def _rows_versions(modules: Iterable[str]) -> list[str]:
+    """The versions of the methods in these modules of the package.
+
+    Parts that several methods share, such as the kernels, stand for all methods: if their values change, the
+    rows of some method change.
+    """
+    homes = {name: f"{_METHODS}.{known.location.partition(':')[0]}" for name, known in KNOWN.items()}
+    used = {module for module in modules if module.startswith(_METHODS)}
+    shared = not used <= set(homes.values())
+    return [f"{name} {KNOWN[name].rows_version}" for name, home in homes.items() if shared or home in used]
 
 
 def _digest(parts: Iterable[str]) -> str:
@@ -117,11 +163,6 @@ def _digest(parts: Iterable[str]) -> str:
 def _described(files: Iterable[Path]) -> list[str]:
     """One text per file: its name and the hash of its content, but not its folder."""
     return sorted(f"{path.name} {file_sha256(path)}" for path in files if path.is_file())
-
-
-def _described_package(modules: Iterable[str]) -> list[str]:
-    """The same for modules of this package and what they import, with the hash of their code."""
-    return sorted(f"{path.name} {code_sha256(path.read_bytes())}" for path in package_closure(modules))
 
 
 # --- methods given as objects ----------------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from hpobench_nmt.benchmarking.fingerprints import MethodEntry
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.suite import Suite
@@ -20,17 +21,37 @@ from hpobench_nmt.benchmarking.transfer import transfer_tables_sha256
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import check_name, no_folder, parse_json, read_bytes
 from hpobench_nmt.core.text import printable
+from hpobench_nmt.core.trial_loop import TRIAL_VERSION
 from hpobench_nmt.core.validation import Natural, Strict, checked
+from hpobench_nmt.methods import KNOWN
 
-FORMAT = 3
+FORMAT = 4
 """The newest format; see `hpobench_nmt.benchmarking.store`."""
 
 ANEW = "Run it again into another folder."
 _HASHED = 3
+_VERSIONED = 4
 _MOST_SHOWN = 3
-_BUT_READ = ", but trials read "
-_LIBRARIES = ("hpobench-nmt", "numpy", "scipy", "george", "numba", "pymoo", "moocore", "pandas", "pyarrow")
+_PACKAGE = "hpobench-nmt"
+_LIBRARIES = (
+    _PACKAGE,
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "george",
+    "numba",
+    "pymoo",
+    "moocore",
+    "pandas",
+    "pyarrow",
+)
 _Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+# For formats without rows_version: the methods of version 1.1 that 1.0 lacks or that look up other rows.
+_NEW_IN_1_1 = (
+    *("RE", "LS", "TPE", "BO_auto", "CQR", "piBO_M_std", "CTS", "GCP_M"),
+    *("MOASHA", "BOHB", "CQR_ASHA", "PriorBand"),
+)
+_CHANGED_IN_1_1 = {"BO_levels": 2}
 # The name of Suite.score_at in files of this format.
 _SCORE_AT = "budget"
 _OWN_HASH = b',\n "sha256": "%s"\n}\n'
@@ -72,38 +93,11 @@ class TableEntry(Strict, frozen=True, kw_only=True):
         )
 
 
-class MethodEntry(Strict, frozen=True, kw_only=True):
-    """A method of the run: how it was named, and the fingerprint of its sources.
-
-    If its trials read files that the fingerprint does not cover, the fingerprint is marked. It then differs
-    from the fingerprints of all methods, in all versions, so that no run reuses the results.
-    """
-
-    spec: str = ""
-    fingerprint: str
-
-    def marked(self, files: Sequence[Path]) -> MethodEntry:
-        """The entry, marked with the names of such files."""
-        names = list(dict.fromkeys(path.name for path in files))
-        shown = ", ".join(map(printable, names[:_MOST_SHOWN])) + (", …" if len(names) > _MOST_SHOWN else "")
-        return MethodEntry(spec=self.spec, fingerprint=f"{self.of_sources}{_BUT_READ}{shown}")
-
-    @property
-    def of_sources(self) -> str:
-        """The fingerprint alone."""
-        return self.fingerprint.partition(_BUT_READ)[0]
-
-    @property
-    def not_covered(self) -> str:
-        """The names of the files that it does not cover; empty if there are none."""
-        return self.fingerprint.partition(_BUT_READ)[2]
-
-
 class Manifest(Strict, frozen=True):
     """The content of manifest.json. Tables and methods are here by name, not in the suite.
 
     From format 3 on, it has the hash of each file of observations, by table and method, and ends with the
-    hash of its own bytes.
+    hash of its own bytes. From format 4 on, versions identify the trial loop and the methods of this package.
     """
 
     format: int
@@ -112,6 +106,7 @@ class Manifest(Strict, frozen=True):
     tables: dict[str, TableEntry]
     methods: dict[str, MethodEntry]
     versions: dict[str, str]
+    trial_version: Natural = 1
     observations: dict[str, dict[str, _Hash]] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -138,6 +133,28 @@ class Manifest(Strict, frozen=True):
         """Whether files of observations have hashes."""
         return self.format >= _HASHED
 
+    @property
+    def versioned(self) -> bool:
+        """Whether versions identify the methods of this package."""
+        return self.format >= _VERSIONED
+
+    def entry(self, name: str) -> MethodEntry:
+        """The entry of a method, with versions in place of a hash of this package's sources.
+
+        The rows_version is 0, which no method has, if the version that wrote the manifest is unknown.
+        """
+        entry, base = self.methods[name], name.partition("+")[0]  # settings follow a plus sign
+        if self.versioned or base not in KNOWN:
+            return entry
+        package = self.versions.get(_PACKAGE, "")
+        rows_version = 0
+        if package.startswith("1.1."):
+            rows_version = _CHANGED_IN_1_1.get(base, 1)
+        elif package.startswith("1.0.") and base not in _NEW_IN_1_1:
+            rows_version = 1
+        libraries = {lib: self.versions[lib] for lib in KNOWN[base].libraries if lib in self.versions}
+        return MethodEntry(spec=entry.spec, rows_version=rows_version, libraries=libraries)
+
     def with_hashes(self, hashes: Mapping[str, Mapping[str, str]]) -> Manifest:
         """The manifest with the hashes of more files of observations, by table and method."""
         every = {
@@ -159,6 +176,12 @@ class Manifest(Strict, frozen=True):
             for key in ("source", "curves", "sources", "trainings"):
                 if not entry[key]:
                     del entry[key]
+        content["methods"] = {
+            name: {key: value for key, value in entry.items() if value or key == "spec"}
+            for name, entry in content["methods"].items()
+        }
+        if not self.versioned:
+            del content["trial_version"]
         if self.hashed:  # in an order that does not depend on which block ended first
             content["observations"] = {
                 table: {method: of_table[method] for method in self.methods if method in of_table}
@@ -184,8 +207,9 @@ def manifest_of(
         suite=suite.without_names,
         seed=seed,
         tables={name: TableEntry.of(each, table_folders.get(name, "")) for name, each in instances.items()},
-        methods={m.name: MethodEntry(spec=m.spec, fingerprint=m.fingerprint) for m in methods},
+        methods={m.name: m.entry for m in methods},
         versions=_versions(),
+        trial_version=TRIAL_VERSION,
     )
 
 
@@ -271,8 +295,11 @@ def check_same_run(folder: Path, old: Manifest, new: Manifest) -> None:
     for key, now in after.items():
         if key != "published":
             compare(key, before[key], now)
+    compare("trial version", old.trial_version, new.trial_version)
     for library, needed in new.versions.items():
-        compare(library, old.versions.get(library), needed)
+        known = library in old.versions or old.versioned  # 1.1 did not record scikit-learn
+        if known and library != _PACKAGE:  # versions of the loop and of the methods stand for the package
+            compare(library, old.versions.get(library), needed)
     for name, entry in new.tables.items():
         if name in old.tables:
             was = old.tables[name]

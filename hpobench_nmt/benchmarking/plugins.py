@@ -30,8 +30,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import hpobench_nmt.methods
-from hpobench_nmt.benchmarking.fingerprints import built_in_fingerprint, fingerprint, program_fingerprint
+from hpobench_nmt.benchmarking.fingerprints import (
+    MethodEntry,
+    fingerprint,
+    library_versions,
+    program_fingerprint,
+)
 from hpobench_nmt.benchmarking.method_settings import (
     command_of,
     spec_text,
@@ -76,8 +80,7 @@ class NamedMethod:
 
     Attributes:
         name: unique in a run; names its files.
-        spec: what was given; a worker process resolves it again.
-        fingerprint: hash of its sources and settings; results with another fingerprint are not reused.
+        entry: what was given, and what the results depend on. If it differs, results are not reused.
         objectives: numbers of objectives that it is known to optimise; empty if not known.
         factory: the class, if it was given as an object and not by name.
         sequential: whether it is known to lack `suggest`, so that it supports only one worker.
@@ -86,12 +89,16 @@ class NamedMethod:
     """
 
     name: str
-    spec: str
-    fingerprint: str
+    entry: MethodEntry
     objectives: tuple[int, ...] = ()
     factory: MethodFactory | None = None
     sequential: bool = False
     files: frozenset[Path] | None = None
+
+    @property
+    def spec(self) -> str:
+        """What was given. A worker process resolves it again."""
+        return self.entry.spec
 
     @property
     def source(self) -> str:
@@ -227,19 +234,21 @@ def _resolve(spec: MethodSpec) -> NamedMethod:
         _refuse_built_in_name(name, name)
         name = check_name("method", name)
         found, sequential = fingerprint(spec), _is_sequential(spec)
-        return NamedMethod(name, name, found.sha256, (), spec, sequential, found.files)
+        entry = MethodEntry(spec=name, fingerprint=found.sha256)
+        return NamedMethod(name, entry, (), spec, sequential, found.files)
     base, settings = split_spec(spec)
     if base in KNOWN:
         known = KNOWN[base]
         name, text = base, ""
         if settings:
             _, name, text = with_settings(base, known.load(), settings)
-        module, _, attribute = known.location.partition(":")
-        described = f"{attribute}({text})" if text else attribute
-        source = built_in_fingerprint(f"{hpobench_nmt.methods.__name__}.{module}", described, known.libraries)
+        entry = MethodEntry(
+            spec=f"{base}({text})" if text else base,
+            rows_version=known.rows_version,
+            libraries=library_versions(known.libraries),
+        )
         adapter = base not in BUILT_IN  # optimizers of other libraries do not have `suggest`
-        spec = f"{base}({text})" if text else base
-        return NamedMethod(name, spec, source, known.objectives, sequential=adapter)
+        return NamedMethod(name, entry, known.objectives, sequential=adapter)
     if command_of(base) is not None:
         return _resolve_program(base, settings)
     location, _ = _place(base)
@@ -255,7 +264,8 @@ def _resolve(spec: MethodSpec) -> NamedMethod:
     sha256 = found.sha256
     if text:
         sha256 = hashlib.sha256(f"{sha256}({text})".encode()).hexdigest()
-    return NamedMethod(name, spec, sha256, sequential=_is_sequential(plain), files=found.files)
+    entry = MethodEntry(spec=spec, fingerprint=sha256)
+    return NamedMethod(name, entry, sequential=_is_sequential(plain), files=found.files)
 
 
 def _resolve_program(base: str, settings: Mapping[str, Any]) -> NamedMethod:
@@ -264,7 +274,8 @@ def _resolve_program(base: str, settings: Mapping[str, Any]) -> NamedMethod:
     _refuse_built_in_name(plain.name, base)
     _, name, text = with_settings(plain.name, plain, settings)
     files = files_of_command(plain.command)
-    return NamedMethod(name, with_text(base, text), program_fingerprint(plain.command, text, files))
+    sha256 = program_fingerprint(plain.command, text, files)
+    return NamedMethod(name, MethodEntry(spec=with_text(base, text), fingerprint=sha256))
 
 
 def _load_and_make(spec: str) -> None:

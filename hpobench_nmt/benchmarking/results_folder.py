@@ -13,8 +13,9 @@ from pathlib import Path
 
 import msgspec
 
+from hpobench_nmt.benchmarking.fingerprints import MethodEntry
 from hpobench_nmt.benchmarking.instance import Instance
-from hpobench_nmt.benchmarking.manifest import Manifest, MethodEntry, check_same_run, read_manifest
+from hpobench_nmt.benchmarking.manifest import Manifest, check_same_run, read_manifest
 from hpobench_nmt.benchmarking.observations import (
     MAX_OBSERVATIONS,
     NO_HASH,
@@ -91,16 +92,17 @@ class ResultsFolder:
                 _text(self._timings(*pair))  # an unusable file is refused before anything changes
                 if both.sha256_of(*pair) == "" and (path := self.observations(*pair)).exists():
                     raise wrong_file(path, NO_HASH)
+            before = {name: old.entry(name) for name in old.methods}
             for name, entry in manifest.methods.items():
-                was = old.methods.get(name, entry)
-                if was.fingerprint != entry.fingerprint:
-                    why = f"has changed since {self.path} was written"
+                was = before.get(name, entry)
+                if not was.same_rows(entry):
+                    why = f"or its libraries may have changed since {self.path} was written"
                     if was.not_covered:
                         why = f"read {was.not_covered} in its trials, which may have changed since"
                     notify(f"method {name!r} {why}: it runs again.")
                     for table in old.tables:
                         self._remove(table, name)
-            tables, methods = old.tables | manifest.tables, old.methods | manifest.methods
+            tables, methods = old.tables | manifest.tables, before | manifest.methods
             manifest = msgspec.structs.replace(both, tables=tables, methods=methods)
         elif self._has_other_files():
             raise InputError(f"{self.path}: not empty and not a results folder. Choose another with --out.")

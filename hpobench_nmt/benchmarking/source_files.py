@@ -1,15 +1,14 @@
 """Source files that other files import, found by reading import statements, without running anything.
 
-Imports are followed into the user's modules, an installed method's own package and, separately, the modules
-of this package. They are not followed into the standard library, other installed packages and extension
-modules, or if a module's name is computed.
+Imports are followed into the user's modules and an installed method's own package. They are not followed into
+this package, the standard library, other installed packages and extension modules, or if a module's name is
+computed.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
-import hashlib
 import importlib.util
 import site
 import sys
@@ -132,21 +131,6 @@ def is_users(path: Path) -> bool:
 # --- modules of this package -----------------------------------------------------------------------
 
 
-def package_closure(modules: Iterable[str]) -> list[Path]:
-    """The files of these modules of the package, and of all modules of the package that they import.
-
-    A package's __init__.py counts only if something is imported from it by name.
-    """
-    found: dict[Path, None] = {}
-    todo = list(modules)
-    while todo:
-        for path in _package_files(todo.pop()):
-            if path not in found:
-                found[path] = None
-                todo += package_imports(path)
-    return sorted(found)
-
-
 def _package_files(module: str) -> list[Path]:
     parts = module.split(".")
     return module_files(_PACKAGE.joinpath(*parts[1:])) if parts[0] == _NAME else []
@@ -164,40 +148,6 @@ def package_imports(path: Path) -> list[str]:
         if len(modules) < len(inner) or not inner:
             found.append(imported.module)
     return found
-
-
-@functools.lru_cache(maxsize=512)
-def code_sha256(source: bytes) -> str:
-    """Hash of the code in a source of this package, without comments, docstrings and layout.
-
-    Every supported version of Python gives the same hash, because fields that a version does not have, or
-    that are empty, do not count.
-    """
-    return hashlib.sha256(_described_node(ast.parse(source)).encode()).hexdigest()
-
-
-def _described_node(node: object) -> str:
-    if isinstance(node, list):
-        return f"[{','.join(_described_node(each) for each in node if not _is_text(each))}]"
-    if not isinstance(node, ast.AST):
-        return repr(node)
-    if isinstance(node, ast.JoinedStr):  # Python 3.12.1 ends some with an empty text
-        node = ast.JoinedStr([part for part in node.values if not _is_empty(part)])
-    fields = {name: value for name, value in ast.iter_fields(node) if value is not None and value != []}
-    return f"{type(node).__name__}({','.join(f'{k}={_described_node(v)}' for k, v in fields.items())})"
-
-
-def _is_empty(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value == ""
-
-
-def _is_text(node: object) -> bool:
-    """Whether a node is a statement that is only a text, such as a docstring."""
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )
 
 
 # --- import statements -----------------------------------------------------------------------------

@@ -1,6 +1,7 @@
-"""Results on disk, in format 1, 2 or 3. A run that was killed resumes and ends with the same files.
+"""Results on disk, in formats 1 to 4. A run that was killed resumes and ends with the same files.
 
-    DIR/manifest.json                      format, suite settings, seed, versions, tables and methods by hash
+    DIR/manifest.json                      format, suite settings, seed, versions, tables and methods by
+                                           hash or version
     DIR/observations/TABLE/METHOD.parquet  all look-ups of a method on a table, once all its trials are done
     DIR/timings/TABLE/METHOD.csv           first_trial, trials, seconds, own_seconds, steps, by block;
                                            own_seconds is processor time without loading the method. These are
@@ -14,11 +15,13 @@ Hashes: the manifest has its own SHA-256, and the SHA-256 of each file of observ
 it. Reading checks these hashes. Timings do not have hashes. Unfinished blocks have the checksums of Parquet's
 pages.
 
-Compatibility: the format is 3. Earlier versions wrote format 1, or format 2 for suites on a clock and for
-suites with sources. These formats do not have hashes. The format changes if a reader of the old format would
-misread or refuse the new files. A version reads its own format and all earlier formats, refuses newer ones,
-and advises to update. A run resumes only in a folder of the same suite, seed, tables and library versions, so
-computations are never mixed.
+Compatibility: the format is 4. Version 1.1 wrote format 3, which has hashes of the sources of this package's
+methods instead of their versions. Earlier versions wrote format 1, or format 2 for suites on a clock and for
+suites with sources. These formats do not have hashes of observations. The format changes if a reader of the
+old format would misread or refuse the new files. A version reads its own format and all earlier formats,
+refuses newer ones, and advises to update. A run resumes only in a folder of the same suite, seed, tables,
+trial version and library versions, so computations are never mixed. The version of this package may differ,
+because each method has a rows_version.
 
 Safety: a results folder may come from somebody else. Everything in it is checked before it is used. Names
 that become parts of paths must be plain file names. Nothing is read, written or removed outside the folder,
@@ -36,7 +39,7 @@ from hpobench_nmt.benchmarking.observations import read_trials
 from hpobench_nmt.benchmarking.plugins import MethodSpec, resolve_methods, varied_built_in
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.results_folder import ResultsFolder
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.errors import InputError, warn
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.table import Table
 
@@ -63,12 +66,17 @@ def load_results(folder: str | Path, methods: Iterable[MethodSpec] = ()) -> Resu
     loaded = {
         name: method
         for name, method in varied.items()
-        if method is not None
-        and (method.name, method.fingerprint) == (name, manifest.methods[name].fingerprint)
+        if method is not None and method.name == name and method.entry.same_rows(manifest.entry(name))
     }
     loaded |= {m.name: m for m in resolve_methods(methods) if m.name in manifest.methods}
     for name, given in loaded.items():
-        if manifest.methods[name].of_sources != given.fingerprint:
+        if not given.entry.rows_version and not manifest.versioned:
+            package = manifest.versions.get("hpobench-nmt", "?")
+            warn(
+                f"{folder}: version {package} identified methods in another way, so it is not known whether "
+                f"{name!r} has changed since."
+            )
+        elif not given.entry.same_rows(manifest.entry(name).unmarked):
             raise InputError(f"{folder}: was made with another version of method {name!r}. Run it again.")
     suite = manifest.make_suite()
     instances, trials = {}, {}

@@ -147,7 +147,7 @@ def tune(
     steps = _Steps(workspace, metrics, limits, alone=workers == 1 and not updates)
     with stoppable(workspace.ledger):
         trajectory = tune_spec(
-            workspace, factory, named.name, named.fingerprint, metrics, budget or lookups, seed, devices,
+            workspace, factory, named.name, named.entry.identity, metrics, budget or lookups, seed, devices,
             workers, updates, hours * _HOUR if hours else math.inf, steps.told, constraints=limits,
         )  # fmt: skip
     best = steps.best

@@ -12,6 +12,7 @@ from hpobench_nmt.analysis.run_curves import hypervolume_curves, regret_curves, 
 from hpobench_nmt.analysis.run_fronts import attainment, moving_front, pairs_of_objectives
 from hpobench_nmt.analysis.runtimes import expected_runtime_frame, runtime_distribution, target_runtimes
 from hpobench_nmt.analysis.selection import EXACT
+from hpobench_nmt.benchmarking.fingerprints import MethodEntry
 from hpobench_nmt.benchmarking.instance import make_instance
 from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.run import run_suite
@@ -176,7 +177,7 @@ def test_surrogate_curves_of_results_from_a_folder(toy, toy_home, tmp_path):
     assert set(without.frame["method"]) == {"BO_EI_R", EXACT}
     assert found.frame.equals(expected.frame)
     assert set(found.frame["method"]) == {"BO_EI_R", "Mine", EXACT}
-    changed = dataclasses.replace(methods[1], fingerprint="0")
+    changed = dataclasses.replace(methods[1], entry=MethodEntry(spec="Mine", fingerprint="0"))
     with pytest.raises(InputError, match="another version of method 'Mine'"):
         load_results(tmp_path / "r", [changed])
 

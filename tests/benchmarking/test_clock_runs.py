@@ -147,7 +147,7 @@ def test_the_same_seed_gives_the_same_bytes(curved, home, run_command, contents,
     Path("clocked.toml").write_text(CLOCKED)
     run_command(*RUN, "--jobs", "1", "--out", tmp_path / "one", PYTHONHASHSEED="1")
     reference = contents(tmp_path / "one")
-    assert json.loads(reference["manifest.json"])["format"] == 3
+    assert json.loads(reference["manifest.json"])["format"] == 4
     killed = tmp_path / "killed"
     process = subprocess.Popen(
         [sys.executable, "-m", "hpobench_nmt", *RUN, "--jobs", "2", "--out", str(killed)],

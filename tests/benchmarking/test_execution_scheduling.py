@@ -16,6 +16,7 @@ import pytest
 
 from hpobench_nmt.benchmarking import execution, worker
 from hpobench_nmt.benchmarking.execution import run_blocks
+from hpobench_nmt.benchmarking.fingerprints import MethodEntry
 from hpobench_nmt.benchmarking.instance import make_instance
 from hpobench_nmt.benchmarking.plugins import NamedMethod, resolve_methods
 from hpobench_nmt.benchmarking.suite import Suite
@@ -27,7 +28,7 @@ from hpobench_nmt.core.processes import Ended
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Trajectory
 
-METHOD = NamedMethod("M", "m.py:M", "fingerprint")
+METHOD = NamedMethod("M", MethodEntry(spec="m.py:M", fingerprint="one"))
 
 
 def blocks_of(tables, trials, method=METHOD):

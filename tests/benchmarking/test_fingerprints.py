@@ -1,19 +1,15 @@
 """A method's fingerprint changes whenever a source that it depends on does, and never otherwise."""
 
 import importlib
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-import hpobench_nmt.methods
-from hpobench_nmt.benchmarking import source_files
+from hpobench_nmt.benchmarking import fingerprints, source_files
 from hpobench_nmt.benchmarking.fingerprints import fingerprint
 from hpobench_nmt.benchmarking.plugins import resolve_methods
-from hpobench_nmt.benchmarking.source_files import code_sha256
-from hpobench_nmt.methods import BUILT_IN
+from hpobench_nmt.methods import BUILT_IN, ROWS_VERSIONS
 
 METHOD = """
 class Sweep:
@@ -37,7 +33,7 @@ def write(path, text):
 
 def fingerprint_of(spec):
     (method,) = resolve_methods([str(spec)])
-    return method.fingerprint
+    return method.entry.fingerprint
 
 
 def edit(path, text="# edited\n"):
@@ -182,7 +178,7 @@ def flat(a, b):
     return 0.5
 if __name__ == "__main__":
     for method in resolve_methods([Sweep, bayesian_optimisation(flat)]):
-        print(method.name, method.fingerprint)
+        print(method.name, method.entry.fingerprint)
 """
 
 
@@ -208,70 +204,37 @@ def test_an_object_of_a_script_depends_on_the_script_and_its_helpers(tmp_path):
 # --- methods of the package ------------------------------------------------------------------------
 
 
-def test_a_method_of_the_package_depends_on_what_it_imports_and_on_what_runs_a_trial(tmp_path, monkeypatch):
-    package = Path(hpobench_nmt.__file__).parent
-    copy = tmp_path / "hpobench_nmt"
-    for name in ("core", "lookup", "methods", "evaluation"):
-        shutil.copytree(package / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    user = write(
-        tmp_path / "user" / "mine.py", f"from hpobench_nmt.methods.kernels import rbf\nfirst = min\n{METHOD}"
-    )
-    monkeypatch.setattr(source_files, "_PACKAGE", copy)
-    names = ("RS", "BO_EI_M", f"{user}:Sweep")
-    before = [fingerprint_of(name) for name in names]
-    changes = {
-        "core/trial_loop.py": (True, True, True),
-        "core/seeds.py": (True, True, True),
-        "core/space.py": (True, True, True),
-        "core/trajectory.py": (True, True, True),
-        "core/compiled.py": (False, True, True),
-        "methods/posterior.py": (False, True, False),
-        "methods/kernels.py": (False, True, True),
-        "methods/random_search.py": (True, False, False),
-        "methods/nsga2.py": (False, False, False),
-        "methods/__init__.py": (False, False, False),
-        "evaluation/ranks.py": (False, False, False),
+def test_a_method_of_the_package_is_identified_by_the_version_of_its_rows(monkeypatch):
+    before = {m.name: m.entry for m in resolve_methods(list(BUILT_IN))}
+    assert not any(entry.fingerprint for entry in before.values())
+    monkeypatch.setitem(ROWS_VERSIONS, "BO_EI_M", 7)
+    after = {m.name: m.entry for m in resolve_methods(list(BUILT_IN))}
+    assert [name for name in after if not after[name].same_rows(before[name])] == ["BO_EI_M"]
+    assert after["BO_EI_M"].identity == "rows version 7"
+
+
+def test_a_users_method_depends_on_the_methods_that_it_imports_and_on_the_trial_loop(tmp_path, monkeypatch):
+    imports = {
+        "none": "",
+        "method": "from hpobench_nmt.methods.gaussian_process import BO_M\n",
+        "part": "from hpobench_nmt.methods.kernels import rbf\n",
+        "list": "from hpobench_nmt.methods import BUILT_IN\n",
     }
-    for name, expected in changes.items():
-        edit(copy / name, "\n_ = 0\n")
-        after = [fingerprint_of(name) for name in names]
-        assert tuple(a != b for a, b in zip(before, after, strict=True)) == expected, name
-        before = after
+    files = [write(tmp_path / f"{name}.py", f"{text}first = min\n{METHOD}") for name, text in imports.items()]
+    before = [fingerprint_of(f"{file}:Sweep") for file in files]
 
+    def changed():
+        after = [fingerprint_of(f"{file}:Sweep") for file in files]
+        return {name for name, a, b in zip(imports, before, after, strict=True) if a != b}
 
-SOURCE = '''
-"""A module."""
-# A comment.
-class A:
-    """A class."""
-
-    def f(self, x: int = 1) -> str:
-        """A function."""
-        return f"{x!r:>{3}} {'a'}"  # a comment
-'''
-# The same code with other comments, docstrings and layout.
-ALIKE = """
-class A:
-
-    def f(
-        self,
-        x: int = 1,
-    ) -> str: return (f"{x!r:>{3}} {'a'}")
-"""
-
-
-def test_comments_docstrings_and_layout_of_the_package_do_not_count():
-    # The hash is written here, because every version of Python must give the same.
-    found = "9a54fe3cb48873ee10b801e7007c60ce314d9e8123596eca273882e8e81e455d"
-    assert code_sha256(SOURCE.encode()) == code_sha256(ALIKE.encode()) == found
-    for one, other in (("= 1", "= 2"), ("x!r", "x"), ("class A", "class B"), ("self, x", "self, *, x")):
-        assert code_sha256(SOURCE.replace(one, other).encode()) != found
-
-
-def test_every_method_of_the_package_has_a_fingerprint_of_its_own():
-    found = resolve_methods(list(BUILT_IN))
-    # Some names share a class: one for each number of losses.
-    assert len({m.fingerprint for m in found}) == len({BUILT_IN[m.name].location for m in found})
+    with monkeypatch.context() as patch:
+        patch.setitem(ROWS_VERSIONS, "BO_EI_M", 7)
+        assert changed() == {"method", "part", "list"}
+    with monkeypatch.context() as patch:
+        patch.setitem(ROWS_VERSIONS, "RS", 7)
+        assert changed() == {"part", "list"}  # several methods share a part
+    monkeypatch.setattr(fingerprints, "_TRIAL", "trial version 7")
+    assert changed() == set(imports)
 
 
 def test_a_base_class_in_another_file_is_part_of_a_class(importable):
@@ -390,30 +353,3 @@ def test_what_a_file_beside_a_package_reaches(tree):
     names = ["mine", "top/__init__", "top/inner/__init__", "top/inner/b"]
     assert source_files.closure([file]) == [tree / f"{name}.py" for name in names]
     assert source_files.closure([tree / "mine.txt"]) == []
-
-
-def test_a_module_of_the_package_is_followed_by_what_is_imported_of_it(tmp_path, monkeypatch):
-    """The __init__.py of a package counts where a name comes from it, not where a module does."""
-    package = tmp_path / "hpobench_nmt"
-    for name, text in (
-        ("__init__", ""),
-        ("a/__init__", "name = 1\n"),
-        ("a/b", "from hpobench_nmt.a.c import x\nimport numpy\nfrom other.hpobench_nmt import y\n"),
-        ("a/c", "from . import never\n"),
-        ("d", "from hpobench_nmt.a import b\n"),
-        ("e", "from hpobench_nmt.a import b, name\n"),
-        ("f", "import hpobench_nmt.a.c\n"),
-    ):
-        write(package / f"{name}.py", text)
-    monkeypatch.setattr(source_files, "_PACKAGE", package)
-    for module, expected in (
-        ("d", ["a/b", "a/c", "d"]),
-        ("e", ["a/__init__", "a/b", "a/c", "e"]),
-        ("f", ["a/c", "f"]),
-        ("a.b", ["a/b", "a/c"]),
-        ("a", ["a/__init__"]),
-        ("nowhere", []),
-    ):
-        found = source_files.package_closure([f"hpobench_nmt.{module}"])
-        assert found == [package / f"{name}.py" for name in expected]
-    assert source_files.package_closure(["other.a"]) == []

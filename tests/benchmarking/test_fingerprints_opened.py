@@ -51,7 +51,7 @@ def method(path, loaded="", made="pass", asked="pass", place="0"):
 
 def fingerprint_of(path):
     (found,) = resolve_methods([f"{path}:M"])
-    return found.fingerprint
+    return found.entry.fingerprint
 
 
 BESIDE = "Path(__file__).with_name('data.txt')"

@@ -48,10 +48,19 @@ def write(folder, manifest):
 def test_what_is_written(made, two):
     content = made.to_json()
     assert content.endswith(b"}\n")
-    assert content.startswith(b'{\n "format": 3,\n "suite": {\n  "name": "s",')
-    names = [m.fingerprint for m in resolve_methods(["RS", "BO_EI_M"])]
+    assert content.startswith(b'{\n "format": 4,\n "suite": {\n  "name": "s",')
     best = {t.name: int(np.sum(t.column("bleu") == np.nanmax(t.column("bleu")))) for t in two}
-    libraries = ["hpobench-nmt", "numpy", "scipy", "numba", "pymoo", "moocore", "pandas", "pyarrow"]
+    libraries = [
+        "hpobench-nmt",
+        "numpy",
+        "scipy",
+        "scikit-learn",
+        "numba",
+        "pymoo",
+        "moocore",
+        "pandas",
+        "pyarrow",
+    ]
     libraries += ["george"] if find_spec("george") else []
     common = [
         {
@@ -66,7 +75,7 @@ def test_what_is_written(made, two):
     own = b',\n "sha256": "'
     assert written.pop("sha256") == hashlib.sha256(content[: content.rindex(own)]).hexdigest()
     assert written == {
-        "format": 3,
+        "format": 4,
         "suite": {
             "name": "s",
             "scores": ["ftb", "fb"],
@@ -83,10 +92,11 @@ def test_what_is_written(made, two):
         "seed": 4,
         "tables": {"toy": common[0], "other": common[1] | {"source": "/somewhere"}},
         "methods": {
-            "RS": {"spec": "RS", "fingerprint": names[0]},
-            "BO_EI_M": {"spec": "BO_EI_M", "fingerprint": names[1]},
+            "RS": {"spec": "RS", "rows_version": 1},
+            "BO_EI_M": {"spec": "BO_EI_M", "rows_version": 1},
         },
         "versions": {library: version(library) for library in libraries},
+        "trial_version": 1,
         "observations": {},
     }
 
@@ -130,6 +140,28 @@ def test_hashes_are_written_in_the_order_of_tables_and_methods_and_an_old_format
     assert read_manifest(tmp_path) == msgspec.structs.replace(made, format=2)
 
 
+@pytest.mark.parametrize(
+    ("package", "method", "rows_version"),
+    [
+        ("1.0.0", "BO_levels", 1),
+        ("1.1.0", "BO_levels", 2),
+        ("1.0.0", "BO_M+length_scale-0.5", 1),
+        ("1.1.0", "CQR", 1),
+        ("1.0.0", "CQR", 0),  # a user's class, because that version had no CQR
+        ("0.1.0", "RS", 0),
+        ("1.1.0", "pymoo.NSGA2", 1),
+    ],
+)
+def test_versions_stand_for_the_hashes_of_earlier_formats(made, package, method, rows_version):
+    old = MethodEntry(spec=method, fingerprint="0" * 64)
+    versions = made.versions | {"hpobench-nmt": package}
+    found = msgspec.structs.replace(made, format=3, methods={method: old, "Mine": old}, versions=versions)
+    libraries = {"pymoo": made.versions["pymoo"]} if method.startswith("pymoo") else {}
+    assert found.entry(method) == MethodEntry(spec=method, rows_version=rows_version, libraries=libraries)
+    assert found.entry("Mine") == old
+    assert msgspec.structs.replace(found, format=4).entry(method) == old
+
+
 def test_a_manifest_that_was_edited_is_refused(made, tmp_path):
     content = made.to_json()
     (tmp_path / "manifest.json").write_bytes(content.replace(b'"seed": 4', b'"seed": 5'))
@@ -143,7 +175,7 @@ def test_a_manifest_that_was_edited_is_refused(made, tmp_path):
 def test_files_that_a_fingerprint_does_not_cover_are_named(files, shown):
     paths = [Path("folder", name) for name in files]
     entry = MethodEntry(spec="A", fingerprint="one").marked(paths)
-    assert (entry.spec, entry.of_sources, entry.not_covered) == ("A", "one", shown)
+    assert (entry.spec, entry.unmarked.fingerprint, entry.not_covered) == ("A", "one", shown)
     assert entry.marked(paths) == entry
     assert MethodEntry(spec="A", fingerprint="one").not_covered == ""
 
@@ -185,7 +217,7 @@ def test_an_entry_has_the_hash_of_what_methods_may_learn_from(toy):
         ({"format": True}, "is damaged: it has no format number"),
         ({"format": 0}, "is damaged: it has no format number"),
         ({"format": 1.0}, "is damaged: it has no format number"),
-        ({"format": 4}, "has format 4, newer than this version reads: update hpobench-nmt."),
+        ({"format": 5}, "has format 5, newer than this version reads: update hpobench-nmt."),
         ({"format": 1, "suite": 3}, ": suite must be a section, not 3. Run it again into another folder."),
         ({"format": 1}, "suite is missing"),
     ],

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from hpobench_nmt.benchmarking.fingerprints import fingerprint
+from hpobench_nmt.benchmarking.fingerprints import MethodEntry, fingerprint
 from hpobench_nmt.benchmarking.plugins import installed_entry_points, load_method, resolve_methods
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.methods import BUILT_IN
@@ -250,7 +250,7 @@ def test_an_edited_file_is_a_new_version(plugin):
     (same,) = resolve_methods([f"{plugin / 'variant.py'}:Mine"])
     (plugin / "variant.py").write_text(variant.replace("(rbf)", "(rbf, standardise=True)"))
     (after,) = resolve_methods([f"{plugin / 'variant.py'}:Mine"])
-    assert before.fingerprint == same.fingerprint != after.fingerprint
+    assert before.entry.fingerprint == same.entry.fingerprint != after.entry.fingerprint
 
 
 THREADS = """
@@ -321,9 +321,9 @@ def test_a_method_says_where_it_is_from(plugin, monkeypatch):
     assert (given.name, given.spec, given.source, given.factory) == ("Mine", "Mine", "Mine", Mine)
     assert [m.built_in for m in (file, built_in, given)] == [False, True, False]
     # An object is no method of the package, whatever its name is.
-    assert not dataclasses.replace(given, spec="RS").built_in
+    assert not dataclasses.replace(given, entry=MethodEntry(spec="RS")).built_in
     assert [m.objectives for m in (file, built_in, given)] == [(), (1,), ()]
-    assert len({m.fingerprint for m in (file, built_in, given)}) == 3
+    assert len({m.entry.identity for m in (file, built_in, given)}) == 3
     assert file.load().__name__ == "Sweep"
     assert built_in.load() is BUILT_IN["BO_EI_M"].load()
     assert given.load() is Mine
@@ -360,7 +360,7 @@ def test_an_edited_module_is_a_new_version(importable):
     (before,) = resolve_methods(["Zoom"])
     file = importable / "their_package" / "sweep.py"
     file.write_text(file.read_text() + "# edited\n")
-    assert resolve_methods(["Zoom"])[0].fingerprint != before.fingerprint
+    assert resolve_methods(["Zoom"])[0].entry.fingerprint != before.entry.fingerprint
 
 
 @pytest.mark.parametrize(
@@ -429,12 +429,12 @@ def test_each_way_of_naming_a_method_has_its_own_sources(importable, tmp_path):
         pass
 
     one, two = resolve_methods([Mine, Other])
-    assert one.fingerprint == fingerprint(Mine).sha256 != two.fingerprint
+    assert one.entry.fingerprint == fingerprint(Mine).sha256 != two.entry.fingerprint
     passed_on = importable / "passed_on.py"
     passed_on.write_text("from their_package.sweep import Sweep\n")
     (before,) = resolve_methods(["passed_on:Sweep"])
     passed_on.write_text("from their_package.sweep import Sweep  # edited\n")
-    assert resolve_methods(["passed_on:Sweep"])[0].fingerprint != before.fingerprint
+    assert resolve_methods(["passed_on:Sweep"])[0].entry.fingerprint != before.entry.fingerprint
 
 
 def test_a_colon_in_the_name_of_a_folder(tmp_path):

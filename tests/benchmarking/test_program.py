@@ -270,7 +270,7 @@ def test_the_fingerprint_covers_the_command_and_its_files(spec, tmp_path):
     prompt.write_text("one")
 
     def printed(text):
-        return resolve_methods([text])[0].fingerprint
+        return resolve_methods([text])[0].entry.fingerprint
 
     base, with_file = printed(command), printed(f"{command} --prompt={prompt}")
     assert len({base, with_file, printed(f"{command} --fast"), printed(spec("pass", "(seconds=9)"))}) == 4

@@ -1,10 +1,18 @@
-"""Every built-in method looks up the rows that it looked up in version 1.0, in every suite.
+"""Every built-in method looks up the rows that it looked up before; other rows need a new version.
 
-`rows_of_methods.json` has a hash for each suite, table and method, of three trials with the root seeds
-0 to 2: the rows, how far each one was trained, and whether the method failed. Trials of look-ups end after
-MOST_LOOKUPS. After a change that is meant to change rows, write the file again:
+`rows_of_methods.json` has a hash for each suite, table and method, of three trials with the root seeds 0 to
+2: the rows, how far each one was trained, and whether the method failed. Trials of look-ups end after
+MOST_LOOKUPS. Beside the suites of version 1.0, it covers a trial on a table of each track of lm-2026 and on a
+synthetic table of 5,000 rows with features and missing values, with one worker and with eight.
+`versions_of_methods.json` has the `rows_version` of each method, the trial version, and a hash of what trials
+are made of.
 
-    python tests/benchmarking/test_rows_of_methods.py
+After a change that is meant to change rows, raise the `rows_version` of methods (methods/__init__.py), or
+TRIAL_VERSION (core/trial_loop.py) if trials have changed. Then write both files again:
+
+    python tests/benchmarking/test_rows_of_methods.py [SUITE ...]
+
+The command refuses to write other rows of a method whose version has not risen.
 
 A sum's last bits, and with them ties, depend on which kernels OpenBLAS chooses for the processor. So rows are
 made in a process that has those of Haswell, whose instructions every x86 processor of the last decade has.
@@ -19,39 +27,106 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
+from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from hpobench_nmt.benchmarking.instance import suite_instances
+from hpobench_nmt.benchmarking.instance import Instance, make_instance, suite_instances
 from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.run import run_suite
 from hpobench_nmt.benchmarking.suite import Suite, changed
 from hpobench_nmt.benchmarking.suite_files import load_suite, suite_files, tracks
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.core.trial_loop import TRIAL_VERSION
 from hpobench_nmt.lookup.collections import nmthpo, nmtlc
+from hpobench_nmt.lookup.descriptors import Descriptors
+from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.methods import BUILT_IN
 
 KNOWN = Path(__file__).with_name("rows_of_methods.json")
+VERSIONS = Path(__file__).with_name("versions_of_methods.json")
 SHARED = Path(__file__).parents[3] / "shared"
 SEEDS = (0, 1, 2)
-OFTEN = (
-    "quick",
-    "cost",
-    "parallel-4",
-    "multi-fidelity",
-)  # suites that are quick enough with their own methods
+OFTEN = ("quick", "cost", "parallel-4", "multi-fidelity")  # quick enough with their own methods
 MOST_LOOKUPS = 120
-# Their tables come from further collections; the methods are those of the suite `transfer`.
-ELSEWHERE = ("scale", *tracks("lm-2026").values())
+TRACKS = tuple(tracks("lm-2026").values())
+OF_A_TRACK = {"lm-2026-multi": "lohelp-de-en", "lm-2026-scale": "sotu-gpt-80k"}
+"""The table of a track whose rows are known; of the others, sotu-gpt-30k. They come with the package."""
+SYNTHETIC = {
+    "synthetic": (1, 1),
+    "synthetic-8": (1, 8),
+    "synthetic-multi": (2, 1),
+    "synthetic-multi-8": (2, 8),
+}
+"""Suites of the synthetic table, with their numbers of objectives and workers."""
+SLOW_ON_LARGE_TABLES = "GB_"
+ELSEWHERE = ("scale", *TRACKS)
+"""Their tables come from further collections. The methods of `scale` are those of the suite `transfer`."""
+
+Hashes = dict[str, dict[str, str]]
+"""By table and method."""
 
 
 def fetch_published(home: Path) -> None:
     """Install the published tables from the authors' files, where they are there."""
     for collection in (nmthpo, nmtlc):
         if (SHARED / collection.NAME).is_dir():
-            collection.fetch(home / "cache", source=SHARED / collection.NAME)
+            collection.COLLECTION.fetch(home / "cache", source=SHARED / collection.NAME)
+
+
+def synthetic_table(rows: int = 5000) -> Table:
+    """Rows of hyperparameters of every kind, with two features. One row in twenty has no loss."""
+    rng = np.random.default_rng(2026)
+    axes = (
+        Hyperparameter("learning_rate", tuple(np.geomspace(1e-5, 1e-1, 25).round(8)), "log"),
+        Hyperparameter("layers", (1.0, 2.0, 3.0, 4.0)),
+        Hyperparameter("dropout", tuple(np.linspace(0, 0.9, 10).round(2))),
+        Hyperparameter("optimizer", ("adam", "lion", "sgd"), kind="categorical"),
+        Hyperparameter("tied", (False, True), kind="categorical"),
+    )
+    counts = [len(axis.values) for axis in axes]
+    places = np.unravel_index(np.sort(rng.permutation(np.prod(counts))[:rows]), counts)
+    configs = np.column_stack([np.asarray(a.numbers)[at] for a, at in zip(axes, places, strict=True)])
+    x = np.column_stack([at / (n - 1) for at, n in zip(places, counts, strict=True)])
+    loss = 3 + 5 * (x[:, 0] - 0.6) ** 2 + (x[:, 2] - 0.2) ** 2 + 0.3 * x[:, 3] - 0.2 * x[:, 1]
+    values = np.column_stack([loss + 0.05 * rng.random(rows), 1 + 3 * x[:, 1] + rng.random(rows)]).round(6)
+    values[rng.random(rows) < 0.05, 0] = np.nan
+    described = np.column_stack([np.floor(4 * x[:, 0]), np.round(x[:, 1] + x[:, 4], 3)])
+    features = [
+        Hyperparameter(f"feature_{i}", tuple(np.unique(column))) for i, column in enumerate(described.T)
+    ]
+    return Table(
+        name="synthetic",
+        hyperparameters=axes,
+        metrics=(Metric("loss", "min"), Metric("seconds", "min")),
+        configs=configs,
+        values=values,
+        objectives=("loss", "seconds"),
+        descriptors=Descriptors(tuple(features), described),
+    )
+
+
+def suite_of(name: str, methods: Sequence[str] = ("RS",)) -> Suite:
+    """A suite by name, or one of the synthetic table, with one trial of these methods."""
+    if name not in SYNTHETIC:
+        return changed(load_suite(name), trials=1, methods=tuple(methods))
+    objectives, workers = SYNTHETIC[name]
+    scores = ("ftb", "fb") if objectives == 1 else ("fto", "fbh")
+    return Suite(
+        name,
+        scores,
+        tables=("synthetic",),
+        methods=tuple(methods),
+        trials=1,
+        score_at={"default": 24 // workers},
+        lookups=24,
+        workers=workers,
+    )
 
 
 def hash_of(trials) -> str:
@@ -74,10 +149,6 @@ def fitting(suite: Suite) -> list[str]:
     ]
 
 
-Hashes = dict[str, dict[str, str]]
-"""By table and method."""
-
-
 def rows_of(
     name: str, methods: Sequence[str], most_tables: int = 99, known: Sequence[str] | None = None
 ) -> Hashes:
@@ -98,20 +169,76 @@ def rows_of(
     return found
 
 
+def instances_of(suite: Suite) -> dict[str, Instance]:
+    """The tables of a suite: of a track, only one."""
+    if suite.name in SYNTHETIC:
+        return {"synthetic": make_instance(suite, synthetic_table())}
+    if suite.name in TRACKS:
+        table = OF_A_TRACK.get(suite.name, "sotu-gpt-30k")
+        return dict(suite_instances(changed(suite, tables=(table,))))
+    return dict(suite_instances(suite))
+
+
 def _rows_of(name: str, names: Sequence[str], most_tables: int, known: Container[str] | None) -> Hashes:
     """`rows_of`, with the kernels that this process has."""
-    suite = changed(load_suite(name), trials=1, methods=tuple(names))
+    suite = suite_of(name, names)
     if suite.lookups is None and not suite.curves:
         score_at = {key: min(at, MOST_LOOKUPS // suite.workers) for key, at in suite.score_at.items()}
         suite = changed(suite, lookups=MOST_LOOKUPS, score_at=score_at)
-    of_old = (pair for pair in suite_instances(suite).items() if known is None or pair[0] in known)
+    of_old = (pair for pair in instances_of(suite).items() if known is None or pair[0] in known)
     instances = dict(islice(of_old, most_tables))
     methods = resolve_methods(suite.methods)
-    found = [run_suite(suite, instances, methods, seed=seed).trials for seed in SEEDS]
+    seeds = SEEDS[:1] if name in (*TRACKS, *SYNTHETIC) else SEEDS
+    found = [run_suite(suite, instances, methods, seed=seed).trials for seed in seeds]
     return {
         table: {name: hash_of([trials[table, name][0] for trials in found]) for name in names}
         for table in instances
     }
+
+
+def trials_hash() -> str:
+    """A hash of what trials are made of: features, losses, seeds and the clock of random search."""
+    digest = hashlib.sha256()
+    for name in (*TRACKS, *SYNTHETIC):
+        suite = suite_of(name)
+        for instance in instances_of(suite).values():
+            digest.update(instance.problem.features.round(12).astype("<f8").tobytes())
+            digest.update(instance.losses.round(12).astype("<f8").tobytes())
+            ran = run_suite(suite, {instance.table.name: instance}, resolve_methods(["RS"]))
+            (trials,) = ran.trials.values()
+            digest.update(hash_of(trials).encode())
+            for each in ("costs", "starts", "finishes", "workers"):
+                digest.update(getattr(trials[0].timeline, each).round(9).astype("<f8").tobytes())
+    return digest.hexdigest()[:16]
+
+
+def versions_now() -> dict[str, object]:
+    """The content of versions_of_methods.json for the code as it is."""
+    methods = {method.name: method.rows_version for method in BUILT_IN.values()}
+    return {
+        "scikit-learn": version("scikit-learn"),
+        "trial_version": TRIAL_VERSION,
+        "trials": trials_hash(),
+        "rows_versions": methods,
+    }
+
+
+def must_rise(
+    before: Mapping[str, Hashes], after: Mapping[str, Hashes], old: Mapping, new: Mapping
+) -> list[str]:
+    """The versions that must rise before other rows may replace known ones; `old` and `new` are versions."""
+    if new["trial_version"] > old["trial_version"]:
+        return []
+    trials = ["TRIAL_VERSION"] if new["trials"] != old["trials"] else []
+    other = {
+        method
+        for suite, tables in before.items()
+        for table, hashes in tables.items()
+        for method, known in hashes.items()
+        if after.get(suite, {}).get(table, {}).get(method, known) != known
+    }
+    risen = {m for m, version in new["rows_versions"].items() if version > old["rows_versions"].get(m, 0)}
+    return trials + sorted(other - risen)
 
 
 @pytest.fixture(scope="module")
@@ -129,11 +256,17 @@ def check_rows(suite: Suite, names: Sequence[str], most_tables: int = 99) -> Non
 
     if not (SHARED / nmthpo.NAME).is_dir() and suite.tables[0] in nmthpo.TABLES:
         pytest.skip("the authors' table files are not in ../shared/nmthpo")
+    other_trees = version("scikit-learn") != json.loads(VERSIONS.read_text())["scikit-learn"]
     known = json.loads(KNOWN.read_text())[suite.name]
     found = rows_of(suite.name, names, most_tables, list(known))
     assert found
     for table, hashes in found.items():
-        same = [name for name in names if not (OTHER_SUMS and table in TABLES and name.startswith("GB_"))]
+        same = [
+            name
+            for name in names
+            if not (OTHER_SUMS and table in TABLES and name.startswith("GB_"))
+            and not (other_trees and name.startswith("CQR"))
+        ]
         assert {name: hashes[name] for name in same} == {name: known[table][name] for name in same}, table
 
 
@@ -157,13 +290,66 @@ def of_version_1(suite: Suite) -> list[str]:
     return [method for method in fitting(suite) if method in known]
 
 
-if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        print(json.dumps(_rows_of(*json.loads(sys.argv[1]))))
-        sys.exit()
+@pytest.mark.parametrize("name", [*TRACKS, "synthetic", "synthetic-8"])
+def test_methods_look_up_the_known_rows_in_tracks_and_on_a_large_table(name):
+    names = of_version_1(suite_of(name))
+    check_rows(suite_of(name), [n for n in names if name in TRACKS or not n.startswith(SLOW_ON_LARGE_TABLES)])
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", SYNTHETIC)
+def test_all_methods_look_up_the_known_rows_on_a_large_table(name):
+    check_rows(suite_of(name), of_version_1(suite_of(name)))
+
+
+def test_versions_are_those_of_the_known_rows(home):
+    assert versions_now() | {"scikit-learn": ""} == json.loads(VERSIONS.read_text()) | {"scikit-learn": ""}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, []),
+        ({"rows": "y"}, ["BO"]),
+        ({"rows": "y", "version": 2}, []),
+        ({"rows": "y", "trial_version": 2, "trials": "u"}, []),
+        ({"trials": "u"}, ["TRIAL_VERSION"]),
+    ],
+)
+def test_other_rows_need_a_new_version(change, expected):
+    def made(rows="x", version=1, trial_version=1, trials="t"):
+        versions = {
+            "trial_version": trial_version,
+            "trials": trials,
+            "rows_versions": {"BO": version, "RS": 1},
+        }
+        return {"quick": {"toy": {"BO": rows, "RS": "z"}}}, versions
+
+    (before, old), (after, new) = made(), made(**change)
+    assert must_rise(before, after, old, new) == expected
+    after["quick"]["toy"]["NEW"] = "n"
+    assert (
+        must_rise(before, after, old, new | {"rows_versions": {**new["rows_versions"], "NEW": 1}}) == expected
+    )
+
+
+def write_again(names: Sequence[str]) -> None:
+    """Write both files, with new rows of these suites, unless the version of a method must rise first."""
+    before, old = (json.loads(path.read_text()) if path.exists() else {} for path in (KNOWN, VERSIONS))
     with tempfile.TemporaryDirectory() as home:
         os.environ["HPOBENCH_NMT_HOME"] = home
         fetch_published(Path(home))
-        suites = [load_suite(name) for name in suite_files() if name not in ELSEWHERE]
-        written = {suite.name: rows_of(suite.name, fitting(suite)) for suite in suites}
-    KNOWN.write_text(json.dumps(written, indent=1) + "\n")
+        after = before | {name: rows_of(name, fitting(suite_of(name))) for name in names}
+        new = versions_now()
+    if old and (lacking := must_rise(before, after, old, new)):
+        sys.exit(f"Nothing was written: rows have changed, so raise the version of {', '.join(lacking)}.")
+    KNOWN.write_text(json.dumps(after, indent=1) + "\n")
+    VERSIONS.write_text(json.dumps(new, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] and sys.argv[1].startswith("["):
+        print(json.dumps(_rows_of(*json.loads(sys.argv[1]))))
+    else:
+        every = [*(name for name in suite_files() if name not in ELSEWHERE), *TRACKS, *SYNTHETIC]
+        write_again(sys.argv[1:] or every)

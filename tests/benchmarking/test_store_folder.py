@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from hpobench_nmt.benchmarking.fingerprints import MethodEntry
 from hpobench_nmt.benchmarking.instance import make_instance
 from hpobench_nmt.benchmarking.manifest import manifest_of, read_manifest
 from hpobench_nmt.benchmarking.observations import read_trials
@@ -30,7 +31,13 @@ from hpobench_nmt.core.trajectory import Trajectory, Trials
 from hpobench_nmt.lookup.folder import save_folder
 
 SUITE = Suite("s", ("ftb", "fb"), trials=60, tables=("toy", "other"), score_at={"default": 5})
-A, B = NamedMethod("A", "A", "one"), NamedMethod("B", "B", "two")
+
+
+def method(name, fingerprint):
+    return NamedMethod(name, MethodEntry(spec=name, fingerprint=fingerprint))
+
+
+A, B = method("A", "one"), method("B", "two")
 
 
 @dataclasses.dataclass
@@ -178,14 +185,16 @@ def test_a_changed_method_loses_its_files_and_no_other_does(run, tmp_path, two):
     run.files.start(run.manifest(), told.append)
     assert told == []
     assert names(run) == before
-    changed = made(run.files.path, two[:1], [dataclasses.replace(A, fingerprint="changed")])
+    changed = made(run.files.path, two[:1], [method("A", "changed")])
     changed.files.start(changed.manifest(), told.append)
-    assert told == [f"method 'A' has changed since {tmp_path}/r was written: it runs again."]
+    assert told == [
+        f"method 'A' or its libraries may have changed since {tmp_path}/r was written: it runs again."
+    ]
     # Of tables too that are not part of this run.
     left = [n for n in before if "/A" not in n]
     assert names(run) == left
     # And where its blocks were not joined yet.
-    changed = made(run.files.path, two, [dataclasses.replace(B, fingerprint="changed")])
+    changed = made(run.files.path, two, [method("B", "changed")])
     changed.files.start(changed.manifest())
     assert not [n for n in names(run) if n.startswith("unfinished")]
 
@@ -262,15 +271,15 @@ def test_a_second_run_waits_until_the_first_has_ended(run):
 
 
 def test_only_programs_have_transcripts(run):
-    program = NamedMethod("P", "P", "three")
+    program = method("P", "three")
     assert run.files.transcripts("toy", program) is None
-    program = dataclasses.replace(program, spec="cmd:./p")
+    program = dataclasses.replace(program, entry=MethodEntry(spec="cmd:./p"))
     assert run.files.transcripts("toy", program) == run.files.path / "transcripts" / "toy" / "P"
 
 
 def test_tables_and_methods_stay_in_the_manifest(run, two):
     run.files.start(run.manifest())
-    other = made(run.files.path, two[1:], [NamedMethod("C", "C", "three")])
+    other = made(run.files.path, two[1:], [method("C", "three")])
     other.files.start(other.manifest(sources={"other": "/moved"}))
     found = read_manifest(run.files.path)
     assert list(found.tables) == ["toy", "other"]
@@ -344,7 +353,7 @@ def test_a_pipe_in_the_place_of_a_folder_or_of_times_is_not_waited_for(run, two)
     """Of a changed method, whose files a run removes; what it cannot read it refuses before that."""
     run.files.start(run.manifest())
     run.files.merge(run.of("toy", "A"), run.keep(*run.of("toy", "A")))
-    changed = made(run.files.path, two, [dataclasses.replace(A, fingerprint="changed")])
+    changed = made(run.files.path, two, [method("A", "changed")])
     times, part = run.files.path / "timings" / "toy" / "A.csv", run.files.path / "unfinished" / "toy" / "A"
     times.unlink()
     os.mkfifo(times)
@@ -403,10 +412,10 @@ def test_a_folder_is_loaded_as_far_as_it_is_finished(whole):
 
 
 def test_methods_that_the_caller_brings(whole):
-    mine = [A, NamedMethod("C", "C", "three")]
+    mine = [A, method("C", "three")]
     assert load_results(whole.files.path, mine).loaded == {"A": A}
     with pytest.raises(InputError, match=r"/r: was made with another version of method 'A'\. Run it again\."):
-        load_results(whole.files.path, [dataclasses.replace(A, fingerprint="changed")])
+        load_results(whole.files.path, [method("A", "changed")])
 
 
 def test_nothing_finished_is_said(run, home, two):

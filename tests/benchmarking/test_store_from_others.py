@@ -41,7 +41,10 @@ def of_the_first_version(folder):
 
     def edit(manifest):
         manifest["format"] = 1
-        del manifest["observations"], manifest["sha256"]
+        del manifest["observations"], manifest["sha256"], manifest["trial_version"]
+        for entry in manifest["methods"].values():
+            if entry.pop("rows_version", 0):
+                entry["fingerprint"] = "0" * 64
 
     edited(folder, edit)
 
@@ -69,7 +72,7 @@ def test_a_changed_method_removes_nothing_outside_the_folder(small, contents, tm
     name = str(tmp_path / "victim") if where == "ABSOLUTE" else where
 
     def edit(manifest):
-        manifest["methods"]["RS"]["fingerprint"] = "another"
+        manifest["versions"]["hpobench-nmt"] = "0.1"
         (entry,) = manifest[kind].values()
         manifest[kind][name] = entry
 
@@ -86,7 +89,7 @@ INNER = ["observations", "observations/toy", "unfinished", "unfinished/toy", "ti
 @pytest.mark.parametrize("inner", INNER)
 def test_links_in_the_folder_are_not_followed(small, contents, tmp_path, inner):
     before = (small / "observations" / "toy" / "RS.parquet").read_bytes()
-    edited(small, lambda m: m["methods"]["RS"].update(fingerprint="another"))
+    edited(small, lambda m: m["versions"].update({"hpobench-nmt": "0.1"}))
     link = small / inner
     if link.exists():
         link.rename(tmp_path / "moved")
@@ -113,7 +116,7 @@ def test_a_link_in_a_circle_is_one_line(small):
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (lambda m: m.update(format=4), "format 4, newer than this version reads: update"),
+        (lambda m: m.update(format=5), "format 5, newer than this version reads: update"),
         (lambda m: m.pop("format"), "no format number"),
         (lambda m: m.update(format="1"), "no format number"),
         (lambda m: m.update(seed="0"), "seed must be a whole number"),
@@ -133,6 +136,8 @@ def test_a_link_in_a_circle_is_one_line(small):
         (lambda m: m["tables"]["toy"].update(source="/\0"), "where there is no table now"),
         (lambda m: m["tables"]["toy"].update(source="/nowhere"), "where there is no table now"),
         (lambda m: m["methods"]["RS"].update(fingerprint=None), "methods.RS.fingerprint must be a string"),
+        (lambda m: m["methods"]["RS"].update(rows_version=-1), "methods.RS.rows_version must be"),
+        (lambda m: m["methods"]["RS"].update(libraries=["optuna"]), "methods.RS.libraries must be a section"),
         (lambda m: m["methods"].update(rs=m["methods"]["RS"]), "upper and lower case only"),
         (lambda m: m["methods"].clear(), "no table or no method"),
     ],
@@ -262,11 +267,13 @@ def test_a_run_of_the_first_version_is_read_and_its_budget_kept(small, contents)
     new = json.loads(after.pop("manifest.json"))
     old = json.loads(before.pop("manifest.json"))
     assert after == before
-    # The run has added hashes, and nothing else.
+    # The run has added hashes, and versions in place of a hash of sources.
     found = hashlib.sha256(lookups(small).read_bytes()).hexdigest()
     assert new.pop("observations") == {"toy": {"RS": found}}
     assert len(new.pop("sha256")) == 64
-    assert new == old | {"format": 3}
+    assert new.pop("trial_version") == 1
+    assert new.pop("methods") == {"RS": {"spec": "RS", "rows_version": 1}}
+    assert new == {k: v for k, v in old.items() if k != "methods"} | {"format": 4}
     hb.load_results(small)
 
 

@@ -59,7 +59,7 @@ def test_names_in_manifests_are_not_paths(empty, world, rng):
     if rng.random() < 0.5:
         as_unfinished(empty)
     manifest = json.loads(world["results"][f"{FOLDER}/manifest.json"])
-    manifest["methods"]["RS"]["fingerprint"] = "0" * 64
+    manifest["methods"]["RS"] = {"spec": "RS", "rows_version": 99}
     depth = int(rng.integers(1, 6))
     names = (
         "../" * depth + "victim",

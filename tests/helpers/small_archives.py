@@ -41,7 +41,7 @@ def renamed(lines, about, name):
         manifest.pop("sha256")
         methods = manifest["methods"]
         if "BO_EI_M_std" in methods:
-            methods[name] = {**methods.pop("BO_EI_M_std"), "fingerprint": "0" * 64}
+            methods[name] = {**methods.pop("BO_EI_M_std"), "rows_version": 99}
         run["manifest"] = json.dumps(manifest)
 
 

@@ -145,7 +145,7 @@ def _warn_of_other_code(folder: Path, settings: Mapping[str, Any]) -> None:
         begun = begun_with(folder, method, others | {"constraints": settings.get("constraints")})
     if begun:
         warn(
-            f"{folder}: the code of {method} or its libraries have changed since this search was started, so "
+            f"{folder}: {method} or its libraries may have changed since this search was started, so "
             f"it starts again with a new journal. Trainings in the ledger are not repeated."
         )
 

@@ -242,7 +242,7 @@ def test_trainings_are_stopped_only_by_what_checkpoints_measure(base, tmp_path, 
     spec = load_spec(tmp_path / "spec.toml")
     workspace, _ = open_workspace(spec, tmp_path / "out", tmp_path / "cache")
     (named,) = resolve_methods(["ASHA"])
-    method = named.load(), named.name, named.fingerprint
+    method = named.load(), named.name, named.entry.identity
     arguments = (workspace, *method, pick_metrics(spec, ()), 2, 0, ["cpu"], 1, (40, 120))
     if right:
         # Without time, nothing is trained: the metric was accepted.

@@ -140,7 +140,7 @@ def tuned(at, out, method="RS", **options):
     workspace, _ = open_workspace(spec, at / out, at / "home" / "training")
     (named,) = resolve_methods([method])
     settings = {"lookups": 3, "seed": 0, "devices": ["cpu"], "workers": 2} | options
-    return tune(workspace, named.load(), named.name, named.fingerprint, pick_metrics(spec, ()), **settings)
+    return tune(workspace, named.load(), named.name, named.entry.identity, pick_metrics(spec, ()), **settings)
 
 
 def test_whole_trainings_several_at_a_time(at):
@@ -170,7 +170,7 @@ def test_a_search_whose_method_has_changed_starts_again_with_a_warning(at):
     with mine.open("a") as file:
         file.write("SETTING = 1\n")
     (at / "changed" / "tuning-abc.jsonl").write_text('{"method": "RS", "look')  # another search's, cut short
-    with pytest.warns(UserWarning, match="the code of Mine or its libraries have changed since this search"):
+    with pytest.warns(UserWarning, match="Mine or its libraries may have changed since this search"):
         tuned(at, "changed", f"{mine}:Mine", lookups=1, n_initial=1)
     assert len(list((at / "changed").glob("tuning-*.jsonl"))) == 4
     assert len(read_ledger(at / "changed" / "ledger.jsonl").records) == 2  # nothing was trained twice
@@ -240,7 +240,7 @@ def test_a_metric_that_checkpoints_lack_is_refused(at):
     metrics = pick_metrics(spec, ["test_ppl"])
     message = r"trainings cannot be stopped early by test_ppl \(--updates\): .* --objectives: dev_ppl\."
     with pytest.raises(InputError, match=message):
-        tune(workspace, named.load(), named.name, named.fingerprint, metrics, 2, 0, ["cpu"], 1, (20, 60))
+        tune(workspace, named.load(), named.name, named.entry.identity, metrics, 2, 0, ["cpu"], 1, (20, 60))
     assert not workspace.work.exists()  # nothing was started
 
 

@@ -173,7 +173,7 @@ def test_what_methods_are_told(at):
                 workspace,
                 named.load(),
                 named.name,
-                named.fingerprint,
+                named.entry.identity,
                 metrics,
                 devices=["cpu"],
                 updates=updates,
