@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 from scipy.special import gammaln
 
-from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import initial_rows, method_generator

@@ -15,7 +15,7 @@ from unittest import mock
 
 import hpobench_nmt as hb
 from hpobench_nmt.analysis.selection import EXACT
-from hpobench_nmt.core.files import write_whole
+from hpobench_nmt.core.system.files import write_whole
 from hpobench_nmt.render.html.page import on_dark
 from hpobench_nmt.render.html.svg import short_ids, to_svg
 from hpobench_nmt.render.plots.notebook_figure import NotebookFigure

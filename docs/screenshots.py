@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
-from hpobench_nmt.core.files import write_whole
+from hpobench_nmt.core.system.files import write_whole
 
 STATIC = Path(__file__).parent / "_static"
 _COLUMNS = 80

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.response import Response
+from hpobench_nmt.core.system.errors import InputError
 
 Common = Literal["all", "pair"]
 

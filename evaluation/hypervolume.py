@@ -15,8 +15,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.pareto import FrontScale, pareto_front
+from hpobench_nmt.core.system.errors import InputError
 
 REFERENCE = 1.1
 

@@ -37,9 +37,9 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from hpobench_nmt.core.arrays import Bools, Floats
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Direction
 from hpobench_nmt.core.response import Response
+from hpobench_nmt.core.system.errors import InputError
 
 if TYPE_CHECKING:
     from sklearn.ensemble import RandomForestRegressor

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 
 CONFIDENCE = 0.95
 RESAMPLES = 9_999

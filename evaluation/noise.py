@@ -34,10 +34,10 @@ import pandas as pd
 from scipy.stats import chi2, kendalltau, t
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.response import Response
 from hpobench_nmt.core.space import Hyperparameter, Value, label
-from hpobench_nmt.core.text import free_name
+from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.text import free_name
 
 _MOST_CONFIGURATIONS = 50
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from hpobench_nmt.core.arrays import Bools, Floats, Rows
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.pareto import FrontScale
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trajectory import Goal
 from hpobench_nmt.evaluation.curves import QUARTILES, Curve
 from hpobench_nmt.evaluation.hypervolume import REFERENCE, check_level, corners

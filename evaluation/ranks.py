@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.evaluation.intervals import CONFIDENCE
 
 

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.pareto import pareto_front
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal, Trajectory
 from hpobench_nmt.evaluation.intervals import CONFIDENCE, RESAMPLES, resampled_sums

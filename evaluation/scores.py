@@ -20,8 +20,8 @@ from typing import Literal
 import numpy as np
 
 from hpobench_nmt.core.arrays import Bools, Floats
-from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.pareto import pareto_front
+from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal, Trajectory
 from hpobench_nmt.evaluation.hypervolume import hypervolume, table_scale

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from hpobench_nmt.core.arrays import Bools, Floats
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.response import Response
 from hpobench_nmt.core.space import Hyperparameter, covered_share
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.evaluation.random_search import none_drawn
 from hpobench_nmt.evaluation.scores import make_goal
 

@@ -52,7 +52,7 @@ from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Hyperparameter, Space, row_index
 from hpobench_nmt.lookup.curves import Curves
-from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.lookup.disk.folder import save_folder
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.lookup.user_folders import training_cache
 from hpobench_nmt.runner.corpora.load import load_corpus

@@ -26,8 +26,8 @@ from typing import Any
 import pandas as pd
 import tomli_w
 
-from hpobench_nmt.lookup.folder import add_table
-from hpobench_nmt.lookup.plain_pickle import read_plain_pickle
+from hpobench_nmt.lookup.collections.plain_pickle import read_plain_pickle
+from hpobench_nmt.lookup.disk.folder import add_table
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.lookup.user_folders import added_folder
 

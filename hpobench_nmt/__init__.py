@@ -15,17 +15,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hpobench_nmt.analysis.fewer_trainings import fewer_trainings as fewer_trainings
     from hpobench_nmt.analysis.table_front import pareto as pareto
-    from hpobench_nmt.benchmarking.beside import beside as beside
+    from hpobench_nmt.arena.beside import beside as beside
     from hpobench_nmt.benchmarking.call import benchmark as benchmark
     from hpobench_nmt.benchmarking.call import run as run
+    from hpobench_nmt.benchmarking.contestants.plugins import list_methods as list_methods
     from hpobench_nmt.benchmarking.fetching import fetch as fetch
-    from hpobench_nmt.benchmarking.plugins import list_methods as list_methods
-    from hpobench_nmt.benchmarking.results import Results as Results
-    from hpobench_nmt.benchmarking.store import load_results as load_results
-    from hpobench_nmt.benchmarking.suite import Suite as Suite
-    from hpobench_nmt.benchmarking.suite_files import list_suites as list_suites
-    from hpobench_nmt.core.errors import InputError as InputError
-    from hpobench_nmt.core.errors import RunError as RunError
+    from hpobench_nmt.benchmarking.records.results import Results as Results
+    from hpobench_nmt.benchmarking.records.store import load_results as load_results
+    from hpobench_nmt.benchmarking.task.suite import Suite as Suite
+    from hpobench_nmt.benchmarking.task.suite_files import list_suites as list_suites
     from hpobench_nmt.core.objectives import Metric as Metric
     from hpobench_nmt.core.objectives import Objective as Objective
     from hpobench_nmt.core.pareto import pareto_front as pareto_front
@@ -35,6 +33,8 @@ if TYPE_CHECKING:
     from hpobench_nmt.core.problem import Request as Request
     from hpobench_nmt.core.space import Hyperparameter as Hyperparameter
     from hpobench_nmt.core.space import Space as Space
+    from hpobench_nmt.core.system.errors import InputError as InputError
+    from hpobench_nmt.core.system.errors import RunError as RunError
     from hpobench_nmt.core.trajectory import Trajectory as Trajectory
     from hpobench_nmt.exports.minimize import Minimum as Minimum
     from hpobench_nmt.exports.minimize import minimize as minimize
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 # Imported on first use: `import hpobench_nmt` stays fast, and so does the command line's help.
 _LOCATION = {
     "Hyperparameter": "core.space",
-    "InputError": "core.errors",
+    "InputError": "core.system.errors",
     "Method": "core.problem",
     "Metric": "core.objectives",
     "Minimum": "exports.minimize",
@@ -61,21 +61,21 @@ _LOCATION = {
     "Problem": "core.problem",
     "Progress": "core.problem",
     "Request": "core.problem",
-    "Results": "benchmarking.results",
-    "RunError": "core.errors",
+    "Results": "benchmarking.records.results",
+    "RunError": "core.system.errors",
     "Space": "core.space",
-    "Suite": "benchmarking.suite",
+    "Suite": "benchmarking.task.suite",
     "Table": "lookup.table",
     "Trajectory": "core.trajectory",
     "benchmark": "benchmarking.call",
-    "beside": "benchmarking.beside",
+    "beside": "arena.beside",
     "fetch": "benchmarking.fetching",
     "fewer_trainings": "analysis.fewer_trainings",
     "import_table": "lookup.imports.importing",
-    "list_methods": "benchmarking.plugins",
-    "list_suites": "benchmarking.suite_files",
+    "list_methods": "benchmarking.contestants.plugins",
+    "list_suites": "benchmarking.task.suite_files",
     "list_tables": "lookup.catalogue",
-    "load_results": "benchmarking.store",
+    "load_results": "benchmarking.records.store",
     "load_table": "lookup.catalogue",
     "minimize": "exports.minimize",
     "pareto": "analysis.table_front",

@@ -25,10 +25,10 @@ import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.constraints import Violations
-from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.guard import MethodFailure, failure_text, function_of, guarded, row_number
 from hpobench_nmt.core.problem import MethodFactory, Problem
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.system.deprecated import warn_deprecated
+from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.core.trial_loop import run_trial

@@ -8,8 +8,8 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import MethodFactory
+from hpobench_nmt.core.system.errors import InputError
 
 ROWS_VERSIONS = {"BO_levels": 2}
 """The `rows_version` of each method whose rows have changed since its first release; 1 for all others."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from hpobench_nmt.core.arrays import Bools, Floats
-from hpobench_nmt.core.compiled import compiled
+from hpobench_nmt.core.system.compiled import compiled
 from hpobench_nmt.methods.belief import Belief as Belief  # methods of users import it from here
 from hpobench_nmt.methods.improvement import log_ehvi_of_contenders, log_ei_of_contenders
 from hpobench_nmt.methods.optimistic_hypervolume import by_optimistic_hypervolume

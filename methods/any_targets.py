@@ -19,7 +19,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.compiled import compiled
+from hpobench_nmt.core.system.compiled import compiled
 from hpobench_nmt.methods.cholesky import add_rows, solve
 from hpobench_nmt.methods.posterior import VARIANCE_FLOOR, FinitePosterior, Prior, conditioned
 

@@ -25,10 +25,10 @@ from functools import lru_cache
 import numpy as np
 
 from hpobench_nmt.core.arrays import Bools, Floats
-from hpobench_nmt.core.compiled import compiled
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.system.compiled import compiled
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.methods.acquisition import REFERENCE_MARGIN, Belief
 from hpobench_nmt.methods.columns import feature_counts
 from hpobench_nmt.methods.improvement import (

@@ -31,8 +31,8 @@ from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
 from hpobench_nmt.core.arrays import Bools, Floats, Rows
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.methods.columns import feature_owners
 from hpobench_nmt.methods.sampler import SampledSearch, drawn
 from hpobench_nmt.methods.successive_halving import ETA, Hyperband

@@ -12,7 +12,7 @@ number of threads or the machine's vector width.
 from __future__ import annotations
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.compiled import compiled
+from hpobench_nmt.core.system.compiled import compiled
 
 # The number of columns that are updated together, so that a new row stays in the processor's cache.
 _TILE = 1024

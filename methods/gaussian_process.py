@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import check_name
 from hpobench_nmt.core.problem import Method, Problem
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.files import check_name
 from hpobench_nmt.methods.acquisition import Acquisition, usual_acquisition
 from hpobench_nmt.methods.constrained import model_based
 from hpobench_nmt.methods.kernels import NOISE_SD, Kernel, check_length_scale, kernel_prior, matern52, rbf

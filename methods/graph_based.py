@@ -23,9 +23,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import check_name
 from hpobench_nmt.core.problem import Method, Problem
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.files import check_name
 from hpobench_nmt.methods.acquisition import by_expected_influence, usual_acquisition
 from hpobench_nmt.methods.constrained import model_based
 from hpobench_nmt.methods.graph import (

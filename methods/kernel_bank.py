@@ -43,7 +43,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats, Rows
-from hpobench_nmt.core.compiled import compiled
+from hpobench_nmt.core.system.compiled import compiled
 from hpobench_nmt.methods.cholesky import add_rows, append_row, solve
 
 _ROWS = 8  # initial capacity of the arrays; doubled as needed

@@ -13,9 +13,9 @@ from functools import lru_cache
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.compiled import compiled
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.system.compiled import compiled
+from hpobench_nmt.core.system.errors import InputError
 
 try:
     from george import kernels

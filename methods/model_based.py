@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.compiled import compiled
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.system.compiled import compiled
 from hpobench_nmt.methods.acquisition import Acquisition, Belief
 from hpobench_nmt.methods.pending import Given
 from hpobench_nmt.methods.posterior import Posterior, Prior

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Bools, Floats
-from hpobench_nmt.core.compiled import compiled
 from hpobench_nmt.core.problem import Problem, Progress
+from hpobench_nmt.core.system.compiled import compiled
 from hpobench_nmt.methods.partial_training import Standing
 from hpobench_nmt.methods.successive_halving import ASHA, ETA
 

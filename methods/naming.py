@@ -8,7 +8,7 @@ import re
 import types
 from typing import Any
 
-from hpobench_nmt.core.files import check_name
+from hpobench_nmt.core.system.files import check_name
 
 _MAX_LENGTH = 100
 # A value bound to a function may contain the function itself.

@@ -16,8 +16,8 @@ from collections import deque
 import numpy as np
 
 from hpobench_nmt.core.arrays import Bools, Rows
-from hpobench_nmt.core.errors import check_whole
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.system.errors import check_whole
 from hpobench_nmt.methods.sampler import SampledSearch
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.compiled import compiled
+from hpobench_nmt.core.system.compiled import compiled
 from hpobench_nmt.methods.belief import Belief
 
 GAIN = 1.0

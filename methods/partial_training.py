@@ -17,8 +17,8 @@ from typing import Protocol
 
 import numpy as np
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem, Progress, Request
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.methods.sampler import Sampler
 
 Standing = tuple[float, int, int]

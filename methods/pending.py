@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hpobench_nmt.core.arrays import Bools, Floats, Rows
-from hpobench_nmt.core.compiled import compiled
+from hpobench_nmt.core.system.compiled import compiled
 from hpobench_nmt.methods.cholesky import add_rows, divide_row
 from hpobench_nmt.methods.posterior import VARIANCE_FLOOR, FinitePosterior
 

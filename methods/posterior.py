@@ -31,7 +31,7 @@ from typing import Protocol
 import numpy as np
 
 from hpobench_nmt.core.arrays import Bools, Floats, Rows
-from hpobench_nmt.core.compiled import compiled
+from hpobench_nmt.core.system.compiled import compiled
 from hpobench_nmt.methods.cholesky import add_rows, divide_row
 
 # Columns of seen rows are dropped when they exceed this share of the stored columns.

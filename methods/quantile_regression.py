@@ -28,8 +28,8 @@ import math
 import numpy as np
 
 from hpobench_nmt.core.arrays import Bools, Floats
-from hpobench_nmt.core.errors import check_whole
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.system.errors import check_whole
 from hpobench_nmt.methods.sampler import SampledSearch
 from hpobench_nmt.methods.successive_halving import ASHA, ETA
 from hpobench_nmt.methods.warping import normal_scores

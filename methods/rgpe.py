@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.methods.acquisition import REFERENCE_MARGIN
 from hpobench_nmt.methods.any_targets import standardised
 from hpobench_nmt.methods.improvement import log_ehvi_of_contenders, log_ei_of_contenders

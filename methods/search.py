@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from hpobench_nmt.core.arrays import Bools, Floats
-from hpobench_nmt.core.compiled import compiled
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.system.compiled import compiled
 from hpobench_nmt.methods.any_targets import AnyTargetsPosterior
 from hpobench_nmt.methods.kernels import NOISE_SD, kernel_prior, matern52
 from hpobench_nmt.methods.pending import Given, Pending

@@ -29,7 +29,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from hpobench_nmt.core.arrays import Floats, Rows
-from hpobench_nmt.core.compiled import compiled
+from hpobench_nmt.core.system.compiled import compiled
 from hpobench_nmt.methods.kernels import Kernel
 
 # A group of ties with more rows than this many times the requested neighbours is not included as a whole.

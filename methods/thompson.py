@@ -22,8 +22,8 @@ from functools import lru_cache
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.methods.any_targets import standardised
 from hpobench_nmt.methods.kernels import NOISE_SD, matern52
 from hpobench_nmt.methods.pending import Given

@@ -36,9 +36,9 @@ import numpy as np
 from scipy.special import log_softmax
 
 from hpobench_nmt.core.arrays import Bools, Floats, Rows
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.priors import DEVIATION
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.methods.any_targets import standardised
 from hpobench_nmt.methods.columns import feature_owners
 from hpobench_nmt.methods.improvement import log_ei_of_all

@@ -24,7 +24,7 @@ from scipy.special import ndtri
 from scipy.stats import rankdata
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.compiled import compiled
+from hpobench_nmt.core.system.compiled import compiled
 
 CAP = math.log1p(3.0)
 

@@ -22,7 +22,7 @@ from hpobench_nmt.cli.main import main
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.lookup.curves import Curves
-from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.lookup.disk.folder import save_folder
 from hpobench_nmt.lookup.table import Table
 
 ROOT = Path(__file__).parents[1]

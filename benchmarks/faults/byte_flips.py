@@ -25,7 +25,7 @@ import numpy as np
 
 def flipped(path: Path, read: Callable[[], Any], flips: int, seed: int = 0) -> tuple[int, int, int]:
     """Numbers of noticed flips, of harmless flips, and of unnoticed flips that changed the content read."""
-    from hpobench_nmt.core.errors import InputError
+    from hpobench_nmt.core.system.errors import InputError
 
     whole, draw = path.read_bytes(), random.Random(seed)
     before = read()
@@ -46,7 +46,7 @@ def flipped(path: Path, read: Callable[[], Any], flips: int, seed: int = 0) -> t
 
 def a_ledger(folder: Path, rows: int) -> Path:
     """A ledger of `rows` trainings, each with a curve of ten checkpoints."""
-    from hpobench_nmt.lookup.file_names import LEDGER
+    from hpobench_nmt.lookup.disk.file_names import LEDGER
     from hpobench_nmt.runner.ledgers import ledger
 
     path = folder / LEDGER
@@ -68,8 +68,8 @@ def a_ledger(folder: Path, rows: int) -> Path:
 def flips(count: int) -> None:
     """Print how many flips are noticed for each kind of file."""
     import hpobench_nmt as hb
-    from hpobench_nmt.benchmarking.manifest import read_manifest
-    from hpobench_nmt.lookup.folder import load_folder, save_folder
+    from hpobench_nmt.benchmarking.records.manifest import read_manifest
+    from hpobench_nmt.lookup.disk.folder import load_folder, save_folder
     from hpobench_nmt.runner.ledgers.ledger import read_ledger
 
     with tempfile.TemporaryDirectory() as name:
@@ -118,7 +118,7 @@ def costs() -> None:
     import hashlib
 
     import hpobench_nmt as hb
-    from hpobench_nmt.benchmarking.manifest import read_manifest
+    from hpobench_nmt.benchmarking.records.manifest import read_manifest
     from hpobench_nmt.runner.ledgers import chain
     from hpobench_nmt.runner.ledgers.ledger import read_ledger
 

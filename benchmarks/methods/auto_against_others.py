@@ -33,9 +33,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from development_tables import N_INITIAL, budgets, families, loaded, of_random_search, regrets_of, rows_of
 
-from hpobench_nmt.benchmarking.instance import make_instance
-from hpobench_nmt.benchmarking.suite import Suite
-from hpobench_nmt.benchmarking.target import Target, target_of
+from hpobench_nmt.benchmarking.task.instance import make_instance
+from hpobench_nmt.benchmarking.task.suite import Suite
+from hpobench_nmt.benchmarking.task.target import Target, target_of
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.evaluation.comparisons import holm, sign_flips
 from hpobench_nmt.evaluation.fewer_trainings import (

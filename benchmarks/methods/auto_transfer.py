@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from development_tables import N_INITIAL, families, loaded, regrets_of
 
-from hpobench_nmt.benchmarking.transfer import transfer_tables
+from hpobench_nmt.benchmarking.task.transfer import transfer_tables
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import MethodFactory, Problem, Source
 from hpobench_nmt.core.seeds import initial_rows, method_generator

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from hpobench_nmt.analysis.verdicts import score_values
-from hpobench_nmt.benchmarking.store import load_results
+from hpobench_nmt.benchmarking.records.store import load_results
 
 RESAMPLES = 10_000
 

@@ -13,7 +13,7 @@ import argparse
 import math
 
 import hpobench_nmt as hb
-from hpobench_nmt.benchmarking.suite_files import load_suite, published_figures
+from hpobench_nmt.benchmarking.task.suite_files import load_suite, published_figures
 
 LARGE, SMALL = ("zh-en", "ru-en", "ja-en", "en-ja"), ("sw-en", "so-en")
 METHODS = ("GB_EIF_M", "GB_EIF_R")

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from hpobench_nmt.analysis.leaderboard import Cell, cells, figure
-from hpobench_nmt.benchmarking.store import load_results
+from hpobench_nmt.benchmarking.records.store import load_results
 from hpobench_nmt.evaluation.scores import SCORES
 
 BAR_SECONDS = 30.0

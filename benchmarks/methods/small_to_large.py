@@ -27,11 +27,11 @@ from pathlib import Path
 
 import numpy as np
 
-from hpobench_nmt.benchmarking.instance import Instance, with_transfer_tables
-from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.scoring import score_of
-from hpobench_nmt.benchmarking.store import load_results
-from hpobench_nmt.benchmarking.target import budget_of, random_search_within
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.benchmarking.records.store import load_results
+from hpobench_nmt.benchmarking.task.instance import Instance, with_transfer_tables
+from hpobench_nmt.benchmarking.task.scoring import score_of
+from hpobench_nmt.benchmarking.task.target import budget_of, random_search_within
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.evaluation.restricted import runtime_within
 from hpobench_nmt.lookup.catalogue import load_table

@@ -17,7 +17,7 @@ import argparse
 import numpy as np
 from moocore import hypervolume
 
-from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import MethodFactory, Problem

@@ -21,7 +21,7 @@ import numpy as np
 
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
-from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.lookup.disk.folder import save_folder
 from hpobench_nmt.lookup.table import Table
 
 BAR_ANALYZE, BAR_REPORT, BAR_BYTES = 20.0, 30.0, 5_000_000

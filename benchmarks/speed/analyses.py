@@ -43,7 +43,7 @@ def main() -> None:
         importance(table.response(), best_share=0.25)
     print(f"the same over the best quarter:    {time.perf_counter() - start:6.2f} s")
 
-    from hpobench_nmt.analysis.table_sections import analyze_tables
+    from hpobench_nmt.analysis.tables.sections import analyze_tables
     from hpobench_nmt.render.section_files import write_sections
 
     start = time.perf_counter()

@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from hpobench_nmt.lookup.folder import LEDGER
+from hpobench_nmt.lookup.disk.folder import LEDGER
 from hpobench_nmt.runner.ledgers.ledger import read_ledger
 
 ROOT = Path(__file__).parents[2]

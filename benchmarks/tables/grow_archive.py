@@ -17,17 +17,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import hpobench_nmt as hb
-from hpobench_nmt.analysis.digest import DIGEST, digest_bytes
-from hpobench_nmt.benchmarking.archive import NAME, Archive, archive_bytes, read_archive
-from hpobench_nmt.benchmarking.beside import load_archive
-from hpobench_nmt.benchmarking.frozen import check_pinned
-from hpobench_nmt.benchmarking.instance import Instance, suite_instances
-from hpobench_nmt.benchmarking.manifest import manifest_of
-from hpobench_nmt.benchmarking.plugins import resolve_methods
-from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.submissions import RERUN, save_archive
-from hpobench_nmt.benchmarking.suite import Suite, changed
-from hpobench_nmt.benchmarking.suite_files import load_suite, track_of, tracks
+from hpobench_nmt.arena.archive import NAME, Archive, archive_bytes, read_archive
+from hpobench_nmt.arena.beside import load_archive
+from hpobench_nmt.arena.digest import DIGEST, digest_bytes
+from hpobench_nmt.arena.submissions import RERUN, save_archive
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
+from hpobench_nmt.benchmarking.records.frozen import check_pinned
+from hpobench_nmt.benchmarking.records.manifest import manifest_of
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.benchmarking.task.instance import Instance, suite_instances
+from hpobench_nmt.benchmarking.task.suite import Suite, changed
+from hpobench_nmt.benchmarking.task.suite_files import load_suite, track_of, tracks
 from hpobench_nmt.core.trajectory import same_trial
 from hpobench_nmt.methods import KNOWN
 

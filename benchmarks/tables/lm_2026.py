@@ -26,11 +26,11 @@ from typing import Any
 
 import numpy as np
 
-from hpobench_nmt.benchmarking.frozen import pin_of
-from hpobench_nmt.benchmarking.instance import Instance, make_instance
-from hpobench_nmt.benchmarking.suite import Suite, changed
-from hpobench_nmt.benchmarking.suite_files import load_suite, track_of
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.benchmarking.records.frozen import pin_of
+from hpobench_nmt.benchmarking.task.instance import Instance, make_instance
+from hpobench_nmt.benchmarking.task.suite import Suite, changed
+from hpobench_nmt.benchmarking.task.suite_files import load_suite, track_of
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.evaluation.noise import pooled_noise
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.table import Table

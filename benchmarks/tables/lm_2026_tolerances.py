@@ -14,12 +14,12 @@ import sys
 from lm_2026 import tolerance
 
 import hpobench_nmt as hb
-from hpobench_nmt.benchmarking.archive import NAME
-from hpobench_nmt.benchmarking.beside import load_archive
-from hpobench_nmt.benchmarking.instance import make_instance
-from hpobench_nmt.benchmarking.submissions import archived_results
-from hpobench_nmt.benchmarking.suite import changed
-from hpobench_nmt.benchmarking.suite_files import load_suite, track_of
+from hpobench_nmt.arena.archive import NAME
+from hpobench_nmt.arena.beside import load_archive
+from hpobench_nmt.arena.submissions import archived_results
+from hpobench_nmt.benchmarking.task.instance import make_instance
+from hpobench_nmt.benchmarking.task.suite import changed
+from hpobench_nmt.benchmarking.task.suite_files import load_suite, track_of
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.methods import KNOWN
 

@@ -48,7 +48,7 @@ def command(*arguments: str) -> float:
 def print_figures(fetched: list[str]) -> None:
     """Print a line for each table."""
     from hpobench_nmt.lookup.catalogue import load_table
-    from hpobench_nmt.lookup.surface_checks import additivity, edges_of_best
+    from hpobench_nmt.lookup.checks.surface_checks import additivity, edges_of_best
 
     print(f"{'table':32}  rows  points seeds edges additive sd of seeds")
     for name in fetched:
@@ -86,7 +86,7 @@ def print_times(source: Path, fetched: list[str], work: Path) -> None:
     given = ("--methods", "RS,BO_EI_M_std", "--trials", "20", "--lookups", "50", "--out", str(work / "run"))
     seconds = command("run", "--tables", ",".join(dense), *given)
     print(f"run of RS and BO_EI_M_std on {len(dense)} tables: {seconds:.1f} s")
-    from hpobench_nmt.lookup.folder import load_folder, save_folder
+    from hpobench_nmt.lookup.disk.folder import load_folder, save_folder
     from hpobench_nmt.lookup.user_folders import fetched_folder
 
     copied = load_folder(fetched_folder() / dense[0])

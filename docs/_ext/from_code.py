@@ -104,7 +104,7 @@ class SuiteKeys(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """One table."""
-        from hpobench_nmt.benchmarking.suite import Suite
+        from hpobench_nmt.benchmarking.task.suite import Suite
 
         fields = msgspec.json.schema(Suite)["$defs"]["Suite"]["properties"]
         rows = [(key, about["description"]) for key, about in fields.items() if key != "name"]
@@ -116,7 +116,7 @@ class SuiteList(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """A section for each."""
-        from hpobench_nmt.benchmarking.suite_files import suite_files
+        from hpobench_nmt.benchmarking.task.suite_files import suite_files
 
         return [
             _section(f"suite-{name}", name, [_literal(path.read_text(), "toml")])

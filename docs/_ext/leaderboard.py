@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 
-from hpobench_nmt.benchmarking.archive import read_archive
+from hpobench_nmt.arena.archive import read_archive
 from hpobench_nmt.render.html.arena import write_arena
 
 ARCHIVE = Path(__file__).parents[2] / "archive" / "lm-2026.parquet"

@@ -30,8 +30,8 @@ from hpobench_nmt.analysis.leaderboard import (
 from hpobench_nmt.analysis.number_text import p_cell
 from hpobench_nmt.analysis.selection import EXACT, methods_on
 from hpobench_nmt.analysis.verdicts import Statistics, decimals
-from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.core.text import NONE, counted, short
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.core.system.text import NONE, counted, short
 from hpobench_nmt.evaluation.scores import SCORES
 
 Mark = Literal["", "best", "tied"]

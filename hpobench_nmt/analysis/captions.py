@@ -10,7 +10,7 @@ import pandas as pd
 from hpobench_nmt.analysis.run_curves import LOOKUPS, Curves, time_in
 from hpobench_nmt.analysis.runtimes import RuntimeDistribution
 from hpobench_nmt.analysis.selection import EXACT
-from hpobench_nmt.core.text import VAST, short
+from hpobench_nmt.core.system.text import VAST, short
 
 
 def curves_finding(curves: Curves, at: float) -> str:

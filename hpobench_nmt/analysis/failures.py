@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.records.results import Results
 
 _TRIALS_NAMED = 5
 

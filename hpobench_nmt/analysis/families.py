@@ -8,8 +8,8 @@ import pandas as pd
 from hpobench_nmt.analysis.selection import families
 from hpobench_nmt.analysis.table_ranks import ranked_by
 from hpobench_nmt.analysis.verdicts import Statistics
-from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.evaluation.ranks import rounded
 from hpobench_nmt.evaluation.scores import SCORES
 

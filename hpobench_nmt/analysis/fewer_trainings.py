@@ -1,6 +1,7 @@
 """Times fewer trainings than random search: the figure that sums up a method in a run.
 
-evaluation/fewer_trainings.py defines it, and benchmarking/target.py the target and the budget of a table.
+evaluation/fewer_trainings.py defines it, and benchmarking/task/target.py the target and the budget of
+a table.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ import pandas as pd
 
 from hpobench_nmt.analysis.number_text import listed
 from hpobench_nmt.analysis.selection import families, same_run
-from hpobench_nmt.benchmarking.frozen import part_note
-from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.target import Target, target_of
+from hpobench_nmt.benchmarking.records.frozen import part_note
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.benchmarking.task.target import Target, target_of
 from hpobench_nmt.core.arrays import Bools, Floats
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.text import counted, short
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.text import counted, short
 from hpobench_nmt.evaluation.comparisons import holm
 from hpobench_nmt.evaluation.fewer_trainings import (
     TimesFewer,

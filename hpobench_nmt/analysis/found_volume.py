@@ -11,11 +11,11 @@ import pandas as pd
 from hpobench_nmt.analysis.fewer_trainings import SIMULATED
 from hpobench_nmt.analysis.number_text import listed
 from hpobench_nmt.analysis.selection import families
-from hpobench_nmt.benchmarking.instance import Instance
-from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.scoring import by_checkpoints
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.benchmarking.task.instance import Instance
+from hpobench_nmt.benchmarking.task.scoring import by_checkpoints
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.evaluation.curves import hypervolume_shares
 from hpobench_nmt.evaluation.fewer_trainings import family_means
 from hpobench_nmt.evaluation.hypervolume import table_scale

@@ -15,13 +15,13 @@ from hpobench_nmt.analysis.families import ranks_of
 from hpobench_nmt.analysis.fewer_trainings import SIMULATED, FewerTrainings
 from hpobench_nmt.analysis.table_ranks import ranked_by
 from hpobench_nmt.analysis.verdicts import Statistics, decimals, number, run_statistics, without_noise
-from hpobench_nmt.benchmarking.instance import Instance
-from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.scoring import exact_score
-from hpobench_nmt.benchmarking.suite import Suite
-from hpobench_nmt.benchmarking.suite_files import load_suite, published_figures, suite_files
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.text import NONE, VAST, counted, short
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.benchmarking.task.instance import Instance
+from hpobench_nmt.benchmarking.task.scoring import exact_score
+from hpobench_nmt.benchmarking.task.suite import Suite
+from hpobench_nmt.benchmarking.task.suite_files import load_suite, published_figures, suite_files
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.text import NONE, VAST, counted, short
 from hpobench_nmt.evaluation.ranks import rounded
 from hpobench_nmt.evaluation.scores import SCORES, Summary
 from hpobench_nmt.lookup.collections import COLLECTIONS

@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from hpobench_nmt.benchmarking.method_settings import settings_of, shown, split_spec
-from hpobench_nmt.benchmarking.plugins import load_method, resolve_methods
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.benchmarking.contestants.method_settings import settings_of, shown, split_spec
+from hpobench_nmt.benchmarking.contestants.plugins import load_method, resolve_methods
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.methods import KNOWN, BuiltIn
 
 

@@ -1,4 +1,4 @@
-"""Numbers as text for people, in cells and columns; `short` in core/text.py writes a single one."""
+"""Numbers as text for people, in cells and columns; `short` in core/system/text.py writes a single one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpobench_nmt.core.space import label
-from hpobench_nmt.core.text import NONE, VAST, short
+from hpobench_nmt.core.system.text import NONE, VAST, short
 
 if TYPE_CHECKING:  # slow to import
     import pandas as pd

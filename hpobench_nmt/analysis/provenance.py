@@ -9,11 +9,11 @@ from typing import Any
 from hpobench_nmt.analysis.leaderboard import meaning, tolerance
 from hpobench_nmt.analysis.report_runs import Run
 from hpobench_nmt.analysis.verdicts import ALL_NOTES
-from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.suite import Suite, overridden
-from hpobench_nmt.benchmarking.suite_files import load_suite, suite_files
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.benchmarking.task.suite import Suite, overridden
+from hpobench_nmt.benchmarking.task.suite_files import load_suite, suite_files
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.evaluation.scores import SCORES
 
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from hpobench_nmt.analysis.run_fronts import Pair, axes_of, raw_points, typical_trial
 from hpobench_nmt.analysis.selection import instance_of, methods_on, scored_trials
-from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.core.arrays import Floats, Ints, Rows
-from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.pareto import pareto_front
+from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.evaluation.hypervolume import table_scale
 
 # Look-ups of a trial that are replayed; the paper's longest budget.

@@ -15,7 +15,7 @@ from hpobench_nmt.analysis.number_text import p_cell
 from hpobench_nmt.analysis.report_runs import Run
 from hpobench_nmt.analysis.selection import methods_on
 from hpobench_nmt.analysis.table_ranks import RankOutcome, rank_sentences
-from hpobench_nmt.core.text import NONE, counted, short
+from hpobench_nmt.core.system.text import NONE, counted, short
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpobench_nmt.analysis.verdicts import Statistics, run_statistics
-from hpobench_nmt.benchmarking.manifest import Manifest
-from hpobench_nmt.benchmarking.plugins import NamedMethod
-from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.store import load_results
-from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.core.text import printable
+from hpobench_nmt.benchmarking.contestants.plugins import NamedMethod
+from hpobench_nmt.benchmarking.records.manifest import Manifest
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.benchmarking.records.store import load_results
+from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.text import printable
 from hpobench_nmt.lookup.table import Table
 
 

@@ -15,13 +15,13 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.analysis.selection import EXACT, failure_notes, instance_of, methods_on, sound_trials
-from hpobench_nmt.benchmarking.goals import counted_gaps
-from hpobench_nmt.benchmarking.instance import Instance
-from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.scoring import by_checkpoints, gap_trial, length_of, scored_trial
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.benchmarking.task.goals import counted_gaps
+from hpobench_nmt.benchmarking.task.instance import Instance
+from hpobench_nmt.benchmarking.task.scoring import by_checkpoints, gap_trial, length_of, scored_trial
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.curves import (
     Curve,

@@ -17,12 +17,12 @@ from hpobench_nmt.analysis.selection import (
     scored_trials,
     sound_trials,
 )
-from hpobench_nmt.benchmarking.instance import Instance
-from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.benchmarking.task.instance import Instance
 from hpobench_nmt.core.arrays import Floats, Rows
-from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.pareto import FrontScale, pareto_front
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.curves import hypervolume_shares
 from hpobench_nmt.evaluation.hypervolume import attainment_surface, table_scale

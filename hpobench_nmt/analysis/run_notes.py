@@ -9,11 +9,11 @@ import numpy as np
 from hpobench_nmt.analysis.chosen_rows import choice_score
 from hpobench_nmt.analysis.number_text import listed
 from hpobench_nmt.analysis.selection import same_run
-from hpobench_nmt.benchmarking.method_settings import command_of
-from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.suite_files import published_figures
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.benchmarking.contestants.method_settings import command_of
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.benchmarking.task.suite_files import published_figures
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.intervals import FEW_TRIALS
 

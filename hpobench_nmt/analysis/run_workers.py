@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.analysis.selection import instance_of, methods_on
-from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.scoring import length_of, scored_trial
-from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.core.text import counted, short
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.benchmarking.task.scoring import length_of, scored_trial
+from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.text import counted, short
 
 _MOST_ROWS_NAMED = 8
 

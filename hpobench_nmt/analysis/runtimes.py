@@ -10,12 +10,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hpobench_nmt.analysis.selection import EXACT, scored_trials
-from hpobench_nmt.benchmarking.instance import Instance
-from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.scoring import exact_score
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.benchmarking.task.instance import Instance
+from hpobench_nmt.benchmarking.task.scoring import exact_score
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.trajectory import Goal
 from hpobench_nmt.evaluation.random_search import random_search_share_met
 from hpobench_nmt.evaluation.runtime_distribution import (

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from hpobench_nmt.benchmarking.instance import Instance
-from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.scoring import length_of, scored_trial
-from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.benchmarking.task.instance import Instance
+from hpobench_nmt.benchmarking.task.scoring import length_of, scored_trial
+from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.trajectory import Trajectory, same_trial
 from hpobench_nmt.lookup.catalogue import family_of
 

@@ -9,17 +9,17 @@ from typing import get_args
 import numpy as np
 import pandas as pd
 
-from hpobench_nmt.benchmarking.clock import TRAINING_COST, with_metrics_of_curves
+from hpobench_nmt.benchmarking.task.clock import TRAINING_COST, with_metrics_of_curves
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.constraints import Constraint
-from hpobench_nmt.core.errors import InputError, as_list, shortened, unknown
 from hpobench_nmt.core.front import Front as Front
 from hpobench_nmt.core.front import with_row_numbers as with_row_numbers
 from hpobench_nmt.core.objectives import Direction, Objective, measured
 from hpobench_nmt.core.pareto import pareto_front
-from hpobench_nmt.core.text import printable
+from hpobench_nmt.core.system.errors import InputError, as_list, shortened, unknown
+from hpobench_nmt.core.system.text import printable
 from hpobench_nmt.lookup.catalogue import load_table
-from hpobench_nmt.lookup.rows import number_column, numbers_of, read_csv
+from hpobench_nmt.lookup.disk.rows import number_column, numbers_of, read_csv
 from hpobench_nmt.lookup.table import Table
 
 _MOST_NAMES = 30

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.analysis.number_text import listed, p_text
-from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.evaluation.intervals import CONFIDENCE
 from hpobench_nmt.evaluation.ranks import RankTest, rank_test
 from hpobench_nmt.evaluation.scores import SCORES

@@ -17,12 +17,12 @@ from hpobench_nmt.analysis.number_text import listed
 from hpobench_nmt.analysis.run_notes import run_notes
 from hpobench_nmt.analysis.selection import methods_on, same_run
 from hpobench_nmt.analysis.table_ranks import RankOutcome, rank_outcome
-from hpobench_nmt.benchmarking.instance import Instance
-from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.scoring import exact_score, score_of
-from hpobench_nmt.benchmarking.target import budget_of, random_search_within
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.benchmarking.task.instance import Instance
+from hpobench_nmt.benchmarking.task.scoring import exact_score, score_of
+from hpobench_nmt.benchmarking.task.target import budget_of, random_search_within
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.text import VAST
+from hpobench_nmt.core.system.text import VAST
 from hpobench_nmt.core.trajectory import Goal
 from hpobench_nmt.evaluation.comparisons import Comparison, compare_pairs
 from hpobench_nmt.evaluation.intervals import mean_intervals

@@ -9,24 +9,24 @@ from typing import Any
 
 import numpy as np
 
-from hpobench_nmt.benchmarking.frozen import check_pinned, chosen_part
-from hpobench_nmt.benchmarking.instance import suite_instances
-from hpobench_nmt.benchmarking.method_settings import split_spec
-from hpobench_nmt.benchmarking.plugins import MethodSpec, method_list, resolve_methods
-from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.results_folder import ResultsFolder
+from hpobench_nmt.benchmarking.contestants.method_settings import split_spec
+from hpobench_nmt.benchmarking.contestants.plugins import MethodSpec, method_list, resolve_methods
+from hpobench_nmt.benchmarking.records.frozen import check_pinned, chosen_part
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.benchmarking.records.results_folder import ResultsFolder
 from hpobench_nmt.benchmarking.run import run_suite
-from hpobench_nmt.benchmarking.suite import DEFAULT, INSTALLED, Suite, changed, overridden
-from hpobench_nmt.benchmarking.suite_files import load_suite, track_of
-from hpobench_nmt.benchmarking.suite_tables import WITH_DEFAULT, note_ignored
-from hpobench_nmt.core.clusters import Backend
-from hpobench_nmt.core.deprecated import warn_deprecated
-from hpobench_nmt.core.errors import InputError, as_list, unknown, warn
-from hpobench_nmt.core.text import printable
-from hpobench_nmt.core.validation import checked
+from hpobench_nmt.benchmarking.task.instance import suite_instances
+from hpobench_nmt.benchmarking.task.suite import DEFAULT, INSTALLED, Suite, changed, overridden
+from hpobench_nmt.benchmarking.task.suite_files import load_suite, track_of
+from hpobench_nmt.benchmarking.task.suite_tables import WITH_DEFAULT, note_ignored
+from hpobench_nmt.core.system.clusters import Backend
+from hpobench_nmt.core.system.deprecated import warn_deprecated
+from hpobench_nmt.core.system.errors import InputError, as_list, unknown, warn
+from hpobench_nmt.core.system.text import printable
+from hpobench_nmt.core.system.validation import checked
 from hpobench_nmt.evaluation.scores import SCORES, score_names
 from hpobench_nmt.lookup.catalogue import groups, installed
-from hpobench_nmt.lookup.folder import table_name
+from hpobench_nmt.lookup.disk.folder import table_name
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.methods import BUILT_IN, KNOWN
 

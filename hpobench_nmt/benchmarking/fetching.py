@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hpobench_nmt.benchmarking.frozen import collections_of
-from hpobench_nmt.benchmarking.suite_files import load_suite, suite_files, tracks
-from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.benchmarking.records.frozen import collections_of
+from hpobench_nmt.benchmarking.task.suite_files import load_suite, suite_files, tracks
+from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.lookup import catalogue
 from hpobench_nmt.lookup.collections import COLLECTIONS
 

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import msgspec
 
-from hpobench_nmt.benchmarking.execution import check_jobs, run_blocks, run_here
-from hpobench_nmt.benchmarking.instance import Instance
-from hpobench_nmt.benchmarking.manifest import manifest_of
-from hpobench_nmt.benchmarking.plugins import NamedMethod, refuse_sequential
-from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.results_folder import ResultsFolder
-from hpobench_nmt.benchmarking.suite import Suite
-from hpobench_nmt.benchmarking.trials import Block, Took, plan, seconds_a_step
-from hpobench_nmt.core.clusters import Backend
-from hpobench_nmt.core.errors import InputError, check_whole
+from hpobench_nmt.benchmarking.contestants.plugins import NamedMethod, refuse_sequential
+from hpobench_nmt.benchmarking.records.manifest import manifest_of
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.benchmarking.records.results_folder import ResultsFolder
+from hpobench_nmt.benchmarking.running.execution import check_jobs, run_blocks, run_here
+from hpobench_nmt.benchmarking.running.trials import Block, Took, plan, seconds_a_step
+from hpobench_nmt.benchmarking.task.instance import Instance
+from hpobench_nmt.benchmarking.task.suite import Suite
+from hpobench_nmt.core.system.clusters import Backend
+from hpobench_nmt.core.system.errors import InputError, check_whole
+from hpobench_nmt.core.system.validation import LARGEST_WHOLE
 from hpobench_nmt.core.trajectory import Trials
-from hpobench_nmt.core.validation import LARGEST_WHOLE
 from hpobench_nmt.methods import of_objectives
 
 
@@ -46,7 +46,7 @@ def run_suite(
         seed: root seed; the same seed gives the same bytes for any jobs and backend.
         jobs, backend, timeout: as in execution.run_blocks.
         folder: results folder, new or of the same run, which keeps every block of trials as it ends (see
-            hpobench_nmt.benchmarking.store); None to have the results only in memory. While another run
+            benchmarking/records/store.py); None to have the results only in memory. While another run
             writes into the folder, this one waits.
         table_folders: folder of each table that is not installed, by its name.
         progress: called with (work done, total work) as blocks end.

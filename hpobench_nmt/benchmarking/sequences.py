@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import write_whole
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.files import write_whole
 from hpobench_nmt.evaluation.scores import answer
 
 

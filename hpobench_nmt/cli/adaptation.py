@@ -17,7 +17,7 @@ from hpobench_nmt.cli.common import (
 )
 from hpobench_nmt.cli.models import LARGEST_TEXT, device_option, model_argument, one_device
 from hpobench_nmt.cli.options import PATH, count_option
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,7 +88,7 @@ def adaptation(
     require_family(load_family(read_kept(model).family))
     import numpy as np
 
-    from hpobench_nmt.core.files import write_whole
+    from hpobench_nmt.core.system.files import write_whole
     from hpobench_nmt.render.data_text import csv_text
     from hpobench_nmt.render.plots.adaptation import plot_adaptation
     from hpobench_nmt.render.plots.style import save
@@ -135,7 +135,7 @@ def adaptation(
 
 
 def _tokens(kept: KeptLanguageModel, path: Path) -> NDArray[np.int64]:
-    from hpobench_nmt.core.files import read_bytes
+    from hpobench_nmt.core.system.files import read_bytes
     from hpobench_nmt.runner.corpora import split_text
     from hpobench_nmt.runner.lm.evaluate_kept import numbered
 
@@ -165,7 +165,7 @@ def _related(
 
 
 def _print_related(related: pd.DataFrame) -> None:
-    from hpobench_nmt.core.text import printable
+    from hpobench_nmt.core.system.text import printable
     from hpobench_nmt.render.terminal.grids import print_grid
 
     shown = related.head(_RELATED + 1)

@@ -9,9 +9,9 @@ import click
 
 from hpobench_nmt.cli.common import Commands, progress_bar, say, writing
 from hpobench_nmt.cli.options import PATH, count_option, listed_option
-from hpobench_nmt.core.errors import RunError
-from hpobench_nmt.core.files import read_bytes
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.system.errors import RunError
+from hpobench_nmt.core.system.files import read_bytes
+from hpobench_nmt.core.system.text import counted
 
 _archive_option = click.option(
     "--archive", "place", type=PATH, metavar="FILE", help="The archive.  [default: the installed archive]"
@@ -27,7 +27,7 @@ def archive() -> None:
 @_archive_option
 def archive_show(place: Path | None) -> None:
     """List the tracks and methods of the archive, and their versions."""
-    from hpobench_nmt.benchmarking.beside import load_archive
+    from hpobench_nmt.arena.beside import load_archive
 
     found = load_archive(place or "archive")
     say(f"{found.path}, SHA-256 {found.sha256}")
@@ -52,8 +52,8 @@ def archive_fetch(source: str, sha256: str) -> None:
 
     Without --from, it is downloaded from the address in the package's metadata, if there is one.
     """
-    from hpobench_nmt.analysis.digest import load_digest
-    from hpobench_nmt.benchmarking.submissions import install_archive
+    from hpobench_nmt.arena.digest import load_digest
+    from hpobench_nmt.arena.submissions import install_archive
 
     known = load_digest().archive
     from_web = not source or source.startswith(("https://", "http://"))
@@ -89,10 +89,10 @@ def archive_make(
     other methods adds their results. If a method does not support the objectives or workers of a track, the
     track leaves it out. Methods run one after the other, in the order given.
     """
-    from hpobench_nmt.benchmarking.archive import NAME
-    from hpobench_nmt.benchmarking.beside import load_archive
-    from hpobench_nmt.benchmarking.submissions import join_parts, make_track, track_folders
-    from hpobench_nmt.benchmarking.suite_files import track_of, tracks
+    from hpobench_nmt.arena.archive import NAME
+    from hpobench_nmt.arena.beside import load_archive
+    from hpobench_nmt.arena.submissions import join_parts, make_track, track_folders
+    from hpobench_nmt.benchmarking.task.suite_files import track_of, tracks
 
     for track in chosen:
         track_of(NAME, track)
@@ -113,17 +113,17 @@ def archive_join(out: Path, parts: tuple[Path, ...]) -> None:
     A part is the file of an archive, or a folder of 'archive make'. If 'archive make' was stopped, the
     methods that have finished all tables are used. A method can be in one part only.
     """
-    from hpobench_nmt.benchmarking.submissions import join_parts
+    from hpobench_nmt.arena.submissions import join_parts
 
     _write(join_parts(parts), out)
 
 
 def _write(content: bytes, out: Path) -> None:
     """Write an archive and its digest into a folder, and print their paths."""
-    from hpobench_nmt.analysis.digest import DIGEST, digest_bytes
-    from hpobench_nmt.benchmarking.archive import NAME, archive_of
-    from hpobench_nmt.benchmarking.submissions import save_archive
-    from hpobench_nmt.core.files import write_whole
+    from hpobench_nmt.arena.archive import NAME, archive_of
+    from hpobench_nmt.arena.digest import DIGEST, digest_bytes
+    from hpobench_nmt.arena.submissions import save_archive
+    from hpobench_nmt.core.system.files import write_whole
 
     path = out / f"{NAME}.parquet"
     with writing(out):
@@ -151,8 +151,8 @@ def archive_verify(
     differently, so that a method sometimes chooses another row. The mean of each score must then lie within
     the range of the archive's trials; if not, the exit code is 1.
     """
-    from hpobench_nmt.benchmarking.beside import load_archive
-    from hpobench_nmt.benchmarking.submissions import verify_archive
+    from hpobench_nmt.arena.beside import load_archive
+    from hpobench_nmt.arena.submissions import verify_archive
 
     found = verify_archive(load_archive(place or "archive"), track, methods, tables, trials)
     total, equal = sum(each.trials for each in found), sum(each.equal for each in found)
@@ -180,8 +180,8 @@ def archive_add(folder: Path, method: str, card: Path, place: Path | None, out: 
     Three trials on each table are repeated first, and must be equal. The card has one line for each of the
     keys what, source, licence, hardware and tuned_on.
     """
-    from hpobench_nmt.benchmarking.beside import load_archive
-    from hpobench_nmt.benchmarking.submissions import add_to_archive, save_archive
+    from hpobench_nmt.arena.beside import load_archive
+    from hpobench_nmt.arena.submissions import add_to_archive, save_archive
 
     found = load_archive(place or "archive")
     content = add_to_archive(found, folder, method, card, notify=say)
@@ -199,7 +199,7 @@ def archive_page(place: Path | None, out: Path) -> None:
 
     FOLDER/index.html ranks the methods of each track. Each method and each table has a page below it.
     """
-    from hpobench_nmt.benchmarking.beside import load_archive
+    from hpobench_nmt.arena.beside import load_archive
     from hpobench_nmt.render.html.arena import write_arena
 
     say(f"Leaderboard: {write_arena(load_archive(place or 'archive'), out)}")

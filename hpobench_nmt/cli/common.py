@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hpobench_nmt.core.errors import InputError, not_written, unknown
-from hpobench_nmt.core.files import no_folder
-from hpobench_nmt.core.text import printable
+from hpobench_nmt.core.system.errors import InputError, not_written, unknown
+from hpobench_nmt.core.system.files import no_folder
+from hpobench_nmt.core.system.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from hpobench_nmt.benchmarking.results import Results
+    from hpobench_nmt.benchmarking.records.results import Results
     from hpobench_nmt.runner.family import Family
 
 

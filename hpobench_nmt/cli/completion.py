@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 import click
 
-from hpobench_nmt.core.files import is_name
+from hpobench_nmt.core.system.files import is_name
 
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 
@@ -32,7 +32,7 @@ def completing(names: Callable[[], Iterable[str]]) -> Complete:
 
 def suite_names() -> Iterable[str]:
     """The suites of the package."""
-    from hpobench_nmt.benchmarking.suite_files import suite_files
+    from hpobench_nmt.benchmarking.task.suite_files import suite_files
 
     return [*suite_files(), "lm-2026"]
 

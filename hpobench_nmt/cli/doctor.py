@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from hpobench_nmt.cli.common import make_console, say
-from hpobench_nmt.core.errors import InputError, RunError
-from hpobench_nmt.core.files import why_no_locks
+from hpobench_nmt.core.system.errors import InputError, RunError
+from hpobench_nmt.core.system.files import why_no_locks
 
 _DISTRIBUTION = "hpobench-nmt"
 # Extras for people who work on this package.
@@ -67,7 +67,7 @@ def _places() -> list[tuple[str, str]]:
     import platform
 
     import hpobench_nmt
-    from hpobench_nmt.core.compiled_folder import compiled_folder
+    from hpobench_nmt.core.system.compiled_folder import compiled_folder
     from hpobench_nmt.lookup.user_folders import added_folder, fetched_folder, training_cache
 
     places = [

@@ -11,7 +11,7 @@ import click
 
 from hpobench_nmt.cli.common import late_progress_bar, say, writing
 from hpobench_nmt.cli.options import PATH
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.system.text import counted
 
 if TYPE_CHECKING:
     from hpobench_nmt.lookup.imports.importing import Imported
@@ -70,7 +70,7 @@ def tables_import(
         hpobench-nmt tables add draft
     """
     from hpobench_nmt.lookup.catalogue import installed
-    from hpobench_nmt.lookup.file_names import DATASHEET
+    from hpobench_nmt.lookup.disk.file_names import DATASHEET
     from hpobench_nmt.lookup.imports.importing import install_table, known_as, make_table, write_draft
     from hpobench_nmt.lookup.imports.sweep import Choices
     from hpobench_nmt.lookup.user_folders import added_folder

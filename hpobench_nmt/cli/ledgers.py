@@ -9,8 +9,8 @@ import click
 
 from hpobench_nmt.cli.common import Commands, require_installed, say, writing
 from hpobench_nmt.cli.options import PATH
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.text import counted
 
 
 @click.command("build")

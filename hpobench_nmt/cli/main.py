@@ -25,8 +25,8 @@ import click
 import hpobench_nmt.cli
 from hpobench_nmt.cli.common import Commands
 from hpobench_nmt.cli.options import JOIN_WITH_COMMAS
-from hpobench_nmt.core.errors import InputError, RunError
-from hpobench_nmt.core.text import printable
+from hpobench_nmt.core.system.errors import InputError, RunError
+from hpobench_nmt.core.system.text import printable
 
 # In the order of the help.
 _GROUPS = {

@@ -9,7 +9,7 @@ import click
 from hpobench_nmt.cli.common import make_console, say
 from hpobench_nmt.cli.completion import completing, method_names
 from hpobench_nmt.cli.options import PATH
-from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.system.errors import InputError, RunError
 
 
 @click.command()
@@ -57,7 +57,7 @@ def methods(name: str | None, file: Path | None, spec: str | None, n_objectives:
 
 
 def _list() -> None:
-    from hpobench_nmt.benchmarking.plugins import list_methods, method_groups
+    from hpobench_nmt.benchmarking.contestants.plugins import list_methods, method_groups
     from hpobench_nmt.render.terminal.grids import print_frame, print_text
 
     every, console = list_methods().set_index("method", drop=False), make_console()
@@ -71,7 +71,7 @@ def _list() -> None:
 
 
 def _new(file: Path | None) -> None:
-    from hpobench_nmt.benchmarking.skeleton import write_skeleton
+    from hpobench_nmt.benchmarking.contestants.skeleton import write_skeleton
 
     if file is None:
         raise InputError("'methods new' needs the name of a new file, such as my_method.py.")
@@ -80,7 +80,7 @@ def _new(file: Path | None) -> None:
 
 
 def _check(spec: str, n_objectives: int) -> None:
-    from hpobench_nmt.benchmarking.conformance import check_method
+    from hpobench_nmt.benchmarking.running.conformance import check_method
 
     reasons = []
     for check, reason in check_method(spec, n_objectives):

@@ -18,8 +18,8 @@ from hpobench_nmt.cli.common import (
     writing,
 )
 from hpobench_nmt.cli.options import PATH
-from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.text import counted
 
 LARGEST_TEXT = 2**30
 
@@ -44,7 +44,7 @@ def evaluate(model: Path, path: Path, rule: str, cache: bool, device: str, form:
     MODEL is a folder that 'train --keep' made. The text is split into words, characters or subwords in the
     same way as the model's corpus. Words outside the model's vocabulary count as <unk>, as in the corpus.
     """
-    from hpobench_nmt.core.files import read_bytes
+    from hpobench_nmt.core.system.files import read_bytes
     from hpobench_nmt.render.terminal.grids import print_grid
     from hpobench_nmt.runner.corpora import split_text
     from hpobench_nmt.runner.disk.kept_model import describe_kept, read_kept
@@ -113,7 +113,7 @@ def translate(model: Path, path: Path | None, out: Path | None, device: str) -> 
     corpus, and the translations have the same kind of tokens. stderr reports the amount of text, and the
     share of it that the model does not know.
     """
-    from hpobench_nmt.core.files import read_bytes, write_whole
+    from hpobench_nmt.core.system.files import read_bytes, write_whole
     from hpobench_nmt.runner.corpora import split_text
     from hpobench_nmt.runner.disk.kept_model import read_kept
     from hpobench_nmt.runner.families import load_family

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.text import number_of
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.text import number_of
 
 # Below this, doubles represent every whole number exactly.
 _WHOLE = 2.0**53

@@ -9,7 +9,7 @@ import click
 from hpobench_nmt.cli.common import check_plot, make_console, say
 from hpobench_nmt.cli.completion import completing, table_names
 from hpobench_nmt.cli.options import PATH, constraint_option, listed_option
-from hpobench_nmt.core.errors import unknown
+from hpobench_nmt.core.system.errors import unknown
 
 
 @click.command()

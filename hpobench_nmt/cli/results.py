@@ -11,8 +11,8 @@ import click
 
 from hpobench_nmt.cli.common import make_console, pairs_text, progress_bar, say, show_leaderboard, writing
 from hpobench_nmt.cli.options import PATH, count_option, explain_option, listed_option
-from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.text import counted
 
 
 @click.command()
@@ -28,7 +28,7 @@ def score(folder: Path, form: str, verify: bool, explain: bool) -> None:
     The hashes of the results files are always checked. --verify also checks the tables' files and ledgers,
     and prints what it checked. Files without a hash, which earlier versions wrote, are then an error.
     """
-    from hpobench_nmt.benchmarking.store import load_results, unfinished
+    from hpobench_nmt.benchmarking.records.store import load_results, unfinished
     from hpobench_nmt.render.data_text import scores_csv, scores_json
     from hpobench_nmt.render.latex import run_latex
 
@@ -37,7 +37,7 @@ def score(folder: Path, form: str, verify: bool, explain: bool) -> None:
         raise unknown("format", form, formats)
     results = load_results(folder)
     if verify:
-        from hpobench_nmt.benchmarking.verification import verify_results
+        from hpobench_nmt.benchmarking.records.verification import verify_results
 
         for fact in verify_results(folder, results):
             say(fact, err=True)
@@ -62,8 +62,8 @@ def export(folder: Path, form: str, out: Path) -> None:
     numbers per trial. Rows that a trial did not look up, because no score could change any
     more, follow in ascending order.
     """
+    from hpobench_nmt.benchmarking.records.store import load_results
     from hpobench_nmt.benchmarking.sequences import export_sequences
-    from hpobench_nmt.benchmarking.store import load_results
 
     if form != "sequences":
         raise unknown("format", form, ["sequences"])

@@ -20,15 +20,15 @@ from hpobench_nmt.cli.options import (
     listed_option,
     seed_option,
 )
-from hpobench_nmt.core.deprecated import warn_deprecated
-from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.system.deprecated import warn_deprecated
+from hpobench_nmt.core.system.errors import InputError, RunError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from hpobench_nmt.analysis.digest import Digest
-    from hpobench_nmt.benchmarking.archive import Archive
-    from hpobench_nmt.benchmarking.results import Results
+    from hpobench_nmt.arena.archive import Archive
+    from hpobench_nmt.arena.digest import Digest
+    from hpobench_nmt.benchmarking.records.results import Results
 
 _DEFAULT_SUITE = "quick"
 
@@ -127,10 +127,10 @@ def run(
     other trials still run and are written, and the exit code is 1.
     """
     from hpobench_nmt.benchmarking import call
-    from hpobench_nmt.benchmarking.suite import changed
-    from hpobench_nmt.benchmarking.suite_files import load_suite, track_of
-    from hpobench_nmt.core.clusters import known_backend
-    from hpobench_nmt.core.compiled_folder import has_compiled
+    from hpobench_nmt.benchmarking.task.suite import changed
+    from hpobench_nmt.benchmarking.task.suite_files import load_suite, track_of
+    from hpobench_nmt.core.system.clusters import known_backend
+    from hpobench_nmt.core.system.compiled_folder import has_compiled
 
     place = known_backend(backend)
     budget = given.pop("budget")
@@ -143,7 +143,7 @@ def run(
     chosen = load_suite(track_of(suite, track) if track else suite)
     known = None
     if beside:  # read before the run, so that an archive that does not fit is an error at once
-        from hpobench_nmt.analysis.digest import archive_or_digest
+        from hpobench_nmt.arena.digest import archive_or_digest
 
         own = changed(chosen, trials=given["trials"]) if given["trials"] else chosen
         known = archive_or_digest(beside, own, given["seed"] or 0)
@@ -180,8 +180,8 @@ def run(
 
 def _with_archive(results: Results, known: Archive | Digest, console: Console) -> Results:
     """The results with the methods of an archive. A digest has only the figures, which are printed."""
-    from hpobench_nmt.analysis.digest import Digest
-    from hpobench_nmt.benchmarking.beside import beside
+    from hpobench_nmt.arena.beside import beside
+    from hpobench_nmt.arena.digest import Digest
     from hpobench_nmt.render.terminal.leaderboard import print_fewer
 
     if not isinstance(known, Digest):
@@ -198,7 +198,7 @@ def _with_archive(results: Results, known: Archive | Digest, console: Console) -
 @click.command()
 def suites() -> None:
     """List the suites."""
-    from hpobench_nmt.benchmarking.suite_files import list_suites
+    from hpobench_nmt.benchmarking.task.suite_files import list_suites
     from hpobench_nmt.render.terminal.grids import print_frame
 
     print_frame(list_suites(), make_console(), wrapped=("description",))

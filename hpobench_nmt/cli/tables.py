@@ -12,8 +12,8 @@ from hpobench_nmt.cli.completion import collection_names, completing, removable_
 from hpobench_nmt.cli.imports import tables_import, tell_added
 from hpobench_nmt.cli.ledgers import build
 from hpobench_nmt.cli.options import PATH, constraint_option, count_option, listed_option
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.text import counted
 
 # The number of a collection's tables that are named.
 _MOST_NAMES = 8
@@ -58,7 +58,7 @@ def tables_show(name: str, rows: int, constraints: tuple[str, ...]) -> None:
 
     NAME is a table, or a group such as nmthpo.
     """
-    from hpobench_nmt.benchmarking.instance import table_violations
+    from hpobench_nmt.benchmarking.task.instance import table_violations
     from hpobench_nmt.lookup.catalogue import load_table, members
     from hpobench_nmt.render.terminal.table_charts import print_charts
     from hpobench_nmt.render.terminal.table_summary import print_summary
@@ -103,7 +103,7 @@ def tables_analyze(
     sensitivity of the best row, the noise of the seed, and the learning curves. For several tables, it also
     shows how similarly they rank configurations.
     """
-    from hpobench_nmt.analysis.table_sections import analyze_tables, kept_rows
+    from hpobench_nmt.analysis.tables.sections import analyze_tables, kept_rows
     from hpobench_nmt.lookup.catalogue import load_table, members
     from hpobench_nmt.render.section_files import write_sections
     from hpobench_nmt.render.terminal.grids import print_sections
@@ -132,7 +132,7 @@ def tables_check(name: str) -> None:
     NAME is a table, or a group such as nmthpo.
     """
     from hpobench_nmt.lookup.catalogue import find_folder, load_table, members
-    from hpobench_nmt.lookup.checks import find_check
+    from hpobench_nmt.lookup.checks.facts import find_check
 
     loaded = [(load_table(member), find_folder(member)) for member in members(name)]
     marks = {"ok": ("✓", "green"), "note": ("·", "cyan"), "warning": ("!", "yellow")}
@@ -159,9 +159,9 @@ def tables_card(name: str, out: Path | None) -> None:
     """
     import json
 
-    from hpobench_nmt.core.files import write_whole
-    from hpobench_nmt.lookup.card import croissant
+    from hpobench_nmt.core.system.files import write_whole
     from hpobench_nmt.lookup.catalogue import find_folder, members
+    from hpobench_nmt.lookup.disk.card import croissant
 
     cards = [croissant(find_folder(member)) for member in members(name)]
     text = json.dumps(cards[0] if len(cards) == 1 else cards, indent=2, ensure_ascii=False) + "\n"
@@ -183,7 +183,7 @@ def tables_export(name: str, out: Path) -> None:
     format. The command refuses a table whose authors do not state a licence. It does not upload anything.
     """
     from hpobench_nmt.lookup.catalogue import find_folder
-    from hpobench_nmt.lookup.hugging_face import write_data_set
+    from hpobench_nmt.lookup.disk.hugging_face import write_data_set
 
     with writing(out):
         files = write_data_set(find_folder(name), out)
@@ -275,7 +275,7 @@ def tables_add(source: Path, datasheet: Path | None, ignore_other: bool) -> None
         own = "best"               # the row has the best value of its curve; or "last"; or left out
     """
     from hpobench_nmt.lookup import catalogue
-    from hpobench_nmt.lookup.folder import add_tables
+    from hpobench_nmt.lookup.disk.folder import add_tables
     from hpobench_nmt.lookup.user_folders import added_folder
 
     before, there = catalogue.installed(), {path.name for path in added_folder().glob("*")}

@@ -16,14 +16,14 @@ import click
 
 from hpobench_nmt.cli.common import make_console, progress_bar, require_family, require_installed, say
 from hpobench_nmt.cli.options import COUNT, PATH, backend_option, count_option, listed_option
-from hpobench_nmt.core.errors import InputError, RunError
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.system.errors import InputError, RunError
+from hpobench_nmt.core.system.text import counted
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from hpobench_nmt.core.clusters import Backend
+    from hpobench_nmt.core.system.clusters import Backend
     from hpobench_nmt.runner.ledgers.ledger import Record
     from hpobench_nmt.runner.specs.spec import Spec
     from hpobench_nmt.runner.training.dispatch import OnRecord, Progress
@@ -141,7 +141,7 @@ def train(
     if dry_run:
         _print_plan(spec, rows, folder, jobs, limit, shard)
         return
-    from hpobench_nmt.lookup.file_names import LEDGER
+    from hpobench_nmt.lookup.disk.file_names import LEDGER
     from hpobench_nmt.runner.training.run import open_run, train_rows
 
     require_family(spec.family)
@@ -297,7 +297,7 @@ def _print_plan(
     from rich.table import Table as Grid
 
     from hpobench_nmt.core.space import short_label
-    from hpobench_nmt.lookup.file_names import LEDGER
+    from hpobench_nmt.lookup.disk.file_names import LEDGER
     from hpobench_nmt.runner.specs.spec import describe
     from hpobench_nmt.runner.training.plan import planned
     from hpobench_nmt.runner.training.run import corpus_and_infeasible, refuse_in_vain

@@ -14,9 +14,9 @@ from hpobench_nmt.cli.common import require_family, require_installed, say
 from hpobench_nmt.cli.completion import completing, method_names
 from hpobench_nmt.cli.options import constraint_option, count_option, listed_option, seed_option
 from hpobench_nmt.cli.train import cache_folder, device_option, out_option, spec_argument, stoppable
-from hpobench_nmt.core.deprecated import warn_deprecated
-from hpobench_nmt.core.errors import InputError, RunError
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.system.deprecated import warn_deprecated
+from hpobench_nmt.core.system.errors import InputError, RunError
+from hpobench_nmt.core.system.text import counted
 
 if TYPE_CHECKING:
     from hpobench_nmt.core.arrays import Floats
@@ -110,7 +110,11 @@ def tune(
     output names the best of these.
     """
     require_installed("filelock", "torch")
-    from hpobench_nmt.benchmarking.plugins import refuse_objectives, refuse_sequential, resolve_methods
+    from hpobench_nmt.benchmarking.contestants.plugins import (
+        refuse_objectives,
+        refuse_sequential,
+        resolve_methods,
+    )
     from hpobench_nmt.runner.devices import find_devices, first_devices
     from hpobench_nmt.runner.specs.spec_file import load_spec
     from hpobench_nmt.runner.training.run import gpus_a_training, refuse_other_device

@@ -30,9 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError, as_list, shortened
 from hpobench_nmt.core.problem import Progress
-from hpobench_nmt.core.text import number_of, printable
+from hpobench_nmt.core.system.errors import InputError, as_list, shortened
+from hpobench_nmt.core.system.text import number_of, printable
 
 Violations = Callable[[int], Floats]
 """The violations of a row, shape (c,)."""

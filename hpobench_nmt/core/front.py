@@ -11,8 +11,8 @@ import numpy as np
 
 from hpobench_nmt.core.arrays import Bools, Floats, Rows
 from hpobench_nmt.core.constraints import Constraint
-from hpobench_nmt.core.from_above import from_above
-from hpobench_nmt.core.text import NONE, counted, free_name
+from hpobench_nmt.core.system.from_above import from_above
+from hpobench_nmt.core.system.text import NONE, counted, free_name
 
 if TYPE_CHECKING:  # slow to import, and a run needs neither
     import pandas as pd

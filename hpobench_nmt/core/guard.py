@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hpobench_nmt.core.text import printable
+from hpobench_nmt.core.system.text import printable
 
 
 class MethodFailure(Exception):

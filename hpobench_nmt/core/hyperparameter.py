@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats, Ints
-from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.core.files import check_column, check_label
 from hpobench_nmt.core.objectives import LARGEST_VALUE
-from hpobench_nmt.core.text import printable
+from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.files import check_column, check_label
+from hpobench_nmt.core.system.text import printable
 
 Scale = Literal["linear", "log"]
 Kind = Literal["numeric", "ordinal", "categorical"]

@@ -9,8 +9,8 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import check_column
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.files import check_column
 
 Direction = Literal["min", "max"]
 Values = TypeVar("Values", float, Floats)

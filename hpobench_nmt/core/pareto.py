@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.space import Space, Value
+from hpobench_nmt.core.system.errors import InputError, unknown
 
 DEVIATION = 0.25
 

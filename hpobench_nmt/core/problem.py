@@ -11,9 +11,9 @@ from typing import Any, Literal, NamedTuple, Protocol, overload
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats, Rows
-from hpobench_nmt.core.deprecated import warn_deprecated
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.space import Config, Hyperparameter, Space, Value, config_key, row_index
+from hpobench_nmt.core.system.deprecated import warn_deprecated
+from hpobench_nmt.core.system.errors import InputError
 
 _NO_DEFAULT: Any = object()
 

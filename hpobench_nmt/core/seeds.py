@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from hpobench_nmt.core.errors import check_whole
+from hpobench_nmt.core.system.errors import check_whole
 
 
 def check_seed(seed: object) -> None:

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core import space_exchange
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.hyperparameter import Hyperparameter as Hyperparameter
 from hpobench_nmt.core.hyperparameter import Kind as Kind
 from hpobench_nmt.core.hyperparameter import Scale as Scale
@@ -29,7 +28,8 @@ from hpobench_nmt.core.hyperparameter import Value as Value
 from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.hyperparameter import label as label
 from hpobench_nmt.core.hyperparameter import short_label as short_label
-from hpobench_nmt.core.text import printable
+from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.text import printable
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace

@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.hyperparameter import Hyperparameter, Scale, Value, key_of
+from hpobench_nmt.core.system.errors import InputError
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace

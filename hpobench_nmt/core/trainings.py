@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats, Rows
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.text import counted
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.pareto import FrontScale
-from hpobench_nmt.core.text import counted, printable
+from hpobench_nmt.core.system.text import counted, printable
 
 
 def _freeze(made: object, *names: str) -> None:

@@ -19,15 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from hpobench_nmt.benchmarking.plugins import NamedMethod
+from hpobench_nmt.benchmarking.contestants.plugins import NamedMethod
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.candidates import is_small
 from hpobench_nmt.core.constraints import teller
-from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.guard import MethodFailure, as_failure, guarded, row_number
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import generator
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.system.errors import InputError, RunError
+from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.exports.candidates import Candidates
 from hpobench_nmt.exports.optimizer_parts import best_rows
 

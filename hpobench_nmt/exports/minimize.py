@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.constraints import is_feasible
-from hpobench_nmt.core.errors import InputError, check_whole
 from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.space import Space, Value
-from hpobench_nmt.core.text import counted, printable
+from hpobench_nmt.core.system.errors import InputError, check_whole
+from hpobench_nmt.core.system.text import counted, printable
 from hpobench_nmt.exports.optimizer import N_CANDIDATES, N_INITIAL, Optimizer, State
 from hpobench_nmt.exports.optimizer_parts import USUAL_BEFORE
 from hpobench_nmt.exports.optimizer_state import read_state

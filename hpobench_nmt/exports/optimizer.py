@@ -17,19 +17,19 @@ from typing import overload
 import msgspec
 import numpy as np
 
-from hpobench_nmt.benchmarking.method_settings import split_spec
+from hpobench_nmt.benchmarking.contestants.method_settings import split_spec
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.candidates import MOST_CANDIDATES
 from hpobench_nmt.core.constraints import parse_constraints
-from hpobench_nmt.core.errors import InputError, RunError, check_whole, not_written
-from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.core.guard import MethodFailure, guarded, row_number
 from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.core.priors import guess_prior
 from hpobench_nmt.core.problem import MethodFactory, Problem
 from hpobench_nmt.core.seeds import check_seed, generator
 from hpobench_nmt.core.space import Config, Space, Value
-from hpobench_nmt.core.text import printable
+from hpobench_nmt.core.system.errors import InputError, RunError, check_whole, not_written
+from hpobench_nmt.core.system.files import write_whole
+from hpobench_nmt.core.system.text import printable
 from hpobench_nmt.exports.candidates import Candidates
 from hpobench_nmt.exports.live_method import Known, LiveMethod
 from hpobench_nmt.exports.optimizer_parts import (

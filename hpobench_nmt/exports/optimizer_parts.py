@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from hpobench_nmt.benchmarking.method_settings import split_spec
-from hpobench_nmt.benchmarking.plugins import NamedMethod, refuse_objectives, resolve_methods
+from hpobench_nmt.benchmarking.contestants.method_settings import split_spec
+from hpobench_nmt.benchmarking.contestants.plugins import NamedMethod, refuse_objectives, resolve_methods
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.space import Space, Value
-from hpobench_nmt.core.text import counted, printable
+from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.text import counted, printable
 from hpobench_nmt.methods import BUILT_IN
 
 BINS = 12

@@ -8,11 +8,11 @@ from typing import Annotated
 import msgspec
 
 from hpobench_nmt.core.candidates import MOST_CANDIDATES
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import read_json
 from hpobench_nmt.core.space import Hyperparameter, Value
-from hpobench_nmt.core.text import printable
-from hpobench_nmt.core.validation import Finite, Natural, Positive, Strict, checked
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.files import read_json
+from hpobench_nmt.core.system.text import printable
+from hpobench_nmt.core.system.validation import Finite, Natural, Positive, Strict, checked
 
 _FORMATS = (1, 2)
 """The formats that this version reads. It writes the second, which has constraints and priors."""

@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Space, Value
 from hpobench_nmt.core.space_exchange import library, suggested_by_optuna
+from hpobench_nmt.core.system.errors import InputError, RunError
 from hpobench_nmt.exports.optimizer import N_INITIAL, Optimizer
 from hpobench_nmt.lookup.table import Otherwise, Table, row_finder
 

@@ -13,11 +13,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpobench_nmt.core.errors import InputError, not_written, unknown, warn
-from hpobench_nmt.core.files import no_folder, read_toml, remove_leftovers
-from hpobench_nmt.core.text import printable
+from hpobench_nmt.core.system.errors import InputError, not_written, unknown, warn
+from hpobench_nmt.core.system.files import no_folder, read_toml, remove_leftovers
+from hpobench_nmt.core.system.text import printable
 from hpobench_nmt.lookup.collections import COLLECTIONS, collection_of
-from hpobench_nmt.lookup.folder import DATASHEET, load_folder, summary
+from hpobench_nmt.lookup.disk.folder import DATASHEET, load_folder, summary
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.lookup.user_folders import added_folder, fetched_folder
 

@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats, Rows
-from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.core.files import check_column
 from hpobench_nmt.core.objectives import LARGEST_VALUE, Metric, measured
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.files import check_column
+from hpobench_nmt.core.system.text import counted
 
 Own = Literal["best", "last"]
 

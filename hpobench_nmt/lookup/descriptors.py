@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hpobench_nmt.core.arrays import Bools, Floats, Rows
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.space import Hyperparameter, scaled_features
+from hpobench_nmt.core.system.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)

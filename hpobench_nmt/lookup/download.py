@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hpobench_nmt.core.errors import RunError, shortened
+from hpobench_nmt.core.system.errors import RunError, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable

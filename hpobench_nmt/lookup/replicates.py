@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats, Ints
-from hpobench_nmt.core.errors import unknown
 from hpobench_nmt.core.hyperparameter import Hyperparameter, key_of
 from hpobench_nmt.core.objectives import measured
+from hpobench_nmt.core.system.errors import unknown
 from hpobench_nmt.lookup.groups import configurations_of, training_numbers
 
 if TYPE_CHECKING:  # pandas is slow to import, and a run does not need it

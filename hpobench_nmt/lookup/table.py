@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats, Rows
-from hpobench_nmt.core.deprecated import warn_deprecated
-from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.core.files import check_name
-from hpobench_nmt.core.from_above import from_above
 from hpobench_nmt.core.front import Front
 from hpobench_nmt.core.objectives import Direction, Metric, Objective, measured
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import find_row
 from hpobench_nmt.core.response import Response
 from hpobench_nmt.core.space import Config, Hyperparameter, Space, Value, row_index
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.system.deprecated import warn_deprecated
+from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.files import check_name
+from hpobench_nmt.core.system.from_above import from_above
+from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.lookup.curves import Curve, Curves
 from hpobench_nmt.lookup.descriptors import Descriptors, row_features

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.analysis.leaderboard import score_records
-from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.core.space import label
-from hpobench_nmt.core.text import csv_cell
+from hpobench_nmt.core.system.text import csv_cell
 
 
 def csv_text(frame: pd.DataFrame) -> str:

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 from hpobench_nmt.analysis.report_runs import Run, all_methods, all_tables, run_slugs
-from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.analysis.selection import one_table
-from hpobench_nmt.analysis.table_sections import KINDS, analyze_tables
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.analysis.tables.section import Section
+from hpobench_nmt.analysis.tables.sections import KINDS, analyze_tables
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.render.figure_spec import DrawnFigure, FigureSpec
 from hpobench_nmt.render.figures import run_figures, section_figures

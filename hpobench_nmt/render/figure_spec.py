@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hpobench_nmt.analysis.replay import Replay
-from hpobench_nmt.analysis.section import Section
+from hpobench_nmt.analysis.tables.section import Section
 from hpobench_nmt.render.subject import Subject
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from itertools import chain
 from textwrap import indent, wrap
 from typing import TYPE_CHECKING, Any
 
-from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.analysis.selection import methods_on
-from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.analysis.tables.section import Section
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.render.figure_spec import FigureSpec, Plot, TablePlot
 from hpobench_nmt.render.plots.style import method_styles, plain
 from hpobench_nmt.render.subject import Subject

@@ -13,8 +13,8 @@ from hpobench_nmt.analysis.board import Board, Entry, table_boards
 from hpobench_nmt.analysis.leaderboard import file_setting
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.analysis.verdicts import run_statistics
-from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.core.text import printable
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.core.system.text import printable
 
 _TEX = {"±": r"$\pm$", "≥": r"$\geq$", "–": "--", "≈": r"$\approx$", "★": r"$\star$", "↓": r"$\downarrow$"}
 _TEX |= {"↑": r"$\uparrow$", "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}

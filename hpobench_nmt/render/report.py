@@ -9,13 +9,13 @@ from hpobench_nmt.analysis.board import table_boards
 from hpobench_nmt.analysis.leaderboard import file_setting
 from hpobench_nmt.analysis.report_content import overall_board
 from hpobench_nmt.analysis.report_runs import load_runs, run_slugs
-from hpobench_nmt.benchmarking.beside import ARCHIVE, beside
+from hpobench_nmt.arena.beside import ARCHIVE, beside
 from hpobench_nmt.benchmarking.call import processors
-from hpobench_nmt.benchmarking.plugins import MethodSpec, NamedMethod, resolve_methods
-from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.store import load_results
-from hpobench_nmt.core.errors import InputError, not_written, unknown
-from hpobench_nmt.core.files import write_whole
+from hpobench_nmt.benchmarking.contestants.plugins import MethodSpec, NamedMethod, resolve_methods
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.benchmarking.records.store import load_results
+from hpobench_nmt.core.system.errors import InputError, not_written, unknown
+from hpobench_nmt.core.system.files import write_whole
 from hpobench_nmt.render.draw_report import Progress, draw_report
 from hpobench_nmt.render.html.page import write_report
 from hpobench_nmt.render.latex import board_latex, tex

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.analysis.table_front import Front
-from hpobench_nmt.core.errors import InputError, not_written
-from hpobench_nmt.core.files import write_whole
+from hpobench_nmt.analysis.tables.section import Section
+from hpobench_nmt.core.system.errors import InputError, not_written
+from hpobench_nmt.core.system.files import write_whole
 from hpobench_nmt.render.data_text import as_in_tables, csv_text
 from hpobench_nmt.render.figures import section_figures
 from hpobench_nmt.render.plots.pareto_front import plot_front, plot_front_pairs

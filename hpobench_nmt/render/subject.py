@@ -10,9 +10,9 @@ from hpobench_nmt.analysis.run_curves import Curves, hypervolume_curves, regret_
 from hpobench_nmt.analysis.runtimes import TargetRuntimes, target_runtimes
 from hpobench_nmt.analysis.selection import clock_milestones, one_table, typical_time
 from hpobench_nmt.analysis.verdicts import Statistics, run_statistics
-from hpobench_nmt.benchmarking.instance import Instance
-from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.core.errors import unknown
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.benchmarking.task.instance import Instance
+from hpobench_nmt.core.system.errors import unknown
 from hpobench_nmt.render.plots.style import Style
 
 # Numbers of look-ups that have a column in a figure's data.

@@ -10,7 +10,7 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.system.errors import InputError, unknown
 
 THEN = ", then "
 """Joins the names of a training's devices, the first one first, if it was resumed on another device."""

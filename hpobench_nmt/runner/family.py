@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
-from hpobench_nmt.core.errors import unknown
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Value
+from hpobench_nmt.core.system.errors import unknown
 from hpobench_nmt.runner.disk.kept_model import KeptModel
 from hpobench_nmt.runner.settings import Setting, Settings, settings_of
 

@@ -19,8 +19,8 @@ from dataclasses import MISSING, Field, dataclass, fields
 from types import MappingProxyType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.space import Scale, Value
+from hpobench_nmt.core.system.errors import InputError, unknown
 
 
 @dataclass(frozen=True)

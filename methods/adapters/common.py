@@ -44,11 +44,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.space import Config, Space
-from hpobench_nmt.core.text import printable
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.text import printable
 
 _LARGEST_SEED = 2**31 - 1
 

@@ -10,7 +10,7 @@ from hpobench_nmt.analysis.board import CHOSEN, table_boards
 from hpobench_nmt.analysis.chosen_rows import chosen_rows
 from hpobench_nmt.analysis.leaderboard import chosen_meanings
 from hpobench_nmt.analysis.verdicts import run_statistics
-from hpobench_nmt.benchmarking.trials import generator
+from hpobench_nmt.benchmarking.running.trials import generator
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.lookup.replicates import Replicates
 

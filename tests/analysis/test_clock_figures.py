@@ -14,8 +14,8 @@ from hpobench_nmt.analysis.run_curves import hypervolume_curves, regret_curves, 
 from hpobench_nmt.analysis.run_workers import worker_rows, worker_times, workers_finding
 from hpobench_nmt.analysis.runtimes import expected_runtime_frame, runtime_distribution, target_runtimes
 from hpobench_nmt.analysis.selection import EXACT, clock_milestones, typical_time
-from hpobench_nmt.benchmarking.scoring import exact_score
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.benchmarking.task.scoring import exact_score
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.render.figures import run_figures
 from hpobench_nmt.render.plots.style import method_styles
 from hpobench_nmt.render.plots.workers import plot_workers

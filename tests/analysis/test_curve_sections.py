@@ -11,9 +11,9 @@ import pytest
 from rich.console import Console
 
 import hpobench_nmt as hb
-from hpobench_nmt.analysis.curve_sections import curve_section, curve_summary, table_early_ranks
-from hpobench_nmt.analysis.table_sections import analyze_tables
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.analysis.tables.curve_sections import curve_section, curve_summary, table_early_ranks
+from hpobench_nmt.analysis.tables.sections import analyze_tables
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.render.figures import section_figures
 from hpobench_nmt.render.terminal.table_summary import print_summary
 

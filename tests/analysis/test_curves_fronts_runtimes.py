@@ -12,14 +12,14 @@ from hpobench_nmt.analysis.run_curves import hypervolume_curves, regret_curves, 
 from hpobench_nmt.analysis.run_fronts import attainment, moving_front, pairs_of_objectives
 from hpobench_nmt.analysis.runtimes import expected_runtime_frame, runtime_distribution, target_runtimes
 from hpobench_nmt.analysis.selection import EXACT
-from hpobench_nmt.benchmarking.fingerprints import MethodEntry
-from hpobench_nmt.benchmarking.instance import make_instance
-from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.contestants.fingerprints import MethodEntry
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
+from hpobench_nmt.benchmarking.records.store import load_results
 from hpobench_nmt.benchmarking.run import run_suite
-from hpobench_nmt.benchmarking.store import load_results
-from hpobench_nmt.benchmarking.suite import Suite
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.benchmarking.task.instance import make_instance
+from hpobench_nmt.benchmarking.task.suite import Suite
 from hpobench_nmt.core.pareto import pareto_front
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.hypervolume import hypervolume, table_scale
 from hpobench_nmt.evaluation.scores import answer

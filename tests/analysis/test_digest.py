@@ -8,14 +8,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.analysis import digest as digest_module
-from hpobench_nmt.analysis.digest import DIGEST, archive_or_digest, digest_bytes, load_digest
-from hpobench_nmt.benchmarking import beside as beside_module
-from hpobench_nmt.benchmarking.archive import archive_bytes, read_archive
-from hpobench_nmt.benchmarking.frozen import suite_hash
-from hpobench_nmt.benchmarking.suite import changed
-from hpobench_nmt.benchmarking.suite_files import load_suite, tracks
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.arena import beside as beside_module
+from hpobench_nmt.arena import digest as digest_module
+from hpobench_nmt.arena.archive import archive_bytes, read_archive
+from hpobench_nmt.arena.digest import DIGEST, archive_or_digest, digest_bytes, load_digest
+from hpobench_nmt.benchmarking.records.frozen import suite_hash
+from hpobench_nmt.benchmarking.task.suite import changed
+from hpobench_nmt.benchmarking.task.suite_files import load_suite, tracks
+from hpobench_nmt.core.system.errors import InputError
 
 TABLES = ["sotu-gpt-30k", "sotu-gpt-500k"]
 

@@ -11,7 +11,7 @@ from hpobench_nmt.analysis.board import figure_board
 from hpobench_nmt.analysis.fewer_trainings import fewer_headline, fewer_sentences, fewer_trainings
 from hpobench_nmt.analysis.leaderboard import fewer_setting
 from hpobench_nmt.analysis.verdicts import run_statistics
-from hpobench_nmt.benchmarking.target import target_of
+from hpobench_nmt.benchmarking.task.target import target_of
 from hpobench_nmt.evaluation.noise import pooled_noise
 from hpobench_nmt.lookup.replicates import Replicates
 

@@ -11,13 +11,13 @@ import hpobench_nmt as hb
 from hpobench_nmt.analysis.board import table_boards
 from hpobench_nmt.analysis.leaderboard import Cell, cells, figure, interval, shown
 from hpobench_nmt.analysis.verdicts import run_statistics
-from hpobench_nmt.benchmarking.instance import suite_instances
-from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
 from hpobench_nmt.benchmarking.run import run_suite
-from hpobench_nmt.benchmarking.scoring import exact_score
 from hpobench_nmt.benchmarking.sequences import export_sequences
-from hpobench_nmt.benchmarking.suite import changed
-from hpobench_nmt.benchmarking.suite_files import load_suite
+from hpobench_nmt.benchmarking.task.instance import suite_instances
+from hpobench_nmt.benchmarking.task.scoring import exact_score
+from hpobench_nmt.benchmarking.task.suite import changed
+from hpobench_nmt.benchmarking.task.suite_files import load_suite
 from hpobench_nmt.evaluation.scores import Summary
 from hpobench_nmt.render.data_text import scores_csv, scores_json
 from hpobench_nmt.render.latex import run_latex

@@ -6,7 +6,7 @@ import pytest
 
 from hpobench_nmt.analysis.leaderboard import figure
 from hpobench_nmt.analysis.number_text import column_text
-from hpobench_nmt.core.text import short
+from hpobench_nmt.core.system.text import short
 
 
 def test_large_numbers_are_short():

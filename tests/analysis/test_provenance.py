@@ -10,11 +10,11 @@ from hpobench_nmt.analysis.leaderboard import setting
 from hpobench_nmt.analysis.provenance import facts, provenance
 from hpobench_nmt.analysis.report_runs import Run, all_tables, check_same_tables, run_slugs
 from hpobench_nmt.analysis.verdicts import run_statistics
-from hpobench_nmt.benchmarking.manifest import manifest_of
-from hpobench_nmt.benchmarking.plugins import resolve_methods
-from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.suite import changed
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
+from hpobench_nmt.benchmarking.records.manifest import manifest_of
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.benchmarking.task.suite import changed
+from hpobench_nmt.core.system.errors import InputError
 
 
 def run_of(results: Results) -> Run:

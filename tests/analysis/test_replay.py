@@ -7,7 +7,7 @@ import pytest
 
 import hpobench_nmt as hb
 from hpobench_nmt.analysis.replay import replay
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 
 
 @pytest.fixture

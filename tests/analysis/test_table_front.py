@@ -11,8 +11,8 @@ import pytest
 import hpobench_nmt as hb
 from hpobench_nmt.analysis.table_front import checkpoint_front, pareto
 from hpobench_nmt.core.constraints import Constraint
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.disk.folder import save_folder
 
 
 def naive(curved, second, rows=range(36)):

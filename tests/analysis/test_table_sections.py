@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from one_section import only
 
-from hpobench_nmt.analysis.table_sections import analyze_tables, kept_rows, without_others
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.analysis.tables.sections import analyze_tables, kept_rows, without_others
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.evaluation.correlation import rank_correlation
 from hpobench_nmt.evaluation.importance import importance
 from hpobench_nmt.evaluation.noise import seed_noise

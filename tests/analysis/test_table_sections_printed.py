@@ -15,8 +15,8 @@ from rich.console import Console
 
 from hpobench_nmt.analysis.number_text import column_text
 from hpobench_nmt.analysis.table_front import table_front
-from hpobench_nmt.analysis.table_sections import analyze_tables
-from hpobench_nmt.core.errors import RunError
+from hpobench_nmt.analysis.tables.sections import analyze_tables
+from hpobench_nmt.core.system.errors import RunError
 from hpobench_nmt.evaluation.importance import importance
 from hpobench_nmt.render.figures import section_figures
 from hpobench_nmt.render.section_files import write_front, write_sections
@@ -198,6 +198,6 @@ def test_where_the_disk_is_full_the_old_files_stay_as_they_were(two, tmp_path):
 
 
 def test_matplotlib_is_only_imported_to_draw():
-    modules = "hpobench_nmt.analysis.table_sections, hpobench_nmt.render.terminal.table_charts"
+    modules = "hpobench_nmt.analysis.tables.sections, hpobench_nmt.render.terminal.table_charts"
     code = f"import sys, {modules}; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -4,7 +4,7 @@ import pytest
 from small_archives import EARLY, PLAIN
 
 import hpobench_nmt as hb
-from hpobench_nmt.benchmarking.archive import archive_bytes, read_archive
+from hpobench_nmt.arena.archive import archive_bytes, read_archive
 
 
 @pytest.fixture(scope="module")

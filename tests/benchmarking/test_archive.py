@@ -11,10 +11,10 @@ import pytest
 from small_archives import MINE, PLAIN, changed, renamed, same
 
 import hpobench_nmt as hb
-from hpobench_nmt.benchmarking import beside as beside_module
-from hpobench_nmt.benchmarking.archive import Card, archive_bytes, read_archive
-from hpobench_nmt.benchmarking.submissions import install_archive
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.arena import beside as beside_module
+from hpobench_nmt.arena.archive import Card, archive_bytes, read_archive
+from hpobench_nmt.arena.submissions import install_archive
+from hpobench_nmt.core.system.errors import InputError
 
 
 @pytest.mark.parametrize("track", ["plain", "early"])

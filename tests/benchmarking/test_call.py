@@ -8,12 +8,12 @@ import pytest
 import hpobench_nmt as hb
 import hpobench_nmt.benchmarking.run
 from hpobench_nmt.benchmarking.call import _with_every_method
-from hpobench_nmt.benchmarking.instance import make_instance
-from hpobench_nmt.benchmarking.suite import Suite, changed
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.benchmarking.task.instance import make_instance
+from hpobench_nmt.benchmarking.task.suite import Suite, changed
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.evaluation.random_search import exact_random_search
 from hpobench_nmt.evaluation.scores import SCORES
-from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.lookup.disk.folder import save_folder
 from hpobench_nmt.lookup.table import Table
 
 

@@ -9,17 +9,22 @@ import pyarrow.parquet as pq
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.benchmarking.clock import Clock, own_objectives, rows_with_curve, with_metrics_of_curves
-from hpobench_nmt.benchmarking.instance import make_instance, suite_instances
-from hpobench_nmt.benchmarking.observations import read_trials, to_parquet
-from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
+from hpobench_nmt.benchmarking.records.observations import read_trials, to_parquet
+from hpobench_nmt.benchmarking.records.store import load_results
 from hpobench_nmt.benchmarking.run import run_suite
-from hpobench_nmt.benchmarking.scoring import exact_score, score_of
-from hpobench_nmt.benchmarking.store import load_results
-from hpobench_nmt.benchmarking.suite import Suite, changed
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.benchmarking.task.clock import (
+    Clock,
+    own_objectives,
+    rows_with_curve,
+    with_metrics_of_curves,
+)
+from hpobench_nmt.benchmarking.task.instance import make_instance, suite_instances
+from hpobench_nmt.benchmarking.task.scoring import exact_score, score_of
+from hpobench_nmt.benchmarking.task.suite import Suite, changed
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trajectory import Timeline
-from hpobench_nmt.lookup.folder import load_folder, save_folder
+from hpobench_nmt.lookup.disk.folder import load_folder, save_folder
 
 SETTINGS = {"clock": "cost", "curves": True, "n_initial": 0, "scores": ("ftb", "ftc")}
 SUITE = Suite("s", **SETTINGS)

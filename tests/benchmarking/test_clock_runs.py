@@ -16,15 +16,15 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.benchmarking.instance import suite_instances
-from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
+from hpobench_nmt.benchmarking.records.store import load_results
 from hpobench_nmt.benchmarking.run import run_suite
-from hpobench_nmt.benchmarking.scoring import length_of, score_of
-from hpobench_nmt.benchmarking.store import load_results
-from hpobench_nmt.benchmarking.suite import Suite
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.benchmarking.task.instance import suite_instances
+from hpobench_nmt.benchmarking.task.scoring import length_of, score_of
+from hpobench_nmt.benchmarking.task.suite import Suite
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trajectory import Timeline, Trajectory
-from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.lookup.disk.folder import save_folder
 from hpobench_nmt.methods.successive_halving import ASHA
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.lookup.disk.folder import save_folder
 
 # What the processes of workers call themselves while they work.
 # Dask's workers have their title only if setproctitle is installed; they are spawned by multiprocessing.

@@ -15,9 +15,9 @@ from hpobench_nmt.analysis.leaderboard import score_records
 from hpobench_nmt.analysis.run_curves import hypervolume_curves, regret_curves
 from hpobench_nmt.analysis.run_workers import worker_times
 from hpobench_nmt.analysis.runtimes import target_runtimes
-from hpobench_nmt.benchmarking.instance import make_instance
-from hpobench_nmt.benchmarking.scoring import exact_score, score_of
-from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.benchmarking.task.instance import make_instance
+from hpobench_nmt.benchmarking.task.scoring import exact_score, score_of
+from hpobench_nmt.benchmarking.task.suite import Suite
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.trajectory import Timeline, Trajectory

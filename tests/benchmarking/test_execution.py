@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 
@@ -240,7 +240,7 @@ def test_a_worker_is_the_one_to_go_where_memory_runs_out(methods, marked, tmp_pa
 BORN_LATE = """
 import os, socket, time
 from multiprocessing.connection import Connection
-from hpobench_nmt.core.process_server import _run
+from hpobench_nmt.core.system.process_server import _run
 ours, theirs = socket.socketpair()
 server = os.getpid()
 if os.fork() == 0:
@@ -353,7 +353,7 @@ def jumping_clock():
 @pytest.mark.hosts
 @pytest.mark.parametrize("arguments", [(), ("--timeout", "5")], ids=["", "time limit"])
 def test_the_clock_of_the_machine_may_be_set_in_the_middle_of_a_run(methods, tmp_path, contents, arguments):
-    """By days and years, to and fro. It once ended runs, in Popen.wait: see `_end` in core/processes.py."""
+    """By days and years, to and fro. It once ended runs, in Popen.wait: see `_end` of processes.py."""
     clock = tmp_path / "clock"
     jumps = {
         "LD_PRELOAD": str(jumping_clock()),

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.benchmarking import execution
-from hpobench_nmt.benchmarking.instance import make_instance
-from hpobench_nmt.benchmarking.plugins import resolve_methods
-from hpobench_nmt.benchmarking.suite import Suite, changed
-from hpobench_nmt.benchmarking.trials import plan
-from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
+from hpobench_nmt.benchmarking.running import execution
+from hpobench_nmt.benchmarking.running.trials import plan
+from hpobench_nmt.benchmarking.task.instance import make_instance
+from hpobench_nmt.benchmarking.task.suite import Suite, changed
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.core.system.errors import InputError, RunError
 from hpobench_nmt.lookup.table import Table
 
 # --- where blocks run ------------------------------------------------------------------------------

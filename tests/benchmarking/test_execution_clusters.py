@@ -15,14 +15,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hpobench_nmt.benchmarking import execution
-from hpobench_nmt.benchmarking.execution import run_blocks
-from hpobench_nmt.benchmarking.instance import make_instance
-from hpobench_nmt.benchmarking.plugins import resolve_methods
-from hpobench_nmt.benchmarking.suite import Suite
-from hpobench_nmt.benchmarking.trials import plan, run_block
-from hpobench_nmt.core import clusters
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
+from hpobench_nmt.benchmarking.running import execution
+from hpobench_nmt.benchmarking.running.execution import run_blocks
+from hpobench_nmt.benchmarking.running.trials import plan, run_block
+from hpobench_nmt.benchmarking.task.instance import make_instance
+from hpobench_nmt.benchmarking.task.suite import Suite
+from hpobench_nmt.core.system import clusters
+from hpobench_nmt.core.system.errors import InputError
 
 
 def blocks_of(tables, trials):

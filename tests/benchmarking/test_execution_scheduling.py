@@ -14,17 +14,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hpobench_nmt.benchmarking import execution, worker
-from hpobench_nmt.benchmarking.execution import run_blocks
-from hpobench_nmt.benchmarking.fingerprints import MethodEntry
-from hpobench_nmt.benchmarking.instance import make_instance
-from hpobench_nmt.benchmarking.plugins import NamedMethod, resolve_methods
-from hpobench_nmt.benchmarking.suite import Suite
-from hpobench_nmt.benchmarking.trials import plan, run_block
-from hpobench_nmt.benchmarking.worker import Task, TaskBroken, TaskDone
-from hpobench_nmt.core.errors import InputError, RunError
-from hpobench_nmt.core.process_server import KILLED
-from hpobench_nmt.core.processes import Ended
+from hpobench_nmt.benchmarking.contestants.fingerprints import MethodEntry
+from hpobench_nmt.benchmarking.contestants.plugins import NamedMethod, resolve_methods
+from hpobench_nmt.benchmarking.running import execution, worker
+from hpobench_nmt.benchmarking.running.execution import run_blocks
+from hpobench_nmt.benchmarking.running.trials import plan, run_block
+from hpobench_nmt.benchmarking.running.worker import Task, TaskBroken, TaskDone
+from hpobench_nmt.benchmarking.task.instance import make_instance
+from hpobench_nmt.benchmarking.task.suite import Suite
+from hpobench_nmt.core.system.errors import InputError, RunError
+from hpobench_nmt.core.system.process_server import KILLED
+from hpobench_nmt.core.system.processes import Ended
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Trajectory
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
 
 METHODS = """
 import atexit, os, signal, subprocess, sys, threading, time

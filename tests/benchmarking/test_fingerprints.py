@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from hpobench_nmt.benchmarking import fingerprints, source_files
-from hpobench_nmt.benchmarking.fingerprints import fingerprint
-from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.contestants import fingerprints, source_files
+from hpobench_nmt.benchmarking.contestants.fingerprints import fingerprint
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
 from hpobench_nmt.methods import BUILT_IN, ROWS_VERSIONS
 
 METHOD = """
@@ -171,7 +171,7 @@ def test_an_installed_method_that_is_given_as_an_object_depends_on_its_package(i
 
 SCRIPT = """
 from near import first
-from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
 from hpobench_nmt.methods.gaussian_process import bayesian_optimisation
 {method}
 def flat(a, b):

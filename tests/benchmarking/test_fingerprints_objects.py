@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hpobench_nmt.benchmarking.fingerprints import fingerprint
+from hpobench_nmt.benchmarking.contestants.fingerprints import fingerprint
 from hpobench_nmt.methods.gaussian_process import bayesian_optimisation
 from hpobench_nmt.methods.kernels import matern52, rbf
 
@@ -208,7 +208,8 @@ def test_settings_of_each_kind_are_told_apart_and_stay_the_same(kind):
 
 def test_a_set_is_the_same_in_every_process():
     code = (
-        "from functools import partial; from hpobench_nmt.benchmarking.fingerprints import fingerprint;"
+        "from functools import partial\n"
+        "from hpobench_nmt.benchmarking.contestants.fingerprints import fingerprint\n"
         "print(fingerprint(partial(int, {'matern', 'rbf', 'linear', 'constant'})).sha256)"
     )
     found = {

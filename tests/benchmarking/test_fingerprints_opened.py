@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.benchmarking import opened_files
-from hpobench_nmt.benchmarking.instance import make_instance
-from hpobench_nmt.benchmarking.manifest import read_manifest
-from hpobench_nmt.benchmarking.opened_files import files_of, recorded
-from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.contestants import opened_files
+from hpobench_nmt.benchmarking.contestants.opened_files import files_of, recorded
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
+from hpobench_nmt.benchmarking.records.manifest import read_manifest
+from hpobench_nmt.benchmarking.records.store import load_results
 from hpobench_nmt.benchmarking.run import run_suite
-from hpobench_nmt.benchmarking.store import load_results
-from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.benchmarking.task.instance import make_instance
+from hpobench_nmt.benchmarking.task.suite import Suite
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that are forked")
 
@@ -138,7 +138,8 @@ def test_libraries_and_what_they_keep_do_not_count(tmp_path, monkeypatch):
 )
 def test_what_is_read_is_noted_and_what_is_only_written_is_not(tmp_path, code, noted):
     write(tmp_path / "f", "")
-    program = "import os, sqlite3\nfrom hpobench_nmt.benchmarking.opened_files import files_of, recorded\n"
+    program = "import os, sqlite3\n"
+    program += "from hpobench_nmt.benchmarking.contestants.opened_files import files_of, recorded\n"
     program += f"found = set()\nwith recorded(found.add):\n    {code}\nopen('f')\nprint(files_of(found))"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True

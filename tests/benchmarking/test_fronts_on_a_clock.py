@@ -10,13 +10,13 @@ import pytest
 import hpobench_nmt as hb
 from hpobench_nmt.analysis.run_curves import hypervolume_curves
 from hpobench_nmt.analysis.runtimes import expected_runtime_frame, target_runtimes
-from hpobench_nmt.benchmarking.instance import make_instance
-from hpobench_nmt.benchmarking.scoring import by_checkpoints
-from hpobench_nmt.benchmarking.suite import Suite, changed
-from hpobench_nmt.benchmarking.suite_files import load_suite
+from hpobench_nmt.benchmarking.task.instance import make_instance
+from hpobench_nmt.benchmarking.task.scoring import by_checkpoints
+from hpobench_nmt.benchmarking.task.suite import Suite, changed
+from hpobench_nmt.benchmarking.task.suite_files import load_suite
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.hypervolume import hypervolume, table_scale
-from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.lookup.disk.folder import save_folder
 
 METHODS = ["RS", "BO_auto", "MOASHA"]
 

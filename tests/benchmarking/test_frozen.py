@@ -9,14 +9,14 @@ import pytest
 
 import hpobench_nmt as hb
 from hpobench_nmt.benchmarking.fetching import collections_for, fetch
-from hpobench_nmt.benchmarking.frozen import check_pinned, chosen_part, part_note, pin_of, suite_hash
-from hpobench_nmt.benchmarking.instance import make_instance
-from hpobench_nmt.benchmarking.suite import changed
-from hpobench_nmt.benchmarking.suite_files import load_suite, track_of, tracks
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.benchmarking.records.frozen import check_pinned, chosen_part, part_note, pin_of, suite_hash
+from hpobench_nmt.benchmarking.task.instance import make_instance
+from hpobench_nmt.benchmarking.task.suite import changed
+from hpobench_nmt.benchmarking.task.suite_files import load_suite, track_of, tracks
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.catalogue import installed, load_table
 from hpobench_nmt.lookup.collections import COLLECTIONS
-from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.lookup.disk.folder import save_folder
 
 SHARED = Path(__file__).parents[3] / "shared"
 TRACKS = tracks("lm-2026")

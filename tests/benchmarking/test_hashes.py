@@ -14,12 +14,12 @@ import pytest
 import tomli_w
 
 import hpobench_nmt as hb
-from hpobench_nmt.benchmarking.instance import suite_instances
-from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
 from hpobench_nmt.benchmarking.run import run_suite
-from hpobench_nmt.benchmarking.suite import Suite
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import locked_folder
+from hpobench_nmt.benchmarking.task.instance import suite_instances
+from hpobench_nmt.benchmarking.task.suite import Suite
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.files import locked_folder
 
 
 @pytest.fixture

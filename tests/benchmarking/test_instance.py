@@ -7,13 +7,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from hpobench_nmt.benchmarking.instance import make_instance, suite_instances
-from hpobench_nmt.benchmarking.suite import Suite, changed
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.benchmarking.task.instance import make_instance, suite_instances
+from hpobench_nmt.benchmarking.task.suite import Suite, changed
 from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup import catalogue
-from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.lookup.disk.folder import save_folder
 from hpobench_nmt.lookup.table import Table
 
 SINGLE = Suite("s", ("ftb", "ftc", "fb"), score_at={"default": 4})

@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from hpobench_nmt.benchmarking.instance import make_instance
-from hpobench_nmt.benchmarking.manifest import (
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
+from hpobench_nmt.benchmarking.records.manifest import (
     Manifest,
     MethodEntry,
     TableEntry,
@@ -22,10 +22,10 @@ from hpobench_nmt.benchmarking.manifest import (
     manifest_of,
     read_manifest,
 )
-from hpobench_nmt.benchmarking.plugins import resolve_methods
-from hpobench_nmt.benchmarking.suite import Suite, changed
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.benchmarking.task.instance import make_instance
+from hpobench_nmt.benchmarking.task.suite import Suite, changed
 from hpobench_nmt.core.problem import Source
+from hpobench_nmt.core.system.errors import InputError
 
 SUITE = Suite(
     "s", ("ftb", "fb"), trials=30, tables=("toy", "other"), methods=("RS",), score_at={"default": 5}

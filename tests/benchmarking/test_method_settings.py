@@ -10,12 +10,17 @@ import pytest
 
 import hpobench_nmt as hb
 from hpobench_nmt.analysis.run_curves import surrogate_curves
-from hpobench_nmt.benchmarking.method_settings import settings_of, spec_text, split_spec, with_settings
-from hpobench_nmt.benchmarking.plugins import load_method, resolve_methods
-from hpobench_nmt.benchmarking.suite_files import load_suite
+from hpobench_nmt.benchmarking.contestants.method_settings import (
+    settings_of,
+    spec_text,
+    split_spec,
+    with_settings,
+)
+from hpobench_nmt.benchmarking.contestants.plugins import load_method, resolve_methods
+from hpobench_nmt.benchmarking.task.suite_files import load_suite
 from hpobench_nmt.cli.options import listed
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.methods import BUILT_IN
 from hpobench_nmt.methods.gaussian_process import BO_M_std
 from hpobench_nmt.methods.kernels import matern52

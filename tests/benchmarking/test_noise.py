@@ -10,10 +10,10 @@ import pytest
 
 import hpobench_nmt as hb
 from hpobench_nmt.analysis.run_curves import surrogate_curves
-from hpobench_nmt.benchmarking.noise import noisy as with_noise
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.benchmarking.task.noise import noisy as with_noise
 from hpobench_nmt.core.replicates import ReplicateLosses
-from hpobench_nmt.lookup.folder import load_folder, save_folder
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.disk.folder import load_folder, save_folder
 
 TIMES = 4
 

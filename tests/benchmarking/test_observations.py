@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hpobench_nmt.benchmarking.instance import make_instance
-from hpobench_nmt.benchmarking.observations import read_trials, to_parquet, wrong_times
-from hpobench_nmt.benchmarking.suite import Suite
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.benchmarking.records.observations import read_trials, to_parquet, wrong_times
+from hpobench_nmt.benchmarking.task.instance import make_instance
+from hpobench_nmt.benchmarking.task.suite import Suite
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Timeline, Trajectory, Trials
 from hpobench_nmt.lookup.table import Table

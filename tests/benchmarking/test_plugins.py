@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from hpobench_nmt.benchmarking.fingerprints import MethodEntry, fingerprint
-from hpobench_nmt.benchmarking.plugins import installed_entry_points, load_method, resolve_methods
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.benchmarking.contestants.fingerprints import MethodEntry, fingerprint
+from hpobench_nmt.benchmarking.contestants.plugins import installed_entry_points, load_method, resolve_methods
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.methods import BUILT_IN
 
 RUN = ("run", "quick", "--tables", "toy", "--trials", "4")
@@ -390,7 +390,7 @@ def test_what_is_wrong_with_a_method_is_named(importable, tmp_path, monkeypatch,
     monkeypatch.chdir(tmp_path)
     (tmp_path / "wrong.py").write_text("import no_such_module\n")
     (tmp_path / "refuses.py").write_text(
-        "from hpobench_nmt.core.errors import InputError\nraise InputError('not today')\n"
+        "from hpobench_nmt.core.system.errors import InputError\nraise InputError('not today')\n"
     )
     (tmp_path / "divides.py").write_text("1 / 0\n")
     (tmp_path / "half.py").write_text(

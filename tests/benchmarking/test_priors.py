@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.benchmarking.instance import make_instance
-from hpobench_nmt.benchmarking.suite import Suite, changed
-from hpobench_nmt.benchmarking.suite_files import load_suite
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.benchmarking.task.instance import make_instance
+from hpobench_nmt.benchmarking.task.suite import Suite, changed
+from hpobench_nmt.benchmarking.task.suite_files import load_suite
+from hpobench_nmt.core.system.errors import InputError
 
 
 def test_good_and_misleading_priors_lie_around_rows_of_that_kind(toy):

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.benchmarking.plugins import load_method, resolve_methods
-from hpobench_nmt.benchmarking.program import one_trial
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.benchmarking.contestants.plugins import load_method, resolve_methods
+from hpobench_nmt.benchmarking.contestants.program import one_trial
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
 

@@ -35,11 +35,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hpobench_nmt.benchmarking.instance import Instance, make_instance, suite_instances
-from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
 from hpobench_nmt.benchmarking.run import run_suite
-from hpobench_nmt.benchmarking.suite import Suite, changed
-from hpobench_nmt.benchmarking.suite_files import load_suite, suite_files, tracks
+from hpobench_nmt.benchmarking.task.instance import Instance, make_instance, suite_instances
+from hpobench_nmt.benchmarking.task.suite import Suite, changed
+from hpobench_nmt.benchmarking.task.suite_files import load_suite, suite_files, tracks
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.trial_loop import TRIAL_VERSION

@@ -7,13 +7,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from hpobench_nmt.benchmarking.instance import make_instance
-from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.sequences import export_sequences
-from hpobench_nmt.benchmarking.suite import Suite
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.benchmarking.task.instance import make_instance
+from hpobench_nmt.benchmarking.task.suite import Suite
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.lookup.table import Table
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.benchmarking.suite_files import published_figures
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.benchmarking.task.suite_files import published_figures
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.disk.folder import save_folder
 
 ONE = {"methods": ["RS"], "trials": 1}
 SUITE = 'scores = ["ftb", "ftc"]\nmethods = ["RS"]\ntrials = 1\n'

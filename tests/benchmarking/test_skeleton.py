@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.benchmarking.plugins import load_method
-from hpobench_nmt.benchmarking.skeleton import write_skeleton
+from hpobench_nmt.benchmarking.contestants.plugins import load_method
+from hpobench_nmt.benchmarking.contestants.skeleton import write_skeleton
 from hpobench_nmt.testing import checks_for
 
 

@@ -14,7 +14,7 @@ import time
 import pyarrow.parquet as pq
 import pytest
 
-from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.lookup.disk.folder import save_folder
 
 RUN = ("run", "quick", "--tables", "toy", "--trials", "60", "--quiet", "--jobs", "1")
 METHODS = ("--methods", "RS,BO_EI_M,GB_EIF_M")
@@ -210,7 +210,7 @@ def test_a_folder_of_another_table_version_is_refused(reference, run_here, tmp_p
     import dataclasses
 
     from hpobench_nmt.lookup.catalogue import load_table
-    from hpobench_nmt.lookup.folder import save_folder
+    from hpobench_nmt.lookup.disk.folder import save_folder
 
     toy = load_table("toy")
     values = toy.values.copy()

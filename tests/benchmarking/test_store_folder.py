@@ -17,18 +17,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from hpobench_nmt.benchmarking.fingerprints import MethodEntry
-from hpobench_nmt.benchmarking.instance import make_instance
-from hpobench_nmt.benchmarking.manifest import manifest_of, read_manifest
-from hpobench_nmt.benchmarking.observations import read_trials
-from hpobench_nmt.benchmarking.plugins import NamedMethod
-from hpobench_nmt.benchmarking.results_folder import ResultsFolder
-from hpobench_nmt.benchmarking.store import load_results, unfinished
-from hpobench_nmt.benchmarking.suite import Suite, changed
-from hpobench_nmt.benchmarking.trials import Took, plan
-from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.benchmarking.contestants.fingerprints import MethodEntry
+from hpobench_nmt.benchmarking.contestants.plugins import NamedMethod
+from hpobench_nmt.benchmarking.records.manifest import manifest_of, read_manifest
+from hpobench_nmt.benchmarking.records.observations import read_trials
+from hpobench_nmt.benchmarking.records.results_folder import ResultsFolder
+from hpobench_nmt.benchmarking.records.store import load_results, unfinished
+from hpobench_nmt.benchmarking.running.trials import Took, plan
+from hpobench_nmt.benchmarking.task.instance import make_instance
+from hpobench_nmt.benchmarking.task.suite import Suite, changed
+from hpobench_nmt.core.system.errors import InputError, RunError
 from hpobench_nmt.core.trajectory import Trajectory, Trials
-from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.lookup.disk.folder import save_folder
 
 SUITE = Suite("s", ("ftb", "fb"), trials=60, tables=("toy", "other"), score_at={"default": 5})
 
@@ -311,7 +311,8 @@ def test_a_place_that_cannot_be_a_results_folder(run, tmp_path):
 
 def test_a_run_that_was_killed_with_its_first_file_goes_on(run):
     code = (
-        "import os, signal, sys\nfrom pathlib import Path\nfrom hpobench_nmt.core.files import write_whole\n"
+        "import os, signal, sys\nfrom pathlib import Path\n"
+        "from hpobench_nmt.core.system.files import write_whole\n"
         "os.fsync = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "write_whole(Path(sys.argv[1]) / 'manifest.json', b'{')"
     )

@@ -14,13 +14,13 @@ import pytest
 import hpobench_nmt as hb
 from hpobench_nmt.analysis.leaderboard import cells
 from hpobench_nmt.analysis.run_notes import trial_notes
-from hpobench_nmt.benchmarking.instance import suite_instances
-from hpobench_nmt.benchmarking.observations import to_parquet
-from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
+from hpobench_nmt.benchmarking.records.observations import to_parquet
 from hpobench_nmt.benchmarking.run import run_suite
-from hpobench_nmt.benchmarking.suite import Suite
-from hpobench_nmt.benchmarking.suite_files import published_figures
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.benchmarking.task.instance import suite_instances
+from hpobench_nmt.benchmarking.task.suite import Suite
+from hpobench_nmt.benchmarking.task.suite_files import published_figures
+from hpobench_nmt.core.system.errors import InputError
 
 
 @pytest.fixture

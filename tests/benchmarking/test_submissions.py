@@ -5,12 +5,9 @@ import pytest
 from small_archives import MINE, PLAIN, changed, same
 
 import hpobench_nmt as hb
-from hpobench_nmt.benchmarking import beside as beside_module
-from hpobench_nmt.benchmarking import suite_files
-from hpobench_nmt.benchmarking.archive import Card, archive_bytes, read_archive
-from hpobench_nmt.benchmarking.frozen import pin_of
-from hpobench_nmt.benchmarking.instance import make_instance
-from hpobench_nmt.benchmarking.submissions import (
+from hpobench_nmt.arena import beside as beside_module
+from hpobench_nmt.arena.archive import Card, archive_bytes, read_archive
+from hpobench_nmt.arena.submissions import (
     add_to_archive,
     install_archive,
     join_parts,
@@ -19,8 +16,11 @@ from hpobench_nmt.benchmarking.submissions import (
     verify_archive,
     with_results,
 )
+from hpobench_nmt.benchmarking.records.frozen import pin_of
+from hpobench_nmt.benchmarking.task import suite_files
+from hpobench_nmt.benchmarking.task.instance import make_instance
 from hpobench_nmt.cli.main import main
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 
 CARD = """
 what = "Random search, again <script>alert(1)</script>"
@@ -92,7 +92,7 @@ def test_a_new_archive_that_cannot_be_read_leaves_the_old_one(archive, tmp_path,
     save_archive(content, path)
     with pytest.raises(InputError, match="is a damaged archive"):
         save_archive(content[:-9], path)
-    monkeypatch.setattr("hpobench_nmt.benchmarking.submissions.MOST_BYTES", 1000)
+    monkeypatch.setattr("hpobench_nmt.arena.submissions.MOST_BYTES", 1000)
     with pytest.raises(InputError, match="larger than 1,000 bytes"):
         save_archive(content, path)
     assert path.read_bytes() == content

@@ -1,10 +1,10 @@
 import msgspec
 import pytest
 
-from hpobench_nmt.benchmarking.plugins import resolve_methods
-from hpobench_nmt.benchmarking.suite import Suite, changed, overridden
-from hpobench_nmt.benchmarking.suite_files import load_suite, published_figures, suite_files
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
+from hpobench_nmt.benchmarking.task.suite import Suite, changed, overridden
+from hpobench_nmt.benchmarking.task.suite_files import load_suite, published_figures, suite_files
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.evaluation.scores import score_names
 from hpobench_nmt.methods import ADAPTERS
 

@@ -10,22 +10,22 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.benchmarking.instance import suite_instances
-from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
 from hpobench_nmt.benchmarking.run import run_suite
-from hpobench_nmt.benchmarking.suite import Suite, changed
-from hpobench_nmt.benchmarking.suite_files import load_suite
-from hpobench_nmt.benchmarking.transfer import (
+from hpobench_nmt.benchmarking.task.instance import suite_instances
+from hpobench_nmt.benchmarking.task.suite import Suite, changed
+from hpobench_nmt.benchmarking.task.suite_files import load_suite
+from hpobench_nmt.benchmarking.task.transfer import (
     shared_rows,
     transfer_table,
     transfer_tables,
     transfer_tables_sha256,
 )
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.core.problem import Source
 from hpobench_nmt.core.space import Hyperparameter
-from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.disk.folder import save_folder
 from hpobench_nmt.lookup.table import Table
 
 BLEU = (Objective("bleu", "max"),)

@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from hpobench_nmt.benchmarking.instance import make_instance
-from hpobench_nmt.benchmarking.plugins import resolve_methods
-from hpobench_nmt.benchmarking.suite import Suite, changed
-from hpobench_nmt.benchmarking.trials import (
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
+from hpobench_nmt.benchmarking.running.trials import (
     Block,
     Took,
     TrialTable,
@@ -21,6 +19,8 @@ from hpobench_nmt.benchmarking.trials import (
     seconds_a_step,
     trial_of,
 )
+from hpobench_nmt.benchmarking.task.instance import make_instance
+from hpobench_nmt.benchmarking.task.suite import Suite, changed
 from hpobench_nmt.core.seeds import initial_rows, method_generator
 from hpobench_nmt.core.trajectory import Trajectory
 

@@ -15,12 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hpobench_nmt.benchmarking.instance import make_instance
-from hpobench_nmt.benchmarking.opened_files import Notes
-from hpobench_nmt.benchmarking.plugins import resolve_methods
-from hpobench_nmt.benchmarking.suite import Suite
-from hpobench_nmt.benchmarking.trials import plan, run_block
-from hpobench_nmt.benchmarking.worker import (
+from hpobench_nmt.benchmarking.contestants.opened_files import Notes
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
+from hpobench_nmt.benchmarking.running.trials import plan, run_block
+from hpobench_nmt.benchmarking.running.worker import (
     CALLS,
     CLOCK,
     Task,
@@ -29,6 +27,8 @@ from hpobench_nmt.benchmarking.worker import (
     Worker,
     _Worker,
 )
+from hpobench_nmt.benchmarking.task.instance import make_instance
+from hpobench_nmt.benchmarking.task.suite import Suite
 from hpobench_nmt.core.trajectory import Trajectory
 
 

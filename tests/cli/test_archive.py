@@ -8,8 +8,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.benchmarking.archive import archive_bytes, read_archive
-from hpobench_nmt.benchmarking.beside import fetched_archive
+from hpobench_nmt.arena.archive import archive_bytes, read_archive
+from hpobench_nmt.arena.beside import fetched_archive
 
 TABLE = ("--tables", "sotu-gpt-30k")
 

@@ -13,7 +13,7 @@ import pytest
 
 from hpobench_nmt.cli.main import cli
 from hpobench_nmt.lookup.catalogue import find_folder
-from hpobench_nmt.lookup.folder import load_folder, save_folder
+from hpobench_nmt.lookup.disk.folder import load_folder, save_folder
 
 
 def words(text):
@@ -96,7 +96,7 @@ def test_help_names_every_command_without_loading_anything_heavy():
 
 
 def test_every_command_and_every_method_is_in_one_group():
-    from hpobench_nmt.benchmarking.plugins import list_methods, method_groups
+    from hpobench_nmt.benchmarking.contestants.plugins import list_methods, method_groups
     from hpobench_nmt.cli.main import cli
 
     text = cli.get_help(click.Context(cli))

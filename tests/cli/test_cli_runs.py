@@ -13,10 +13,10 @@ import pytest
 
 import hpobench_nmt as hb
 from hpobench_nmt.benchmarking.call import every_method
-from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.benchmarking.task.suite import Suite
 from hpobench_nmt.cli.common import writing
-from hpobench_nmt.core.errors import InputError, RunError
-from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.core.system.errors import InputError, RunError
+from hpobench_nmt.lookup.disk.folder import save_folder
 from hpobench_nmt.methods import BUILT_IN, BuiltIn
 
 
@@ -69,7 +69,7 @@ def test_the_same_command_again_only_shows_the_scores(toy_home, call):
 
 
 def test_a_table_given_as_a_folder_is_found_again(toy_home, call, tmp_path, toy):
-    from hpobench_nmt.lookup.folder import save_folder
+    from hpobench_nmt.lookup.disk.folder import save_folder
 
     save_folder(toy, tmp_path / "elsewhere" / "toy-two")
     folder = tmp_path / "elsewhere" / "toy-two"

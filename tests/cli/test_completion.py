@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from hpobench_nmt.cli.completion import completing, removable_names, table_names
-from hpobench_nmt.lookup.folder import load_folder, save_folder
+from hpobench_nmt.lookup.disk.folder import load_folder, save_folder
 
 HOSTILE = ["$(touch pwned)", "`touch pwned`", "a;touch pwned", "a b", "x\nplain,touch pwned", "-rf", "~", "*"]
 

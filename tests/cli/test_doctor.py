@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from hpobench_nmt.cli import doctor
-from hpobench_nmt.core.errors import RunError
+from hpobench_nmt.core.system.errors import RunError
 from hpobench_nmt.lookup.catalogue import find_folder
 
 

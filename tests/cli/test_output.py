@@ -16,7 +16,7 @@ from rich.console import Console
 
 import hpobench_nmt as hb
 from hpobench_nmt.cli.main import main
-from hpobench_nmt.core.text import UNSAFE
+from hpobench_nmt.core.system.text import UNSAFE
 from hpobench_nmt.render.data_text import as_in_tables, csv_text, scores_csv
 from hpobench_nmt.render.latex import run_latex
 from hpobench_nmt.render.plots.style import image

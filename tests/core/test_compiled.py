@@ -39,7 +39,7 @@ def test_machine_code_is_kept_in_the_users_cache_and_not_beside_the_source(tmp_p
 
 
 NOWHERE = """
-from hpobench_nmt.core.compiled import compiled
+from hpobench_nmt.core.system.compiled import compiled
 names = {}
 exec(compile("def following(x): return x + 1", "/proc/no folder/of a package.py", "exec"), names)
 print(compiled()(names["following"])(1))

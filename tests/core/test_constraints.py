@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from hpobench_nmt.core.constraints import Constraint, is_feasible, parse_constraints, teller
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.benchmarking.suite_files import load_suite
+from hpobench_nmt.benchmarking.task.suite_files import load_suite
 from hpobench_nmt.cli.main import main
 
 

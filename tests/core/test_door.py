@@ -1,4 +1,4 @@
-"""Files from elsewhere are read through core/files.py, which limits their size and takes regular files."""
+"""Files from elsewhere are read through core/system/files.py, which limits their size and kind."""
 
 import ast
 from pathlib import Path
@@ -11,14 +11,14 @@ READS = {"open", "read_text", "read_bytes", "read_table", "ParquetFile", "read_c
 # Modules that read files without that door, and why no foreign file comes there.
 OWN = {
     "hpobench_nmt/analysis/method_card.py": "source code that runs anyway",
-    "hpobench_nmt/benchmarking/fingerprints.py": "source code that runs anyway",
-    "hpobench_nmt/benchmarking/program.py": "appends to transcripts, which the door reads",
-    "hpobench_nmt/benchmarking/source_files.py": "source code that runs anyway",
-    "hpobench_nmt/benchmarking/skeleton.py": "writes a new file",
+    "hpobench_nmt/benchmarking/contestants/fingerprints.py": "source code that runs anyway",
+    "hpobench_nmt/benchmarking/contestants/program.py": "appends to transcripts, which the door reads",
+    "hpobench_nmt/benchmarking/contestants/source_files.py": "source code that runs anyway",
+    "hpobench_nmt/benchmarking/contestants/skeleton.py": "writes a new file",
     "hpobench_nmt/cli/doctor.py": "/sys",
     "hpobench_nmt/cli/main.py": "/dev/null",
-    "hpobench_nmt/core/files.py": "the door itself",
-    "hpobench_nmt/core/processes.py": "own logs",
+    "hpobench_nmt/core/system/files.py": "the door itself",
+    "hpobench_nmt/core/system/processes.py": "own logs",
     "hpobench_nmt/lookup/collections/archives.py": "members of an archive that is in memory",
     "hpobench_nmt/lookup/imports/read.py": "first bytes of regular files",
     "hpobench_nmt/render/html/page.py": "parts of the package",
@@ -86,7 +86,7 @@ def test_only_the_door_reads_files_from_elsewhere():
 
 def test_folders_are_removed_by_what_waits_for_no_pipe():
     allowed = {
-        "hpobench_nmt/core/files.py",  # remove_folder itself
+        "hpobench_nmt/core/system/files.py",  # remove_folder itself
         "hpobench_nmt/lookup/catalogue.py",  # after it has removed the datasheet inside
         "hpobench_nmt/runner/corpora/libreoffice_help.py",  # what it has just made
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpobench_nmt.core.errors import InputError, one_line, shortened, unknown
+from hpobench_nmt.core.system.errors import InputError, one_line, shortened, unknown
 
 
 @pytest.mark.parametrize(

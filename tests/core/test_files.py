@@ -16,9 +16,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from hpobench_nmt.core import files
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import (
+from hpobench_nmt.core.system import files
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.files import (
     _abandoned,
     check_column,
     check_name,
@@ -34,7 +34,7 @@ from hpobench_nmt.core.files import (
 def killed(code: str, folder: Path) -> None:
     """Run code in a process that kills itself; what it wrote stays as it was then."""
     head = (
-        "import os, signal, sys\nfrom pathlib import Path\nfrom hpobench_nmt.core import files\n"
+        "import os, signal, sys\nfrom pathlib import Path\nfrom hpobench_nmt.core.system import files\n"
         "folder = Path(sys.argv[1])\ndef die(*_):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     done = subprocess.run([sys.executable, "-c", head + code, folder], check=False)
@@ -416,7 +416,7 @@ def test_a_disk_that_fails_while_folders_are_exchanged_is_an_error(tmp_path, mon
 _IN_A_CONTAINER = """
 import sys, time
 from pathlib import Path
-from hpobench_nmt.core import files
+from hpobench_nmt.core.system import files
 folder = Path(sys.argv[1])
 with files.scratch_folder(folder / "t") as work:
     (work / "f").write_bytes(b"")

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric, Objective
+from hpobench_nmt.core.system.errors import InputError
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from pymoo.util.nds.non_dominated_sorting import NonDominatedSorting
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.pareto import pareto_front
+from hpobench_nmt.core.system.errors import InputError
 
 
 def naive_front(losses):

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.space import Hyperparameter, Space
+from hpobench_nmt.core.system.errors import InputError
 
 FEATURES = np.array([[0.5, 0.0], [0.0, 1.0], [1.0, 1.0]])
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from hpobench_nmt.core.process_server import ignore_sigterm
-from hpobench_nmt.core.processes import Process, Program, Server, last_line, outcome, run_program
+from hpobench_nmt.core.system.process_server import ignore_sigterm
+from hpobench_nmt.core.system.processes import Process, Program, Server, last_line, outcome, run_program
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 
 PREPARES = """
 import time
-from hpobench_nmt.core.processes import Process, Server
+from hpobench_nmt.core.system.processes import Process, Server
 server = Server({prepare!r}, *{arguments!r})
 process = Process(server, print)
 print(server._process.pid, flush=True)
@@ -186,7 +186,7 @@ def test_an_error_of_the_watcher_ends_the_program(tmp_path):
 STARTS = """
 import sys
 from pathlib import Path
-from hpobench_nmt.core.processes import run_program
+from hpobench_nmt.core.system.processes import run_program
 run_program(["sh", "-c", "echo $$; sleep 60 & echo $!; wait"], Path(sys.argv[1]))
 """
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.space import Hyperparameter, Space, config_key, row_index, scaled_features
+from hpobench_nmt.core.system.errors import InputError
 
 
 def test_features_are_one_column_per_hyperparameter_in_their_order():

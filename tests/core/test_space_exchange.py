@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.space import Hyperparameter, Space
 from hpobench_nmt.core.space_exchange import suggested_by_optuna, to_optuna
+from hpobench_nmt.core.system.errors import InputError
 
 SPACE = Space(
     (

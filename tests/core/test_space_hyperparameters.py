@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.space import Hyperparameter, Space, label, short_label
+from hpobench_nmt.core.system.errors import InputError
 
 SCALES = pytest.mark.parametrize("scale", ["linear", "log"])
 

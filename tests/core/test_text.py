@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpobench_nmt.core.errors import InputError, one_line
-from hpobench_nmt.core.files import check_label
-from hpobench_nmt.core.text import counted, csv_cell, escape, printable
+from hpobench_nmt.core.system.errors import InputError, one_line
+from hpobench_nmt.core.system.files import check_label
+from hpobench_nmt.core.system.text import counted, csv_cell, escape, printable
 
 ANYTHING = st.text(st.characters(codec=None, exclude_categories=()))
 UNSAFE = [

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import _parsed, parse_json, read_bytes, read_json
-from hpobench_nmt.core.validation import (
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.files import _parsed, parse_json, read_bytes, read_json
+from hpobench_nmt.core.system.validation import (
     LARGEST,
     Finite,
     Natural,

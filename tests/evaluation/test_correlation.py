@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.evaluation.correlation import rank_correlation, spearman, spearman_interval
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.collections.nmthpo import TABLES

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Objective
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.evaluation.early_ranks import early_ranks
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.curves import hypervolume_shares
 from hpobench_nmt.evaluation.hypervolume import (

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.evaluation import intervals
 from hpobench_nmt.evaluation.intervals import _draw_counts, in_parts, mean_intervals, wilson_interval
 

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 from scipy.stats import kendalltau
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.evaluation import noise
 from hpobench_nmt.evaluation.noise import (
     _agreement,

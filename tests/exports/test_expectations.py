@@ -10,9 +10,9 @@ import pytest
 from scipy.stats import norm
 
 import hpobench_nmt as hb
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.space import Hyperparameter, Space
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.exports.optimizer import Optimizer
 from hpobench_nmt.exports.optimizer_parts import main_effects
 from hpobench_nmt.methods.auto import AutoBO, bank_of

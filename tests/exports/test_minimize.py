@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.exports.optimizer import Optimizer
 
 BAD = (math.inf, -math.inf, math.nan, None, 1.1e150, -1.1e150, 10**400, -(10**5000))

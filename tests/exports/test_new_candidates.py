@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.space import Hyperparameter, Space
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.exports.optimizer import Optimizer
 
 CONTINUOUS = {"x": (0.0, 1.0), "lr": (1e-4, 1.0, "log"), "n": (1, 1000), "rule": ["a", "b"]}

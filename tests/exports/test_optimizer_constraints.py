@@ -8,10 +8,10 @@ import pytest
 
 import hpobench_nmt as hb
 from hpobench_nmt.core.constraints import Constraint
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Space
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.exports.optimizer import Optimizer

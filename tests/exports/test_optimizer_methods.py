@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.system.errors import InputError, RunError
 from hpobench_nmt.exports.optimizer import Optimizer
 
 SPACE = {"layers": [1, 2, 4, 8], "rule": ["sgd", "adam", "rms"], "rate": [0.1, 0.2, 0.4, 0.8]}

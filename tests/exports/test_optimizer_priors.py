@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 
 SPACE = {"x": (0.0, 1.0), "kind": ["a", "b"]}
 

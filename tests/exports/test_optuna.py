@@ -9,8 +9,8 @@ pytest.importorskip("optuna", reason="needs: pip install 'hpobench-nmt[optuna]'"
 
 import optuna
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.space import Hyperparameter, Space
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.exports.optimizer import Optimizer
 from hpobench_nmt.exports.optuna import MethodSampler, suggest, table_objective
 from hpobench_nmt.lookup.table import Table

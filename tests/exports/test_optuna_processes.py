@@ -10,8 +10,8 @@ pytest.importorskip("optuna", reason="needs: pip install 'hpobench-nmt[optuna]'"
 
 import optuna
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.space import Hyperparameter, Space
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.exports.optuna import MethodSampler, suggest
 
 GRID = Space((Hyperparameter("x", tuple(range(12))), Hyperparameter("k", ("a", "b"), kind="categorical")))

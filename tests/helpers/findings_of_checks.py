@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from hpobench_nmt.lookup.checks import check_table
+from hpobench_nmt.lookup.checks.facts import check_table
 
 
 def with_values(table, values, **kwargs):

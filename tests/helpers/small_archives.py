@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hpobench_nmt.benchmarking.archive import read_archive
+from hpobench_nmt.arena.archive import read_archive
 
 PLAIN = {"suite": "lm-2026", "track": "plain", "tables": ["sotu-gpt-30k"], "trials": 3}
 EARLY = {"suite": "lm-2026", "track": "early", "tables": ["sotu-gpt-30k"], "trials": 2}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.lookup.disk.folder import save_folder
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.lookup.checks import find_check
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.checks.facts import find_check
 from hpobench_nmt.lookup.collections import algoperf, algoperf_files
 from hpobench_nmt.lookup.collections.algoperf_files import LOGS, trainings_in, trainings_of, trainings_sha256
 from hpobench_nmt.lookup.collections.archives import tar_members
-from hpobench_nmt.lookup.folder import load_folder
+from hpobench_nmt.lookup.disk.folder import load_folder
 
 FOLDER = Path(__file__).parents[3] / "shared" / "sources" / "algoperf"
 here = pytest.mark.skipif(not FOLDER.is_dir(), reason="the authors' files are not in ../shared/sources")

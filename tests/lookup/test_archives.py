@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.collections.archives import folder_members, gunzipped, tar_members, zip_members
 
 WANTED = r"(?:[^/]+/)?logs/\w+\.json"

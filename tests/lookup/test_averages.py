@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.evaluation.noise import seed_noise
-from hpobench_nmt.lookup.folder import add_table, load_folder
+from hpobench_nmt.lookup.disk.folder import add_table, load_folder
 from hpobench_nmt.lookup.groups import configurations_of, means, training_numbers, wrong_seed
 
 SHEET = """

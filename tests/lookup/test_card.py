@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from hpobench_nmt.cli.main import main
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter, Space
-from hpobench_nmt.lookup.card import croissant
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.catalogue import find_folder, load_table
 from hpobench_nmt.lookup.curves import Curves
-from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.lookup.disk.card import croissant
+from hpobench_nmt.lookup.disk.folder import save_folder
 from hpobench_nmt.lookup.table import Table
 
 pytestmark = pytest.mark.filterwarnings("ignore:ConjunctiveGraph is deprecated")  # of mlcroissant's

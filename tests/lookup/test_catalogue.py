@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup import catalogue
 from hpobench_nmt.lookup.catalogue import (
     collections,
@@ -23,7 +23,7 @@ from hpobench_nmt.lookup.catalogue import (
     search_path,
     shipped_folder,
 )
-from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.lookup.disk.folder import save_folder
 from hpobench_nmt.lookup.user_folders import added_folder, fetched_folder, training_cache
 
 

@@ -8,7 +8,7 @@ from findings_of_checks import ADDITIVE, COMPLETE, FRONT, told, with_values
 
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
-from hpobench_nmt.lookup.checks import check_table, twins
+from hpobench_nmt.lookup.checks.facts import check_table, twins
 from hpobench_nmt.lookup.table import Table
 
 

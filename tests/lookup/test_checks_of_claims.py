@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from findings_of_checks import ADDITIVE, COMPLETE, FRONT, told, with_values
 
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.lookup.checks import check_collection, check_table, find_check
-from hpobench_nmt.lookup.folder import load_folder, save_folder
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.checks.facts import check_collection, check_table, find_check
+from hpobench_nmt.lookup.disk.folder import load_folder, save_folder
 
 
 def test_a_wrong_published_front_is_found(toy):

@@ -9,12 +9,12 @@ import re
 import numpy as np
 import pytest
 
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.lookup import folder as folders
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.collections import collection, nmthpo
 from hpobench_nmt.lookup.collections.collection import install, published_file
+from hpobench_nmt.lookup.disk import folder as folders
+from hpobench_nmt.lookup.disk.folder import load_folder
 from hpobench_nmt.lookup.download import Limits
-from hpobench_nmt.lookup.folder import load_folder
 
 SHA256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # of "abc", from FIPS 180-2
 

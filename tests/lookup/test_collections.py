@@ -2,7 +2,7 @@
 
 import pytest
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.collections import COLLECTIONS, collection_of, nmthpo
 

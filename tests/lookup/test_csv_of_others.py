@@ -5,8 +5,8 @@ import pytest
 
 from hpobench_nmt.analysis.table_front import pareto
 from hpobench_nmt.core.constraints import Constraint
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.lookup.folder import add_table
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.disk.folder import add_table
 
 SHEET = '[hyperparameters.lr]\n[metrics.loss]\ndirection = "min"\n'
 

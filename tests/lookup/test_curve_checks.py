@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hpobench_nmt.benchmarking.instance import make_instance
-from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.benchmarking.task.instance import make_instance
+from hpobench_nmt.benchmarking.task.suite import Suite
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
-from hpobench_nmt.lookup.checks import check_table
-from hpobench_nmt.lookup.curve_checks import best_places, curve_facts
+from hpobench_nmt.lookup.checks.curve_checks import best_places, curve_facts
+from hpobench_nmt.lookup.checks.facts import check_table
 from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.table import Table
 

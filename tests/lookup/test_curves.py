@@ -9,12 +9,12 @@ from fuzzing.mutations import mutate_csv
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
-from hpobench_nmt.core.validation import checked
-from hpobench_nmt.lookup import curve_files
-from hpobench_nmt.lookup.curve_files import CurvesSection, curves_csv, curves_section, read_curves
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.validation import checked
 from hpobench_nmt.lookup.curves import Curves
+from hpobench_nmt.lookup.disk import curve_files
+from hpobench_nmt.lookup.disk.curve_files import CurvesSection, curves_csv, curves_section, read_curves
 
 PPL, BLEU = Metric("ppl", "min", "nats"), Metric("bleu", "max", description="of a sample")
 # Row 1 has no curve; row 2's training diverged at its last checkpoint.

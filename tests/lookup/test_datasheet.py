@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import tomli_w
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
-from hpobench_nmt.core.text import UNSAFE
-from hpobench_nmt.lookup.datasheet import datasheet, read_datasheet
-from hpobench_nmt.lookup.folder import add_table, load_folder
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.text import UNSAFE
+from hpobench_nmt.lookup.disk.datasheet import datasheet, read_datasheet
+from hpobench_nmt.lookup.disk.folder import add_table, load_folder
 from hpobench_nmt.lookup.table import Table
 
 SHEET = {

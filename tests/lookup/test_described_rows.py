@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.catalogue import family_of
-from hpobench_nmt.lookup.folder import add_tables, load_folder
+from hpobench_nmt.lookup.disk.folder import add_tables, load_folder
 
 ROWS = """model,tokens,run,rate,size,loss
 a,1e9,x1,0.1,3,5

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from hpobench_nmt.core.errors import RunError
+from hpobench_nmt.core.system.errors import RunError
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.collections import nmthpo
 from hpobench_nmt.lookup.download import Limits, download

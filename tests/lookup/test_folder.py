@@ -11,12 +11,12 @@ import tomli_w
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
-from hpobench_nmt.lookup import folder as folders
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.catalogue import shipped_folder
-from hpobench_nmt.lookup.folder import add_table, load_folder, save_folder, table_name, write_into_folder
+from hpobench_nmt.lookup.disk import folder as folders
+from hpobench_nmt.lookup.disk.folder import add_table, load_folder, save_folder, table_name, write_into_folder
 from hpobench_nmt.lookup.table import Table
 
 

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 import tomli_w
 
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.lookup.folder import add_table, load_folder, save_folder, undescribed_files
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.disk.folder import add_table, load_folder, save_folder, undescribed_files
 
 SHEET = """
 name = "mine"

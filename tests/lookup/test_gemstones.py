@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from hpobench_nmt.lookup.checks import find_check
+from hpobench_nmt.lookup.checks.facts import find_check
 from hpobench_nmt.lookup.collections import gemstones
-from hpobench_nmt.lookup.folder import load_folder
+from hpobench_nmt.lookup.disk.folder import load_folder
 
 FOLDER = Path(__file__).parents[3] / "shared" / "sources" / "gemstones"
 here = pytest.mark.skipif(not FOLDER.is_dir(), reason="the authors' files are not in ../shared/sources")

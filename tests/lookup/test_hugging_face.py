@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.hyperparameter import Hyperparameter, label
 from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.catalogue import find_folder, load_table
 from hpobench_nmt.lookup.descriptors import Descriptors
-from hpobench_nmt.lookup.folder import add_table, save_folder
-from hpobench_nmt.lookup.hugging_face import write_data_set
+from hpobench_nmt.lookup.disk.folder import add_table, save_folder
+from hpobench_nmt.lookup.disk.hugging_face import write_data_set
 from hpobench_nmt.lookup.replicates import Replicates
 from hpobench_nmt.lookup.table import Table
 

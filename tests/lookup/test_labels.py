@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.analysis.table_sections import analyze_tables
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.analysis.tables.sections import analyze_tables
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter, Space
-from hpobench_nmt.lookup.checks import check_table
-from hpobench_nmt.lookup.folder import add_table, load_folder, save_folder
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.checks.facts import check_table
+from hpobench_nmt.lookup.disk.folder import add_table, load_folder, save_folder
 from hpobench_nmt.lookup.table import Table
 
 AXES = (

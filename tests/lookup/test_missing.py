@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
-from hpobench_nmt.lookup import curve_files
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.curves import Curves
-from hpobench_nmt.lookup.folder import add_table, load_folder, save_folder
+from hpobench_nmt.lookup.disk import curve_files
+from hpobench_nmt.lookup.disk.folder import add_table, load_folder, save_folder
 
 SHEET = """
 [hyperparameters.lr]

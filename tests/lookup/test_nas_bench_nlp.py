@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.lookup.checks import check_table
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.checks.facts import check_table
 from hpobench_nmt.lookup.collections import nas_bench_nlp
 from hpobench_nmt.lookup.collections.nas_bench_nlp import features_of
-from hpobench_nmt.lookup.folder import load_folder
+from hpobench_nmt.lookup.disk.folder import load_folder
 
 FOLDER = Path(__file__).parents[3] / "shared" / "sources" / "nas-bench-nlp-wikitext2"
 here = pytest.mark.skipif(not FOLDER.is_dir(), reason="the authors' file is not in ../shared/sources")

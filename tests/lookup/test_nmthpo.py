@@ -5,9 +5,9 @@ import shutil
 import numpy as np
 import pytest
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.catalogue import load_table
-from hpobench_nmt.lookup.checks import check_collection, check_table, twins
+from hpobench_nmt.lookup.checks.facts import check_collection, check_table, twins
 from hpobench_nmt.lookup.collections import nmthpo
 
 ROWS = {"zh-en": 118, "ru-en": 176, "ja-en": 150, "en-ja": 168, "sw-en": 767, "so-en": 604}

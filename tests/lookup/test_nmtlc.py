@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
-from hpobench_nmt.lookup.checks import check_table
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.checks.facts import check_table
 from hpobench_nmt.lookup.collections import nmthpo, nmtlc
 from hpobench_nmt.lookup.collections.nmtlc import with_curves
-from hpobench_nmt.lookup.folder import load_folder, save_folder
+from hpobench_nmt.lookup.disk.folder import load_folder, save_folder
 from hpobench_nmt.lookup.table import Table
 
 FOLDER = Path(__file__).parents[3] / "shared" / "nmtlc"

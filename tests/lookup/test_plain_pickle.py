@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.lookup.plain_pickle import read_plain_pickle
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.collections.plain_pickle import read_plain_pickle
 
 PATH = Path("file.pkl")
 ALLOWED = {

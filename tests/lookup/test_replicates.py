@@ -13,10 +13,10 @@ import pytest
 import tomli_w
 
 import hpobench_nmt as hb
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.hyperparameter import Hyperparameter
-from hpobench_nmt.lookup import rows
-from hpobench_nmt.lookup.folder import add_table, load_folder, save_folder
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.disk import rows
+from hpobench_nmt.lookup.disk.folder import add_table, load_folder, save_folder
 from hpobench_nmt.lookup.replicates import Replicates
 
 

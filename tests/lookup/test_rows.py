@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.lookup.rows import (
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.disk.rows import (
     Wanted,
     _of_arrow,
     csv_of,

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.lookup import rows
-from hpobench_nmt.lookup.rows import Wanted, parse_columns
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.disk import rows
+from hpobench_nmt.lookup.disk.rows import Wanted, parse_columns
 
 PATH = Path("rows.parquet")
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.lookup.checks import check_table, find_check
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.checks.facts import check_table, find_check
 from hpobench_nmt.lookup.collections import steplaw
-from hpobench_nmt.lookup.folder import load_folder
+from hpobench_nmt.lookup.disk.folder import load_folder
 
 FOLDER = Path(__file__).parents[3] / "shared" / "sources" / "steplaw"
 here = pytest.mark.skipif(not FOLDER.is_dir(), reason="the authors' files are not in ../shared/sources")

@@ -7,7 +7,7 @@ import pytest
 
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
-from hpobench_nmt.lookup.surface_checks import (
+from hpobench_nmt.lookup.checks.surface_checks import (
     additive_share,
     additivity,
     edges_of_best,

@@ -3,8 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hpobench_nmt.lookup.checks import check_table
-from hpobench_nmt.lookup.surface_checks import far_rows, variance_share
+from hpobench_nmt.lookup.checks.facts import check_table
+from hpobench_nmt.lookup.checks.surface_checks import far_rows, variance_share
 
 
 def losses(far=(), n=100):

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.core.space import Hyperparameter, Space
-from hpobench_nmt.lookup.folder import load_folder, save_folder
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.disk.folder import load_folder, save_folder
 from hpobench_nmt.lookup.table import Table
 
 AXIS = Hyperparameter("x", (1.0, 2.0, 3.0, 4.0))

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import tomli_w
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
-from hpobench_nmt.lookup.checks import check_table
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.checks.facts import check_table
 from hpobench_nmt.lookup.curves import Curves
-from hpobench_nmt.lookup.folder import add_table, load_folder, save_folder
+from hpobench_nmt.lookup.disk.folder import add_table, load_folder, save_folder
 
 
 @pytest.fixture

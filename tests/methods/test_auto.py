@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.space import Space
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.methods.auto import AutoBO, bank_of
 from hpobench_nmt.methods.gaussian_process import BO_M_std
 

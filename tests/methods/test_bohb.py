@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from twins.made import smooth_curves
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.space import Hyperparameter, Space
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods.bohb import BOHB, TPE, DensityRatio

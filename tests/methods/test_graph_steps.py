@@ -6,9 +6,9 @@ import itertools
 import numpy as np
 import pytest
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.space import Hyperparameter, Space
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.methods import graph_based
 from hpobench_nmt.methods.graph import pairs_within
 from hpobench_nmt.methods.graph_based import GB_EIF_M, GB_M, graph_prior

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods.neighbourhood import LocalSearch, RegularisedEvolution

@@ -9,8 +9,8 @@ import pytest
 from twins.halving import NaiveASHA, NaiveBrackets
 from twins.made import curves
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem, Progress
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import BUILT_IN

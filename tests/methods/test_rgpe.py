@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem, Source
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import BUILT_IN

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.methods.any_targets import standardised
 from hpobench_nmt.methods.gaussian_process import NOISE_SD
 from hpobench_nmt.methods.kernels import matern52

@@ -9,10 +9,10 @@ import pytest
 from twins.gaussian import gaussian_process, log_improvement, matern52_matrix
 from twins.made import smooth_curves
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.priors import around, guess_prior
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.space import Hyperparameter, Space
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import BUILT_IN

@@ -9,11 +9,11 @@ import pytest
 from rich.console import Console
 
 import hpobench_nmt as hb
-from hpobench_nmt.analysis.table_sections import analyze_tables
+from hpobench_nmt.analysis.tables.sections import analyze_tables
 from hpobench_nmt.cli.main import main
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
-from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.lookup.disk.folder import save_folder
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.render.html.page import analysis_content
 from hpobench_nmt.render.plots.pareto_front import _configurations

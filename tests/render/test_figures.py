@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.render import figures
 from hpobench_nmt.render.figures import PLOTS, TABLE_PLOTS, run_figures
 from hpobench_nmt.render.plots.style import method_styles, new_panels

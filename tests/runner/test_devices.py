@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt[train]'")
 
-from hpobench_nmt.core.errors import InputError  # noqa: E402
+from hpobench_nmt.core.system.errors import InputError  # noqa: E402
 from hpobench_nmt.runner.devices import find_devices, first_devices  # noqa: E402
 
 

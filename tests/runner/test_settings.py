@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import pytest
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.settings import About, Setting, Settings, settings_of
 
 Texts = Literal["a", "b"]

@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import MAX_SETTINGS_BYTES, parse_json
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.files import MAX_SETTINGS_BYTES, parse_json
 from hpobench_nmt.lookup.collections.archives import folder_members, tar_members
 from hpobench_nmt.lookup.collections.collection import csv_frame, published_file
 from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits, download

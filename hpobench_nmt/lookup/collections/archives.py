@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from hpobench_nmt.core.errors import InputError, shortened
-from hpobench_nmt.core.files import read_bytes
+from hpobench_nmt.core.system.errors import InputError, shortened
+from hpobench_nmt.core.system.files import read_bytes
 
 MOST_MEMBERS = 1_000_000
 """An archive with more entries is refused."""

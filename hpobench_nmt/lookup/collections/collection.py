@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import read_bytes
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter, Scale
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.files import read_bytes
 from hpobench_nmt.lookup.collections.archives import gunzipped
+from hpobench_nmt.lookup.disk.folder import install
+from hpobench_nmt.lookup.disk.rows import arrow_file
 from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits, download
-from hpobench_nmt.lookup.folder import install
 from hpobench_nmt.lookup.replicates import ReplicateRows, Replicates
-from hpobench_nmt.lookup.rows import arrow_file
 from hpobench_nmt.lookup.table import Table
 
 if TYPE_CHECKING:  # pandas is slow to import

@@ -16,9 +16,9 @@ import msgspec
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.collections.archives import zip_members
 from hpobench_nmt.lookup.collections.collection import Collection, Origin, replicates_of
 from hpobench_nmt.lookup.curves import Curves, until_missing

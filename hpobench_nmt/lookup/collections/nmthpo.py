@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter, Scale
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.collections.collection import Collection, Origin
-from hpobench_nmt.lookup.folder import load_folder
-from hpobench_nmt.lookup.rows import values_of
+from hpobench_nmt.lookup.disk.folder import load_folder
+from hpobench_nmt.lookup.disk.rows import values_of
 from hpobench_nmt.lookup.table import Table
 
 NAME = "nmthpo"

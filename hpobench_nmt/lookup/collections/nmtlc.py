@@ -2,7 +2,7 @@
 
 Six language models were fine-tuned with LoRA on a grid of rank, batch size and learning rate. The language
 model is a categorical hyperparameter. The file stays with its authors (MIT licence,
-github.com/Este1le/hpo_nmt). It is a pickle, read without unpickling (lookup/plain_pickle.py). It also has
+github.com/Este1le/hpo_nmt). It is a pickle, read without unpickling (plain_pickle.py). It also has
 models that were trained from scratch. Their learning curves are added to installed tables of nmthpo.
 """
 
@@ -19,12 +19,12 @@ import numpy as np
 
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter, Space
-from hpobench_nmt.core.validation import Finite, Whole, checked
+from hpobench_nmt.core.system.validation import Finite, Whole, checked
 from hpobench_nmt.lookup.collections import nmthpo
 from hpobench_nmt.lookup.collections.collection import Collection, Origin
+from hpobench_nmt.lookup.collections.plain_pickle import read_plain_pickle
 from hpobench_nmt.lookup.curves import Curves
-from hpobench_nmt.lookup.folder import load_folder
-from hpobench_nmt.lookup.plain_pickle import read_plain_pickle
+from hpobench_nmt.lookup.disk.folder import load_folder
 from hpobench_nmt.lookup.table import Table
 
 NAME = "nmtlc"

@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.collections.collection import Collection, Origin, grid_axis
 from hpobench_nmt.lookup.curves import Curves, Own, until_missing
 from hpobench_nmt.lookup.download import DEFAULT_LIMITS

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from hpobench_nmt.core.arrays import Bools, Floats
-from hpobench_nmt.core.errors import InputError, shortened
 from hpobench_nmt.core.hyperparameter import Kind, Scale, Value, label
-from hpobench_nmt.core.text import counted, number_of, short
+from hpobench_nmt.core.system.errors import InputError, shortened
+from hpobench_nmt.core.system.text import counted, number_of, short
+from hpobench_nmt.lookup.disk.rows import EMPTY
 from hpobench_nmt.lookup.imports.cells import are_dates, distinct_of, text_of
 from hpobench_nmt.lookup.imports.sweep import Column
-from hpobench_nmt.lookup.rows import EMPTY
 
 # If a column with more distinct values mixes numbers and texts, it is a column of numbers with a typo.
 _MOST_MIXED = 20

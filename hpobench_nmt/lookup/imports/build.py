@@ -8,13 +8,13 @@ from functools import partial
 import numpy as np
 
 from hpobench_nmt.core.arrays import Bools, Floats, Ints, Rows
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric, Objective, measured
 from hpobench_nmt.core.space import Hyperparameter
-from hpobench_nmt.core.text import counted, free_name
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.text import counted, free_name
 from hpobench_nmt.lookup.curves import Curves, Own, until_missing
-from hpobench_nmt.lookup.datasheet import AxisSection, Datasheet, MetricSection, label_written
-from hpobench_nmt.lookup.described_rows import codes_of_cells
+from hpobench_nmt.lookup.disk.datasheet import AxisSection, Datasheet, MetricSection, label_written
+from hpobench_nmt.lookup.disk.described_rows import codes_of_cells
 from hpobench_nmt.lookup.groups import configurations_of, group_ids, means, training_numbers
 from hpobench_nmt.lookup.imports.axes import Axis
 from hpobench_nmt.lookup.imports.decide import Decision, Plan

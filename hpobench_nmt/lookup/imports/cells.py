@@ -13,9 +13,9 @@ import numpy as np
 
 from hpobench_nmt.core.arrays import Bools, Floats, Ints
 from hpobench_nmt.core.hyperparameter import key_of, label
-from hpobench_nmt.core.text import number_of
+from hpobench_nmt.core.system.text import number_of
+from hpobench_nmt.lookup.disk.rows import EMPTY, MISSING
 from hpobench_nmt.lookup.imports.sweep import Column, State
-from hpobench_nmt.lookup.rows import EMPTY, MISSING
 
 _STATES: dict[str, State] = {
     **dict.fromkeys(("complete", "completed", "finished", "success", "succeeded", "done"), "finished"),

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError, shortened
-from hpobench_nmt.core.text import number_of
+from hpobench_nmt.core.system.errors import InputError, shortened
+from hpobench_nmt.core.system.text import number_of
+from hpobench_nmt.lookup.disk.rows import EMPTY, Progress, doubles_of
 from hpobench_nmt.lookup.imports.sweep import Column
-from hpobench_nmt.lookup.rows import EMPTY, Progress, doubles_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from hpobench_nmt.core.arrays import Bools, Floats, Rows
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import check_column
 from hpobench_nmt.core.hyperparameter import label
 from hpobench_nmt.core.objectives import Direction, Metric, measured
-from hpobench_nmt.core.text import counted, free_name
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.files import check_column
+from hpobench_nmt.core.system.text import counted, free_name
 from hpobench_nmt.lookup.imports import names
 from hpobench_nmt.lookup.imports.axes import Axis, Left, axis_of, none_for_holes, with_conditions
 from hpobench_nmt.lookup.imports.cells import as_numbers, text_of

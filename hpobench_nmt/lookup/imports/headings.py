@@ -12,7 +12,7 @@ import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.objectives import Direction
-from hpobench_nmt.core.text import free_name
+from hpobench_nmt.core.system.text import free_name
 from hpobench_nmt.lookup.imports.cells import as_seconds, between, columns_of, flattened, states_of
 from hpobench_nmt.lookup.imports.names import is_seconds
 from hpobench_nmt.lookup.imports.sweep import Column, Role, Sweep

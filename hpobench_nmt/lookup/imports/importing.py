@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import tomli_w
 
-from hpobench_nmt.core.errors import InputError, as_list, shortened, warn
-from hpobench_nmt.core.files import (
+from hpobench_nmt.core.system.errors import InputError, as_list, shortened, warn
+from hpobench_nmt.core.system.files import (
     check_name,
     is_name,
     read_toml,
@@ -20,14 +20,14 @@ from hpobench_nmt.core.files import (
     scratch_folder,
     write_whole,
 )
-from hpobench_nmt.core.text import printable
-from hpobench_nmt.lookup.file_names import DATASHEET
-from hpobench_nmt.lookup.folder import load_folder, save_folder, table_files
+from hpobench_nmt.core.system.text import printable
+from hpobench_nmt.lookup.disk.file_names import DATASHEET
+from hpobench_nmt.lookup.disk.folder import load_folder, save_folder, table_files
+from hpobench_nmt.lookup.disk.rows import Progress
 from hpobench_nmt.lookup.imports.build import build
 from hpobench_nmt.lookup.imports.decide import Decision, decide
 from hpobench_nmt.lookup.imports.read import fingerprint, read_sweep
 from hpobench_nmt.lookup.imports.sweep import Ambiguous, Choices, Sweep
-from hpobench_nmt.lookup.rows import Progress
 from hpobench_nmt.lookup.table import Table
 
 _FINGERPRINT = "imported_sha256"

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.disk.rows import Progress
 from hpobench_nmt.lookup.imports.cells import column_of, columns_of, flattened
 from hpobench_nmt.lookup.imports.headings import JSON_LINES, headed
 from hpobench_nmt.lookup.imports.names import direction, is_hyperparameter, part_of_data
 from hpobench_nmt.lookup.imports.sweep import Choices, Points, Sweep
-from hpobench_nmt.lookup.rows import Progress
 
 Line = tuple[int, dict[str, Any]]
 _CONFIGS = ("params", "param", "config", "hparams", "hyperparameters")

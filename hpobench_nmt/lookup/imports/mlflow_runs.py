@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.collections.archives import folder_members
+from hpobench_nmt.lookup.disk.rows import MAX_BYTES
 from hpobench_nmt.lookup.imports.cells import columns_of, states_of
 from hpobench_nmt.lookup.imports.headings import SECONDS
 from hpobench_nmt.lookup.imports.sweep import Ambiguous, Column, Points, Role, Sweep
-from hpobench_nmt.lookup.rows import MAX_BYTES
 
 # The files of a run: its description, its parameters and its metrics. Ids of runs have 32 hexadecimal digits.
 _FILE = re.compile(

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Direction
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.imports.optuna_trials import (
     Distributions,
     Study,

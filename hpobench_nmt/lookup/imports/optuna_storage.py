@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Direction
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.imports.optuna_trials import (
     METRIC_NAMES,
     Distributions,

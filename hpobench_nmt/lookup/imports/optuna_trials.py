@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.hyperparameter import Scale
 from hpobench_nmt.core.objectives import Direction
-from hpobench_nmt.core.text import free_name
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.text import free_name
 from hpobench_nmt.lookup.imports.cells import column_of, columns_of, states_of, timestamps
 from hpobench_nmt.lookup.imports.headings import SECONDS
 from hpobench_nmt.lookup.imports.sweep import Ambiguous, Column, Points, Role, Sweep

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.collections.archives import folder_members
+from hpobench_nmt.lookup.disk.rows import MAX_BYTES
 from hpobench_nmt.lookup.imports.cells import columns_of, flattened
 from hpobench_nmt.lookup.imports.csv_files import read_csv_columns
 from hpobench_nmt.lookup.imports.headings import headed
 from hpobench_nmt.lookup.imports.json_lines import json_lines
 from hpobench_nmt.lookup.imports.reports import fold
 from hpobench_nmt.lookup.imports.sweep import Sweep
-from hpobench_nmt.lookup.rows import MAX_BYTES
 
 _FILE = re.compile(r"(?:(?P<trial>.+)/)?(?P<file>params\.json|result\.json|progress\.csv|error\.txt)")
 _STEP = "training_iteration"

@@ -6,10 +6,11 @@ import hashlib
 import os
 from pathlib import Path
 
-from hpobench_nmt.core.errors import InputError, one_line
-from hpobench_nmt.core.files import file_sha256, read_bytes
+from hpobench_nmt.core.system.errors import InputError, one_line
+from hpobench_nmt.core.system.files import file_sha256, read_bytes
 from hpobench_nmt.lookup.collections.archives import MOST_MEMBERS
-from hpobench_nmt.lookup.file_names import DATASHEET
+from hpobench_nmt.lookup.disk.file_names import DATASHEET
+from hpobench_nmt.lookup.disk.rows import MAX_BYTES, Progress
 from hpobench_nmt.lookup.imports import mlflow_runs, optuna_storage, ray_results, wandb_curves
 from hpobench_nmt.lookup.imports.csv_files import csv_names, read_csv_columns
 from hpobench_nmt.lookup.imports.headings import headed
@@ -17,7 +18,6 @@ from hpobench_nmt.lookup.imports.json_lines import json_lines, read_json_lines
 from hpobench_nmt.lookup.imports.optuna_journal import is_journal, read_journal
 from hpobench_nmt.lookup.imports.reports import folded
 from hpobench_nmt.lookup.imports.sweep import Choices, Sweep
-from hpobench_nmt.lookup.rows import MAX_BYTES, Progress
 
 # Files that are not texts, by their first bytes, and what to do instead.
 _OTHERS = (

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats, Ints
-from hpobench_nmt.core.errors import shortened
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.system.errors import shortened
+from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.lookup.imports.cells import absent, as_numbers, distinct_of
 from hpobench_nmt.lookup.imports.headings import JSON_LINES, TABLE
 from hpobench_nmt.lookup.imports.names import (

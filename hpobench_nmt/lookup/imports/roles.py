@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hpobench_nmt.core.errors import InputError, shortened, unknown
 from hpobench_nmt.core.objectives import Direction, measured
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.system.errors import InputError, shortened, unknown
+from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.lookup.imports import names
 from hpobench_nmt.lookup.imports.cells import absent, are_dates, as_numbers, distinct_of, text_of
 from hpobench_nmt.lookup.imports.sweep import Ambiguous, Choices, Role, Sweep

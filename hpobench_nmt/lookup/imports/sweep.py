@@ -15,9 +15,9 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats, Ints
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.hyperparameter import Scale
 from hpobench_nmt.core.objectives import Direction
+from hpobench_nmt.core.system.errors import InputError
 
 Column = NDArray[Any]
 """Doubles, NaN for no value; or objects: texts, booleans, numbers, None, tuples, and "" for no value."""

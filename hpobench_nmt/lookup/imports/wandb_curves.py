@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError, shortened
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.system.errors import InputError, shortened
+from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.lookup.imports.cells import as_numbers, column_of, columns_of
 from hpobench_nmt.lookup.imports.sweep import Column, Points, Sweep
 

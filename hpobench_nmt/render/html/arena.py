@@ -15,14 +15,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hpobench_nmt.analysis.arena import Track, arena_lead, arena_tracks, track_board
-from hpobench_nmt.analysis.arena_pages import PARTS, Chart, MethodPage, TablePage, method_pages, table_pages
 from hpobench_nmt.analysis.fewer_trainings import SIMULATED
-from hpobench_nmt.benchmarking.archive import NAME, Archive
+from hpobench_nmt.arena.archive import NAME, Archive
+from hpobench_nmt.arena.boards import Track, arena_lead, arena_tracks, track_board
+from hpobench_nmt.arena.pages import PARTS, Chart, MethodPage, TablePage, method_pages, table_pages
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import not_written
-from hpobench_nmt.core.files import check_name, write_whole
-from hpobench_nmt.core.text import counted, short
+from hpobench_nmt.core.system.errors import not_written
+from hpobench_nmt.core.system.files import check_name, write_whole
+from hpobench_nmt.core.system.text import counted, short
 from hpobench_nmt.render.draw_report import FigureGroup, draw_sections
 from hpobench_nmt.render.html.page import analysis_content, fill, shortened, style_sheet
 from hpobench_nmt.render.html.svg import method_places

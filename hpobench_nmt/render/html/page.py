@@ -23,15 +23,15 @@ from hpobench_nmt.analysis.failures import grouped_failures
 from hpobench_nmt.analysis.leaderboard import fewer_setting, meaning, setting, subject_to
 from hpobench_nmt.analysis.number_text import column_text
 from hpobench_nmt.analysis.report_runs import Run, all_methods, all_tables, load_runs, run_slugs
-from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.analysis.selection import EXACT
+from hpobench_nmt.analysis.tables.section import Section
 from hpobench_nmt.analysis.verdicts import ALL_NOTES
-from hpobench_nmt.benchmarking.plugins import NamedMethod
-from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.store import unfinished
-from hpobench_nmt.core.errors import not_written
-from hpobench_nmt.core.files import write_whole
-from hpobench_nmt.core.text import counted, printable
+from hpobench_nmt.benchmarking.contestants.plugins import NamedMethod
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.benchmarking.records.store import unfinished
+from hpobench_nmt.core.system.errors import not_written
+from hpobench_nmt.core.system.files import write_whole
+from hpobench_nmt.core.system.text import counted, printable
 from hpobench_nmt.evaluation.scores import SCORES
 from hpobench_nmt.render.draw_report import FigureGroup, Progress, draw_report
 from hpobench_nmt.render.figure_spec import DrawnFigure

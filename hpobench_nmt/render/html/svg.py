@@ -18,7 +18,7 @@ import numpy as np
 
 from hpobench_nmt.analysis.number_text import cell_text
 from hpobench_nmt.analysis.selection import EXACT
-from hpobench_nmt.core.text import short
+from hpobench_nmt.core.system.text import short
 from hpobench_nmt.render.figure_spec import FigureSpec, HoverPoints, HoverSeries, ShownReplay
 from hpobench_nmt.render.plots.style import is_still, method_of_gid, method_styles, plain
 

@@ -11,9 +11,9 @@ from hpobench_nmt.analysis.captions import curves_finding
 from hpobench_nmt.analysis.number_text import with_interval
 from hpobench_nmt.analysis.run_curves import LOOKUPS, Curves, hypervolume_curves, regret_curves
 from hpobench_nmt.analysis.selection import EXACT
-from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.text import NONE
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.text import NONE
 from hpobench_nmt.render.figure_spec import FigureSpec, HoverSeries, Plot
 from hpobench_nmt.render.plots.lines import (
     draw_band,

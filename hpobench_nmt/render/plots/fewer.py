@@ -11,8 +11,8 @@ import numpy as np
 from hpobench_nmt.analysis.board import figure_board
 from hpobench_nmt.analysis.fewer_trainings import TITLE, FewerTrainings, fewer_headline, fewer_sentences
 from hpobench_nmt.analysis.selection import EXACT
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.text import short
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.text import short
 from hpobench_nmt.render.figure_spec import FigureSpec, Plot
 from hpobench_nmt.render.plots.style import Style, axes_for, mark, method_styles
 from hpobench_nmt.render.subject import Subject

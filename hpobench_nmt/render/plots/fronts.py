@@ -17,8 +17,8 @@ from hpobench_nmt.analysis.run_fronts import (
     pairs_of_objectives,
 )
 from hpobench_nmt.analysis.verdicts import shown_method
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.text import counted, short
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.text import counted, short
 from hpobench_nmt.render.figure_spec import FigureSpec, HoverPoints, Plot
 from hpobench_nmt.render.plots.lines import draw_line, frame_around, parts_of, styles_of
 from hpobench_nmt.render.plots.style import (

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.analysis.run_curves import LOOKUPS
-from hpobench_nmt.core.errors import unknown
+from hpobench_nmt.core.system.errors import unknown
 from hpobench_nmt.render.plots.style import (
     GREY,
     MARKERS,

@@ -8,8 +8,8 @@ import numpy as np
 
 from hpobench_nmt.analysis.number_text import cell_text
 from hpobench_nmt.analysis.run_fronts import pairs_of_objectives
-from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.analysis.table_front import Front
+from hpobench_nmt.analysis.tables.section import Section
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.render.figure_spec import HoverPoints, TablePlot
 from hpobench_nmt.render.plots.style import (

@@ -11,7 +11,7 @@ import numpy as np
 from hpobench_nmt.analysis.replay import Replay, replay
 from hpobench_nmt.analysis.run_fronts import Pair
 from hpobench_nmt.analysis.verdicts import shown_method
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.render.figure_spec import FigureSpec, HoverPoints, Plot, ShownReplay
 from hpobench_nmt.render.plots.fronts import fronts_fit, pair_names, pairs_asked
 from hpobench_nmt.render.plots.lines import frame_around

@@ -18,8 +18,8 @@ from hpobench_nmt.analysis.runtimes import (
     runtime_distribution,
     target_runtimes,
 )
-from hpobench_nmt.core.errors import unknown
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.system.errors import unknown
+from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.render.figure_spec import FigureSpec, HoverSeries, Plot
 from hpobench_nmt.render.plots.lines import draw_band, draw_line, parts_of, styles_of, time_axis
 from hpobench_nmt.render.plots.style import Style, axes_for, legend, mark, mark_better, plain_log_ticks

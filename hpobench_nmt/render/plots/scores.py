@@ -12,8 +12,8 @@ import pandas as pd
 
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.analysis.table_ranks import RankOutcome, rank_sentences
-from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.core.text import short
+from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.text import short
 from hpobench_nmt.evaluation.intervals import CONFIDENCE
 from hpobench_nmt.evaluation.scores import SCORES
 from hpobench_nmt.render.figure_spec import FigureSpec, Plot, always

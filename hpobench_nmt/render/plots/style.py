@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.files import write_whole
-from hpobench_nmt.core.text import printable
+from hpobench_nmt.core.system.files import write_whole
+from hpobench_nmt.core.system.text import printable
 
 if TYPE_CHECKING:
     import pandas as pd

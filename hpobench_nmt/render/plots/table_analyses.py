@@ -14,8 +14,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.text import counted, short
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.text import counted, short
 from hpobench_nmt.evaluation.correlation import RankCorrelation
 from hpobench_nmt.evaluation.early_ranks import EarlyRanks
 from hpobench_nmt.evaluation.importance import Importance

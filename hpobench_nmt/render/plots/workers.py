@@ -10,7 +10,7 @@ import numpy as np
 
 from hpobench_nmt.analysis.run_workers import WorkerTimes, worker_rows, worker_times, workers_finding
 from hpobench_nmt.analysis.verdicts import shown_method
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.render.figure_spec import FigureSpec, Plot
 from hpobench_nmt.render.plots.style import GREY, new_figure
 from hpobench_nmt.render.subject import Subject

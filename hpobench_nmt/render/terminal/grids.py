@@ -11,8 +11,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from hpobench_nmt.analysis.number_text import cell_text, column_text
-from hpobench_nmt.analysis.section import Section
-from hpobench_nmt.core.text import printable
+from hpobench_nmt.analysis.tables.section import Section
+from hpobench_nmt.core.system.text import printable
 
 if TYPE_CHECKING:  # pandas takes long to import, and a grid of texts does not need it
     import pandas as pd

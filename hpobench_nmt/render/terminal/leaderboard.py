@@ -26,7 +26,7 @@ from hpobench_nmt.analysis.leaderboard import (
 from hpobench_nmt.analysis.run_notes import trial_notes
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.analysis.verdicts import ENDLESS_NOTE, METHOD_NOTE, Statistics, run_statistics
-from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.render.terminal.grids import fits, plain, print_grid, print_text
 
 _INTERVALS = "95% intervals"

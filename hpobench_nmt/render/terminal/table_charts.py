@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.text import Text
 
 from hpobench_nmt.analysis.table_front import with_row_numbers
-from hpobench_nmt.benchmarking.instance import feasible_losses, table_violations
+from hpobench_nmt.benchmarking.task.instance import feasible_losses, table_violations
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.space import short_label
-from hpobench_nmt.core.text import printable
+from hpobench_nmt.core.system.text import printable
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.render.terminal.grids import plain, print_frame, print_grid, print_text
 

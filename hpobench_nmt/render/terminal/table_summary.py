@@ -8,11 +8,11 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from hpobench_nmt.analysis.curve_sections import curve_summary
 from hpobench_nmt.analysis.table_front import with_row_numbers
-from hpobench_nmt.benchmarking.instance import feasible_losses, table_violations
+from hpobench_nmt.analysis.tables.curve_sections import curve_summary
+from hpobench_nmt.benchmarking.task.instance import feasible_losses, table_violations
 from hpobench_nmt.core.constraints import is_feasible
-from hpobench_nmt.core.text import NONE, counted
+from hpobench_nmt.core.system.text import NONE, counted
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.render.terminal.grids import plain, print_frame, print_grid, print_text
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Ints
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.corpora.lines import Bytes, Lines
 from hpobench_nmt.runner.family import Unit
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import Corpus
 from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader
 from hpobench_nmt.runner.corpora.libreoffice_pages import catalog_texts, help_texts, tidy

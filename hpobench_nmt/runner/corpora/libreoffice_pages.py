@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.corpora.text_reading import decoded
 
 _BLOCK = re.compile(r'<(h[1-6]|p) id="([^"]+)"([^>]*)>(.*?)</\1>', re.DOTALL)

@@ -13,7 +13,7 @@ from unicodedata import is_normalized
 import numpy as np
 
 from hpobench_nmt.core.arrays import Ints
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.runner.corpora.corpus import PARTS, Corpus, ParallelCorpus, TextCorpus
 from hpobench_nmt.runner.corpora.pair_filters import pair_key
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from hpobench_nmt.core.errors import InputError, RunError, unknown
+from hpobench_nmt.core.system.errors import InputError, RunError, unknown
 from hpobench_nmt.runner.corpora.contents import HEAD, refuse_content
 from hpobench_nmt.runner.corpora.corpus import Corpus, ParallelCorpus, read_prepared, write_prepared
 from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader, TextOptions

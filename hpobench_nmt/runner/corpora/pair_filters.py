@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.runner.corpora.corpus_reader import Tokenise
 from hpobench_nmt.runner.corpora.lines import LineBlock, Lines
 from hpobench_nmt.runner.corpora.records import Text

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypeVar
 
 import numpy as np
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import PARTS, Corpus
 from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader
 from hpobench_nmt.runner.corpora.pair_filters import PairOptions, check_filters, empty_line, kept_pairs

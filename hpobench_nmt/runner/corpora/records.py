@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal, NamedTuple, cast
 
-from hpobench_nmt.core.errors import InputError, one_line, shortened
+from hpobench_nmt.core.system.errors import InputError, one_line, shortened
 from hpobench_nmt.runner.corpora.contents import HEAD, PACKED, content_of, refuse_content
 from hpobench_nmt.runner.corpora.text_reading import decoded, read_head
 from hpobench_nmt.runner.disk.user_paths import user_path

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.runner.corpora.corpus import ParallelCorpus
 from hpobench_nmt.runner.corpora.lines import Lines
 from hpobench_nmt.runner.corpora.tokenise import tokenise

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import Corpus
 from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader, TextOptions, Words
 from hpobench_nmt.runner.corpora.text_reading import decoded

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 
 BLANK = "\u2581"
 _NEVER = 1 << 62

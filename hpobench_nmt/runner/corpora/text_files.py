@@ -9,7 +9,7 @@ from pathlib import Path
 from sys import intern
 from typing import Annotated, Literal, TypeVar
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.corpora.contents import HEAD, refuse_content
 from hpobench_nmt.runner.corpora.corpus import PARTS, Corpus
 from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader, TextOptions, Tokenise, Words

@@ -7,7 +7,7 @@ import os
 import stat
 from pathlib import Path
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 
 
 def read_bytes(path: Path, option: str) -> bytes:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Ints
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import PARTS, TextCorpus
 from hpobench_nmt.runner.corpora.corpus_reader import TextOptions
 from hpobench_nmt.runner.corpora.subwords import BLANK, Segmentation, learn_subwords

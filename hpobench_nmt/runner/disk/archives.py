@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 
 _MOST_ARRAY_BYTES = 2**30
 _MOST_PICKLE_BYTES = 2**26  # for torch's entry of names and shapes, which it reads as a whole

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import msgspec
 
-from hpobench_nmt.core.errors import InputError, shortened
-from hpobench_nmt.core.files import file_sha256, read_json
-from hpobench_nmt.core.validation import Finite, Natural, Strict, Whole, checked
+from hpobench_nmt.core.system.errors import InputError, shortened
+from hpobench_nmt.core.system.files import file_sha256, read_json
+from hpobench_nmt.core.system.validation import Finite, Natural, Strict, Whole, checked
 
 MODELS = "models"
 """The folder of kept models, beside the ledger."""

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from hpobench_nmt.core.errors import RunError
-from hpobench_nmt.core.files import NO_LOCKS, scratch_folder, why_no_locks
+from hpobench_nmt.core.system.errors import RunError
+from hpobench_nmt.core.system.files import NO_LOCKS, scratch_folder, why_no_locks
 
 if sys.platform != "win32":
     import fcntl

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hpobench_nmt.core.errors import InputError, shortened
+from hpobench_nmt.core.system.errors import InputError, shortened
 
 
 def user_path(base: Path, text: str, option: str) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from hpobench_nmt.core.errors import unknown
+from hpobench_nmt.core.system.errors import unknown
 from hpobench_nmt.runner.family import Family
 
 FAMILIES = {

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from hpobench_nmt.core.files import remove_folder
 from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.system.files import remove_folder
 from hpobench_nmt.runner.disk.locks import make_once
 from hpobench_nmt.runner.families.awd_lstm import ARCHITECTURE, ModelSettings, check
 from hpobench_nmt.runner.family import Family, Job, Outcome, TrainingFailed, TrainingStarved

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.corpora import TextCorpus
 from hpobench_nmt.runner.family import Architecture, Job, Outcome, Unit
 from hpobench_nmt.runner.lm.gpt_shape import Activation, GPTShape, Norm, Positions, shape_of_size

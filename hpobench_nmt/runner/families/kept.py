@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.disk.kept_model import ABOUT, KeptModel, describe_kept, read_kept
 from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.family import Family

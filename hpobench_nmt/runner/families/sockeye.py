@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.devices import first_devices
 from hpobench_nmt.runner.family import Family, Job, Outcome, TrainingFailed, Translator
 from hpobench_nmt.runner.nmt.commands import run_command

@@ -15,14 +15,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import LARGEST_VALUE, Metric, Objective, measured
 from hpobench_nmt.core.space import Hyperparameter, Space
-from hpobench_nmt.core.text import printable
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.text import printable
 from hpobench_nmt.evaluation.noise import seed_noise
-from hpobench_nmt.lookup.curve_checks import best_places
+from hpobench_nmt.lookup.checks.curve_checks import best_places
 from hpobench_nmt.lookup.curves import AT_CHECKPOINTS, Curves, Own
-from hpobench_nmt.lookup.folder import LEDGER, SPEC, write_into_folder
+from hpobench_nmt.lookup.disk.folder import LEDGER, SPEC, write_into_folder
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.runner.devices import mixed_devices
 from hpobench_nmt.runner.ledgers.ledger import (

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 
 _MARK, _DIGITS, _END = b',"chain":"', 64, b'"}'
 _AT = _DIGITS + len(_END)

@@ -21,12 +21,12 @@ from typing import Any, Literal
 import msgspec
 from filelock import FileLock
 
-from hpobench_nmt.core.errors import InputError, RunError, not_written
-from hpobench_nmt.core.files import parse_json, read_bytes, sync_folder
 from hpobench_nmt.core.guard import is_no_room
 from hpobench_nmt.core.space import short_label
-from hpobench_nmt.core.text import counted, printable
-from hpobench_nmt.core.validation import Finite, Natural, NonNegative, Strict, Whole, checked
+from hpobench_nmt.core.system.errors import InputError, RunError, not_written
+from hpobench_nmt.core.system.files import parse_json, read_bytes, sync_folder
+from hpobench_nmt.core.system.text import counted, printable
+from hpobench_nmt.core.system.validation import Finite, Natural, NonNegative, Strict, Whole, checked
 from hpobench_nmt.runner.disk.locks import file_lock
 from hpobench_nmt.runner.disk.user_paths import refuse_link
 from hpobench_nmt.runner.ledgers.chain import (

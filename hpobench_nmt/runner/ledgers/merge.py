@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from hpobench_nmt.core.errors import InputError, not_written
-from hpobench_nmt.core.files import write_whole
-from hpobench_nmt.core.text import counted
-from hpobench_nmt.lookup.file_names import LEDGER, SPEC
+from hpobench_nmt.core.system.errors import InputError, not_written
+from hpobench_nmt.core.system.files import write_whole
+from hpobench_nmt.core.system.text import counted
+from hpobench_nmt.lookup.disk.file_names import LEDGER, SPEC
 from hpobench_nmt.runner.devices import device_model
 from hpobench_nmt.runner.disk.user_paths import refuse_link
 from hpobench_nmt.runner.ledgers.chain import Chain, chained, split

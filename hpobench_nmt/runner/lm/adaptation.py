@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hpobench_nmt.core.arrays import Floats, Tokens
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.lm.dynamic import AdaptingReader, UpdateRule, adapting_reader, dynamic_nll, pieces
 from hpobench_nmt.runner.lm.language_model import LanguageModel, State
 from hpobench_nmt.runner.lm.static import static_nll

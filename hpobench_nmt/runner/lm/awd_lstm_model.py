@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.lm import single_stream_lstm
 from hpobench_nmt.runner.lm.dropout import embedding_dropout, locked_dropout, weight_drop
 from hpobench_nmt.runner.lm.qrnn import QRNNLayer

@@ -38,7 +38,7 @@ import torch
 from torch import Tensor, nn
 
 from hpobench_nmt.core.arrays import Floats, Tokens
-from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.runner.lm.language_model import LanguageModel, SparselyAdaptable, State, detach, streams
 from hpobench_nmt.runner.lm.ntasgd import swapped
 from hpobench_nmt.runner.lm.settings import DECAY_SCALES, RULES

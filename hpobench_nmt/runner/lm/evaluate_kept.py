@@ -12,7 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from hpobench_nmt.core.arrays import Floats, Ints
-from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.runner.corpora.vocabulary import UNKNOWN
 from hpobench_nmt.runner.family import TrainingFailed
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll

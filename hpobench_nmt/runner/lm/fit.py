@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.corpora import TextCorpus
 from hpobench_nmt.runner.family import Architecture, S, TrainingFailed
 from hpobench_nmt.runner.lm.trainer import train

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 
 Norm = Literal["rmsnorm", "layernorm"]
 Positions = Literal["rotary", "learnt"]

@@ -22,8 +22,8 @@ import torch
 from torch import Tensor, nn
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.validation import Strict, load_json
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.validation import Strict, load_json
 from hpobench_nmt.runner.corpora import TextCorpus
 from hpobench_nmt.runner.disk.archives import (
     load_arrays,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.family import Architecture, Family, Job, Outcome, S
 from hpobench_nmt.runner.lm.settings import METRICS, missing, never_measured
 

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from hpobench_nmt.core.arrays import Floats, Tokens
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.lm.language_model import LanguageModel
 from hpobench_nmt.runner.lm.softmax import linear_nll
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from hpobench_nmt.core.arrays import Floats, Tokens
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.corpora import TextCorpus
 from hpobench_nmt.runner.corpora.vocabulary import words_and_characters
 from hpobench_nmt.runner.family import Architecture, Job, Outcome, TrainingFailed

@@ -17,7 +17,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 
 Cell = Literal["lstm", "rhn", "nas"]
 Gates = Literal["capped", "tied", "untied"]

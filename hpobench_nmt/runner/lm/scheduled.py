@@ -29,7 +29,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 
 Decay = Literal["cosine", "wsd", "constant"]
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from hpobench_nmt.core.arrays import Floats32
-from hpobench_nmt.core.compiled import compiled
+from hpobench_nmt.core.system.compiled import compiled
 
 # Allows sums in any order and products that are rounded once. Otherwise the loops do not use the vector unit.
 _FAST = {"nnan", "nsz", "contract", "reassoc"}

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from hpobench_nmt.core.arrays import Floats32
-from hpobench_nmt.core.compiled import compiled
+from hpobench_nmt.core.system.compiled import compiled
 
 _CHUNK = 1 << 24
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from hpobench_nmt.core.arrays import Ints
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import read_bytes
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.files import read_bytes
 from hpobench_nmt.runner.corpora.subwords import BLANK, MARKS, WrongSize, learn_bpe
 from hpobench_nmt.runner.family import TrainingFailed
 

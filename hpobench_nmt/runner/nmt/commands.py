@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from hpobench_nmt.core.errors import RunError
-from hpobench_nmt.core.processes import Program, run_program
+from hpobench_nmt.core.system.errors import RunError
+from hpobench_nmt.core.system.processes import Program, run_program
 from hpobench_nmt.runner.disk.locks import is_held
 from hpobench_nmt.runner.family import STOPPING, TrainingStarved, tells_of_no_memory
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import read_bytes
-from hpobench_nmt.core.validation import Natural, load_json
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.files import read_bytes
+from hpobench_nmt.core.system.validation import Natural, load_json
 from hpobench_nmt.runner.disk.archives import load_named_tensors, read_archive
 from hpobench_nmt.runner.disk.kept_model import KeptModel, kept_file
 from hpobench_nmt.runner.nmt.bpe import Bpe, read_bpe

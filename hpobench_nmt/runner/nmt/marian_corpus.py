@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from hpobench_nmt.core.arrays import Ints
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.corpora import ParallelCorpus
 from hpobench_nmt.runner.disk.locks import make_once
 from hpobench_nmt.runner.family import TrainingFailed

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.disk.archives import load_named_tensors, read_archive, save_tensors
 from hpobench_nmt.runner.disk.kept_model import KeptModel, kept_file
 from hpobench_nmt.runner.family import Translated

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.nmt.settings import TranslationSettings
 from hpobench_nmt.runner.nmt.text_scores import check_tokenizer
 from hpobench_nmt.runner.settings import About

@@ -29,9 +29,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.process_server import answer, ignore_sigterm
-from hpobench_nmt.core.processes import Ended, Process, Server, outcome
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.process_server import answer, ignore_sigterm
+from hpobench_nmt.core.system.processes import Ended, Process, Server, outcome
 from hpobench_nmt.runner.devices import first_devices
 from hpobench_nmt.runner.family import Job, tells_of_no_memory
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 
 Tokenizer = Literal["13a", "zh", "ja-mecab", "char"]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpobench_nmt.core.errors import RunError
+from hpobench_nmt.core.system.errors import RunError
 from hpobench_nmt.runner.disk.curve_file import read_curve
 from hpobench_nmt.runner.family import Job
 from hpobench_nmt.runner.nmt.commands import pauses_file, run_command

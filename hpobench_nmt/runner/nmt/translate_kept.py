@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpobench_nmt.core.errors import RunError
+from hpobench_nmt.core.system.errors import RunError
 from hpobench_nmt.runner.family import Job, TrainingFailed, Translated
 from hpobench_nmt.runner.nmt.commands import run_command
 from hpobench_nmt.runner.nmt.kept_files import SOCKEYE_FILES, KeptTranslationModel

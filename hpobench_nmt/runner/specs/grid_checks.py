@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.space import Value
+from hpobench_nmt.core.system.errors import InputError
 
 
 class _Noted:

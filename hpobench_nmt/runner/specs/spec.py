@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Hyperparameter, Space, Value, config_key, label, row_index, short_label
-from hpobench_nmt.core.text import number_of
+from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.text import number_of
 from hpobench_nmt.runner.family import Family
 from hpobench_nmt.runner.settings import settings_of
 

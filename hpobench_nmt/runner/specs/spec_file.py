@@ -45,12 +45,12 @@ import msgspec
 import numpy as np
 
 from hpobench_nmt.core.candidates import MOST_CANDIDATES, whole_or_drawn
-from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.core.files import check_name
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Hyperparameter, Scale, Space
-from hpobench_nmt.core.validation import Finite, Natural, Strict, Whole, load_toml
+from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.files import check_name
+from hpobench_nmt.core.system.validation import Finite, Natural, Strict, Whole, load_toml
 from hpobench_nmt.runner.disk.user_paths import user_path
 from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.family import Family

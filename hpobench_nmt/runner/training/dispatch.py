@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from typing import Any
 
-from hpobench_nmt.core.clusters import Backend, Cluster, cluster, cluster_results, known_backend
-from hpobench_nmt.core.errors import InputError, RunError, one_line
-from hpobench_nmt.core.text import counted, printable
+from hpobench_nmt.core.system.clusters import Backend, Cluster, cluster, cluster_results, known_backend
+from hpobench_nmt.core.system.errors import InputError, RunError, one_line
+from hpobench_nmt.core.system.text import counted, printable
 from hpobench_nmt.runner.devices import find_devices
 from hpobench_nmt.runner.ledgers.ledger import Record
 from hpobench_nmt.runner.specs.spec import describe

@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hpobench_nmt.core.process_server import answer, ignore_sigterm
-from hpobench_nmt.core.processes import Ended, Process, outcome, shared_server
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.system.process_server import answer, ignore_sigterm
+from hpobench_nmt.core.system.processes import Ended, Process, outcome, shared_server
+from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.runner.disk.save_requests import request_saves
 from hpobench_nmt.runner.family import STOPPING
 

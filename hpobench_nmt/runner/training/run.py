@@ -11,8 +11,8 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.clusters import Backend, known_backend
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.clusters import Backend, known_backend
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.corpora import corpus_report, filled_section, load_corpus
 from hpobench_nmt.runner.devices import (
     cluster_device,

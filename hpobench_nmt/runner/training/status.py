@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.processes import last_line
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.processes import last_line
 from hpobench_nmt.runner.disk.curve_file import read_curve
 from hpobench_nmt.runner.disk.locks import is_held
 from hpobench_nmt.runner.ledgers.ledger import Record

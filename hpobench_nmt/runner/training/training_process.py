@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hpobench_nmt.core.errors import InputError, one_line
-from hpobench_nmt.core.files import remove_folder
+from hpobench_nmt.core.system.errors import InputError, one_line
+from hpobench_nmt.core.system.files import remove_folder
 from hpobench_nmt.runner.devices import THEN, device_name, library_versions
 from hpobench_nmt.runner.disk.curve_file import CURVE
 from hpobench_nmt.runner.disk.kept_model import KEPT

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from hpobench_nmt.core.errors import InputError, not_written
-from hpobench_nmt.core.files import remove_folder, write_whole
-from hpobench_nmt.lookup.file_names import LEDGER, SPEC
+from hpobench_nmt.core.system.errors import InputError, not_written
+from hpobench_nmt.core.system.files import remove_folder, write_whole
+from hpobench_nmt.lookup.disk.file_names import LEDGER, SPEC
 from hpobench_nmt.runner.disk.kept_model import MODELS
 from hpobench_nmt.runner.disk.locks import file_lock
 from hpobench_nmt.runner.disk.user_paths import refuse_link

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.constraints import Constraint
-from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.core.problem import Progress
 from hpobench_nmt.core.simulation import Event
+from hpobench_nmt.core.system.errors import InputError, RunError
 from hpobench_nmt.runner.ledgers.ledger import Record, training_key
 from hpobench_nmt.runner.ledgers.ledger_tail import recorded
 from hpobench_nmt.runner.specs.spec import describe

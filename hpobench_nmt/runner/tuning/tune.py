@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from hpobench_nmt.core.constraints import Constraint, parse_constraints
-from hpobench_nmt.core.errors import InputError, unknown, warn
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.problem import MethodFactory, Problem
 from hpobench_nmt.core.seeds import initial_rows, method_generator
+from hpobench_nmt.core.system.errors import InputError, unknown, warn
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.runner.corpora import load_corpus

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 
 HEAD = "lr,val_loss\n"
 
@@ -90,7 +90,7 @@ def test_numbers_that_cannot_be_a_label_or_a_metric(tmp_path, imported, cells, r
 
 
 def test_folders_that_are_no_sweep(tmp_path, imported, toy):
-    from hpobench_nmt.lookup.folder import save_folder
+    from hpobench_nmt.lookup.disk.folder import save_folder
 
     save_folder(toy, tmp_path / "toy")
     with pytest.raises(InputError, match=r"is already a table folder\. Install it with"):

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.imports.axes import scale_of
 from hpobench_nmt.lookup.imports.cells import are_dates, as_seconds, column_of, states_of
 from hpobench_nmt.lookup.imports.importing import import_table

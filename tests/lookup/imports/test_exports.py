@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.collections.archives import folder_members
 from hpobench_nmt.lookup.imports.sweep import Ambiguous
 

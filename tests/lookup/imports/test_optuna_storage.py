@@ -7,7 +7,7 @@ import sqlite3
 import numpy as np
 import pytest
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.imports.read import read_sweep
 from hpobench_nmt.lookup.imports.sweep import Ambiguous, Choices
 

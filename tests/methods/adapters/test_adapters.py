@@ -11,10 +11,10 @@ import time
 import numpy as np
 import pytest
 
-from hpobench_nmt.benchmarking.plugins import resolve_methods
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.space import Hyperparameter, Space
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import ADAPTERS, BUILT_IN, BuiltIn
@@ -176,7 +176,7 @@ def test_any_number_of_jobs_and_a_kill_change_no_row(name, tmp_path):
 
 def test_a_missing_library_is_one_line_with_the_command(monkeypatch):
     gone = BuiltIn("gone.X", "adapters.gone:X", (1,), "", "gone", ("no_such_library",))
-    monkeypatch.setattr("hpobench_nmt.benchmarking.plugins.KNOWN", {**BUILT_IN, "gone.X": gone})
+    monkeypatch.setattr("hpobench_nmt.benchmarking.contestants.plugins.KNOWN", {**BUILT_IN, "gone.X": gone})
     with pytest.raises(InputError) as raised:
         resolve_methods(["RS", "gone.X"])
     assert str(raised.value) == (
@@ -205,5 +205,5 @@ def test_a_suite_names_all_libraries_that_are_missing(tmp_path):
 @pytest.mark.parametrize("name", each())
 def test_results_of_another_version_of_the_library_are_not_reused(name, monkeypatch):
     before = resolve_methods([name])[0].entry
-    monkeypatch.setattr("hpobench_nmt.benchmarking.fingerprints.version", lambda library: "0.0.1")
+    monkeypatch.setattr("hpobench_nmt.benchmarking.contestants.fingerprints.version", lambda library: "0.0.1")
     assert not resolve_methods([name])[0].entry.same_rows(before)

@@ -8,9 +8,9 @@ import pytest
 
 import hpobench_nmt.methods.adapters.common as common
 from hpobench_nmt import methods
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.space import Hyperparameter, Space
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods.adapters.common import Adapter, has_failed, penalised, ranges

@@ -10,13 +10,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hpobench_nmt.benchmarking.instance import make_instance
-from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
 from hpobench_nmt.benchmarking.run import run_suite
-from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.benchmarking.task.instance import make_instance
+from hpobench_nmt.benchmarking.task.suite import Suite
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
-from hpobench_nmt.lookup.folder import load_folder, save_folder
+from hpobench_nmt.lookup.disk.folder import load_folder, save_folder
 from hpobench_nmt.lookup.table import Table
 
 ATTACK = "<script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -144,7 +144,7 @@ def page(folders, tmp_path_factory):
 @pytest.fixture(scope="session")
 def means(folders):
     """Mean simple regret on the table "other", by method and look-ups, computed the long way."""
-    from hpobench_nmt.benchmarking.store import load_results
+    from hpobench_nmt.benchmarking.records.store import load_results
 
     results = load_results(folders[0])
     table = results.instances["other"].table

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.analysis.arena import arena_tracks, track_board
-from hpobench_nmt.analysis.arena_pages import PARTS, curves_of, method_pages, table_pages
-from hpobench_nmt.benchmarking import suite_files
-from hpobench_nmt.benchmarking.archive import Card, archive_bytes, read_archive
-from hpobench_nmt.benchmarking.frozen import pin_of
-from hpobench_nmt.benchmarking.instance import suite_instances
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.arena.archive import Card, archive_bytes, read_archive
+from hpobench_nmt.arena.boards import arena_tracks, track_board
+from hpobench_nmt.arena.pages import PARTS, curves_of, method_pages, table_pages
+from hpobench_nmt.benchmarking.records.frozen import pin_of
+from hpobench_nmt.benchmarking.task import suite_files
+from hpobench_nmt.benchmarking.task.instance import suite_instances
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.render.html.arena import arena_pages, write_arena
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"

@@ -298,7 +298,7 @@ def test_a_trial_is_replayed_by_keyboard_and_by_itself(opened, folders):
     from selenium.webdriver.support.ui import Select
 
     from hpobench_nmt.analysis.replay import replay
-    from hpobench_nmt.benchmarking.store import load_results
+    from hpobench_nmt.benchmarking.records.store import load_results
 
     found = replay(load_results(folders[1]), "toy")
     box = "[data-replay='two-toy-replay']"

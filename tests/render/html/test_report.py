@@ -22,16 +22,16 @@ from hpobench_nmt.analysis.provenance import command
 from hpobench_nmt.analysis.report_content import headline, overall_board
 from hpobench_nmt.analysis.report_runs import load_runs
 from hpobench_nmt.analysis.verdicts import Verdict
-from hpobench_nmt.benchmarking.instance import make_instance
-from hpobench_nmt.benchmarking.manifest import MethodEntry, manifest_of
-from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
+from hpobench_nmt.benchmarking.records.manifest import MethodEntry, manifest_of
+from hpobench_nmt.benchmarking.records.store import load_results
 from hpobench_nmt.benchmarking.run import run_suite
-from hpobench_nmt.benchmarking.store import load_results
-from hpobench_nmt.benchmarking.suite import changed
-from hpobench_nmt.benchmarking.suite_files import load_suite
+from hpobench_nmt.benchmarking.task.instance import make_instance
+from hpobench_nmt.benchmarking.task.suite import changed
+from hpobench_nmt.benchmarking.task.suite_files import load_suite
 from hpobench_nmt.cli.results import report as report_command
-from hpobench_nmt.core.errors import InputError, RunError
-from hpobench_nmt.core.text import UNSAFE
+from hpobench_nmt.core.system.errors import InputError, RunError
+from hpobench_nmt.core.system.text import UNSAFE
 from hpobench_nmt.evaluation.scores import SCORES
 from hpobench_nmt.render.html.page import render, write_report
 from hpobench_nmt.render.latex import tex

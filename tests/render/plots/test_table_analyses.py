@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hpobench_nmt.analysis.table_sections import analyze_tables
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.analysis.tables.sections import analyze_tables
 from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.evaluation.correlation import rank_correlation
 from hpobench_nmt.evaluation.early_ranks import early_ranks

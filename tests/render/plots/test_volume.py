@@ -7,7 +7,7 @@ import pytest
 
 import hpobench_nmt as hb
 from hpobench_nmt.analysis.found_volume import found_volume
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.render.plots.volume import plot_volume
 
 AT = 12

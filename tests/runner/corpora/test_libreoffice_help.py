@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.system.errors import InputError, RunError
 from hpobench_nmt.runner.corpora import ParallelCorpus, corpus_kind, load_corpus
 from hpobench_nmt.runner.corpora.libreoffice_pages import catalog_texts, help_texts
 

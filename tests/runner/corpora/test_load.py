@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.system.errors import InputError, RunError
 from hpobench_nmt.runner.corpora import ParallelCorpus, TextCorpus, load_corpus
 from hpobench_nmt.runner.corpora.corpus import read_prepared, write_prepared
 

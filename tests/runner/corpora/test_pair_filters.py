@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.corpora import ParallelCorpus, load_corpus
 from hpobench_nmt.runner.corpora.load import READERS, _given, _options
 

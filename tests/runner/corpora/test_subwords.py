@@ -6,7 +6,7 @@ import pytest
 
 sentencepiece = pytest.importorskip("sentencepiece", reason="needs: pip install sentencepiece")
 
-from hpobench_nmt.core.errors import InputError  # noqa: E402
+from hpobench_nmt.core.system.errors import InputError  # noqa: E402
 from hpobench_nmt.runner.corpora import load_corpus, split_text  # noqa: E402
 from hpobench_nmt.runner.corpora.subwords import BLANK, Segmentation, learn_subwords  # noqa: E402
 from hpobench_nmt.runner.corpora.vocabulary import END, UNKNOWN, words_and_characters  # noqa: E402

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.corpora import TextCorpus, corpus_kind, load_corpus
 
 FILES = {"train": "train.txt", "dev": "dev.txt", "test": "test.txt"}

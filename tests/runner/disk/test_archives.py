@@ -6,7 +6,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.disk.archives import load_arrays, read_archive
 
 

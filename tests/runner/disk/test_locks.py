@@ -10,9 +10,9 @@ import pytest
 
 pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-nmt[train]'")
 
-from hpobench_nmt.core import files
-from hpobench_nmt.core.errors import RunError
-from hpobench_nmt.core.files import locked_folder, why_no_locks
+from hpobench_nmt.core.system import files
+from hpobench_nmt.core.system.errors import RunError
+from hpobench_nmt.core.system.files import locked_folder, why_no_locks
 from hpobench_nmt.runner.disk import locks
 from hpobench_nmt.runner.disk.locks import exclusive, is_held, make_once
 

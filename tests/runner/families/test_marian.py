@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from hpobench_nmt.benchmarking.plugins import resolve_methods
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.family import Job, TrainingFailed
 from hpobench_nmt.runner.settings import settings_of

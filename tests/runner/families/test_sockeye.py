@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.disk.curve_file import read_curve
 from hpobench_nmt.runner.family import Job, TrainingFailed, TrainingStarved
 from hpobench_nmt.runner.nmt.prepare_corpus import Prepared, prepare

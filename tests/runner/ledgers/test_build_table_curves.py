@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.ledgers.build_table import ledger_curves
 from hpobench_nmt.runner.ledgers.ledger import Record
 

@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-nmt[train]'")
 
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.lookup.folder import LEDGER
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.disk.folder import LEDGER
 from hpobench_nmt.runner.ledgers.chain import head_of, split
 from hpobench_nmt.runner.ledgers.ledger import Record, append, open_ledger, parse_ledger, read_ledger
 

@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-nmt[train]'")
 
-from hpobench_nmt.core.errors import InputError, RunError
-from hpobench_nmt.lookup.folder import LEDGER
+from hpobench_nmt.core.system.errors import InputError, RunError
+from hpobench_nmt.lookup.disk.folder import LEDGER
 from hpobench_nmt.runner.ledgers.ledger import (
     Record,
     append,
@@ -346,7 +346,7 @@ def test_writers_that_are_killed_leave_a_ledger_that_goes_on(path):
 _FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
-from hpobench_nmt.core.errors import RunError
+from hpobench_nmt.core.system.errors import RunError
 from hpobench_nmt.runner.ledgers.ledger import Record, append
 path = Path(sys.argv[1])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -378,9 +378,9 @@ def test_room_is_kept_for_a_last_record(tmp_path, path):
 _SMALL_DISK = """
 import sys
 from pathlib import Path
-from hpobench_nmt.core.errors import RunError
+from hpobench_nmt.core.system.errors import RunError
 from hpobench_nmt.runner.ledgers.ledger import Record, append, open_ledger, read_ledger, reserve
-from hpobench_nmt.lookup.folder import LEDGER
+from hpobench_nmt.lookup.disk.folder import LEDGER
 folder = Path(sys.argv[1])
 reserve(folder)
 open_ledger(folder / LEDGER, {}, {})

@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-nmt[train]'")
 
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.lookup.folder import LEDGER
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.disk.folder import LEDGER
 from hpobench_nmt.runner.ledgers import ledger_tail
 from hpobench_nmt.runner.ledgers.ledger import Record, append, open_ledger, read_ledger, training_key
 from hpobench_nmt.runner.ledgers.ledger_tail import recorded

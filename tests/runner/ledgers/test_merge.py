@@ -8,8 +8,8 @@ pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt
 
 import hpobench_nmt as hb
 from hpobench_nmt.cli.main import main
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.lookup.file_names import LEDGER
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.disk.file_names import LEDGER
 from hpobench_nmt.runner.devices import mixed_devices
 from hpobench_nmt.runner.ledgers.chain import split
 from hpobench_nmt.runner.ledgers.ledger import Ledger, Record, append, open_ledger, read_ledger

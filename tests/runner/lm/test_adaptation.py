@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-
 
 from torch.nn.functional import cosine_similarity, cross_entropy  # noqa: E402
 
-from hpobench_nmt.core.errors import InputError  # noqa: E402
+from hpobench_nmt.core.system.errors import InputError  # noqa: E402
 from hpobench_nmt.runner.lm.adaptation import (  # noqa: E402
     adaptation_curve,
     losses_of_parts,

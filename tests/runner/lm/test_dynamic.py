@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-
 
 from torch.nn.functional import cross_entropy  # noqa: E402
 
-from hpobench_nmt.core.errors import InputError  # noqa: E402
+from hpobench_nmt.core.system.errors import InputError  # noqa: E402
 from hpobench_nmt.runner.lm.dynamic import RULES, UpdateRule, dynamic_nll, gradient_rms  # noqa: E402
 from hpobench_nmt.runner.lm.static import static_nll  # noqa: E402
 

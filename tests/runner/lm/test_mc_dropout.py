@@ -3,7 +3,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-nmt[train]'")
 
-from hpobench_nmt.core.errors import InputError  # noqa: E402
+from hpobench_nmt.core.system.errors import InputError  # noqa: E402
 from hpobench_nmt.runner.lm.mc_dropout import mc_nll  # noqa: E402
 from hpobench_nmt.runner.lm.melis_model import Dropout, MelisModel  # noqa: E402
 from hpobench_nmt.runner.lm.mlstm_model import MLSTM  # noqa: E402

@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt[train]'")
 
-from hpobench_nmt.core.errors import InputError  # noqa: E402
+from hpobench_nmt.core.system.errors import InputError  # noqa: E402
 from hpobench_nmt.runner.families import load_family  # noqa: E402
 from hpobench_nmt.runner.families.awd_lstm import AwdLstmSettings  # noqa: E402
 from hpobench_nmt.runner.families.gpt import GptSettings  # noqa: E402

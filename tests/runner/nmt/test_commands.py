@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from hpobench_nmt.core.errors import RunError
+from hpobench_nmt.core.system.errors import RunError
 from hpobench_nmt.runner.disk.locks import exclusive
 from hpobench_nmt.runner.family import TrainingStarved
 from hpobench_nmt.runner.nmt.commands import last_words, pauses_file, run_command

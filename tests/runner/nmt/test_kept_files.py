@@ -10,7 +10,7 @@ pytest.importorskip("yaml")
 
 import torch
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.families.kept import load_translation_model
 from hpobench_nmt.runner.ledgers.ledger import Record

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.family import Job
 

@@ -2,7 +2,7 @@ import pytest
 
 sacrebleu = pytest.importorskip("sacrebleu", reason="needs: pip install sacrebleu")
 
-from hpobench_nmt.core.errors import InputError  # noqa: E402
+from hpobench_nmt.core.system.errors import InputError  # noqa: E402
 from hpobench_nmt.runner.corpora.tokenise import tokenise  # noqa: E402
 from hpobench_nmt.runner.nmt.text_scores import (  # noqa: E402
     bleu,

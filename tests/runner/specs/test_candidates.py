@@ -8,8 +8,8 @@ pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-
 import hpobench_nmt as hb
 from hpobench_nmt.cli.main import main
 from hpobench_nmt.core.candidates import draw
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.ledgers.ledger import read_ledger
 from hpobench_nmt.runner.specs.spec_file import load_spec
 

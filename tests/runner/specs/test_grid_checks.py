@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.specs.grid_checks import check_all
 
 GRID = {"a": [1, 2, 3], "b": [1, 2], "c": [1, 2, 3, 4], "d": [1, 2]}

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-nmt[train]'")
 
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.seeds import generator
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.ledgers.ledger import Ledger, Record
 from hpobench_nmt.runner.ledgers.planned import best_rows, placed, planned_rows
 from hpobench_nmt.runner.specs.spec import SAME_SEED, configuration_key, copy_for, select, short_key

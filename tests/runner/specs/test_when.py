@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-nmt[train]'")
 
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.lookup.folder import LEDGER, SPEC, load_folder
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.disk.folder import LEDGER, SPEC, load_folder
 from hpobench_nmt.runner.ledgers.build_table import build
 from hpobench_nmt.runner.ledgers.ledger import Ledger, Record, append, open_ledger
 from hpobench_nmt.runner.specs.spec import configuration_key, select

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-nmt[train]'")
 
-from hpobench_nmt.core.errors import InputError  # noqa: E402
+from hpobench_nmt.core.system.errors import InputError  # noqa: E402
 from hpobench_nmt.runner.families import awd_lstm, melis, mlstm  # noqa: E402
 from hpobench_nmt.runner.family import TrainingFailed  # noqa: E402
 from hpobench_nmt.runner.lm import gradient as gradients  # noqa: E402

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt[train]'")
 
-from hpobench_nmt.core.errors import RunError
+from hpobench_nmt.core.system.errors import RunError
 from hpobench_nmt.runner.disk.locks import is_held
 from hpobench_nmt.runner.ledgers.ledger import read_ledger
 from hpobench_nmt.runner.specs.spec_file import load_spec

@@ -16,7 +16,7 @@ import torch
 from small_kept_models import MODELS, TEXT, kept_model
 
 from hpobench_nmt.cli.main import main
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.corpora import load_corpus, split_text
 from hpobench_nmt.runner.disk.kept_model import read_kept
 from hpobench_nmt.runner.families import load_family

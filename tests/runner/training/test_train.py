@@ -13,7 +13,7 @@ pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt
 from tiny_trainings import SPEC, lines, run
 
 import hpobench_nmt as hb
-from hpobench_nmt.lookup.folder import load_folder
+from hpobench_nmt.lookup.disk.folder import load_folder
 from hpobench_nmt.runner.devices import find_devices
 from hpobench_nmt.runner.ledgers.ledger import read_ledger
 from hpobench_nmt.runner.specs.spec import SAME_SEED, select

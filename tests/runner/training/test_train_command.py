@@ -21,7 +21,7 @@ from filelock import FileLock
 from tiny_trainings import SPEC, lines, run
 
 from hpobench_nmt.cli.train import _seconds_of, _shape
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.ledgers.ledger import read_ledger
 from hpobench_nmt.runner.specs.spec_file import load_spec
 from hpobench_nmt.runner.training.processes import Processes

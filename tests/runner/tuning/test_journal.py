@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.system.errors import InputError, RunError
 from hpobench_nmt.runner.tuning.journal import Journal, Line, begun_with
 
 SETTINGS = {"lookups": 5, "workers": 2, "updates": (20, 60), "seed": 0}

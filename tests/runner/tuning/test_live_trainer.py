@@ -18,8 +18,8 @@ from queue import Empty, SimpleQueue
 import numpy as np
 import pytest
 
-from hpobench_nmt.benchmarking.plugins import resolve_methods
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.runner.disk.save_requests import LISTENS
 from hpobench_nmt.runner.ledgers.ledger import read_ledger

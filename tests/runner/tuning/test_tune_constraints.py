@@ -10,7 +10,7 @@ import json
 import numpy as np
 import pytest
 
-from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
 from hpobench_nmt.cli.main import main
 from hpobench_nmt.runner.ledgers import ledger as ledgers
 from hpobench_nmt.runner.ledgers.ledger import Record

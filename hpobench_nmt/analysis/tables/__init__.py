@@ -1,0 +1,1 @@
+"""Analyses of a table, as sections of frames and sentences."""

@@ -1,0 +1,1 @@
+"""The frozen suite's records: archive, digest, submissions, leaderboard pages."""

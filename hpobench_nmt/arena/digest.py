@@ -1,0 +1,150 @@
+"""The digest of the archive of lm-2026, which comes with the package: when each trial reached its target.
+
+It suffices for the one figure of a method, its interval and its tests. Regret curves, other scores and
+reports need the archive. It has one line per track, table and method with a list of runtimes, which are
+infinite for capped trials. JSON in the schema's metadata has the format, the hash of the archive, and the
+hash of each track's suite.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from hpobench_nmt.analysis.fewer_trainings import FewerTrainings, fewer_trainings, trial_runtimes
+from hpobench_nmt.arena.archive import NAME, SEED, Archive
+from hpobench_nmt.arena.beside import (
+    ARCHIVE,
+    check_comparable,
+    check_trials,
+    installed_archive,
+    load_archive,
+    track_of_suite,
+)
+from hpobench_nmt.arena.submissions import archived_results
+from hpobench_nmt.benchmarking.records.bounded_parquet import open_bounded, texts_of
+from hpobench_nmt.benchmarking.records.frozen import suite_hash
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.benchmarking.task.suite import Suite
+from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.files import read_bytes
+from hpobench_nmt.core.system.validation import Strict, checked
+
+DIGEST = Path(__file__).parents[1] / "benchmarking" / "suites" / f"{NAME}-runtimes.parquet"
+_FORMAT = 1
+_KEY = b"hpobench_nmt"
+_NAMES = ("track", "table", "method")
+_MOST_LINES, _MOST_BYTES = 2**16, 2**26
+
+
+class _About(Strict, frozen=True):
+    format: int
+    archive: str
+    suites: dict[str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class Digest:
+    """Runtimes of the trials of an archive.
+
+    Attributes:
+        archive: the SHA-256 of the archive's file.
+        suites: the hash of each track's suite.
+        runtimes: runtimes of all trials, by track, table and method.
+    """
+
+    archive: str
+    suites: Mapping[str, str]
+    runtimes: Mapping[tuple[str, str, str], Floats]
+
+    def check(self, suite: Suite, seed: int) -> None:
+        """Raise InputError if results of a suite cannot be compared with the digest."""
+        track = track_of_suite(suite.name)
+        if self.suites.get(track) != suite_hash(suite):
+            raise InputError(f"the digest is of another version of {suite.name} than these results.")
+        if seed != SEED:
+            raise InputError(f"the digest has results of seed {SEED} only, and this run has seed {seed}.")
+        check_trials("the digest", [len(r) for (of, _, _), r in self.runtimes.items() if of == track], suite)
+
+    def beside(self, results: Results) -> FewerTrainings:
+        """The figures of the results' methods, and of the digest's methods that ran on the same tables.
+
+        Raises InputError if the results do not belong to a track, or have another version of it, another
+        seed, or more trials.
+        """
+        self.check(results.suite, results.seed)
+        track = track_of_suite(results.suite.name)
+        own = {
+            (table, method): runtimes
+            for (of, table, method), runtimes in self.runtimes.items()
+            if of == track and table in results.instances and method not in results.methods
+        }
+        return fewer_trainings(results, own)
+
+
+def archive_or_digest(place: str | Path, suite: Suite, seed: int) -> Archive | Digest:
+    """The archive to compare with results of a suite, or the digest if that of lm-2026 is not installed.
+
+    Raises InputError if the suite is not a track of lm-2026, its results cannot be compared with the archive,
+    or the archive cannot be read.
+    """
+    track_of_suite(suite.name)
+    if str(place) == ARCHIVE and installed_archive() is None and DIGEST.is_file():
+        digest = load_digest()
+        digest.check(suite, seed)
+        return digest
+    archive = load_archive(place)
+    check_comparable(archive, suite, seed)
+    return archive
+
+
+def digest_bytes(archive: Archive) -> bytes:
+    """The content of an archive's digest, on the tables that are installed here."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    lines, suites = [], {}
+    for track in archive.manifests:
+        results = archived_results(archive, track)
+        suites[track] = suite_hash(results.suite)
+        for table, found in trial_runtimes(results).items():
+            lines += [(track, table, m, found[j]) for j, m in enumerate(results.methods)]
+    about = msgspec.to_builtins(_About(_FORMAT, archive.sha256, suites))
+    columns = {name: [line[i] for line in lines] for i, name in enumerate(_NAMES)}
+    arrays = pa.table({**columns, "runtimes": pa.array([line[3] for line in lines], pa.list_(pa.float64()))})
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        arrays.replace_schema_metadata({_KEY: json.dumps(about).encode()}),
+        sink,
+        compression="zstd",
+        compression_level=19,
+    )
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def load_digest(path: Path | None = None) -> Digest:
+    """A digest from a file, by default the digest that comes with the package."""
+    import pyarrow as pa
+
+    path = path or DIGEST
+    try:
+        lines = open_bounded(read_bytes(path), _NAMES, _MOST_LINES, _MOST_BYTES).read()
+        content = json.loads(lines.schema.metadata[_KEY])
+        text, numbers = pa.dictionary(pa.int32(), pa.string()), pa.list_(pa.float64())
+        lines = lines.cast(pa.schema({**dict.fromkeys(_NAMES, text), "runtimes": numbers}))
+        if any(column.null_count for column in lines.columns):
+            raise ValueError("a cell is empty")
+        keys = list(zip(*(texts_of(lines.column(name)) for name in _NAMES), strict=True))
+        values = [np.array(each, dtype=np.float64) for each in lines.column("runtimes").to_pylist()]
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError):
+        raise InputError(f"{path}: is not a digest, or is damaged. Install hpobench-nmt again.") from None
+    if isinstance(content, dict) and content.get("format") != _FORMAT:
+        raise InputError(f"{path}: has another format than this version reads: update hpobench-nmt.")
+    about = checked(content, _About, str(path))
+    return Digest(about.archive, about.suites, dict(zip(keys, values, strict=True)))

@@ -1,0 +1,135 @@
+"""Trials in compact form, from which the rest can be computed: rows, and on a clock checkpoints and workers.
+
+column      type          content
+rows        list<int32>   row numbers of the installed table, in the order of finishing
+steps       list<int16>   on a clock: number of checkpoints that the training passed before its last one
+workers     list<int8>    on a clock: the worker
+starts      list<double>  on a clock: when each training began; null if each began when its worker was free
+failure     string        why the trial failed; null if it did not
+
+Losses, costs and times are not stored, because they are in the table: a training ends when its cost is spent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.benchmarking.records.observations import candidates_of, checked_trials, checkpoints_of
+from hpobench_nmt.benchmarking.task.instance import Instance
+from hpobench_nmt.core.arrays import Floats, Rows
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.trajectory import Timeline, Trials
+
+COLUMNS = ("rows", "steps", "workers", "starts", "failure")
+
+_Numbers = NDArray[np.integer[Any]]
+Packed = dict[str, Any]
+"""A list for each column, with one entry per trial."""
+
+
+def packed(trials: Trials, instance: Instance) -> Packed:
+    """The trials of a method on a table, in which paused trainings must have been resumed, not restarted."""
+    bounds, numbers, timing = trials.starts, trials.numbers, trials.timing
+    own = trials.looked_up if numbers is None else numbers[trials.looked_up]
+    found: Packed = {name: [None] * len(trials) for name in COLUMNS}
+    found["rows"] = _split(own.astype(np.int32), bounds)
+    found["failure"] = [trials.failures.get(i) for i in range(len(trials))]
+    if timing is None:
+        return found
+    trainings = instance.trainings
+    places, _ = checkpoints_of(trainings, trials.looked_up, timing.resources)
+    found["workers"] = _split(timing.workers.astype(np.int8), bounds)
+    for i in range(len(trials)):
+        part = slice(bounds[i], bounds[i + 1])
+        levels = places[part] - trainings.starts[trials.looked_up[part]]
+        found["steps"][i] = _passed(trials.looked_up[part].tolist(), levels.tolist())
+        derived, _, _ = _times(instance, trials.looked_up[part], places[part], timing.workers[part], None)
+        if not np.array_equal(derived, timing.starts[part]):
+            found["starts"][i] = timing.starts[part]
+    return found
+
+
+def unpacked(
+    columns: Mapping[str, Sequence[Any]], instance: Instance, wrong: Callable[[str], InputError]
+) -> Trials:
+    """The trials in the columns, which have an array or None per trial; InputError if they are invalid."""
+    rows = [np.asarray(each, dtype=np.int64) for each in columns["rows"]]
+    bounds = np.cumsum([0, *map(len, rows)])
+    failures = {i: text for i, text in enumerate(columns["failure"]) if text}
+    every = np.concatenate([np.empty(0, np.int64), *rows])
+    if instance.problem.counts_lookups:
+        return checked_trials(instance, every, bounds, failures, wrong)
+    trainings, parts, losses = instance.trainings, [], []
+    for own, steps, workers, starts in zip(
+        rows, *(columns[name] for name in ("steps", "workers", "starts")), strict=True
+    ):
+        if steps is None or workers is None or not len(own) == len(steps) == len(workers):
+            raise wrong("its times are missing")
+        if starts is not None and len(starts) != len(own):
+            raise wrong("its times are missing")
+        candidates = candidates_of(instance, own)
+        if (candidates < 0).any() or (candidates >= len(trainings)).any():
+            raise wrong("it has rows that are not in the table")
+        levels = _levels(candidates.tolist(), np.asarray(steps).tolist())
+        places = trainings.starts[candidates] + levels
+        if (np.asarray(steps) < 0).any() or (places >= trainings.starts[candidates + 1]).any():
+            raise wrong("it has checkpoints that are not in the table")
+        if (np.asarray(workers) < 0).any() or (np.asarray(workers) >= instance.problem.workers).any():
+            raise wrong("it has more workers than the suite")
+        begun, costs, ends = _times(instance, candidates, places, workers, starts)
+        numbers = np.asarray(workers, dtype=np.int32)
+        parts.append(Timeline(trainings.resources[places], costs, begun, ends, numbers))
+        losses.append(trainings.best[places])
+    return checked_trials(
+        instance, every, bounds, failures, wrong, np.concatenate(losses), Timeline.joined(parts)
+    )
+
+
+def _passed(rows: Sequence[int], levels: Sequence[int]) -> NDArray[np.int16]:
+    """How many checkpoints each training of a trial passed, between its row's previous and its last one."""
+    before: dict[int, int] = {}
+    found = []
+    for row, level in zip(rows, levels, strict=True):
+        found.append(level - before.get(row, -1) - 1)
+        before[row] = level
+    return np.array(found, dtype=np.int16)
+
+
+def _levels(rows: Sequence[int], steps: Sequence[int]) -> Rows:
+    """The checkpoint, from 0, that each training reached."""
+    before: dict[int, int] = {}
+    found = []
+    for row, passed in zip(rows, steps, strict=True):
+        before[row] = before.get(row, -1) + 1 + passed
+        found.append(before[row])
+    return np.array(found, dtype=np.int64)
+
+
+def _split(values: Any, bounds: Rows) -> list[Any]:
+    return np.split(values, bounds[1:-1])
+
+
+def _times(
+    instance: Instance, candidates: _Numbers, places: Rows, workers: _Numbers, starts: Sequence[float] | None
+) -> tuple[Floats, Floats, Floats]:
+    """When the trainings of a trial began, what they cost, and when they ended, each of shape (n,).
+
+    Without `starts`, each training begins when the previous one on the same worker ends.
+    """
+    whole = instance.trainings.costs
+    before: dict[int, int] = {}
+    free = [0.0] * instance.problem.workers
+    found = np.empty((3, len(places)))
+    for i, (row, place, worker) in enumerate(
+        zip(candidates.tolist(), places.tolist(), np.asarray(workers).tolist(), strict=True)
+    ):
+        spent = before.get(row)
+        cost = float(whole[place]) if spent is None else float(whole[place] - whole[spent])
+        start = free[worker] if starts is None else float(starts[i])
+        before[row], free[worker] = place, start + cost
+        found[:, i] = start, cost, free[worker]
+    return found[0], found[1], found[2]

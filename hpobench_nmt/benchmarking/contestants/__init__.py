@@ -1,0 +1,1 @@
+"""Methods by name: where they come from, their settings, what identifies them, programs."""

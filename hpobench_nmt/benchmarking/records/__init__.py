@@ -1,0 +1,1 @@
+"""Results in memory and on disk."""

@@ -1,0 +1,1 @@
+"""Blocks of trials in worker processes and on clusters, and the conformance checks."""

@@ -1,0 +1,1 @@
+"""What a trial runs on: suites, tables with objectives and a clock, goals, targets."""

@@ -1,0 +1,55 @@
+"""Suites with noise = "replicates": every look-up draws one of a row's trainings, which differ in seeds.
+
+The draw depends on the seed, the table and the trial, not on the method. So all methods share their luck in a
+trial, as they share the initial design. The losses, costs and constraints that are recorded and scored are
+those of the row's mean. (A cost from a learning curve is that of the curve's single training.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from hpobench_nmt.core.objectives import Objective
+from hpobench_nmt.core.replicates import ReplicateLosses
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.groups import means
+from hpobench_nmt.lookup.table import Table
+
+
+def noisy(
+    table: Table, objectives: Sequence[Objective], others: Sequence[str]
+) -> tuple[ReplicateLosses, Table]:
+    """Every training of each row of a table, and the table with the means of its rows' trainings.
+
+    If the table's rows are single trainings, they count as well. The objectives' losses are drawn. For the
+    metrics `others`, which are those of costs and constraints, the means count.
+
+    Raises:
+        InputError: some row has only one training.
+    """
+    number, values = np.empty(0, np.int64), table.values[:0]
+    if table.replicates is not None:
+        number, values = table.replicates.by_row(table.configs)
+    averaged = table.replicates is not None and table.replicates.averaged
+    if not averaged:
+        number = np.concatenate([np.arange(len(table)), number])
+        values = np.vstack([table.values, values])
+    counts = np.bincount(number, minlength=len(table))
+    few = int((counts < 2).sum())
+    if few:
+        raise InputError(
+            f'table {table.name!r}: noise = "replicates" needs several trainings of every row, and {few} of '
+            f"its {len(table):,} rows {'has' if few == 1 else 'have'} only one."
+        )
+    order = np.argsort(number, kind="stable")
+    number, values = number[order], values[order]
+    names = [metric.name for metric in table.metrics]
+    losses = np.column_stack([o.to_loss(values[:, names.index(o.metric)]) for o in objectives])
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    if averaged:
+        return ReplicateLosses(starts, losses), table
+    extra = values[:, [names.index(name) for name in others]]
+    return ReplicateLosses(starts, losses, extra), replace(table, values=means(values, number))

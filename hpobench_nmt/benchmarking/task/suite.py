@@ -1,0 +1,323 @@
+"""Suites: the tables, methods, trials and scores that make up a benchmark."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from hpobench_nmt.benchmarking.task.priors import Guess, Made
+from hpobench_nmt.core.constraints import parse_constraints
+from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.files import check_label
+from hpobench_nmt.core.system.text import counted
+from hpobench_nmt.core.system.validation import Amount, Natural, NonNegative, Positive, Strict, checked
+from hpobench_nmt.evaluation.scores import SCORES, Ties, score_names
+
+INSTALLED = "installed"
+DEFAULT = "default"
+_MOST_TRIALS = 100_000
+# The suite to recommend, by the number of objectives: one, or two and more.
+_USUAL = {1: "modern-single", 2: "modern-multi"}
+_Names = tuple[str, ...]
+# Trials do not depend on these.
+_NOT_SETTINGS = ("tables", "methods", "description", "title")
+# Format 1 of results folders does not know these, so they are written only if they differ from the default.
+_LATER = (
+    "constraints",
+    "noise",
+    "clock",
+    "cost",
+    "curves",
+    "workers",
+    "resume",
+    "time",
+    "sources",
+    "source_of",
+    "prior",
+    "development",
+    "pinned",
+)
+
+
+def _key(text: str) -> Meta:
+    return Meta(description=text)
+
+
+class Suite(Strict, frozen=True):
+    """The settings of a benchmark, which are the keys of a suite file. Its name is the name of the file.
+
+    A suite that is constructed in Python is not checked key by key; `changed` and `checked` do that.
+    """
+
+    name: str
+    scores: Annotated[_Names, _key("ftb, ftc, fb for one objective; fto, fta, fbp, fbh for two and more")]
+    description: Annotated[str, _key("one line")] = ""
+    title: Annotated[str, _key("what a leaderboard says beside its name. Default: the description")] = ""
+    tables: Annotated[_Names, _key('tables, collections, folders, or "installed" (default)')] = (INSTALLED,)
+    methods: Annotated[
+        _Names, _key('as on the command line, or with settings: `{name = "BO_EI_M_std", length_scale = 0.5}`')
+    ] = ("RS",)
+    objectives: Annotated[
+        _Names,
+        _key('one or more of "metric" and "metric:min|max". Default: the first, or first two, of each table'),
+    ] = ()
+    constraints: Annotated[
+        _Names, _key('bounds that a row must keep to count, such as "dev_gpu_time<=60". Default: none')
+    ] = ()
+    trials: Annotated[
+        int,
+        Meta(ge=1, le=_MOST_TRIALS),
+        _key("number of seeded trials per method and table, at most 100,000"),
+    ] = 100
+    n_initial: Annotated[
+        Natural, _key("number of rows in the initial design; 0 only with curves, sources or a prior")
+    ] = 3
+    ties: Annotated[Ties, _key('which row with the best value meets ftb: "any", or only the "first"')] = "any"
+    stop: Annotated[
+        Literal["settled", "exhausted"],
+        _key('"settled": a trial ends when no score can change; "exhausted": at the last row'),
+    ] = "settled"
+    lookups: Annotated[
+        Positive | None, _key("maximum number of rows that a trial may look up. Default: no limit")
+    ] = None
+    tolerance: Annotated[
+        dict[str, NonNegative],
+        _key(
+            "tolerance of ftc by table, with a `default`. If left out, it is the tolerance in the datasheet, "
+            "or 5% of the way from the best value of all rows to the median, also under constraints"
+        ),
+    ] = msgspec.field(default_factory=dict)
+    score_at: Annotated[
+        dict[str, Amount],
+        _key(
+            "number of look-ups, or time on the clock, after which scores such as fb are measured, by table, "
+            "with a `default`. The trial continues after it. (`budget` is its deprecated name.)"
+        ),
+    ] = msgspec.field(default_factory=dict)
+    published: Annotated[
+        str,
+        _key(
+            "a CSV file beside the suite with published figures to compare with: method, table, metric, "
+            "mean, std. Their standard errors are computed for 100 trials"
+        ),
+    ] = ""
+    clock: Annotated[
+        Literal["lookups", "cost"],
+        _key(
+            '"lookups" (the default): a look-up takes one unit of time; or "cost": a training takes its '
+            "cost, in the table's unit"
+        ),
+    ] = "lookups"
+    cost: Annotated[str, _key("the metric that is a training's cost. Default: the cost of its curve")] = ""
+    curves: Annotated[
+        bool,
+        _key(
+            "whether methods can stop trainings at checkpoints of the learning curves. The first objective "
+            "must then be a metric of the curves; by default it is their first metric. With several "
+            "objectives, the front is a front of checkpoints, and the objective `training_cost` is the cost "
+            "of the training up to a checkpoint"
+        ),
+    ] = False
+    workers: Annotated[Positive, _key("number of trainings that run at a time")] = 1
+    resume: Annotated[bool, _key("whether a paused training can be resumed; if not, it starts again")] = True
+    time: Annotated[
+        dict[str, Amount], _key("maximum time of a trial on the clock, by table, with a `default`")
+    ] = msgspec.field(default_factory=dict)
+    sources: Annotated[
+        _Names,
+        _key("tables or collections that methods may learn from; a trial's own table is never among them"),
+    ] = ()
+    source_of: Annotated[
+        dict[str, str],
+        _key(
+            "for a table, its only source, which replaces `sources`. Only configurations that both tables "
+            "have are used"
+        ),
+    ] = msgspec.field(default_factory=dict)
+    noise: Annotated[
+        Literal["", "replicates"],
+        _key(
+            'with "replicates", every look-up draws one of the row\'s trainings, and scores, constraints and '
+            "costs use the row's mean. For tables with several trainings of every row. Default: none"
+        ),
+    ] = ""
+    prior: Annotated[
+        Made | Guess,
+        _key(
+            "a user's guess of a good configuration, which methods receive: values by name, such as "
+            '`prior = {learning_rate = 0.0003}`; or "good" or "misleading", for a prior around the best or '
+            'the worst of 25 random rows of the table; or "source", for a prior around the best row of the '
+            "table's `source_of`. Default: none"
+        ),
+    ] = ""
+
+    development: Annotated[
+        _Names,
+        _key(
+            "tables on which methods may have been tuned. The figure of a method is computed on the other "
+            "tables. Default: none, so the figure is over all tables"
+        ),
+    ] = ()
+    pinned: Annotated[
+        dict[str, str],
+        _key(
+            "in a frozen suite, for each table, a hash of everything that trials and scores depend on. A "
+            "table that is not installed is then left out, with a notice"
+        ),
+    ] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_label("suite name", self.name)
+        for score in self.scores:
+            if score not in SCORES:
+                raise unknown("score", score, SCORES)
+        if len({SCORES[score].n_objectives for score in self.scores}) != 1:
+            one, several = (", ".join(score_names(n)) for n in (1, 2))
+            raise InputError(f"scores must be some of {one}, or of {several}.")
+        for key in ("scores", "tables", "methods"):
+            values = getattr(self, key)
+            if not values:
+                raise InputError(f"{key} must name at least one.")
+            if len(set(values)) < len(values):
+                raise InputError(f"{key} has the same name twice.")
+        self._check_objectives()
+        parsed = parse_constraints(self.constraints, "constraints")
+        msgspec.structs.force_setattr(self, "constraints", tuple(map(str, parsed)))
+        if not (self.n_initial or self.curves or self.sources or self.source_of or self.prior):
+            raise InputError("n_initial must be at least 1, not 0.")
+        if self.lookups is not None and self.lookups < self.n_initial:
+            raise InputError(
+                f"{counted(self.lookups, 'look-up')} {'is' if self.lookups == 1 else 'are'} "
+                f"fewer than the {self.n_initial} initial rows."
+            )
+        self._check_clock()
+
+    def _check_objectives(self) -> None:
+        needed, given = SCORES[self.scores[0]].n_objectives, min(len(self.objectives), 2)
+        if self.objectives and given != needed:
+            need = "needs" if len(self.scores) == 1 else "need"
+            wanted = "one objective" if needed == 1 else "two or more objectives"
+            raise InputError(
+                f"{', '.join(self.scores)} {need} {wanted}, not {len(self.objectives)}. For "
+                f"{'one' if given == 1 else 'two or more'} there is the suite {_USUAL[given]}, and the "
+                f"scores are {', '.join(score_names(given))}."
+            )
+        if len(set(self.objectives)) < len(self.objectives):
+            raise InputError("the same objective twice.")
+
+    def _check_clock(self) -> None:
+        if self.clock == "lookups" and (self.curves or self.cost):
+            raise InputError(f'{"curves" if self.curves else "cost"} needs clock = "cost", not "lookups".')
+        if self.curves and (self.sources or self.source_of):
+            key = "sources" if self.sources else "source_of"
+            works = "work" if self.sources else "works"
+            raise InputError(f"{key} {works} only with whole trainings: remove curves.")
+        if self.noise and self.source_of:
+            raise InputError("noise and source_of cannot be combined: remove one of them.")
+        if self.prior == "source" and not self.source_of:
+            raise InputError('prior = "source" needs source_of, which names the source of each table.')
+        if self.curves and self.cost:
+            raise InputError(f"curves have their own cost: remove cost = {self.cost!r}.")
+        if self.noise and self.curves:
+            raise InputError(
+                "noise draws whole trainings, but each row has only one learning curve: remove noise, or "
+                "remove curves and name the metric of a training's cost with cost."
+            )
+        if not self.resume and not self.curves:
+            raise InputError("resume = false needs curves = true, because whole trainings are never paused.")
+        if self.clock == "lookups":
+            self._check_lookups()
+
+    def _check_lookups(self) -> None:
+        """Refuse numbers of look-ups that are not whole, or smaller than the initial design."""
+        for key in ("score_at", "time"):
+            for table, at in getattr(self, key).items():
+                what = key if table == DEFAULT else f"{key} of {table!r}"
+                if at % 1:
+                    raise InputError(f"{what} must be a whole number, not {at!r}.")
+                if at * self.workers < self.n_initial:
+                    least = f"less than the {counted(self.n_initial, 'initial row')}"
+                    raise InputError(f"{what} is {at!r}, {least}.")
+
+    @property
+    def timed(self) -> bool:
+        """Whether time differs from the number of look-ups: on the cost clock, or with several workers."""
+        return self.clock != "lookups" or self.workers > 1
+
+    @property
+    def n_objectives(self) -> int:
+        """Number of its objectives, or, if it does not name any, the fewest that its scores need."""
+        return len(self.objectives) or SCORES[self.scores[0]].n_objectives
+
+    def tolerance_for(self, table: str) -> float | None:
+        """Tolerance of ftc; None if the suite leaves it to the table."""
+        return self.tolerance.get(table, self.tolerance.get(DEFAULT))
+
+    def score_at_for(self, table: str) -> float | None:
+        """Number of look-ups, or time, after which fb and fbp are measured; None if it is not set."""
+        return self.score_at.get(table, self.score_at.get(DEFAULT))
+
+    def time_for(self, table: str) -> float:
+        """Maximum time of a trial on the clock."""
+        return self.time.get(table, self.time.get(DEFAULT, math.inf))
+
+    @property
+    def without_names(self) -> Suite:
+        """The suite without tables, methods and texts. Trajectories and scores depend on the rest."""
+        return msgspec.structs.replace(self, **{key: _DEFAULTS[key] for key in _NOT_SETTINGS})
+
+    def settings(self) -> dict[str, Any]:
+        """The keys that trajectories and scores depend on, except tables and methods, as plain values."""
+        return {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in msgspec.structs.asdict(self).items()
+            if not (key in _NOT_SETTINGS or (key in _LATER and value == _DEFAULTS[key]))
+        }
+
+
+_DEFAULTS = msgspec.structs.asdict(Suite("", ("ftb",)))
+
+
+def changed(suite: Suite, **settings: Any) -> Suite:
+    """The suite with other settings; InputError if they are unknown, wrong or contradict each other."""
+    return checked(msgspec.structs.asdict(suite) | settings, Suite, f"suite {suite.name!r}")
+
+
+def overridden(suite: Suite, settings: Mapping[str, Any]) -> Suite:
+    """The suite with other settings; InputError if they are invalid or no score remains.
+
+    In a frozen suite, only the number of trials can be changed.
+
+    A number of look-ups is not a time. On another clock, scores that are measured after a number of look-ups
+    are therefore left out unless the settings have `score_at`, and a suite that limits a trial's time needs a
+    new limit.
+    """
+    same = changed(suite, **settings) if suite.pinned else suite
+    other = [key for key in settings if key != "trials" and getattr(same, key) != getattr(suite, key)]
+    if suite.pinned and other:
+        raise InputError(
+            f"suite {suite.name!r} is frozen: {', '.join(other)} cannot be changed. Run a copy of its file."
+        )
+    if settings.get("clock", suite.clock) == suite.clock:
+        return changed(suite, **settings)
+    changes = {"time": {}, **settings}
+    if "score_at" not in settings:
+        scores = settings.get("scores", suite.scores)
+        early = tuple(name for name in scores if name not in SCORES or not SCORES[name].needs_score_at)
+        if not early:
+            need = "needs" if len(scores) == 1 else "need"
+            raise InputError(
+                f"suite {suite.name!r}: {', '.join(scores)} {need} score_at, a time on the clock."
+            )
+        changes |= {"scores": early, "score_at": {}}
+    found = changed(suite, **changes)
+    if suite.time and "time" not in settings:
+        raise InputError(
+            f"suite {suite.name!r} limits the time of a trial on the clock {suite.clock!r}: give a limit "
+            f"for the clock {found.clock!r} with --time."
+        )
+    return found

@@ -1,0 +1,1 @@
+"""What the operating system and Python give: files, processes, errors, text, compiled code."""

@@ -1,0 +1,99 @@
+"""Errors meant for people, and the nearest valid name for a wrong one."""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import math
+import numbers
+import sys
+import warnings
+from collections.abc import Iterable, Mapping, Set
+from pathlib import Path
+from typing import Any
+
+from hpobench_nmt.core.system.text import printable
+
+# The longest name in a message, in characters, and the largest number of valid names that it lists.
+_LONGEST = 100
+_MOST_NAMES = 30
+
+
+class InputError(ValueError):
+    """Wrong input. The message states what is wrong, where, and what to do. The command line exits with 2."""
+
+
+class RunError(RuntimeError):
+    """A run failed. The command line exits with 1."""
+
+
+def not_written(path: str | Path, error: OSError, then: str = "") -> InputError | RunError:
+    """The error for a file that cannot be written. A name that is too long is the user's error."""
+    kind = InputError if error.errno == errno.ENAMETOOLONG else RunError
+    return kind(f"{path}: cannot be written: {error.strerror}. {then}".rstrip())
+
+
+def one_line(error: BaseException) -> str:
+    """Type and message of any error, in at most 200 characters that can be shown and saved."""
+    name = type(error).__name__
+    try:
+        message = str(error)
+    except Exception:  # a plug-in's error, whose message comes from the plug-in's code
+        message = "(its message cannot be read)"
+    return printable(" ".join(f"{name}: {message[:2000]}".split()))[:200]
+
+
+def unknown(
+    kind: str, name: str, valid: Iterable[str], hint: str = "", prefix: str = "", usual: str = ""
+) -> InputError:
+    """The error for an unknown name, with the nearest valid name.
+
+    `kind` is the kind of thing that is named, such as "table". `usual` is the name that people usually mean
+    by this name, if that is known. Names are shown with the prefix, such as a key's section.
+    """
+    known = sorted(filter(None, valid))
+    lowered = {k.lower(): k for k in known}
+    close = difflib.get_close_matches(name[:_LONGEST].lower(), lowered, n=1, cutoff=0.5)
+    close = [usual.lower()] if usual in known else close
+    message = f"unknown {kind} {shortened(prefix + name)}."
+    if close:
+        message += f" Did you mean {shortened(prefix + lowered[close[0]])}?"
+    elif known:
+        message += f" Known: {printable(', '.join(known[:_MOST_NAMES]))}"
+        message += f" and {len(known) - _MOST_NAMES:,} more." if len(known) > _MOST_NAMES else "."
+    return InputError(f"{message} {hint}".rstrip())
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn the user, at the line of their program that called this package."""
+    own = __name__.partition(".")[0]
+    depth, frame = 1, sys._getframe()
+    while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] == own:
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=depth)
+
+
+def check_whole(name: str, given: object, low: int, high: float = math.inf) -> None:
+    """Raise InputError if a value is not a whole number (of Python or NumPy) within these bounds."""
+    if isinstance(given, bool) or not isinstance(given, numbers.Integral) or not low <= int(given) <= high:
+        bounds = f"of {low} or more" if high == math.inf else f"from {low} to {high:,}"
+        raise InputError(f"{name} must be a whole number {bounds}, not {printable(repr(given))[:80]}.")
+
+
+def as_list(name: str, given: Any) -> list[Any]:
+    """The values as a list, in Python's own types.
+
+    Raises InputError for a single text, whose parts are letters and not names, for a dictionary, whose values
+    would be lost, and for a set, which has no order.
+    """
+    if isinstance(given, str):
+        raise InputError(f"{name} must be a list, such as [{given!r}], not a text.")
+    if not isinstance(given, Iterable) or isinstance(given, bytes | Mapping | Set):
+        raise InputError(f"{name} must be a list, not {printable(repr(given))[:80]}.")
+    numpy = sys.modules.get("numpy")  # importing it here would slow down every command
+    return [value.item() if numpy and isinstance(value, numpy.generic) else value for value in given]
+
+
+def shortened(text: str) -> str:
+    """A text in quotes for a message, shortened if it is long."""
+    return repr(text) if len(text) <= _LONGEST else f"{text[:_LONGEST]!r}…"

@@ -1,0 +1,271 @@
+"""Content of TOML and JSON files, checked against a type before anything is done with it.
+
+1. Describe the content: `class Person(Strict, frozen=True): name: str; age: Whole = 0`.
+2. Read it: `load_toml(path, Person)`, `load_json(path, Person)`, or for content that is already parsed, such
+   as a line of a ledger, `checked(parse_json(line, where), Person, where)`.
+3. Use `Finite`, `Whole` and the other types below for numbers, `Literal["a", "b"]` for a choice, and
+   `dict[str, Person]` for named sections. A field without a default is required.
+4. Put further checks into `__post_init__`, which raises InputError. File and key are added to its message.
+5. Any fault raises one InputError in one line: file, key, what is expected, and the nearest valid key. Names
+   that become parts of paths must also pass `check_name`.
+"""
+
+from __future__ import annotations
+
+import re
+import reprlib
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta, inspect
+
+from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.files import read_json, read_toml
+from hpobench_nmt.core.system.text import printable
+
+T = TypeVar("T")
+
+LARGEST = sys.float_info.max
+"""The largest finite number: Annotated[float, Meta(gt=0, le=LARGEST)] refuses infinity."""
+LARGEST_WHOLE = 2**63 - 1
+"""The largest whole number in a file."""
+
+Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
+"""A number, whole or not; neither NaN nor infinite."""
+NonNegative = Annotated[float, Meta(ge=0, le=LARGEST)]
+"""A finite number of 0 or more."""
+Whole = Annotated[int, Meta(ge=-LARGEST_WHOLE, le=LARGEST_WHOLE)]
+"""A whole number that fits into 64 bits."""
+Natural = Annotated[int, Meta(ge=0, le=LARGEST_WHOLE)]
+"""A whole number of 0 or more."""
+Positive = Annotated[int, Meta(ge=1, le=LARGEST_WHOLE)]
+"""A whole number of 1 or more."""
+
+Amount = Positive | Annotated[float, Meta(gt=0, le=LARGEST)]
+"""A finite number above 0. A whole number stays an int."""
+
+_WRITTEN_BITS = 14_000  # fewer than 4,300 digits
+_repr = reprlib.Repr()
+_repr.maxstring = _repr.maxother = _repr.maxlong = 60
+
+
+class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A section of a file. It is frozen, and a key that is not one of its fields is an error."""
+
+
+def load_toml(path: Path, kind: type[T], follow_link: bool = True) -> T:
+    """The content of a TOML file as a value of this type; InputError if it cannot be read or is wrong."""
+    return checked(read_toml(path, follow_link), kind, str(path))
+
+
+def load_json(path: Path, kind: type[T], follow_link: bool = True) -> T:
+    """The content of a JSON file as a value of this type; InputError if it cannot be read or is wrong."""
+    return checked(read_json(path, follow_link), kind, str(path))
+
+
+def checked(content: object, kind: type[T], where: str) -> T:
+    """Parsed TOML or JSON as a value of this type. Only whole numbers are converted, to floats.
+
+    The type is derived from Strict, or the type of a field of such a type. Messages begin with `where`, such
+    as "FILE, line 3".
+    """
+    try:
+        return msgspec.convert(content, kind)
+    except msgspec.ValidationError as error:
+        raise _explained(error, content, kind, where) from None
+    except RecursionError:
+        raise InputError(f"{where}: nested too deeply.") from None
+    except UnicodeEncodeError:
+        raise InputError(f"{where}: holds a lone surrogate, which is not a character.") from None
+
+
+# msgspec's messages end with the path: "$.metrics[...].direction", where [...] stands for some key.
+_PLACE = re.compile(r"(?s)(?P<what>.*?)(?: - at (?P<key>`key` in )?`\$(?P<path>[^`]*)`)?")
+_STEP = re.compile(r"\.(?P<field>[^.\[]+)|\[(?P<index>\d+)\]|(?P<any>\[\.\.\.\])")
+_Path = tuple[str | int, ...]
+
+
+def _explained(error: msgspec.ValidationError, content: Any, kind: Any, where: str) -> InputError:
+    what, path, is_key = _place(error, content, kind)
+    value, expected = _at(content, path), _type_at(inspect.type_info(kind), content, path)
+    if isinstance(error.__cause__, InputError):
+        return InputError(f"{where}: {_named(path)}{error.__cause__}")
+    if found := re.fullmatch(r"(?s)Object contains unknown field `(.*)`", what):
+        fields = [f.encode_name for f in getattr(expected, "fields", ())]
+        return unknown("key", found[1], fields, f"({where})", prefix=_joined(path) + "." if path else "")
+    if found := re.fullmatch(r"Object missing required field `(.*)`", what):
+        needed = _described(_type_at(expected, {}, (found[1],)))
+        return InputError(f"{where}: {_joined((*path, found[1]))} is missing; it must be {needed}.")
+    if is_key:
+        return InputError(f"{where}: {_named(path)}a key in it cannot be used: {printable(what)}.")
+    subject = _joined(path) or "the content"
+    return InputError(f"{where}: {subject} must be {_described(expected)}, not {_shown(value)}.")
+
+
+def _shown(value: object) -> str:
+    """A value in a message: short, however long, large or deep it is."""
+    large = "such a large number"  # more than 4,300 digits, which Python refuses to write
+    if isinstance(value, int) and value.bit_length() > _WRITTEN_BITS:
+        return large
+    try:
+        return printable(_repr.repr(value))
+    except ValueError:  # such a number is inside
+        return large
+
+
+def _place(error: msgspec.ValidationError, content: Any, kind: Any) -> tuple[str, _Path, bool]:
+    """The fault in words, the path to it, and whether it is a key rather than a value."""
+    found = _PLACE.fullmatch(str(error))
+    assert found is not None  # the pattern matches any text
+    path: _Path = ()
+    for step in _STEP.finditer(found["path"] or ""):
+        if step["any"]:
+            path += (_culprit(str(error), content, kind, path),)
+        else:
+            path += (step["field"] or int(step["index"]),)
+    return found["what"], path, bool(found["key"])
+
+
+def _culprit(message: str, content: Any, kind: Any, path: _Path) -> str:
+    """The key whose value gives this message, in the mapping at this path: found by bisection."""
+    items = list(_at(content, path).items())
+    low, high = 0, len(items)  # the message comes with the first `high` items, but not with `low` of them
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            msgspec.convert(_replaced(content, path, dict(items[:middle])), kind)
+        except (ValueError, RecursionError) as error:
+            low, high = (low, middle) if str(error) == message else (middle, high)
+        else:
+            low = middle
+    return str(items[high - 1][0])
+
+
+def _replaced(content: Any, path: _Path, new: Any) -> Any:
+    """The content with another value at this path; the content itself is not changed."""
+    if not path:
+        return new
+    step, *rest = path
+    inner = _replaced(content[step], tuple(rest), new)
+    if isinstance(content, Mapping):
+        return {**content, step: inner}
+    return [inner if i == step else each for i, each in enumerate(content)]
+
+
+def _at(content: Any, path: _Path) -> Any:
+    for step in path:
+        content = content[step]
+    return content
+
+
+def _type_at(kind: Any, content: Any, path: _Path) -> Any:
+    """The description of the type at this path, None if there is none."""
+    for step in path:
+        kind = _member(kind, content)
+        if isinstance(kind, inspect.StructType):
+            kind = next((f.type for f in kind.fields if f.encode_name == step), None)
+        elif isinstance(kind, inspect.DictType):
+            kind = kind.value_type
+        else:
+            kind = getattr(kind, "item_type", None)
+        content = _inside(content, step)
+    return _member(kind, content) if content is not None else kind
+
+
+def _inside(content: Any, step: str | int) -> Any:
+    """The value of a mapping or list at this key or index, or None if there is none."""
+    try:
+        return content[step]
+    except (TypeError, LookupError):
+        return None
+
+
+def _member(kind: Any, content: Any) -> Any:
+    """The member of a union that a mapping or list could be meant for; else the type itself."""
+    kind = _bare(kind)
+    if isinstance(kind, inspect.UnionType):
+        wanted: tuple[Any, ...] = ()
+        if isinstance(content, Mapping):
+            wanted = (inspect.StructType, inspect.DictType)
+        elif isinstance(content, list):
+            wanted = (inspect.ListType, inspect.VarTupleType, inspect.TupleType)
+        return next((t for t in kind.types if isinstance(t, wanted)), kind)
+    return kind
+
+
+def _bare(kind: Any) -> Any:
+    """A type without its metadata."""
+    return kind.type if isinstance(kind, inspect.Metadata) else kind
+
+
+def _named(path: _Path) -> str:
+    return f"{_joined(path)}: " if path else ""
+
+
+def _joined(path: _Path) -> str:
+    """A path as people write it: metrics.dev_bleu.values[2]."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            name = step if len(step) <= 60 else f"{step[:60]}…"
+            text += ("." if text else "") + (name if re.fullmatch(r"[\w-]+", name) else repr(name))
+    return text
+
+
+def _described(kind: Any, several: bool = False) -> str:
+    """A value of this type, in words."""
+    kind = _bare(kind)
+    match kind:
+        case inspect.LiteralType():
+            return _either(repr(value) for value in kind.values)
+        case inspect.UnionType():
+            # If any number is allowed, whole numbers need not be named.
+            any_number = any(isinstance(t, inspect.FloatType) for t in kind.types)
+            left_out = (inspect.NoneType, inspect.IntType) if any_number else inspect.NoneType
+            return _either(_described(t, several) for t in kind.types if not isinstance(t, left_out))
+        case inspect.IntType() | inspect.FloatType():
+            adjective = "whole" if isinstance(kind, inspect.IntType) else "finite"
+            return (f"{adjective} numbers" if several else f"a {adjective} number") + _range(kind)
+        case inspect.ListType() | inspect.VarTupleType():
+            return ("lists" if several else "a list") + " of " + _described(kind.item_type, several=True)
+        case inspect.DictType():
+            inner = _described(kind.value_type, several=True)
+            return ("sections" if several else "a section") + f" of {inner}"
+        case inspect.StrType():
+            return "strings" if several else "a string"
+        case inspect.BoolType():
+            return "true or false"
+        case inspect.StructType():
+            return "sections" if several else "a section"
+        case inspect.NoneType():
+            return "null"
+        case _:
+            return "values" if several else "another value"
+
+
+def _range(kind: inspect.IntType | inspect.FloatType) -> str:
+    """The bounds of a number in words, without bounds that only mean that it is finite or has 64 bits."""
+    low = kind.ge if kind.ge is not None and abs(kind.ge) not in (LARGEST, LARGEST_WHOLE) else None
+    high = kind.le if kind.le is not None and abs(kind.le) not in (LARGEST, LARGEST_WHOLE) else None
+    parts = []
+    if low is not None and high is not None:
+        parts = [f"from {low:g} to {high:g}"]
+    elif low is not None:
+        parts = [f"of {low:g} or more"]
+    elif high is not None:
+        parts = [f"of {high:g} at most"]
+    if kind.gt is not None:
+        parts.append(f"above {kind.gt:g}")
+    if kind.lt is not None:
+        parts.append(f"below {kind.lt:g}")
+    return f" {' and '.join(parts)}" if parts else ""
+
+
+def _either(options: Any) -> str:
+    *first, last = options
+    return f"{', '.join(first)} or {last}" if first else str(last)

@@ -1,0 +1,1 @@
+"""Checks of tables: facts about rows, surfaces and learning curves."""

@@ -1,0 +1,1 @@
+"""Tables on disk: folders with a datasheet, and the files beside it."""

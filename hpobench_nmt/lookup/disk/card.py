@@ -1,0 +1,178 @@
+"""A table's metadata in the Croissant format (MLCommons, version 1.1), which dataset catalogues read.
+
+A card lies beside the table's files and lists each file with its SHA-256, so that a reader of Croissant can
+load and check the rows without this package.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.core.system.text import counted
+from hpobench_nmt.lookup.disk.file_names import CURVES, REPLICATES, ROWS
+from hpobench_nmt.lookup.disk.folder import described_files, load_folder
+from hpobench_nmt.lookup.table import Table
+
+_CROISSANT = "http://mlcommons.org/croissant/"
+_CSV = "text/csv"
+_FILES = {
+    ROWS: "one row for each configuration of the hyperparameters, with its metrics",
+    REPLICATES: "further trainings of configurations of {rows}",
+    CURVES: "learning curves: the checkpoints of each row of {rows}",
+}
+_FILES_OF_MEANS = _FILES | {
+    ROWS: _FILES[ROWS] + ", which are means of its trainings in {replicates}",
+    REPLICATES: "the trainings whose means are the metrics of {rows}",
+}
+# Every card of this version of Croissant has this context, and readers compare it.
+_TERMS = (
+    "citeAs column equivalentProperty extract field fileProperty fileObject fileSet format includes "
+    "isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated replace "
+    "samplingRate separator source subField transform"
+)
+_CONTEXT = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "sc": "https://schema.org/",
+    "cr": _CROISSANT,
+    "rai": _CROISSANT + "RAI/",
+    "dct": "http://purl.org/dc/terms/",
+    "conformsTo": "dct:conformsTo",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    **{term: f"cr:{term}" for term in _TERMS.split()},
+}
+_NUMBERS = ("row", "checkpoint", "replicate", "seed")
+
+
+def croissant(folder: Path) -> dict[str, Any]:
+    """The card of a table folder, to be saved as JSON in that folder. O(size of its files).
+
+    Keys that the datasheet does not provide are left out, although Croissant expects a licence, a date and a
+    creator. Raises InputError if the folder is not a table, or if its files do not match their hashes.
+    """
+    files = {
+        name: (_CSV, content, next(csv.reader(io.StringIO(content[: content.index(b"\n")].decode()))))
+        for name, content in described_files(folder).items()
+    }
+    return croissant_of(load_folder(folder), files)
+
+
+def croissant_of(table: Table, files: Mapping[str, tuple[str, bytes, Sequence[str]]]) -> dict[str, Any]:
+    """The card of a table. `files` has the media type, content and columns of each file by name."""
+    told = table.provenance
+    card: dict[str, Any] = {
+        "@context": _CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": _CROISSANT + "1.1",
+        "name": table.name,
+        "description": _description(table),
+        "license": told.get("licence", ""),
+        "url": told.get("url", ""),
+        "creator": _creator(told.get("creator", "")),
+        "citeAs": told.get("citation", ""),
+        "datePublished": _date(told.get("last", "")),
+        "version": told.get("version", ""),
+        "distribution": [],
+        "recordSet": [],
+    }
+    card = {key: value for key, value in card.items() if value != ""}
+    for name, (kind, content, columns) in files.items():
+        card["distribution"].append(_file(name, kind, content))
+        card["recordSet"].append(_records(table, name, columns))
+    return card
+
+
+def _description(table: Table) -> str:
+    goals = " and ".join(str(table.objective(goal)) for goal in table.objectives)
+    axes = ", ".join(h.name for h in table.hyperparameters)
+    facts = f"Lookup table for hyperparameter optimization: {counted(len(table), 'configuration')} of {axes}"
+    facts += f", optimised for {goals}." if goals else "."
+    title, note = (table.provenance.get(key, "").rstrip(".") for key in ("title", "note"))
+    return " ".join([f"{title}." if title else "", facts, f"{note}." if note else ""]).strip()
+
+
+def _creator(name: str) -> dict[str, str] | str:
+    return {"@type": "sc:Person", "name": name} if name else ""
+
+
+def _date(text: str) -> str:
+    """The date of a time in ISO 8601; empty if the text is not a time."""
+    try:
+        return datetime.fromisoformat(text).date().isoformat()
+    except ValueError:
+        return ""
+
+
+def _file(name: str, kind: str, content: bytes) -> dict[str, Any]:
+    return {
+        "@type": "cr:FileObject",
+        "@id": name,
+        "name": name,
+        "contentUrl": name,
+        "contentSize": f"{len(content)} B",
+        "encodingFormat": kind,
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
+
+
+def _records(table: Table, file: str, columns: Sequence[str]) -> dict[str, Any]:
+    about = Path(file).with_suffix(".csv").name
+    records = "rows" if about == ROWS else Path(file).stem
+    known = {h.name: _axis(h) for h in table.hyperparameters}
+    for h in table.descriptors.axes if table.descriptors else ():
+        kind, words = _axis(h)
+        known[h.name] = kind, words.replace("hyperparameter", "feature", 1)
+    for m in table.metrics:
+        # Only the file of rows writes a number for a missing value. The other files leave the cell empty.
+        missing = "" if m.missing is None or about != ROWS else f"{m.missing:g} where missing"
+        known[m.name] = "sc:Float", _words(m.description, m.unit, m.direction, missing)
+    fields = []
+    for column in columns:
+        kind, words = known.get(column, ("sc:Integer" if column in _NUMBERS else "sc:Float", ""))
+        field = {
+            "@type": "cr:Field",
+            "@id": f"{records}/{column}",
+            "name": column,
+            "description": words,
+            "dataType": kind,
+            "source": {"fileObject": {"@id": file}, "extract": {"column": column}},
+        }
+        fields.append({key: value for key, value in field.items() if value})
+    return {
+        "@type": "cr:RecordSet",
+        "@id": records,
+        "name": records,
+        "description": file_contents(table, file),
+        "field": fields,
+    }
+
+
+def file_contents(table: Table, file: str) -> str:
+    """The contents of one of a table's files, whose names may end in .csv or .parquet."""
+    averaged = table.replicates is not None and table.replicates.averaged
+    rows, replicates = (Path(name).with_suffix(Path(file).suffix).name for name in (ROWS, REPLICATES))
+    about = (_FILES_OF_MEANS if averaged else _FILES)[Path(file).with_suffix(".csv").name]
+    return about.format(rows=rows, replicates=replicates)
+
+
+def _axis(h: Hyperparameter) -> tuple[str, str]:
+    kind, shown = "sc:Text", list(h.labels[:20])
+    if h.is_numeric:
+        whole = all(map(float.is_integer, h.numbers)) and not h.active_if
+        kind = "sc:Integer" if whole else "sc:Float"
+        shown = [f"{value:.0f}" for value in h.numbers[:20]] if whole else shown
+    values = ", ".join(shown) + (", …" if len(h.values) > 20 else "")
+    return kind, f"hyperparameter, {_words(h.scale if h.is_numeric else h.kind, h.unit)}: {values}"
+
+
+def _words(*parts: str) -> str:
+    return ", ".join(part for part in parts if part)

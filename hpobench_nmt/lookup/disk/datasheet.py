@@ -1,0 +1,435 @@
+"""Datasheets: the keys of `datasheet.toml`, and how it is read and written.
+
+format            1; or 2 if a hyperparameter has labels, may be inactive or states `integer`, or rows have
+                  curves; or 3 if a label is {none = true}, which means Python's None, or a list, which means
+                  a tuple; or 4 if there are features
+name              name of the table; by default, the name of the CSV file
+objectives        metrics to optimise by default; if left out, the first metric
+[rows]            count and sha256 of table.csv; `tables add` writes them
+[replicates]      count and sha256 of replicates.csv; averaged (true: rows are means of its trainings); seed
+                  (for `tables add`: the column of the seeds in a CSV file with one training on each line)
+[curves]          the columns of curves.csv; see curve_files.py
+[hyperparameters.NAME]  values (the grid), scale ("linear" or "log"), unit, kind ("numeric", "ordinal" or
+                  "categorical"), integer (true: whole numbers only), active_if (where it is active, such as
+                  {optimizer = ["adam"]}; elsewhere its cells are empty), default (the value that surrogates
+                  use where it is inactive)
+[features.NAME]   a column that surrogates use, but that is not a hyperparameter, such as an architecture's
+                  size: values, scale, unit, kind
+[metrics.NAME]    direction ("min" or "max"), unit, missing (a number or a word, in all files of the table),
+                  tolerance, description
+[provenance]      free texts: source, licence, how values were measured
+ignore            columns of a CSV file that `tables add` leaves out
+[only]            COLUMN = [values]: `tables add` keeps only the rows of a CSV file with these values
+split_by          columns of a CSV file: `tables add` makes a table for each combination of their values, and
+                  a group of these tables
+[claims]          statements of the source, which `tables check` verifies: rows, checkpoints (of the curves),
+                  trainings (rows and replicates), configurations (planned trainings), failed (trainings that
+                  failed), complete (true: all were trained), front (row numbers) and front_objectives; for a
+                  collection: collection (its name), collection_rows and collection_tables (total numbers);
+                  sections_sha256 (a hash of objectives and columns without their texts, which is checked on
+                  reading; remove it if you change these by hand) and features_sha256 (the same of features)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime, time
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.core.hyperparameter import SAME
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.space import Hyperparameter, Kind, Scale, Value
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.files import check_label, check_name, read_toml
+from hpobench_nmt.core.system.text import printable
+from hpobench_nmt.core.system.validation import Finite, Natural, NonNegative, Positive, Strict, Whole, checked
+from hpobench_nmt.lookup.disk.curve_files import CurvesSection
+from hpobench_nmt.lookup.disk.rows import Wanted, numbers_of, plain
+from hpobench_nmt.lookup.table import Table
+
+FORMATS = (1, 2, 3, 4)
+"""The formats that this version reads. It writes the lowest format that can hold the table."""
+# A list of more numbers than this is left out if they are exactly the numbers in the hyperparameter's column.
+_MOST_WRITTEN = 100
+
+
+class RowsSection(Strict, frozen=True):
+    """A CSV file beside the datasheet."""
+
+    count: Natural | None = None
+    sha256: str | None = None
+
+
+class ReplicatesSection(Strict, frozen=True):
+    """Trainings with other seeds: what replicates.csv holds, or the column of seeds in the file of rows."""
+
+    count: Natural | None = None
+    sha256: str | None = None
+    averaged: bool = False
+    seed: str | None = None
+
+
+# The claims with hashes of the datasheet's own sections.
+_HASHES = ("sections_sha256", "features_sha256")
+_Label = bool | Whole | Finite | str | list[Any] | dict[str, bool]
+_NONE = {"none": True}
+
+
+class AxisSection(Strict, frozen=True):
+    """A hyperparameter or a feature. Without `values`, the values are those in its column."""
+
+    values: list[_Label] | None = None
+    scale: Scale = "linear"
+    unit: str = ""
+    kind: Kind | None = None
+    integer: bool | None = None
+    active_if: dict[str, list[_Label]] = msgspec.field(default_factory=dict)
+    default: _Label | None = None
+
+    @property
+    def holds(self) -> Kind | None:
+        """The kind as declared, or as the values show it; None if it depends on the cells of the column."""
+        if self.kind is not None or self.values is None:
+            return self.kind
+        labels = any(isinstance(v, str | bool | list | dict) for v in self.values)
+        return "categorical" if labels else "numeric"
+
+
+class MetricSection(Strict, frozen=True):
+    """A metric; see core.objectives.Metric for the meaning of the keys."""
+
+    direction: Literal["min", "max"]
+    unit: str = ""
+    missing: float | str | None = None
+    tolerance: NonNegative | None = None
+    description: str = ""
+
+
+class Claims(msgspec.Struct, frozen=True):
+    """The claims that `tables check` verifies. A datasheet may have other claims as well."""
+
+    collection: str | None = None
+    collection_rows: Positive | None = None
+    collection_tables: Positive | None = None
+    rows: Natural | None = None
+    checkpoints: Natural | None = None
+    trainings: Natural | None = None
+    configurations: Natural | None = None
+    failed: Natural | None = None
+    complete: bool | None = None
+    front: list[Natural] | None = None
+    front_objectives: list[str] | None = None
+
+
+class Datasheet(Strict, frozen=True):
+    """A whole datasheet."""
+
+    hyperparameters: dict[str, AxisSection]
+    metrics: dict[str, MetricSection]
+    format: Whole = FORMATS[0]
+    name: str | None = None
+    objectives: list[str] | None = None
+    rows: RowsSection | None = None
+    replicates: ReplicatesSection | None = None
+    curves: CurvesSection | None = None
+    features: dict[str, AxisSection] = msgspec.field(default_factory=dict)
+    ignore: list[str] = msgspec.field(default_factory=list)
+    only: dict[str, list[str | float]] = msgspec.field(default_factory=dict)
+    split_by: list[str] = msgspec.field(default_factory=list)
+    provenance: dict[str, Any] = msgspec.field(default_factory=dict)
+    claims: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    @property
+    def goals(self) -> list[str]:
+        """The metrics to optimise by default."""
+        return [next(iter(self.metrics))] if self.objectives is None else self.objectives
+
+    @property
+    def seed(self) -> str | None:
+        """The column of seeds in the file of rows, whose lines are trainings then."""
+        return None if self.replicates is None else self.replicates.seed
+
+    @property
+    def averaged(self) -> bool:
+        """Whether the rows are means of the replicates."""
+        return self.replicates is not None and (self.seed is not None or self.replicates.averaged)
+
+    @property
+    def replicates_apart(self) -> bool:
+        """Whether replicates are in a file of their own."""
+        again = self.replicates
+        return again is not None and (again.seed is None or again.sha256 is not None)
+
+    @property
+    def missing_words(self) -> dict[str, str]:
+        """The word that marks a missing value, by metric."""
+        return {name: m.missing for name, m in self.metrics.items() if isinstance(m.missing, str)}
+
+    @property
+    def of_rows(self) -> list[str]:
+        """The columns that are used only to select rows."""
+        return [name for name in self.only if name not in self.columns]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the rows, except the column of seeds."""
+        return [*self.split_by, *self.hyperparameters, *self.features, *self.metrics]
+
+    def wanted(self, ignore_other: bool) -> Wanted:
+        """What is wanted of the file of rows. Columns without a declared kind hold what their cells show."""
+        kinds = dict.fromkeys((*self.split_by, *self.of_rows))
+        kinds |= {name: entry.holds for name, entry in (self.hyperparameters | self.features).items()}
+        return Wanted(
+            [*self.columns, *([] if self.seed is None else [self.seed]), *self.of_rows],
+            [name for name, kind in kinds.items() if kind not in (None, "numeric")],
+            [name for name, kind in kinds.items() if kind is None],
+            None if ignore_other else self.ignore,
+            self.missing_words,
+        )
+
+    def axis(self, name: str, column: NDArray[Any]) -> Hyperparameter:
+        """The hyperparameter or feature of this name. Values that are left out are taken from its column."""
+        entry = self.hyperparameters.get(name) or self.features[name]
+        kind = entry.holds or ("categorical" if column.dtype == object else "numeric")
+        return Hyperparameter(
+            name,
+            tuple(_values(name, kind, column) if entry.values is None else list(map(_read, entry.values))),
+            entry.scale,
+            entry.unit,
+            kind,
+            entry.integer,
+            tuple((parent, tuple(map(_read, values))) for parent, values in entry.active_if.items()),
+            _read(entry.default),
+        )
+
+    def metric(self, name: str) -> Metric:
+        """The metric of this name."""
+        entry = self.metrics[name]
+        (number,), word = numbers_of([entry.missing])  # "-1" in quotes is a number
+        # The cells that a word marks are already read as NaN.
+        missing = None if word or not math.isfinite(number) else float(number)
+        return Metric(name, entry.direction, entry.unit, missing, entry.tolerance, entry.description)
+
+
+def read_datasheet(path: Path, follow_link: bool = False) -> Datasheet:
+    """Read a datasheet and check all that can be checked without the rows; InputError if it is invalid."""
+    content = read_toml(path, follow_link)
+    written = content.get("format", FORMATS[0])
+    if written not in FORMATS or isinstance(written, bool):
+        known = f"{', '.join(map(str, FORMATS[:-1]))} and {FORMATS[-1]}"
+        raise InputError(f"{path}: format {written!r} is not supported; this version reads {known}.")
+    sheet = checked(content, Datasheet, str(path))
+    claimed = {key: sheet.claims.pop(key) for key in _HASHES if key in sheet.claims}
+    if sheet.rows is not None and sheet.rows.sha256 is not None:
+        # A datasheet without a hash of its rows was made by hand from another one: its claim may be outdated.
+        _check_sections(content, claimed, path)
+    for wrong in _contradictions(sheet):
+        raise InputError(f"{path}: {wrong}")
+    claims = checked(sheet.claims, Claims, f"{path}, [claims]")
+    try:
+        if sheet.name is not None:
+            check_name("table", sheet.name)
+        if claims.collection is not None:
+            check_name("collection", claims.collection)
+        for name, value in sheet.provenance.items():
+            check_label("the name", name)
+            if not isinstance(value, str | bool | int | float | date | datetime | time):
+                raise InputError(f"provenance.{name} must be a text.")
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    return sheet
+
+
+def _contradictions(sheet: Datasheet) -> Iterator[str]:
+    """What the keys of a datasheet have wrong together, whatever the rows are."""
+    for key in ("hyperparameters", "metrics"):
+        if not getattr(sheet, key):
+            yield f"needs a section [{key}.NAME]."
+    for name in sheet.hyperparameters:
+        if name in sheet.metrics:
+            yield f"{name!r} is both a hyperparameter and a metric; a column can be only one of them."
+    for name, times in Counter((*sheet.columns, *sheet.ignore)).items():
+        if times > 1:
+            yield f"{name!r} is described twice; a column can have only one role."
+    for name, entry in sheet.features.items():
+        if entry.active_if or entry.default is not None:
+            yield f"[features.{name}] has a value in every row: remove active_if, default."
+    if sheet.split_by and (sheet.curves is not None or (sheet.replicates is not None and sheet.seed is None)):
+        yield (
+            "a file that is split cannot have curves.csv or replicates.csv; trainings with other seeds may "
+            "be lines of the file itself: seed = COLUMN in [replicates]."
+        )
+    if sheet.only and sheet.curves is not None:
+        yield "[only] leaves out rows, and curves.csv numbers all of them."
+    if sheet.seed is not None:
+        if sheet.curves is not None:
+            yield "a table with [curves] cannot have several trainings of a configuration."
+        for name in (*sheet.hyperparameters, *sheet.metrics):
+            if name in (sheet.seed, "replicate", "seed"):
+                yield (
+                    f"{name!r} cannot be a hyperparameter or metric where [replicates] names a column of "
+                    "seeds."
+                )
+
+
+def with_sections_hash(sheet: Mapping[str, Any]) -> dict[str, Any]:
+    """The datasheet with the hashes of its own sections among its claims."""
+    return {**sheet, "claims": {**sheet.get("claims", {}), **_section_hashes(sheet)}}
+
+
+def _check_sections(content: Mapping[str, Any], claimed: Mapping[str, Any], path: Path) -> None:
+    found = _section_hashes(content)
+    for key, sha256 in claimed.items():
+        if sha256 != found.get(key):
+            raise InputError(
+                f"{path}: was changed, because claims.{key} does not match. Get the table again, or, if it "
+                f"was changed on purpose, remove that line."
+            )
+
+
+def _section_hashes(sheet: Mapping[str, Any]) -> dict[str, str]:
+    """The hash of objectives and columns, without texts, and without counts and hashes of files.
+
+    Features have a hash of their own: tables that were written without it stay valid.
+    """
+    covered: dict[str, Any] = {"objectives": sheet.get("objectives")}
+    for key in ("replicates", "curves"):
+        if key in sheet:
+            covered[key] = _without(sheet[key], "count", "sha256")
+    for key in ("hyperparameters", "metrics"):
+        covered[key] = _columns(sheet[key])
+    features = {"features": _columns(sheet["features"])} if sheet.get("features") else {}
+    return {
+        key: hashlib.sha256(json.dumps(part, sort_keys=True, default=str).encode()).hexdigest()
+        for key, part in zip(_HASHES, (covered, features), strict=True)
+        if part
+    }
+
+
+def _columns(section: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """A section of columns, without their texts."""
+    return {name: _without(each, "unit", "description") for name, each in section.items()}
+
+
+def _without(section: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in section.items() if key not in keys}
+
+
+def provenance_of(sheet: Datasheet, path: Path) -> dict[str, str]:
+    """The free texts by key; numbers and dates become texts."""
+    try:
+        return {key: str(value) for key, value in sheet.provenance.items()}
+    except ValueError:  # Python does not turn whole numbers of more than 4,300 digits into text
+        raise InputError(f"{path}: provenance holds a number that is too long. Put it in quotes.") from None
+
+
+def datasheet(table: Table, content: bytes) -> dict[str, Any]:
+    """The datasheet of a table whose CSV file has this content, as sections and keys."""
+    sheet: dict[str, Any] = {
+        "format": _format_for(table),
+        "name": table.name,
+        "objectives": list(table.objectives),
+        "rows": {"count": len(table), "sha256": hashlib.sha256(content).hexdigest()},
+        "hyperparameters": {
+            h.name: _axis_section(h, column)
+            for h, column in zip(table.hyperparameters, table.configs.T, strict=True)
+        },
+        "features": {h.name: _axis_section(h) for h in (table.descriptors.axes if table.descriptors else ())},
+        "metrics": {m.name: _metric_section(m) for m in table.metrics},
+        "provenance": dict(table.provenance),
+        "claims": dict(table.claims),
+    }
+    return {
+        key: value for key, value in sheet.items() if value or key not in ("features", "provenance", "claims")
+    }
+
+
+def _metric_section(m: Metric) -> dict[str, Any]:
+    keys = ("direction", "unit", "missing", "tolerance", "description")
+    return {key: value for key in keys if (value := getattr(m, key)) not in ("", None)}
+
+
+def _format_for(table: Table) -> int:
+    axes = table.hyperparameters
+    if table.descriptors:
+        return FORMATS[3]
+    labels = [value for h in axes if not h.is_numeric for value in h.values]
+    if any(value is None or isinstance(value, tuple) for value in labels):
+        return FORMATS[2]
+    of_numbers = all(h.is_numeric and h.integer is None and not h.active_if for h in axes)
+    plain_numbers = of_numbers and table.curves is None
+    return FORMATS[0] if plain_numbers else FORMATS[1]
+
+
+def _axis_section(h: Hyperparameter, column: NDArray[Any] | None = None) -> dict[str, Any]:
+    if h.is_numeric:
+        many = column is not None and len(h.values) > _MOST_WRITTEN
+        if column is not None and many and _values(h.name, h.kind, column) == list(h.numbers):
+            entry: dict[str, Any] = {"kind": h.kind, "scale": h.scale}  # values drawn at random, not a grid
+        else:
+            entry = {"values": list(map(plain, h.numbers)), "scale": h.scale}
+    else:
+        entry = {"kind": h.kind, "values": list(map(label_written, h.values))}
+    more = {
+        "unit": h.unit or None,
+        "integer": h.integer,
+        "active_if": {parent: list(map(label_written, values)) for parent, values in h.active_if} or None,
+        "default": None if h.default is None else label_written(h.default),
+    }
+    return entry | {key: value for key, value in more.items() if value is not None}
+
+
+def label_written(value: Value) -> Any:
+    """A value in the form in which TOML holds it, such as 2 for 2.0."""
+    if value is None:
+        return dict(_NONE)
+    if isinstance(value, tuple):
+        return list(map(label_written, value))
+    return value if isinstance(value, str | bool) else plain(value)
+
+
+def _read(value: Any) -> Value:
+    """A value from its form in TOML: the inverse of `label_written`."""
+    if isinstance(value, list):
+        return tuple(map(_read, value))
+    if isinstance(value, dict):
+        if value != _NONE:
+            shown = printable(repr(value))[:60]
+            raise InputError(f"a label is {shown}; of tables only {{none = true}} is one, for None.")
+        return None
+    found: Value = value
+    return found
+
+
+def _values(name: str, kind: Kind, column: NDArray[Any]) -> list[Value]:
+    """The values that occur in a column."""
+    if kind == "ordinal":
+        raise InputError(f"hyperparameter {name!r} is ordinal, so it needs values, in their order.")
+    if column.dtype != object:
+        values = np.unique(column[~np.isnan(column)])
+        # 0.3 and 0.1 + 0.2 are one value. Whole numbers that are equally near are two values.
+        again = np.isclose(values[1:], values[:-1], rtol=SAME, atol=0.0)
+        again &= (values[1:] % 1 != 0) | (values[:-1] % 1 != 0)
+        return list(np.delete(values, 1 + np.flatnonzero(again)).tolist())
+    texts = {text for text in column if text}
+    if {text.lower() for text in texts} <= {"true", "false"}:
+        return [value for value in (False, True) if str(value).lower() in {text.lower() for text in texts}]
+    return sorted(texts)
+
+
+def check_claims(claims: Mapping[str, Any], table: Table, path: Path) -> None:
+    """Raise InputError if a claim names a row or a metric that the table does not have."""
+    for row in claims.get("front", []):
+        if row >= len(table):
+            raise InputError(f"{path}: claims.front names row {row}; the last one is {len(table) - 1}.")
+    for objective in claims.get("front_objectives", []):
+        table.objective(objective)
