@@ -220,9 +220,9 @@ def _drawn(folder: Path, module: Path, source: str, n: int) -> list[str]:
 
 
 def _own_tests(module: Path) -> Iterator[str]:
-    folder = ROOT / "tests" / module.parent.name
+    room = ROOT / "tests" / module.parts[1]
     for pattern in (f"test_{module.stem}.py", f"test_{module.stem}_*.py"):
-        yield from (path.relative_to(ROOT).as_posix() for path in folder.glob(pattern))
+        yield from (path.relative_to(ROOT).as_posix() for path in room.rglob(pattern))
 
 
 def _codes(folder: Path, module: Path) -> dict[str, int | None]:
