@@ -23,6 +23,7 @@ import torch
 from hpobench_nmt.runner.disk.curve_file import write_curve
 from hpobench_nmt.runner.disk.save_requests import LISTENS, SAVE_NOW
 from hpobench_nmt.runner.family import Job, tells_of_no_memory
+from hpobench_nmt.runner.settings import settings_of
 from hpobench_nmt.runner.torch_training.clock import lock_of
 
 # Part of every state. Raise it whenever the same settings train differently, or a state has other contents.
@@ -44,6 +45,7 @@ class Checkpoints:
         seconds: least time between two saved states.
         stands_still_for: a lock (clock.py). While another process holds it, the training stands still, which
             does not count as its time; None: it never stands still.
+        defaults: of the identity's settings. A state that lacks a setting, which is newer, had its default.
     """
 
     folder: Path | None = None
@@ -51,6 +53,7 @@ class Checkpoints:
     until: int | None = None
     seconds: float = 30.0
     stands_still_for: Path | None = None
+    defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
 def checkpoints_of(job: Job[Any], corpus_sha256: str) -> Checkpoints:
@@ -62,7 +65,8 @@ def checkpoints_of(job: Job[Any], corpus_sha256: str) -> Checkpoints:
         "device": job.device.partition(":")[0],
         "torch": torch.__version__,
     }
-    return Checkpoints(job.state, identity, job.until, stands_still_for=lock_of(job))
+    defaults = {name: setting.default for name, setting in settings_of(type(job.settings)).items()}
+    return Checkpoints(job.state, identity, job.until, stands_still_for=lock_of(job), defaults=defaults)
 
 
 class StateFile:
@@ -98,7 +102,7 @@ class StateFile:
             return None
         try:
             found: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-            same = found["identity"] == self._identity
+            same = self._completed(found["identity"]) == self._identity
         except Exception as error:  # torch has many errors for a damaged file
             if isinstance(error, MemoryError) or tells_of_no_memory(str(error)):
                 raise
@@ -108,6 +112,13 @@ class StateFile:
             _tell(f"{path} belongs to another training: this training starts again")
             return None
         return found["state"]  # type: ignore[no-any-return]
+
+    def _completed(self, identity: str) -> str:
+        """A saved identity, with the defaults of settings that are newer than the state."""
+        held = json.loads(identity)
+        if "settings" in held:
+            held["settings"] = {**self._checkpoints.defaults, **held["settings"]}
+        return json.dumps(held, sort_keys=True)
 
     @property
     def due(self) -> bool:

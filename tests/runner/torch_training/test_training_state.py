@@ -210,6 +210,17 @@ def test_the_state_of_another_training_is_ignored(tmp_path, capsys):
     assert fit("mlstm", Checkpoints(tmp_path, {"seed": 4})) == undisturbed("mlstm")
 
 
+def test_a_state_from_before_a_setting_existed_is_that_of_its_default(tmp_path):
+    StateFile(Checkpoints(tmp_path, {"settings": {"a": 1}})).write({"x": 5})
+
+    def read(defaults, **settings):
+        return StateFile(Checkpoints(tmp_path, {"settings": settings}, defaults=defaults)).read()
+
+    assert read({"a": 0, "new": 2}, a=1, new=2) == {"x": 5}
+    assert read({"a": 0, "new": 2}, a=1, new=3) is None
+    assert read({"a": 0, "new": 2}, a=0, new=2) is None
+
+
 @pytest.mark.parametrize("damage", [b"", b"no state", lambda whole: whole[: len(whole) // 2]])
 def test_a_damaged_state_is_said_and_ignored(damage, tmp_path, capsys):
     trained("mlstm", Checkpoints(tmp_path, {}, until=10))
