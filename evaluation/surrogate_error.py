@@ -23,7 +23,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.methods.model_based import LossScaling, Surrogate
-from hpobench_nmt.methods.posterior import VARIANCE_FLOOR
+from hpobench_nmt.methods.surrogates.posterior import VARIANCE_FLOOR
 
 
 def squared_errors(

@@ -145,18 +145,23 @@ BUILT_IN = (
             ("piBO_M_std", "user_priors:PiBO", _ONE, "BO_EI_M_std with EI weighted by the suite's prior"),
             (
                 "BO_PF_M_std",
-                "rgpe:PortfolioBO",
+                "transfer.rgpe:PortfolioBO",
                 (1, 2),
                 "BO_M_std that starts with a portfolio of other tables",
             ),
-            ("CTS", "copula:CTS", _ONE, "Thompson sampling from a prior of ranks in other tables"),
+            ("CTS", "transfer.copula:CTS", _ONE, "Thompson sampling from a prior of ranks in other tables"),
             (
                 "GCP_M",
-                "copula:GaussianCopula",
+                "transfer.copula:GaussianCopula",
                 _ONE,
                 "Gaussian process of ranks with a prior mean from other tables",
             ),
-            ("RGPE_M", "rgpe:RGPE", (1, 2), "ensemble of Gaussian processes of this table and other tables"),
+            (
+                "RGPE_M",
+                "transfer.rgpe:RGPE",
+                (1, 2),
+                "ensemble of Gaussian processes of this table and other tables",
+            ),
             ("ParEGO_M", "parego:ParEGO", _SEVERAL, "Gaussian process, EI of randomly weighted losses"),
             ("NSGA2", "nsga2:NSGA2Search", _SEVERAL, "pymoo's NSGA-II, moved to the nearest unseen rows"),
         )
@@ -164,7 +169,7 @@ BUILT_IN = (
     | {
         "MOASHA": BuiltIn(
             "MOASHA",
-            "multi_objective_halving:MOASHA",
+            "early.multi_objective_halving:MOASHA",
             _SEVERAL,
             "ASHA with non-dominated ranks and an epsilon-net",
             partial=True,
@@ -173,11 +178,11 @@ BUILT_IN = (
     | {
         name: BuiltIn(name, location, _ONE, description, partial=True)
         for name, location, description in (
-            ("median_stop", "median_stopping:MedianStopping", "random search and the median rule"),
-            ("SH", "successive_halving:SuccessiveHalving", "successive halving of random rows"),
-            ("Hyperband", "successive_halving:Hyperband", "Hyperband: brackets of successive halving"),
-            ("ASHA", "successive_halving:ASHA", "asynchronous successive halving by promotion"),
-            ("ASHA_stop", "successive_halving:ASHAStopping", "ASHA by stopping"),
+            ("median_stop", "early.median_stopping:MedianStopping", "random search and the median rule"),
+            ("SH", "early.successive_halving:SuccessiveHalving", "successive halving of random rows"),
+            ("Hyperband", "early.successive_halving:Hyperband", "Hyperband: brackets of successive halving"),
+            ("ASHA", "early.successive_halving:ASHA", "asynchronous successive halving by promotion"),
+            ("ASHA_stop", "early.successive_halving:ASHAStopping", "ASHA by stopping"),
             ("BOHB", "bohb:BOHB", "Hyperband that chooses new rows by densities of good and of bad rows"),
             (
                 "CQR_ASHA",

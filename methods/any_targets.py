@@ -20,8 +20,8 @@ from scipy.linalg import solve_triangular
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.system.compiled import compiled
-from hpobench_nmt.methods.cholesky import add_rows, solve
-from hpobench_nmt.methods.posterior import VARIANCE_FLOOR, FinitePosterior, Prior, conditioned
+from hpobench_nmt.methods.surrogates.cholesky import add_rows, solve
+from hpobench_nmt.methods.surrogates.posterior import VARIANCE_FLOOR, FinitePosterior, Prior, conditioned
 
 _BLOCK_ROWS = 64
 

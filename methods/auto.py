@@ -29,19 +29,22 @@ from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.system.compiled import compiled
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.methods.acquisition import REFERENCE_MARGIN, Belief
-from hpobench_nmt.methods.columns import feature_counts
-from hpobench_nmt.methods.improvement import (
+from hpobench_nmt.methods.acquisitions.acquisition import REFERENCE_MARGIN, Belief
+from hpobench_nmt.methods.acquisitions.improvement import (
     log_ehvi_of_all,
     log_ehvi_of_contenders,
     log_mean_ei_of_contenders,
     log_probability_below,
 )
-from hpobench_nmt.methods.kernel_bank import Bank, BankPosterior, Points, points_of
-from hpobench_nmt.methods.optimistic_hypervolume import by_optimistic_hypervolume, log_of_optimistic
+from hpobench_nmt.methods.acquisitions.optimistic_hypervolume import (
+    by_optimistic_hypervolume,
+    log_of_optimistic,
+)
 from hpobench_nmt.methods.sampler import RowSearch, free_rows
 from hpobench_nmt.methods.search import chosen
-from hpobench_nmt.methods.warping import warped, warped_and_unit, warped_violations
+from hpobench_nmt.methods.surrogates.columns import feature_counts
+from hpobench_nmt.methods.surrogates.kernel_bank import Bank, BankPosterior, Points, points_of
+from hpobench_nmt.methods.surrogates.warping import warped, warped_and_unit, warped_violations
 
 # Length scales that are equal for all hyperparameters, on features in [0, 1].
 LENGTHS = (0.15, 0.3, 0.6, 1.0, 2.0)

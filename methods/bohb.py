@@ -33,9 +33,9 @@ from scipy.special import logsumexp
 from hpobench_nmt.core.arrays import Bools, Floats, Rows
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.methods.columns import feature_owners
+from hpobench_nmt.methods.early.successive_halving import ETA, Hyperband
 from hpobench_nmt.methods.sampler import SampledSearch, drawn
-from hpobench_nmt.methods.successive_halving import ETA, Hyperband
+from hpobench_nmt.methods.surrogates.columns import feature_owners
 
 GOOD_SHARE = 0.15
 RANDOM_SHARE = 1.0 / 3.0

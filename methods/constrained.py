@@ -23,15 +23,19 @@ import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import Method, Problem
-from hpobench_nmt.methods.acquisition import (
+from hpobench_nmt.methods.acquisitions.acquisition import (
     REFERENCE_MARGIN,
     Acquisition,
     by_expected_hypervolume,
     by_expected_improvement,
 )
-from hpobench_nmt.methods.improvement import log_ehvi_of_all, log_ei_of_all, log_probability_below
+from hpobench_nmt.methods.acquisitions.improvement import (
+    log_ehvi_of_all,
+    log_ei_of_all,
+    log_probability_below,
+)
 from hpobench_nmt.methods.model_based import ModelBased, Surrogate, standard_scaling
-from hpobench_nmt.methods.pending import Given
+from hpobench_nmt.methods.surrogates.pending import Given
 
 
 def model_based(

@@ -17,7 +17,7 @@ import numpy as np
 from hpobench_nmt.core.problem import Method, Problem
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.files import check_name
-from hpobench_nmt.methods.acquisition import Acquisition, usual_acquisition
+from hpobench_nmt.methods.acquisitions.acquisition import Acquisition, usual_acquisition
 from hpobench_nmt.methods.constrained import model_based
 from hpobench_nmt.methods.kernels import NOISE_SD, Kernel, check_length_scale, kernel_prior, matern52, rbf
 from hpobench_nmt.methods.model_based import Surrogate, standard_scaling

@@ -26,9 +26,9 @@ import numpy as np
 from hpobench_nmt.core.problem import Method, Problem
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.files import check_name
-from hpobench_nmt.methods.acquisition import by_expected_influence, usual_acquisition
+from hpobench_nmt.methods.acquisitions.acquisition import by_expected_influence, usual_acquisition
 from hpobench_nmt.methods.constrained import model_based
-from hpobench_nmt.methods.graph import (
+from hpobench_nmt.methods.graphs.graph import (
     BETA,
     MAX_DENSE_ROWS,
     NEIGHBOURS,
@@ -42,7 +42,7 @@ from hpobench_nmt.methods.graph import (
 from hpobench_nmt.methods.kernels import DensePrior, Kernel, check_length_scale, matern52, rbf
 from hpobench_nmt.methods.model_based import Surrogate, range_scaling
 from hpobench_nmt.methods.naming import method_name
-from hpobench_nmt.methods.posterior import Prior
+from hpobench_nmt.methods.surrogates.posterior import Prior
 
 
 @dataclass(frozen=True)
@@ -119,12 +119,12 @@ def graph_prior(
     """The graph's prior over the problem's rows, shared by its trials. Edges join neighbours or steps.
 
     Up to MAX_DENSE_ROWS rows, it is a dense matrix, which takes O(N^3) time. With more rows it is sparse, and
-    each row of K is solved for when it is needed: hpobench_nmt.methods.sparse_graph describes how, and how
+    each row of K is solved for when it is needed: graphs/sparse_graph.py describes how, and how
     exact it is.
     """
     features = problem.features / length_scale
     if len(features) > MAX_DENSE_ROWS:
-        from hpobench_nmt.methods.sparse_graph import SparseGraphPrior, nearest_pairs, weights_of
+        from hpobench_nmt.methods.graphs.sparse_graph import SparseGraphPrior, nearest_pairs, weights_of
 
         pairs = pairs_within(problem, steps) if steps else nearest_pairs(features, n_neighbours)
         return SparseGraphPrior(weights_of(pairs, features, kernel), SIGMA_SQUARED, BETA, features)

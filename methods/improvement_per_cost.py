@@ -17,10 +17,10 @@ import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import Problem, Progress
+from hpobench_nmt.methods.acquisitions.improvement import log_ei_of_all
 from hpobench_nmt.methods.any_targets import standardised
-from hpobench_nmt.methods.improvement import log_ei_of_all
-from hpobench_nmt.methods.pending import Given
 from hpobench_nmt.methods.search import AnyTargetsSearch
+from hpobench_nmt.methods.surrogates.pending import Given
 
 
 class ImprovementPerCost(AnyTargetsSearch):

@@ -31,11 +31,11 @@ import numpy as np
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import Problem, Progress, Request
 from hpobench_nmt.methods.auto import bank_of, log_mean_ei
-from hpobench_nmt.methods.columns import feature_counts
-from hpobench_nmt.methods.kernel_bank import BankPosterior, Points, points_of
-from hpobench_nmt.methods.partial_training import Field, losses_at
+from hpobench_nmt.methods.early.partial_training import Field, losses_at
 from hpobench_nmt.methods.search import best_of
-from hpobench_nmt.methods.warping import normal_scores
+from hpobench_nmt.methods.surrogates.columns import feature_counts
+from hpobench_nmt.methods.surrogates.kernel_bank import BankPosterior, Points, points_of
+from hpobench_nmt.methods.surrogates.warping import normal_scores
 
 ETA = 3
 LEVEL_SCALE = 3.0

@@ -16,10 +16,10 @@ import numpy as np
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.system.compiled import compiled
-from hpobench_nmt.methods.acquisition import Acquisition, Belief
-from hpobench_nmt.methods.pending import Given
-from hpobench_nmt.methods.posterior import Posterior, Prior
+from hpobench_nmt.methods.acquisitions.acquisition import Acquisition, Belief
 from hpobench_nmt.methods.search import PosteriorSearch
+from hpobench_nmt.methods.surrogates.pending import Given
+from hpobench_nmt.methods.surrogates.posterior import Posterior, Prior
 
 LossScaling = Callable[[Floats], tuple[Floats, Floats]]
 """From the losses seen, shape (n, m), computes the centre and the spread of each loss, shape (m,) each."""

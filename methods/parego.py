@@ -15,10 +15,10 @@ from __future__ import annotations
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.methods.acquisitions.improvement import log_ei_of_contenders
 from hpobench_nmt.methods.any_targets import standardised
-from hpobench_nmt.methods.improvement import log_ei_of_contenders
-from hpobench_nmt.methods.pending import Given
 from hpobench_nmt.methods.search import AnyTargetsSearch
+from hpobench_nmt.methods.surrogates.pending import Given
 
 RHO = 0.05
 

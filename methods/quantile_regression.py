@@ -30,9 +30,9 @@ import numpy as np
 from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.system.errors import check_whole
+from hpobench_nmt.methods.early.successive_halving import ASHA, ETA
 from hpobench_nmt.methods.sampler import SampledSearch
-from hpobench_nmt.methods.successive_halving import ASHA, ETA
-from hpobench_nmt.methods.warping import normal_scores
+from hpobench_nmt.methods.surrogates.warping import normal_scores
 
 QUANTILES = 5
 TREES = 25

@@ -17,9 +17,9 @@ from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.system.compiled import compiled
 from hpobench_nmt.methods.any_targets import AnyTargetsPosterior
 from hpobench_nmt.methods.kernels import NOISE_SD, kernel_prior, matern52
-from hpobench_nmt.methods.pending import Given, Pending
-from hpobench_nmt.methods.posterior import FinitePosterior
 from hpobench_nmt.methods.sampler import RowSearch
+from hpobench_nmt.methods.surrogates.pending import Given, Pending
+from hpobench_nmt.methods.surrogates.posterior import FinitePosterior
 
 
 class PosteriorSearch(RowSearch):

@@ -26,8 +26,8 @@ from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.methods.any_targets import standardised
 from hpobench_nmt.methods.kernels import NOISE_SD, matern52
-from hpobench_nmt.methods.pending import Given
 from hpobench_nmt.methods.search import AnyTargetsSearch
+from hpobench_nmt.methods.surrogates.pending import Given
 
 # K and its Cholesky factor take 8 N^2 bytes each, and O(N^3) time.
 MAX_ROWS = 5000

@@ -39,13 +39,13 @@ from hpobench_nmt.core.arrays import Bools, Floats, Rows
 from hpobench_nmt.core.priors import DEVIATION
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.methods.acquisitions.improvement import log_ei_of_all
 from hpobench_nmt.methods.any_targets import standardised
-from hpobench_nmt.methods.columns import feature_owners
-from hpobench_nmt.methods.improvement import log_ei_of_all
-from hpobench_nmt.methods.pending import Given
+from hpobench_nmt.methods.early.successive_halving import ETA, Hyperband
 from hpobench_nmt.methods.sampler import drawn, free_rows
 from hpobench_nmt.methods.search import AnyTargetsSearch
-from hpobench_nmt.methods.successive_halving import ETA, Hyperband
+from hpobench_nmt.methods.surrogates.columns import feature_owners
+from hpobench_nmt.methods.surrogates.pending import Given
 
 BETA = 10.0
 

@@ -28,7 +28,7 @@ PROMISED = {
     "hpobench_nmt.lookup.collections.plain_pickle": ["read_plain_pickle"],
     "hpobench_nmt.lookup.table": ["Table"],
     "hpobench_nmt.lookup.user_folders": ["added_folder"],
-    "hpobench_nmt.methods.acquisition": ["Belief"],
+    "hpobench_nmt.methods.acquisitions.acquisition": ["Belief"],
     "hpobench_nmt.methods.auto": ["AutoBO"],
     "hpobench_nmt.methods.gaussian_process": ["bayesian_optimisation"],
     "hpobench_nmt.methods.kernels": ["matern52"],

@@ -31,10 +31,10 @@ from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.methods.auto import AutoBO, bank_of
-from hpobench_nmt.methods.columns import feature_counts
-from hpobench_nmt.methods.kernel_bank import BankPosterior, points_of
-from hpobench_nmt.methods.rgpe import RGPE
-from hpobench_nmt.methods.warping import warped
+from hpobench_nmt.methods.surrogates.columns import feature_counts
+from hpobench_nmt.methods.surrogates.kernel_bank import BankPosterior, points_of
+from hpobench_nmt.methods.surrogates.warping import warped
+from hpobench_nmt.methods.transfer.rgpe import RGPE
 
 ROWS, DRAWS = 30, 5
 FAMILIES = ("nmthpo", "steplaw", "taskset")

@@ -25,10 +25,10 @@ from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.evaluation.random_search import exact_random_search
 from hpobench_nmt.evaluation.scores import answer, make_goal
 from hpobench_nmt.lookup.catalogue import load_table
+from hpobench_nmt.methods.early.median_stopping import MedianStopping
+from hpobench_nmt.methods.early.successive_halving import ASHA, ASHAStopping, Hyperband, SuccessiveHalving
 from hpobench_nmt.methods.level_gaussian_process import LevelBO
-from hpobench_nmt.methods.median_stopping import MedianStopping
 from hpobench_nmt.methods.random_search import RandomSearch
-from hpobench_nmt.methods.successive_halving import ASHA, ASHAStopping, Hyperband, SuccessiveHalving
 
 TABLES = ("ru-en", "ja-en", "sw-en", "so-en", "nmtlc-zh-en", "nmtlc-fr-en", "lohelp-de-en", "sotu-awd-lstm")
 METHODS = (RandomSearch, MedianStopping, SuccessiveHalving, Hyperband, ASHAStopping, ASHA, LevelBO)

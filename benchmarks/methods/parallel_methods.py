@@ -33,7 +33,7 @@ from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.methods import BUILT_IN
 from hpobench_nmt.methods.gaussian_process import BO_M_std
 from hpobench_nmt.methods.model_based import ModelBased
-from hpobench_nmt.methods.pending import Given
+from hpobench_nmt.methods.surrogates.pending import Given
 
 TABLES = ("zh-en", "ru-en", "ja-en", "en-ja", "sw-en", "so-en")
 WORKERS = (1, 4, 16)
@@ -50,7 +50,7 @@ class _LeftOut(ModelBased):
 
 def left_out(problem: Problem, rng: np.random.Generator) -> ModelBased:
     """Model and acquisition of BO_EI_M_std, with pending rows only left out."""
-    from hpobench_nmt.methods.acquisition import by_expected_improvement
+    from hpobench_nmt.methods.acquisitions.acquisition import by_expected_improvement
 
     return _LeftOut(problem, rng, BO_M_std.surrogate(problem), by_expected_improvement)
 

@@ -25,11 +25,17 @@ from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import BUILT_IN
-from hpobench_nmt.methods.acquisition import by_expected_improvement
-from hpobench_nmt.methods.graph import BETA, NEIGHBOURS, SIGMA_SQUARED, graph_covariance, graph_laplacian
+from hpobench_nmt.methods.acquisitions.acquisition import by_expected_improvement
+from hpobench_nmt.methods.graphs.graph import (
+    BETA,
+    NEIGHBOURS,
+    SIGMA_SQUARED,
+    graph_covariance,
+    graph_laplacian,
+)
+from hpobench_nmt.methods.graphs.sparse_graph import SparseGraphPrior, sparse_weights
 from hpobench_nmt.methods.kernels import DensePrior, matern52
 from hpobench_nmt.methods.model_based import ModelBased, Surrogate
-from hpobench_nmt.methods.sparse_graph import SparseGraphPrior, sparse_weights
 
 # By method's family and number of rows: milliseconds per step, GiB, and seconds of set-up.
 BARS = {

@@ -35,7 +35,7 @@ def ours(configurations: int) -> tuple[float, list[float]]:
     from hpobench_nmt.core.seeds import method_generator
     from hpobench_nmt.core.trial_loop import run_trial
     from hpobench_nmt.lookup.catalogue import load_table
-    from hpobench_nmt.methods.successive_halving import ASHAStopping
+    from hpobench_nmt.methods.early.successive_halving import ASHAStopping
 
     table = load_table("sw-en")
     trainings = table.trainings(["dev_ppl"])

@@ -25,7 +25,7 @@ from hpobench_nmt.benchmarking.task.suite import Suite
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trajectory import Timeline, Trajectory
 from hpobench_nmt.lookup.disk.folder import save_folder
-from hpobench_nmt.methods.successive_halving import ASHA
+from hpobench_nmt.methods.early.successive_halving import ASHA
 
 
 def test_how_long_a_trial_was():

@@ -11,7 +11,7 @@ import hpobench_nmt
 
 USE = """
 import numba, numpy as np
-from hpobench_nmt.methods.improvement import log_ei_of_contenders
+from hpobench_nmt.methods.acquisitions.improvement import log_ei_of_contenders
 one = np.ones(1)
 assert np.isfinite(log_ei_of_contenders(one, one, 0.5, one > 0)).all()
 print(repr(numba.config.CACHE_DIR))

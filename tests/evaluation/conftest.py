@@ -6,7 +6,7 @@ import pytest
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
-from hpobench_nmt.methods.successive_halving import ASHA
+from hpobench_nmt.methods.early.successive_halving import ASHA
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from hpobench_nmt.evaluation.runtime_distribution import (
     share_met,
 )
 from hpobench_nmt.evaluation.scores import make_goal
-from hpobench_nmt.methods.successive_halving import ASHA
+from hpobench_nmt.methods.early.successive_halving import ASHA
 
 CELLS = st.sampled_from([np.nan, 0.0, 0.5, 1.0, 2.0, 7.0])
 

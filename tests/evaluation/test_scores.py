@@ -26,8 +26,8 @@ from hpobench_nmt.evaluation.scores import (
     score_names,
     summary_of,
 )
+from hpobench_nmt.methods.early.successive_halving import ASHA
 from hpobench_nmt.methods.random_search import RandomSearch
-from hpobench_nmt.methods.successive_halving import ASHA
 
 NEEDS_BUDGET = ("fb", "fbp", "fbh")
 SINGLE, MULTI = ("ftb", "ftc", "fb"), ("fto", "fta", "fbp", "fbh")

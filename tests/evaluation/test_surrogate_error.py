@@ -11,7 +11,7 @@ from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.random_search import random_search_squared_error
 from hpobench_nmt.evaluation.surrogate_error import squared_errors
 from hpobench_nmt.methods import BUILT_IN
-from hpobench_nmt.methods.acquisition import (
+from hpobench_nmt.methods.acquisitions.acquisition import (
     Belief,
     by_expected_hypervolume,
     by_expected_improvement,
@@ -20,7 +20,7 @@ from hpobench_nmt.methods.acquisition import (
 from hpobench_nmt.methods.gaussian_process import bayesian_optimisation
 from hpobench_nmt.methods.kernels import DensePrior, matern52, rbf
 from hpobench_nmt.methods.model_based import Surrogate, standard_scaling
-from hpobench_nmt.methods.posterior import Posterior
+from hpobench_nmt.methods.surrogates.posterior import Posterior
 
 
 def dense(surrogate):

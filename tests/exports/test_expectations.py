@@ -16,8 +16,8 @@ from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.exports.optimizer import Optimizer
 from hpobench_nmt.exports.optimizer_parts import main_effects
 from hpobench_nmt.methods.auto import AutoBO, bank_of
-from hpobench_nmt.methods.kernel_bank import BankPosterior, points_of
-from hpobench_nmt.methods.warping import warped
+from hpobench_nmt.methods.surrogates.kernel_bank import BankPosterior, points_of
+from hpobench_nmt.methods.surrogates.warping import warped
 
 GRID = {"x": list(range(12)), "y": list(range(8))}
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import ndtr
 
-from hpobench_nmt.methods.acquisition import (
+from hpobench_nmt.methods.acquisitions.acquisition import (
     Belief,
     by_expected_hypervolume,
     by_expected_improvement,
@@ -15,7 +15,7 @@ from hpobench_nmt.methods.acquisition import (
     expected_influence,
     usual_acquisition,
 )
-from hpobench_nmt.methods.optimistic_hypervolume import by_optimistic_hypervolume
+from hpobench_nmt.methods.acquisitions.optimistic_hypervolume import by_optimistic_hypervolume
 
 # --- expected influence ----------------------------------------------------------------------------
 

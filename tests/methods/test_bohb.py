@@ -13,7 +13,7 @@ from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods.bohb import BOHB, TPE, DensityRatio
-from hpobench_nmt.methods.successive_halving import Hyperband
+from hpobench_nmt.methods.early.successive_halving import Hyperband
 from hpobench_nmt.testing import PARALLEL_CHECKS
 
 KINDS = 3

@@ -9,10 +9,14 @@ from scipy.stats import norm
 
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.methods.acquisitions.improvement import (
+    log_ehvi_of_all,
+    log_ei_of_all,
+    log_probability_below,
+)
 from hpobench_nmt.methods.constrained import ConstrainedModelBased
 from hpobench_nmt.methods.gaussian_process import BO_M, BO_M_std
 from hpobench_nmt.methods.graph_based import GB_EIF_M
-from hpobench_nmt.methods.improvement import log_ehvi_of_all, log_ei_of_all, log_probability_below
 from hpobench_nmt.methods.kernels import matern52
 
 RNG = np.random.default_rng(5)

@@ -11,8 +11,16 @@ from twins.gaussian import gaussian_process, log_improvement, matern52_matrix
 from hpobench_nmt.core.problem import Problem, Source
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
-from hpobench_nmt.methods import BUILT_IN, copula
-from hpobench_nmt.methods.copula import CTS, GaussianCopula, _misfit, fitted, polynomials, score_prior
+from hpobench_nmt.methods import BUILT_IN
+from hpobench_nmt.methods.transfer import copula
+from hpobench_nmt.methods.transfer.copula import (
+    CTS,
+    GaussianCopula,
+    _misfit,
+    fitted,
+    polynomials,
+    score_prior,
+)
 
 N_ROWS = 60
 

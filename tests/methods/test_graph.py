@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from hpobench_nmt.methods import graph as graph_module
-from hpobench_nmt.methods.graph import graph_covariance, graph_laplacian, neighbours_for
+from hpobench_nmt.methods.graphs import graph as graph_module
+from hpobench_nmt.methods.graphs.graph import graph_covariance, graph_laplacian, neighbours_for
 from hpobench_nmt.methods.kernels import DensePrior, matern52, rbf
-from hpobench_nmt.methods.posterior import Posterior
+from hpobench_nmt.methods.surrogates.posterior import Posterior
 
 KERNELS = pytest.mark.parametrize("kernel", [matern52, rbf])
 

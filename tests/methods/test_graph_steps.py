@@ -10,8 +10,8 @@ from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.space import Hyperparameter, Space
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.methods import graph_based
-from hpobench_nmt.methods.graph import pairs_within
 from hpobench_nmt.methods.graph_based import GB_EIF_M, GB_M, graph_prior
+from hpobench_nmt.methods.graphs.graph import pairs_within
 from hpobench_nmt.methods.kernels import matern52
 
 SPACE = Space(

@@ -12,7 +12,7 @@ from pymoo.indicators.hv import HV
 from scipy.integrate import quad
 from scipy.special import erfcx, ndtr
 
-from hpobench_nmt.methods.improvement import (
+from hpobench_nmt.methods.acquisitions.improvement import (
     _gain,
     _strips,
     log_ehvi_of_contenders,

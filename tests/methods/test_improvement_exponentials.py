@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hpobench_nmt.methods.improvement import exponentials
+from hpobench_nmt.methods.acquisitions.improvement import exponentials
 
 
 def exp(x):

@@ -13,7 +13,7 @@ from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import BUILT_IN
 from hpobench_nmt.methods.improvement_per_cost import ImprovementPerCost
-from hpobench_nmt.methods.pending import Given
+from hpobench_nmt.methods.surrogates.pending import Given
 from hpobench_nmt.testing import checks_for
 
 

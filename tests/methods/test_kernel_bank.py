@@ -7,8 +7,8 @@ import pytest
 from scipy.spatial.distance import cdist
 from scipy.stats import multivariate_t
 
-from hpobench_nmt.methods import kernel_bank
-from hpobench_nmt.methods.kernel_bank import Bank, BankPosterior, points_of
+from hpobench_nmt.methods.surrogates import kernel_bank
+from hpobench_nmt.methods.surrogates.kernel_bank import Bank, BankPosterior, points_of
 
 
 def field(posterior, member, weights, running=()):

@@ -9,7 +9,7 @@ from twins.made import curves
 
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.trial_loop import run_trial
-from hpobench_nmt.methods.multi_objective_halving import MOASHA, FrontLevel
+from hpobench_nmt.methods.early.multi_objective_halving import MOASHA, FrontLevel
 from hpobench_nmt.testing import PARALLEL_CHECKS, checks_for
 
 

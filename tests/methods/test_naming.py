@@ -12,7 +12,7 @@ import hpobench_nmt as hb
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.files import check_name
-from hpobench_nmt.methods.acquisition import by_expected_improvement
+from hpobench_nmt.methods.acquisitions.acquisition import by_expected_improvement
 from hpobench_nmt.methods.gaussian_process import bayesian_optimisation
 from hpobench_nmt.methods.graph_based import graph_search, influence_search
 from hpobench_nmt.methods.kernels import matern52, rbf

@@ -7,8 +7,12 @@ from hypothesis import strategies as st
 from moocore import hypervolume
 
 from hpobench_nmt.core.pareto import pareto_front
-from hpobench_nmt.methods.acquisition import Belief
-from hpobench_nmt.methods.optimistic_hypervolume import GAIN, REFERENCE, by_optimistic_hypervolume
+from hpobench_nmt.methods.acquisitions.acquisition import Belief
+from hpobench_nmt.methods.acquisitions.optimistic_hypervolume import (
+    GAIN,
+    REFERENCE,
+    by_optimistic_hypervolume,
+)
 
 
 def belief(mean, var, unseen, seen):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.methods.acquisitions.improvement import log_ei_of_contenders
 from hpobench_nmt.methods.any_targets import standardised
 from hpobench_nmt.methods.gaussian_process import NOISE_SD
-from hpobench_nmt.methods.improvement import log_ei_of_contenders
 from hpobench_nmt.methods.kernels import matern52
 from hpobench_nmt.methods.parego import RHO, ParEGO, random_weights, scalarised
 

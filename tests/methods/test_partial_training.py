@@ -14,10 +14,10 @@ from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import BUILT_IN
-from hpobench_nmt.methods.median_stopping import STARTUP, MedianStopping, _running_averages
-from hpobench_nmt.methods.partial_training import training_levels
+from hpobench_nmt.methods.early.median_stopping import STARTUP, MedianStopping, _running_averages
+from hpobench_nmt.methods.early.partial_training import training_levels
+from hpobench_nmt.methods.early.successive_halving import ASHA, ASHAStopping, Hyperband, SuccessiveHalving
 from hpobench_nmt.methods.random_search import RandomSearch
-from hpobench_nmt.methods.successive_halving import ASHA, ASHAStopping, Hyperband, SuccessiveHalving
 from hpobench_nmt.testing import PARALLEL_CHECKS
 
 METHODS = [ASHA, ASHAStopping, SuccessiveHalving, Hyperband, MedianStopping]

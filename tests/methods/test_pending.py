@@ -9,11 +9,11 @@ from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import BUILT_IN
+from hpobench_nmt.methods.acquisitions.improvement import log_ei_of_contenders
 from hpobench_nmt.methods.any_targets import AnyTargetsPosterior
-from hpobench_nmt.methods.improvement import log_ei_of_contenders
 from hpobench_nmt.methods.kernels import DensePrior, matern52
-from hpobench_nmt.methods.pending import Pending
-from hpobench_nmt.methods.posterior import Posterior
+from hpobench_nmt.methods.surrogates.pending import Pending
+from hpobench_nmt.methods.surrogates.posterior import Posterior
 from hpobench_nmt.testing import PARALLEL_CHECKS
 
 N_ROWS = 90

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from hpobench_nmt.methods import posterior as posterior_module
 from hpobench_nmt.methods.kernels import DensePrior, KernelPrior, matern52, rbf
-from hpobench_nmt.methods.posterior import Posterior
+from hpobench_nmt.methods.surrogates import posterior as posterior_module
+from hpobench_nmt.methods.surrogates.posterior import Posterior
 
 N_ROWS, N_FEATURES = 140, 4
 # Around the size of a block (64), several drops of columns, and the very end.

@@ -14,7 +14,7 @@ from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import BUILT_IN
 from hpobench_nmt.methods.quantile_regression import CQR, ConformalASHA, boosted_quantiles, conformal
-from hpobench_nmt.methods.warping import normal_scores
+from hpobench_nmt.methods.surrogates.warping import normal_scores
 from hpobench_nmt.testing import CONFORMANCE_CHECKS, PARALLEL_CHECKS
 
 # One tree for each quantile is quick to fit, and a check takes hundreds of fits.

@@ -14,8 +14,20 @@ from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import BUILT_IN
 from hpobench_nmt.methods.any_targets import standardised
 from hpobench_nmt.methods.kernels import matern52
-from hpobench_nmt.methods.rgpe import DRAWS, RGPE, PortfolioBO, RankedDraws, ensemble_weights, own_misranked
-from hpobench_nmt.methods.transfer_models import TransferModel, dominated_by, portfolio, transfer_models
+from hpobench_nmt.methods.transfer.rgpe import (
+    DRAWS,
+    RGPE,
+    PortfolioBO,
+    RankedDraws,
+    ensemble_weights,
+    own_misranked,
+)
+from hpobench_nmt.methods.transfer.transfer_models import (
+    TransferModel,
+    dominated_by,
+    portfolio,
+    transfer_models,
+)
 from hpobench_nmt.testing import checks_for
 
 N_ROWS = 80
@@ -249,7 +261,8 @@ def test_portfolio_by_hand():
         problem = Problem(np.zeros((4, 1)), 1, 4, 0)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(
-                "hpobench_nmt.methods.transfer_models.transfer_models", lambda _: tuple(map(Known, ranks))
+                "hpobench_nmt.methods.transfer.transfer_models.transfer_models",
+                lambda _: tuple(map(Known, ranks)),
             )
             assert portfolio(problem, size) == expected
 

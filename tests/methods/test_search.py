@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from hpobench_nmt.methods.any_targets import AnyTargetsPosterior
 from hpobench_nmt.methods.kernels import DensePrior
-from hpobench_nmt.methods.posterior import Posterior
 from hpobench_nmt.methods.search import PosteriorSearch, best_of
+from hpobench_nmt.methods.surrogates.posterior import Posterior
 
 
 class Fixed(PosteriorSearch):

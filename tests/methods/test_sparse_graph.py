@@ -12,10 +12,9 @@ from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.evaluation.hypervolume import hypervolume
 from hpobench_nmt.methods import BUILT_IN
 from hpobench_nmt.methods import graph_based as graph_based_module
-from hpobench_nmt.methods import sparse_graph as sparse_graph_module
-from hpobench_nmt.methods.graph import graph_covariance, graph_laplacian
-from hpobench_nmt.methods.kernels import matern52, rbf
-from hpobench_nmt.methods.sparse_graph import (
+from hpobench_nmt.methods.graphs import sparse_graph as sparse_graph_module
+from hpobench_nmt.methods.graphs.graph import graph_covariance, graph_laplacian
+from hpobench_nmt.methods.graphs.sparse_graph import (
     TIES,
     SparseGraphPrior,
     _colours,
@@ -24,6 +23,7 @@ from hpobench_nmt.methods.sparse_graph import (
     nearest_pairs,
     sparse_weights,
 )
+from hpobench_nmt.methods.kernels import matern52, rbf
 
 
 def scattered(seed, n_rows=700, n_features=4):

@@ -16,8 +16,8 @@ from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import BUILT_IN
-from hpobench_nmt.methods.partial_training import training_levels
-from hpobench_nmt.methods.successive_halving import Hyperband
+from hpobench_nmt.methods.early.partial_training import training_levels
+from hpobench_nmt.methods.early.successive_halving import Hyperband
 from hpobench_nmt.methods.user_priors import PiBO, PriorBand, PriorSampler, log_changes
 from hpobench_nmt.testing import PARALLEL_CHECKS
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpobench_nmt.methods.warping import CAP, warped, warped_violations
+from hpobench_nmt.methods.surrogates.warping import CAP, warped, warped_violations
 
 numbers = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40).map(np.array)
 # Whole numbers, whose differences are exact in any unit that the tests take.

@@ -11,8 +11,8 @@ from twins.made import curves
 
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.trial_loop import run_trial
-from hpobench_nmt.methods.multi_objective_halving import MOASHA
-from hpobench_nmt.methods.successive_halving import ASHA, Hyperband, SuccessiveHalving
+from hpobench_nmt.methods.early.multi_objective_halving import MOASHA
+from hpobench_nmt.methods.early.successive_halving import ASHA, Hyperband, SuccessiveHalving
 
 
 def halving(problem, rng, eta):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import hpobench_nmt as hb
-from hpobench_nmt.methods.acquisition import Belief
+from hpobench_nmt.methods.acquisitions.acquisition import Belief
 from hpobench_nmt.methods.gaussian_process import bayesian_optimisation
 from hpobench_nmt.methods.kernels import matern52
 from hpobench_nmt.testing import CONFORMANCE_CHECKS, checks_for

@@ -32,12 +32,12 @@ from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.methods.acquisition import REFERENCE_MARGIN
+from hpobench_nmt.methods.acquisitions.acquisition import REFERENCE_MARGIN
+from hpobench_nmt.methods.acquisitions.improvement import log_ehvi_of_contenders, log_ei_of_contenders
 from hpobench_nmt.methods.any_targets import standardised
-from hpobench_nmt.methods.improvement import log_ehvi_of_contenders, log_ei_of_contenders
-from hpobench_nmt.methods.pending import Given
 from hpobench_nmt.methods.search import AnyTargetsSearch
-from hpobench_nmt.methods.transfer_models import TransferModel, portfolio, transfer_models
+from hpobench_nmt.methods.surrogates.pending import Given
+from hpobench_nmt.methods.transfer.transfer_models import TransferModel, portfolio, transfer_models
 
 DRAWS = 256
 PORTFOLIO = 5

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.core.problem import Problem, Progress
 from hpobench_nmt.core.system.compiled import compiled
-from hpobench_nmt.methods.partial_training import Standing
-from hpobench_nmt.methods.successive_halving import ASHA, ETA
+from hpobench_nmt.methods.early.partial_training import Standing
+from hpobench_nmt.methods.early.successive_halving import ASHA, ETA
 
 
 class MOASHA(ASHA):

@@ -27,7 +27,7 @@ from itertools import cycle
 import numpy as np
 
 from hpobench_nmt.core.problem import Problem, Progress, Request
-from hpobench_nmt.methods.partial_training import Field, Level, Ranking, StoppingRule
+from hpobench_nmt.methods.early.partial_training import Field, Level, Ranking, StoppingRule
 
 ETA = 3
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import Problem, Progress
-from hpobench_nmt.methods.partial_training import StoppingRule
+from hpobench_nmt.methods.early.partial_training import StoppingRule
 
 # The rule applies once this many trainings have ended.
 STARTUP = 5

@@ -24,8 +24,8 @@ import numpy as np
 
 from hpobench_nmt.core.arrays import Bools, Floats, Rows
 from hpobench_nmt.core.system.compiled import compiled
-from hpobench_nmt.methods.cholesky import add_rows, divide_row
-from hpobench_nmt.methods.posterior import VARIANCE_FLOOR, FinitePosterior
+from hpobench_nmt.methods.surrogates.cholesky import add_rows, divide_row
+from hpobench_nmt.methods.surrogates.posterior import VARIANCE_FLOOR, FinitePosterior
 
 
 class Given(NamedTuple):

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.system.compiled import compiled
-from hpobench_nmt.methods.belief import Belief
+from hpobench_nmt.methods.acquisitions.belief import Belief
 
 GAIN = 1.0
 REFERENCE = 1.1

@@ -32,7 +32,7 @@ import numpy as np
 
 from hpobench_nmt.core.arrays import Bools, Floats, Rows
 from hpobench_nmt.core.system.compiled import compiled
-from hpobench_nmt.methods.cholesky import add_rows, divide_row
+from hpobench_nmt.methods.surrogates.cholesky import add_rows, divide_row
 
 # Columns of seen rows are dropped when they exceed this share of the stored columns.
 _STALE_SHARE = 0.15

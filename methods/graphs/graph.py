@@ -40,8 +40,8 @@ from scipy.spatial.distance import cdist
 
 from hpobench_nmt.core.arrays import Bools, Floats, Rows
 from hpobench_nmt.core.problem import Problem
-from hpobench_nmt.methods.columns import feature_owners
 from hpobench_nmt.methods.kernels import Kernel
+from hpobench_nmt.methods.surrogates.columns import feature_owners
 
 SIGMA_SQUARED = 1e6
 BETA = 0.5
@@ -69,7 +69,7 @@ def graph_laplacian(features: Floats, kernel: Kernel, n_neighbours: int) -> Floa
     if n_rows > MAX_DENSE_ROWS:
         raise ValueError(
             f"a graph over {n_rows:,} rows needs an N x N matrix ({8 * n_rows**2 / 2**30:.0f} GiB); "
-            f"a dense one stops at {MAX_DENSE_ROWS:,} rows. Use hpobench_nmt.methods.sparse_graph."
+            f"a dense one stops at {MAX_DENSE_ROWS:,} rows. Use hpobench_nmt.methods.graphs.sparse_graph."
         )
     last = min(n_neighbours, n_rows - 1)
     if last < 1:

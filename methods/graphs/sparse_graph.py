@@ -1,7 +1,7 @@
 """The prior of the neighbourhood graph for tables that are too large for a dense matrix.
 
     symbol    meaning
-    A         2 beta (Lap + I / sigma^2), sparse; K = A^-1 is the prior covariance of methods/graph.py
+    A         2 beta (Lap + I / sigma^2), sparse; K = A^-1 is the prior covariance of methods/graphs/graph.py
     C         a connected part of the graph, with c rows; K is 0 between parts
     P         K restricted to C, minus its mean, sigma^2 / (2 beta c), so that each row sums to 0
 

@@ -44,7 +44,7 @@ import numpy as np
 
 from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.system.compiled import compiled
-from hpobench_nmt.methods.cholesky import add_rows, append_row, solve
+from hpobench_nmt.methods.surrogates.cholesky import add_rows, append_row, solve
 
 _ROWS = 8  # initial capacity of the arrays; doubled as needed
 _CACHE_BYTES = 512 * 2**20  # limit of V over all members, and the same limit of L

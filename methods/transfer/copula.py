@@ -33,11 +33,11 @@ from scipy.optimize import minimize
 
 from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.core.problem import Problem
-from hpobench_nmt.methods.improvement import log_ei_of_all
-from hpobench_nmt.methods.pending import Given
+from hpobench_nmt.methods.acquisitions.improvement import log_ei_of_all
 from hpobench_nmt.methods.sampler import SampledSearch, free_rows
 from hpobench_nmt.methods.search import AnyTargetsSearch
-from hpobench_nmt.methods.warping import normal_scores
+from hpobench_nmt.methods.surrogates.pending import Given
+from hpobench_nmt.methods.surrogates.warping import normal_scores
 
 MOST_WITH_PRODUCTS = 40
 LARGEST_MEAN = 3.0

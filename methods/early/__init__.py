@@ -1,0 +1,1 @@
+"""Methods that stop trainings early."""

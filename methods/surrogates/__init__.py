@@ -1,0 +1,1 @@
+"""Gaussian processes over the rows of a table."""
