@@ -89,119 +89,89 @@ def of_objectives(objectives: tuple[int, ...]) -> str:
 
 _ONE = (1,)
 _SEVERAL = tuple(range(2, 11))
+_ANY = (*_ONE, *_SEVERAL)
 
-
-BUILT_IN = (
-    {
-        name: BuiltIn(name, location, objectives, description)
-        for name, location, objectives, description in (
-            ("RS", "random_search:RandomSearch", (*_ONE, *_SEVERAL), "random search"),
-            (
-                "RE",
-                "neighbourhood:RegularisedEvolution",
-                _ONE,
-                "regularised evolution over neighbouring rows",
-            ),
-            ("LS", "neighbourhood:LocalSearch", _ONE, "local search over neighbouring rows, with restarts"),
-            ("TPE", "bohb:TPE", _ONE, "choice by densities of good and of bad rows, as in BOHB"),
-            ("BO_EI_M", "gaussian_process:BO_M", _ONE, "Gaussian process, Matern-5/2, EI"),
-            ("BO_EI_R", "gaussian_process:BO_R", _ONE, "Gaussian process, RBF, EI"),
-            ("GB_EI_M", "graph_based:GB_M", _ONE, "graph, Matern-5/2 weights, EI"),
-            ("GB_EI_R", "graph_based:GB_R", _ONE, "graph, RBF weights, EI"),
-            ("GB_EIF_M", "graph_based:GB_EIF_M", _ONE, "graph, Matern-5/2 weights, expected influence"),
-            ("GB_EIF_R", "graph_based:GB_EIF_R", _ONE, "graph, RBF weights, expected influence"),
-            ("BO_M", "gaussian_process:BO_M", _SEVERAL, "Gaussian processes, Matern-5/2, hypervolume"),
-            ("BO_R", "gaussian_process:BO_R", _SEVERAL, "Gaussian processes, RBF, hypervolume"),
-            ("GB_M", "graph_based:GB_M", _SEVERAL, "graph, Matern-5/2 weights, hypervolume"),
-            ("GB_R", "graph_based:GB_R", _SEVERAL, "graph, RBF weights, hypervolume"),
-            ("BO_EI_M_std", "gaussian_process:BO_M_std", _ONE, "BO_EI_M on standardised losses"),
-            ("BO_EI_R_std", "gaussian_process:BO_R_std", _ONE, "BO_EI_R on standardised losses"),
-            ("BO_M_std", "gaussian_process:BO_M_std", _SEVERAL, "BO_M on standardised losses"),
-            ("BO_R_std", "gaussian_process:BO_R_std", _SEVERAL, "BO_R on standardised losses"),
-            (
-                "BO_auto",
-                "auto:AutoBO",
-                (*_ONE, *_SEVERAL),
-                "bank of Gaussian processes weighted by evidence, robust losses, EI or hypervolume",
-            ),
-            (
-                "TS_M_std",
-                "thompson:ThompsonSampling",
-                _ONE,
-                "Thompson sampling with the model of BO_EI_M_std",
-            ),
-            (
-                "BO_EIpC_M_std",
-                "improvement_per_cost:ImprovementPerCost",
-                _ONE,
-                "BO_EI_M_std with EI per expected cost",
-            ),
-            (
-                "CQR",
-                "quantile_regression:CQR",
-                _ONE,
-                "conformal quantiles of boosted trees, Thompson sampling",
-            ),
-            ("piBO_M_std", "user_priors:PiBO", _ONE, "BO_EI_M_std with EI weighted by the suite's prior"),
-            (
-                "BO_PF_M_std",
-                "transfer.rgpe:PortfolioBO",
-                (1, 2),
-                "BO_M_std that starts with a portfolio of other tables",
-            ),
-            ("CTS", "transfer.copula:CTS", _ONE, "Thompson sampling from a prior of ranks in other tables"),
-            (
-                "GCP_M",
-                "transfer.copula:GaussianCopula",
-                _ONE,
-                "Gaussian process of ranks with a prior mean from other tables",
-            ),
-            (
-                "RGPE_M",
-                "transfer.rgpe:RGPE",
-                (1, 2),
-                "ensemble of Gaussian processes of this table and other tables",
-            ),
-            ("ParEGO_M", "parego:ParEGO", _SEVERAL, "Gaussian process, EI of randomly weighted losses"),
-            ("NSGA2", "nsga2:NSGA2Search", _SEVERAL, "pymoo's NSGA-II, moved to the nearest unseen rows"),
-        )
-    }
-    | {
-        "MOASHA": BuiltIn(
-            "MOASHA",
-            "early.multi_objective_halving:MOASHA",
-            _SEVERAL,
-            "ASHA with non-dominated ranks and an epsilon-net",
-            partial=True,
-        )
-    }
-    | {
-        name: BuiltIn(name, location, _ONE, description, partial=True)
-        for name, location, description in (
-            ("median_stop", "early.median_stopping:MedianStopping", "random search and the median rule"),
-            ("SH", "early.successive_halving:SuccessiveHalving", "successive halving of random rows"),
-            ("Hyperband", "early.successive_halving:Hyperband", "Hyperband: brackets of successive halving"),
-            ("ASHA", "early.successive_halving:ASHA", "asynchronous successive halving by promotion"),
-            ("ASHA_stop", "early.successive_halving:ASHAStopping", "ASHA by stopping"),
-            ("BOHB", "bohb:BOHB", "Hyperband that chooses new rows by densities of good and of bad rows"),
-            (
-                "CQR_ASHA",
-                "quantile_regression:ConformalASHA",
-                "ASHA that chooses new rows by conformal quantiles of trees",
-            ),
-            (
-                "PriorBand",
-                "user_priors:PriorBand",
-                "Hyperband that draws some new rows from the suite's prior",
-            ),
-            (
-                "BO_levels",
-                "level_gaussian_process:LevelBO",
-                "Gaussian process over rows and levels of training",
-            ),
-        )
-    }
+_WHOLE = (
+    ("RS", "random_search:RandomSearch", _ANY, "random search"),
+    ("RE", "neighbourhood:RegularisedEvolution", _ONE, "regularised evolution over neighbouring rows"),
+    ("LS", "neighbourhood:LocalSearch", _ONE, "local search over neighbouring rows, with restarts"),
+    ("TPE", "bohb:TPE", _ONE, "choice by densities of good and of bad rows, as in BOHB"),
+    ("BO_EI_M", "gaussian_process:BO_M", _ONE, "Gaussian process, Matern-5/2, EI"),
+    ("BO_EI_R", "gaussian_process:BO_R", _ONE, "Gaussian process, RBF, EI"),
+    ("GB_EI_M", "graph_based:GB_M", _ONE, "graph, Matern-5/2 weights, EI"),
+    ("GB_EI_R", "graph_based:GB_R", _ONE, "graph, RBF weights, EI"),
+    ("GB_EIF_M", "graph_based:GB_EIF_M", _ONE, "graph, Matern-5/2 weights, expected influence"),
+    ("GB_EIF_R", "graph_based:GB_EIF_R", _ONE, "graph, RBF weights, expected influence"),
+    ("BO_M", "gaussian_process:BO_M", _SEVERAL, "Gaussian processes, Matern-5/2, hypervolume"),
+    ("BO_R", "gaussian_process:BO_R", _SEVERAL, "Gaussian processes, RBF, hypervolume"),
+    ("GB_M", "graph_based:GB_M", _SEVERAL, "graph, Matern-5/2 weights, hypervolume"),
+    ("GB_R", "graph_based:GB_R", _SEVERAL, "graph, RBF weights, hypervolume"),
+    ("BO_EI_M_std", "gaussian_process:BO_M_std", _ONE, "BO_EI_M on standardised losses"),
+    ("BO_EI_R_std", "gaussian_process:BO_R_std", _ONE, "BO_EI_R on standardised losses"),
+    ("BO_M_std", "gaussian_process:BO_M_std", _SEVERAL, "BO_M on standardised losses"),
+    ("BO_R_std", "gaussian_process:BO_R_std", _SEVERAL, "BO_R on standardised losses"),
+    (
+        "BO_auto",
+        "auto:AutoBO",
+        _ANY,
+        "bank of Gaussian processes weighted by evidence, robust losses, EI or hypervolume",
+    ),
+    ("TS_M_std", "thompson:ThompsonSampling", _ONE, "Thompson sampling with the model of BO_EI_M_std"),
+    (
+        "BO_EIpC_M_std",
+        "improvement_per_cost:ImprovementPerCost",
+        _ONE,
+        "BO_EI_M_std with EI per expected cost",
+    ),
+    ("CQR", "quantile_regression:CQR", _ONE, "conformal quantiles of boosted trees, Thompson sampling"),
+    ("piBO_M_std", "user_priors:PiBO", _ONE, "BO_EI_M_std with EI weighted by the suite's prior"),
+    (
+        "BO_PF_M_std",
+        "transfer.rgpe:PortfolioBO",
+        (1, 2),
+        "BO_M_std that starts with a portfolio of other tables",
+    ),
+    ("CTS", "transfer.copula:CTS", _ONE, "Thompson sampling from a prior of ranks in other tables"),
+    (
+        "GCP_M",
+        "transfer.copula:GaussianCopula",
+        _ONE,
+        "Gaussian process of ranks with a prior mean from other tables",
+    ),
+    ("RGPE_M", "transfer.rgpe:RGPE", (1, 2), "ensemble of Gaussian processes of this table and other tables"),
+    ("ParEGO_M", "parego:ParEGO", _SEVERAL, "Gaussian process, EI of randomly weighted losses"),
+    ("NSGA2", "nsga2:NSGA2Search", _SEVERAL, "pymoo's NSGA-II, moved to the nearest unseen rows"),
 )
+_PARTIAL = (
+    (
+        "MOASHA",
+        "early.multi_objective_halving:MOASHA",
+        _SEVERAL,
+        "ASHA with non-dominated ranks and an epsilon-net",
+    ),
+    ("median_stop", "early.median_stopping:MedianStopping", _ONE, "random search and the median rule"),
+    ("SH", "early.successive_halving:SuccessiveHalving", _ONE, "successive halving of random rows"),
+    ("Hyperband", "early.successive_halving:Hyperband", _ONE, "Hyperband: brackets of successive halving"),
+    ("ASHA", "early.successive_halving:ASHA", _ONE, "asynchronous successive halving by promotion"),
+    ("ASHA_stop", "early.successive_halving:ASHAStopping", _ONE, "ASHA by stopping"),
+    ("BOHB", "bohb:BOHB", _ONE, "Hyperband that chooses new rows by densities of good and of bad rows"),
+    (
+        "CQR_ASHA",
+        "quantile_regression:ConformalASHA",
+        _ONE,
+        "ASHA that chooses new rows by conformal quantiles of trees",
+    ),
+    ("PriorBand", "user_priors:PriorBand", _ONE, "Hyperband that draws some new rows from the suite's prior"),
+    (
+        "BO_levels",
+        "level_gaussian_process:LevelBO",
+        _ONE,
+        "Gaussian process over rows and levels of training",
+    ),
+)
+BUILT_IN = {row[0]: BuiltIn(*row) for row in _WHOLE} | {
+    row[0]: BuiltIn(*row, partial=True) for row in _PARTIAL
+}
 
 
 def _adapter(
