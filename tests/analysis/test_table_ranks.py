@@ -76,7 +76,7 @@ def test_runtimes_that_are_not_reached_count_the_budget_in_ranks(toy):
     exact = whole["random_search"].to_numpy()
     assert whole["random_search_restricted"].to_numpy() == pytest.approx(exact)
     (board,) = [overall_board(run) for run in [Run("r", found, statistics, None)]]
-    (place,) = [i for i, column in enumerate(board.columns) if column.name == "ftb rank ↓"]
+    (place,) = [i for i, column in enumerate(board.columns) if column.heading == "ftb rank ↓"]
     shown = {method: entries[place].text for method, entries in board.rows}
     mean_ranks = dict(zip(outcome.methods, outcome.test.mean_ranks, strict=True))
     assert shown == {m: f"{rank:.2f}" for m, rank in mean_ranks.items()}
@@ -90,7 +90,7 @@ def test_ranks_over_only_some_tables_order_nothing(toy):
     some = dataclasses.replace(ranks[1], tables=ranks[1].tables[:3])
     statistics = dataclasses.replace(run_statistics(found), ranks=(ranks[0], some))
     board = overall_board(Run("r", found, statistics, None))
-    names = [column.name for column in board.columns]
+    names = [column.heading for column in board.columns]
     assert names[:3] == ["times fewer ↑", "ftc rank ↓", "may be best"]
     assert names[-1] == "fb rank, 3 of 4 tables ↓"
     values = [entries[0].value for _, entries in board.rows]
