@@ -33,7 +33,7 @@ def guess_prior(space: Space, codes: Floats, guess: Mapping[str, Value], where: 
     scale.
     """
     if not guess:
-        raise InputError(f"{where}: the prior does not guess a value: name at least one hyperparameter.")
+        raise InputError(f"{where}: the prior is empty: give a value for at least one hyperparameter.")
     columns, centre = [], []
     for name, value in guess.items():
         if name not in space.names:

@@ -198,7 +198,7 @@ def other_suite(lines, about):
         (trial_missing, "is a damaged archive"),
         (unnamed, "trials of a method that is not in any of its manifests"),
         (two_runs, "a method is in track plain twice"),
-        (tampered, "was changed: it has not the SHA-256 that it ends with"),
+        (tampered, "was changed: it does not have the SHA-256 at its end"),
         (hostile, "card: what must be a line of 1 to 500 characters"),
     ],
 )

@@ -224,13 +224,13 @@ def test_a_call_resumes_what_an_earlier_one_kept(toy_home, monkeypatch):
     results = hb.run(tables="toy", methods=["RS", "BO_EI_M"], trials=30, out="r")
     assert blocks == [("toy", "BO_EI_M", 0), ("toy", "BO_EI_M", 25)]
     assert results.methods == ("RS", "BO_EI_M")
-    with pytest.raises(InputError, match="holds a run with trials 30, this one has 5"):
+    with pytest.raises(InputError, match="has a run with trials 30, but this run has 5"):
         hb.run(tables="toy", methods=["RS"], trials=5, out="r")
 
 
 def test_results_are_saved_only_where_their_own_run_is(toy_home, toy):
     results = hb.run(tables=toy, methods=["RS"], trials=2)
-    with pytest.raises(InputError, match="holds a run with seed 1, this one has 0"):
+    with pytest.raises(InputError, match="has a run with seed 1, but this run has 0"):
         results.save(hb.run(tables=toy, methods=["RS"], trials=2, seed=1).save("other"))
     with pytest.raises(InputError, match="only results of a run can be saved"):
         dataclasses.replace(results, manifest=None).save("new")

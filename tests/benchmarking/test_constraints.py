@@ -172,7 +172,7 @@ def test_a_folder_is_of_one_set_of_constraints_and_keeps_its_bytes_without(toy_h
     run_here(*run, *limit, "--out", tmp_path / "limited")
     assert hb.load_results(tmp_path / "limited").suite.constraints == ("seconds<=40", "bleu>=15")
     refused = run_here(*run, "--out", tmp_path / "limited", check=2).stderr
-    assert "holds a run with constraints ['seconds<=40', 'bleu>=15'], this one has []" in refused
+    assert "has a run with constraints ['seconds<=40', 'bleu>=15'], but this run has []" in refused
     run_here(*run, "--out", tmp_path / "free")
     assert "constraints" not in json.loads((tmp_path / "free" / "manifest.json").read_text())["suite"]
     assert hb.load_results(tmp_path / "free").suite.constraints == ()

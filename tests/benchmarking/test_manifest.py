@@ -165,7 +165,9 @@ def test_versions_stand_for_the_hashes_of_earlier_formats(made, package, method,
 def test_a_manifest_that_was_edited_is_refused(made, tmp_path):
     content = made.to_json()
     (tmp_path / "manifest.json").write_bytes(content.replace(b'"seed": 4', b'"seed": 5'))
-    with pytest.raises(InputError, match=r"was changed: it has not the SHA-256 .* into another folder\.$"):
+    with pytest.raises(
+        InputError, match=r"was changed: it does not have the SHA-256 .* into another folder\.$"
+    ):
         read_manifest(tmp_path)
 
 
@@ -307,28 +309,28 @@ def entry(**changes):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (settings(name="u"), "suite 's', this one has 'u'"),
-        (lambda m: {"seed": 5}, "seed 4, this one has 5"),
-        (settings(scores=("ftb",)), "scores ['ftb', 'fb'], this one has ['ftb']"),
-        (settings(objectives=("bleu",)), "objectives [], this one has ['bleu']"),
-        (settings(trials=31), "trials 30, this one has 31"),
-        (settings(n_initial=2), "n_initial 3, this one has 2"),
-        (settings(ties="first"), "ties any, this one has first"),
-        (settings(stop="exhausted"), "stop settled, this one has exhausted"),
-        (settings(lookups=9), "lookups none, this one has 9"),
-        (settings(tolerance={"toy": 1.0}), "tolerance {}, this one has {'toy': 1.0}"),
-        (settings(score_at={"default": 6}), "score_at {'default': 5}, this one has {'default': 6}"),
-        (lambda m: {"versions": m.versions | {"numpy": "0.1"}}, ", this one has 0.1"),
-        (lambda m: {"versions": m.versions | {"new": "3"}}, "new none, this one has 3"),
+        (settings(name="u"), "suite 's', but this run has 'u'"),
+        (lambda m: {"seed": 5}, "seed 4, but this run has 5"),
+        (settings(scores=("ftb",)), "scores ['ftb', 'fb'], but this run has ['ftb']"),
+        (settings(objectives=("bleu",)), "objectives [], but this run has ['bleu']"),
+        (settings(trials=31), "trials 30, but this run has 31"),
+        (settings(n_initial=2), "n_initial 3, but this run has 2"),
+        (settings(ties="first"), "ties any, but this run has first"),
+        (settings(stop="exhausted"), "stop settled, but this run has exhausted"),
+        (settings(lookups=9), "lookups none, but this run has 9"),
+        (settings(tolerance={"toy": 1.0}), "tolerance {}, but this run has {'toy': 1.0}"),
+        (settings(score_at={"default": 6}), "score_at {'default': 5}, but this run has {'default': 6}"),
+        (lambda m: {"versions": m.versions | {"numpy": "0.1"}}, ", but this run has 0.1"),
+        (lambda m: {"versions": m.versions | {"new": "3"}}, "new none, but this run has 3"),
         (entry(sha256="a" * 64), "table 'other' of hash "),
         (
             entry(objectives=("seconds:min",)),
-            "objectives on 'other' ['bleu:max'], this one has ['seconds:min']",
+            "objectives on 'other' ['bleu:max'], but this run has ['seconds:min']",
         ),
         (entry(targets={"ftb": 2, "fb": 1}), "targets on 'other' {"),
-        (entry(curves="c"), "learning curves of 'other' of hash , this one has c"),
-        (entry(sources="s"), "sources of 'other' of hash , this one has s"),
-        (entry(trainings="t"), "trainings of 'other' of hash , this one has t"),
+        (entry(curves="c"), "learning curves of 'other' of hash , but this run has c"),
+        (entry(sources="s"), "sources of 'other' of hash , but this run has s"),
+        (entry(trainings="t"), "trainings of 'other' of hash , but this run has t"),
     ],
 )
 def test_another_run_is_refused(made, change, message, tmp_path):
@@ -336,6 +338,6 @@ def test_another_run_is_refused(made, change, message, tmp_path):
     with pytest.raises(InputError) as error:
         check_same_run(tmp_path, made, other)
     text = str(error.value)
-    assert text.startswith(f"{tmp_path}: holds a run with ")
+    assert text.startswith(f"{tmp_path}: has a run with ")
     assert message in text
-    assert text.endswith(". Choose another with --out.")
+    assert text.endswith(". Choose another folder with --out.")

@@ -250,4 +250,4 @@ def test_a_folder_is_of_these_trainings(noisy, run_here, tmp_path, home):
     save_folder(table.with_replicates(other, averaged=True), home / "tables" / "toy")
     with pytest.raises(InputError, match="the trainings of table 'toy' have changed"):
         hb.load_results(tmp_path / "r")
-    assert "holds a run with trainings of 'toy' of hash" in run_here(*run, check=2).stderr
+    assert "has a run with trainings of 'toy' of hash" in run_here(*run, check=2).stderr

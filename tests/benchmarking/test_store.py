@@ -192,11 +192,11 @@ def test_a_changed_method_is_run_again(toy_home, run_command, contents, tmp_path
     [
         (
             ("run", "modern-single", "--tables", "toy", "--trials", "60"),
-            "suite 'quick', this one has 'modern-single'",
+            "suite 'quick', but this run has 'modern-single'",
         ),
-        ((*RUN, "--seed", "5"), "seed 0, this one has 5"),
-        (("run", "quick", "--tables", "toy", "--trials", "61"), "trials 60, this one has 61"),
-        ((*RUN, "--objectives", "seconds"), "objectives [], this one has ['seconds']"),
+        ((*RUN, "--seed", "5"), "seed 0, but this run has 5"),
+        (("run", "quick", "--tables", "toy", "--trials", "61"), "trials 60, but this run has 61"),
+        ((*RUN, "--objectives", "seconds"), "objectives [], but this run has ['seconds']"),
     ],
 )
 def test_a_folder_of_another_run_is_refused(reference, run_here, contents, tmp_path, arguments, message):

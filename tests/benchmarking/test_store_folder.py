@@ -305,7 +305,7 @@ def test_a_place_that_cannot_be_a_results_folder(run, tmp_path):
         run.files.start(run.manifest())
     assert names(run) == ["thesis.tex"]
     (run.files.path / "thesis.tex").rename(run.files.path / "manifest.json")
-    with pytest.raises(InputError, match=r"/r: holds a run with seed 3, this one has 4"):
+    with pytest.raises(InputError, match=r"/r: has a run with seed 3, but this run has 4"):
         run.files.start(run.manifest(seed=4))
 
 

@@ -137,7 +137,7 @@ def test_what_a_suite_just_allows():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"name": "a\x07"}, r"suite name 'a\x07' holds the character"),
+        ({"name": "a\x07"}, r"suite name 'a\x07' contains the character"),
         ({"scores": ("ftb", "fbb")}, "suite 's': unknown score 'fbb'. Did you mean 'fb'?"),
         ({"scores": ()}, f"suite 's': scores must be some of {ONE}, or of {SEVERAL}."),
         ({"scores": ("ftb", "ftb")}, "suite 's': scores has the same name twice."),

@@ -297,7 +297,7 @@ def test_names_that_cannot(name):
     [
         ("", "", "a metric has an empty name."),
         ("bleu ", "", "metric 'bleu ' begins or ends with a space: remove it."),
-        ("bleu", "\x07", r"the unit of metric 'bleu', '\x07' holds the character \x07: remove it."),
+        ("bleu", "\x07", r"the unit of metric 'bleu', '\x07' contains the character \x07: remove it."),
         (
             "bleu",
             "s" * 201,

@@ -171,7 +171,7 @@ def test_a_logarithm_and_its_inverse_lead_back_to_the_grid():
             "a label must be a text, a boolean, a number, None or a tuple of these, not inf.",
         ),
         ({"values": ("a ", "b"), "kind": "ordinal"}, "begins or ends with a space"),
-        ({"values": ("a\x1b", "b"), "kind": "ordinal"}, r"holds the character \x1b"),
+        ({"values": ("a\x1b", "b"), "kind": "ordinal"}, r"contains the character \x1b"),
         (
             {"values": ("a", "b"), "kind": "nominal"},
             "kind must be 'numeric', 'ordinal' or 'categorical', not 'nominal'.",

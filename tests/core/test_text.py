@@ -73,7 +73,7 @@ def test_numbers_and_other_texts_are_cells_as_they_are(text):
 
 @pytest.mark.parametrize("character", UNSAFE)
 def test_a_label_with_an_unsafe_character_is_refused(character):
-    with pytest.raises(InputError, match=r"unit .* holds the character") as error:
+    with pytest.raises(InputError, match=r"unit .* contains the character") as error:
         check_label("unit", f"s{character}")
     assert str(error.value) == printable(str(error.value))
 

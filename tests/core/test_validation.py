@@ -201,7 +201,7 @@ def test_depth_and_surrogates_are_one_line():
     assert wrong({"metrics": deep}).startswith("FILE: metrics must be a section of sections, not [[[")
     assert (
         wrong({"metrics": {"m": {"direction": "\ud800"}}})
-        == "FILE: holds a lone surrogate, which is not a character."
+        == "FILE: contains a lone surrogate, which is not a character."
     )
     nested: Any = {"direction": "min"}
     for _ in range(100_000):

@@ -162,11 +162,15 @@ def test_a_link_to_a_sheet_is_followed_only_if_asked(tmp_path):
         ("claims/front_objectives", ["pl"], "unknown metric 'pl'"),
         ("claims/front_objectives", [1], "[claims]: front_objectives[0] must be a string, not 1."),
         ("sections", {}, "unknown key 'sections'. Did you mean 'objectives'?"),
-        ("metrics/ppl/unit", "s\x1b[31m", r"the unit of metric 'ppl', 's\x1b[31m' holds the character \x1b"),
+        (
+            "metrics/ppl/unit",
+            "s\x1b[31m",
+            r"the unit of metric 'ppl', 's\x1b[31m' contains the character \x1b",
+        ),
         ("metrics/p\u202epl", {"direction": "min"}, r"\u202e"),
         ("hyperparameters/a\nb", {}, r"\n"),
         ("hyperparameters/", {}, "unknown column ''|has an empty name"),
-        ("provenance/a\x07", "b", r"the name 'a\x07' holds the character \x07"),
+        ("provenance/a\x07", "b", r"the name 'a\x07' contains the character \x07"),
     ],
 )
 def test_what_is_wrong_is_one_line_that_names_file_and_place(tmp_path, path, value, message):

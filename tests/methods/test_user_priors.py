@@ -44,7 +44,7 @@ def test_a_guess_weights_rows_by_their_distance():
         ({"rat": 1}, r"unknown hyperparameter 'rat'.*rate"),
         ({"cell": "gro"}, "here: prior: .*gru"),
         ({"rate": 0.0}, "here: prior: rate = 0.0 is not possible on the log scale"),
-        ({}, "here: the prior does not guess a value"),
+        ({}, "here: the prior is empty"),
     ):
         with pytest.raises(InputError, match=message):
             guess_prior(SPACE, CODES, wrong, "here")

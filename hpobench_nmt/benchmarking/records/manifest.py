@@ -246,7 +246,7 @@ def manifest_in(written: bytes, path: Path) -> Manifest:
         raise InputError(f"{path}: has format {number}, newer than this version reads: update hpobench-nmt.")
     if number >= _HASHED and "sha256" in content:
         if _sealed(written) != written:
-            raise InputError(f"{path}: was changed: it has not the SHA-256 that it ends with. {ANEW}")
+            raise InputError(f"{path}: was changed: it does not have the SHA-256 at its end. {ANEW}")
         del content["sha256"]
     settings = content.get("suite")
     if isinstance(settings, dict) and _SCORE_AT in settings:
@@ -286,7 +286,8 @@ def check_same_run(folder: Path, old: Manifest, new: Manifest) -> None:
         if was != now:
             was, now = (list(v) if isinstance(v, tuple) else "none" if v is None else v for v in (was, now))
             raise InputError(
-                f"{folder}: holds a run with {what} {was}, this one has {now}. Choose another with --out."
+                f"{folder}: has a run with {what} {was}, but this run has {now}. Choose another folder with "
+                f"--out."
             )
 
     before, after = (msgspec.to_builtins(manifest.suite) for manifest in (old, new))

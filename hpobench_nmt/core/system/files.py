@@ -72,7 +72,7 @@ def check_label(kind: str, text: str) -> str:
     """
     unsafe = UNSAFE.search(text)
     if unsafe:
-        raise InputError(f"{kind} {shortened(text)} holds the character {escape(unsafe[0])}: remove it.")
+        raise InputError(f"{kind} {shortened(text)} contains the character {escape(unsafe[0])}: remove it.")
     if text != text.strip():
         raise InputError(f"{kind} {shortened(text)} begins or ends with a space: remove it.")
     if len(text) > _LONGEST_LABEL:

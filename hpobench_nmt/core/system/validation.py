@@ -79,7 +79,7 @@ def checked(content: object, kind: type[T], where: str) -> T:
     except RecursionError:
         raise InputError(f"{where}: nested too deeply.") from None
     except UnicodeEncodeError:
-        raise InputError(f"{where}: holds a lone surrogate, which is not a character.") from None
+        raise InputError(f"{where}: contains a lone surrogate, which is not a character.") from None
 
 
 # msgspec's messages end with the path: "$.metrics[...].direction", where [...] stands for some key.
