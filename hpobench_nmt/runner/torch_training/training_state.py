@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ import torch
 from hpobench_nmt.runner.disk.curve_file import write_curve
 from hpobench_nmt.runner.disk.save_requests import LISTENS, SAVE_NOW
 from hpobench_nmt.runner.family import Job, tells_of_no_memory
-from hpobench_nmt.runner.settings import settings_of
 from hpobench_nmt.runner.torch_training.clock import lock_of
 
 # Part of every state. Raise it whenever the same settings train differently, or a state has other contents.
@@ -65,7 +64,7 @@ def checkpoints_of(job: Job[Any], corpus_sha256: str) -> Checkpoints:
         "device": job.device.partition(":")[0],
         "torch": torch.__version__,
     }
-    defaults = {name: setting.default for name, setting in settings_of(type(job.settings)).items()}
+    defaults = {each.name: each.default for each in fields(job.settings) if each.default is not MISSING}
     return Checkpoints(job.state, identity, job.until, stands_still_for=lock_of(job), defaults=defaults)
 
 
