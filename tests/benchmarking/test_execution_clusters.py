@@ -131,7 +131,9 @@ def test_workers_that_cannot_import_the_package_are_named(distributed, tmp_path,
     with monkeypatch.context() as patched:
         patched.syspath_prepend(tmp_path)
         local = distributed.LocalCluster(**settings)
-    message = r"cannot import hpobench_nmt\.benchmarking\.execution \(.*damaged.*\)\. Install the same"
+    message = (
+        r"cannot import hpobench_nmt\.benchmarking\.running\.execution \(.*damaged.*\)\. Install the same"
+    )
     with local, distributed.Client(local), pytest.raises(InputError, match=message):
         list(clusters.cluster_results("dask", execution._numbered, [(0, None)], 1))
 
