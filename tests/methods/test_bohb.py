@@ -57,13 +57,14 @@ def naive_choice(codes, free, known, rng):
     n_bad = max(4, len(ordered) - n_good)
     good, bad = codes[ordered[:n_good]], codes[ordered[len(ordered) - n_bad :]]
     rows = [row for row in range(len(codes)) if free[row]]
-    wide = [3 * h for h in naive_width(good)]
+    width, width_bad = naive_width(good), naive_width(bad)
+    wide = [3 * h for h in width]
     weights = np.array([sum(naive_kernel(codes[row], point, wide) for point in good) for row in rows])
     drawn = sorted({int(row) for row in rng.choice(rows, 64, p=weights / weights.sum())})
 
     def ratio(row):
-        a = sum(naive_kernel(codes[row], point, naive_width(good)) for point in good)
-        b = sum(naive_kernel(codes[row], point, naive_width(bad)) for point in bad)
+        a = sum(naive_kernel(codes[row], point, width) for point in good)
+        b = sum(naive_kernel(codes[row], point, width_bad) for point in bad)
         return a / b if b else math.inf
 
     return max(drawn, key=ratio)

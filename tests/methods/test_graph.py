@@ -26,11 +26,10 @@ def naive_laplacian(features, kernel, n_neighbours):
     n_rows = len(features)
     weights = np.zeros((n_rows, n_rows))
     for i in range(n_rows):
-        squared = [round(float(((features[i] - other) ** 2).sum()), 9) for other in features]
-        radius = sorted(squared[:i] + squared[i + 1 :])[min(n_neighbours, n_rows - 1) - 1]
-        for j in range(n_rows):
-            if j != i and squared[j] <= radius:
-                weights[i, j] = weights[j, i] = kernel(features[[i]], features[[j]])[0, 0]
+        squared = np.round(((features[i] - features) ** 2).sum(axis=1), 9)
+        radius = np.sort(np.delete(squared, i))[min(n_neighbours, n_rows - 1) - 1]
+        near = (squared <= radius) & (np.arange(n_rows) != i)
+        weights[i, near] = weights[near, i] = kernel(features[[i]], features)[0, near]
     return np.diag(weights.sum(axis=1)) - weights
 
 

@@ -31,16 +31,16 @@ def test_the_front_grows_by_one_point_at_a_time(n_objectives, seed, levels):
         given = front.copy()
         on_the_front = _note(new, front, best, worst, seen, targets)
         extended = _extended(front, new) if on_the_front else front
-        np.testing.assert_array_equal(front, given)
+        assert front.tolist() == given.tolist()
         front = extended
-        np.testing.assert_array_equal(seen, new)
-        np.testing.assert_array_equal(targets, [*new, -1.0])
+        assert seen.tolist() == new.tolist()
+        assert targets.tolist() == [*new, -1.0]
         # Equals are in it once, and those with the same first loss in the order in which they came.
         expected = losses[:n][pareto_front(losses[:n])]
         expected = expected[np.sort(np.unique(expected, axis=0, return_index=True)[1])]
-        np.testing.assert_array_equal(front, expected[np.argsort(expected[:, 0], kind="stable")])
-        np.testing.assert_array_equal(best, losses[:n].min(axis=0))
-        np.testing.assert_array_equal(worst, losses[:n].max(axis=0))
+        assert front.tolist() == expected[np.argsort(expected[:, 0], kind="stable")].tolist()
+        assert best.tolist() == losses[:n].min(axis=0).tolist()
+        assert worst.tolist() == losses[:n].max(axis=0).tolist()
 
 
 def test_losses_of_which_one_is_missing_are_noted_as_targets_alone():

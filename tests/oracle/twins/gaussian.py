@@ -71,17 +71,18 @@ def naive_ehvi(matrix, noise_sd=NOISE_SD, standardise=False):
         front = sorted(
             tuple(p) for p in targets if not any((q <= p).all() and (q < p).any() for q in targets)
         )
+
+        def below(threshold, loss):
+            if threshold == -np.inf:
+                return 0.0
+            u = (threshold - means[:, loss]) / sd
+            return sd * (u * norm.cdf(u) + norm.pdf(u))
+
         values = np.zeros(len(unseen))
-        for i, mean in enumerate(means):
-
-            def below(threshold, loss, mean=mean, sd=sd[i]):
-                u = (threshold - mean[loss]) / sd
-                return sd * (u * norm.cdf(u) + norm.pdf(u)) if np.isfinite(u) else 0.0
-
-            ends = [-np.inf, *[a for a, _ in front], reference[0]]
-            tops = [reference[1], *[b for _, b in front]]
-            for left, right, top in zip(ends, ends[1:], tops, strict=False):
-                values[i] += (below(right, 0) - below(left, 0)) * below(top, 1)
+        ends = [-np.inf, *[a for a, _ in front], reference[0]]
+        tops = [reference[1], *[b for _, b in front]]
+        for left, right, top in zip(ends, ends[1:], tops, strict=False):
+            values += (below(right, 0) - below(left, 0)) * below(top, 1)
         if values.max() > 0.0:
             return values
         corners = np.array(list(zip(ends[1:], tops, strict=True)))
@@ -97,8 +98,8 @@ def neighbour_laplacian(features, matrix, n_neighbours):
     weights = np.zeros_like(similarity)
     for i in range(len(features)):
         order = np.argsort(-similarity[i])
-        for j in order[order != i][:n_neighbours]:
-            weights[i, j] = weights[j, i] = similarity[i, j]
+        nearest = order[order != i][:n_neighbours]
+        weights[i, nearest] = weights[nearest, i] = similarity[i, nearest]
     return np.diag(weights.sum(axis=1)) - weights
 
 
@@ -123,10 +124,9 @@ def naive_eif(matrix, n_neighbours=20):
         for i, candidate in enumerate(unseen):
             others = unlabelled != candidate
             known = np.append(seen, candidate)
-            futures = [
-                harmonic(laplacian, known, np.append(labels, label), unlabelled[others])[counts[others]].sum()
-                for label in (0.0, 1.0)
-            ]
+            both = np.column_stack([np.append(labels, label) for label in (0.0, 1.0)])
+            spread = harmonic(laplacian, known, both, unlabelled[others])
+            futures = spread[counts[others]].sum(axis=0)
             values[i] = f[i] * (1.0 + futures[1]) + (1.0 - f[i]) * (len(unseen) - futures[0])
         return values
 

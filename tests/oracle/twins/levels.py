@@ -20,12 +20,13 @@ class DenseLevels:
         self.n, self.last = len(problem.features), len(self.levels) - 1
         bank, steps = bank_of(problem), np.arange(len(self.levels))
         self.noises = bank.noise
-        self.kernels = []
+        kernels = []
         for inverse_squares in bank.inverse_squares:
             scaled = problem.features * np.sqrt(inverse_squares)
             alone = np.mean([matern52_matrix(column[:, None]) for column in scaled.T], axis=0)
             rows = (1 - bank.additive) * matern52_matrix(scaled) + bank.additive * alone + 0.5
-            self.kernels.append(np.kron(np.exp(-np.abs(steps[:, None] - steps) / 3), rows))
+            kernels.append(np.kron(np.exp(-np.abs(steps[:, None] - steps) / 3), rows))
+        self.kernels = np.array(kernels)
         self.reached, self.pairs, self.losses = np.zeros(self.n, int), [], []
 
     def suggest(self, running):
@@ -38,29 +39,33 @@ class DenseLevels:
             return None
         y = norm.ppf((rankdata(self.losses) - 0.5) / len(self.losses))
         pending = [self.reached[row] * self.n + row for row in running]
-        members = list(zip(self.kernels, self.noises, strict=True))
-        evidence = np.array([self.evidence(k, noise, y) for k, noise in members])
+        evidence = self.evidence(y)
         weights = np.exp(evidence - logsumexp(evidence))
         order = np.argsort(-weights, kind="stable")
         heaviest = order[: 1 + np.searchsorted(np.cumsum(weights[order]), 0.95)]
-        gains = [np.log(weights[b]) + self.log_gain(*members[b], y, pending) for b in heaviest]
+        gains = [np.log(weights[b]) + self.log_gain(b, y, pending) for b in heaviest]
         row = np.where(free, logsumexp(gains, axis=0), -np.inf).argmax()
         return int(row), self.levels[self.reached[row]]
 
-    def evidence(self, k, noise, y):
-        inner = k[np.ix_(self.pairs, self.pairs)] + noise * np.eye(len(y))
-        return -(len(y) + 1) / 2 * np.log1p(y @ np.linalg.solve(inner, y)) - np.linalg.slogdet(inner)[1] / 2
+    def evidence(self, y):
+        """Of every kernel, shape (B,)."""
+        inner = self.kernels[:, self.pairs][:, :, self.pairs] + self.noises[:, None, None] * np.eye(len(y))
+        fits = np.linalg.solve(inner, np.tile(y[:, None], (len(inner), 1, 1)))[:, :, 0] @ y
+        return -(len(y) + 1) / 2 * np.log1p(fits) - np.linalg.slogdet(inner)[1] / 2
 
-    def log_gain(self, k, noise, y, pending):
+    def log_gain(self, b, y, pending):
+        k, noise, ends = self.kernels[b], self.noises[b], slice(self.last * self.n, None)
+
         def gain(pairs):
             inner = k[np.ix_(pairs, pairs)] + noise * np.eye(len(pairs))
-            return np.linalg.solve(inner, k[pairs]).T
+            return np.linalg.solve(inner, k[pairs, ends]).T
 
-        every, ends = self.pairs + pending, slice(self.last * self.n, None)
-        mean, var = gain(self.pairs) @ y, np.diag(k - gain(every) @ k[every])
+        every = self.pairs + pending
+        mean = gain(self.pairs) @ y
+        var = np.diag(k)[ends] - (gain(every) * k[every, ends].T).sum(axis=1)
         inner = k[np.ix_(self.pairs, self.pairs)] + noise * np.eye(len(y))
         scale = (1 + y @ np.linalg.solve(inner, y)) / (len(y) + 1)
-        return log_improvement(y.min(), mean[ends], np.sqrt(np.maximum(var[ends], 0.0) * scale))
+        return log_improvement(y.min(), mean, np.sqrt(np.maximum(var, 0.0) * scale))
 
     def observe(self, progress):
         row, losses = progress.row, progress.losses[:, 0]
