@@ -53,7 +53,7 @@ def grown(archive: Archive, track: str) -> Results:
     check_pinned(suite, instances)
     new = [table for table in suite.tables if line(before, table) != line(suite, table)]
     same = [table for table in suite.tables if table not in new]
-    stale = [m.name for m in current if not archive.identity(track, m.name).same_rows(m.entry)]
+    stale = [m.name for m in current if not archive.has_rows_of(track, m)]
     changed_code = differing(archive, track, suite, same, stale, instances)
     print(f"{track}: {len(names)} methods, new tables: {', '.join(new) or 'none'}", file=sys.stderr)
     ran = hb.run(suite, tables=new, methods=names) if new else None

@@ -28,6 +28,7 @@ import msgspec
 
 from hpobench_nmt.arena.packed_trials import COLUMNS, packed, unpacked
 from hpobench_nmt.benchmarking.contestants.fingerprints import MethodEntry
+from hpobench_nmt.benchmarking.contestants.plugins import NamedMethod
 from hpobench_nmt.benchmarking.records.bounded_parquet import open_bounded, texts_of, values_in
 from hpobench_nmt.benchmarking.records.frozen import suite_hash
 from hpobench_nmt.benchmarking.records.manifest import Manifest, manifest_in
@@ -39,6 +40,7 @@ from hpobench_nmt.core.system.files import check_name, parse_json, read_bytes
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.system.validation import Strict, checked
 from hpobench_nmt.core.trajectory import Trials
+from hpobench_nmt.core.trial_loop import TRIAL_VERSION
 
 FORMAT = 1
 NAME = "lm-2026"
@@ -159,6 +161,11 @@ class Archive:
         entry = self.methods(track)[method].entry(method)
         own = [r.libraries[method] for r in self.runs if r.track == track and method in r.libraries]
         return msgspec.structs.replace(entry, libraries=own[0]) if own else entry
+
+    def has_rows_of(self, track: str, method: NamedMethod) -> bool:
+        """Whether a method of the archive looks up the same rows as this one of the same name."""
+        same_trials = self.methods(track)[method.name].trial_version == TRIAL_VERSION
+        return same_trials and self.identity(track, method.name).same_rows(method.entry)
 
     def card(self, track: str, method: str) -> Card | None:
         """The card of a method, or None if it does not have one."""

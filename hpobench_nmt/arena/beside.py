@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 
 from hpobench_nmt.arena.archive import NAME, Archive, check_same_suite, read_archive
-from hpobench_nmt.benchmarking.contestants.fingerprints import MethodEntry
 from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
 from hpobench_nmt.benchmarking.records.manifest import Manifest
 from hpobench_nmt.benchmarking.records.results import Results
@@ -124,7 +123,7 @@ def beside(
             partial.append(method)
             continue
         complete.append(method)
-        stale += [method] if _is_stale(known.identity(track, method), method) else []
+        stale += [method] if _is_stale(known, track, method) else []
         for table, part in found.items():
             trials[table, method] = part
             seconds[table, method] = known.seconds(track, method, table)
@@ -145,7 +144,7 @@ def _joined(
 ) -> Results:
     manifest = results.manifest
     if manifest is not None:
-        entries = {name: archive.methods(track)[name].methods[name] for name in methods}
+        entries = {name: archive.identity(track, name) for name in methods}
         manifest = msgspec.structs.replace(manifest, methods={**manifest.methods, **entries}, observations={})
     names = (*results.methods, *methods)
     return replace(
@@ -165,8 +164,8 @@ def _check_own(archive: Archive, results: Results, method: str, manifest: Manife
         raise InputError(f"{archive.path}: has another method {method!r}: rename yours.")
 
 
-def _is_stale(archived: MethodEntry, method: str) -> bool:
+def _is_stale(archive: Archive, track: str, method: str) -> bool:
     """Whether a method of the package has changed since. Versions of other methods cannot be compared."""
     if method not in KNOWN or KNOWN[method].missing():
         return False
-    return not archived.same_rows(resolve_methods([method])[0].entry)
+    return not archive.has_rows_of(track, resolve_methods([method])[0])

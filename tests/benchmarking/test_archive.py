@@ -15,6 +15,7 @@ from hpobench_nmt.arena import beside as beside_module
 from hpobench_nmt.arena.archive import Card, archive_bytes, read_archive
 from hpobench_nmt.arena.submissions import install_archive
 from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.trial_loop import TRIAL_VERSION
 
 
 @pytest.mark.parametrize("track", ["plain", "early"])
@@ -101,6 +102,17 @@ def test_what_cannot_stand_beside(archive, tmp_path, monkeypatch):
 def test_a_method_of_another_version_is_named(runs, archive, tmp_path):
     def edit(lines, about):
         renamed(lines, about, "BO_EI_M_std")
+
+    notes = []
+    hb.beside(hb.run(**PLAIN, methods=["RS"]), changed(archive, tmp_path / "a.parquet", edit), notes.append)
+    assert notes == ["Results of other versions than the installed one: BO_EI_M_std."]
+
+
+def test_methods_whose_trials_were_run_otherwise_are_named(archive, tmp_path):
+    def edit(lines, about):
+        for run in about["runs"]:
+            manifest = {k: v for k, v in json.loads(run["manifest"]).items() if k != "sha256"}
+            run["manifest"] = json.dumps(manifest | {"trial_version": TRIAL_VERSION + 1})
 
     notes = []
     hb.beside(hb.run(**PLAIN, methods=["RS"]), changed(archive, tmp_path / "a.parquet", edit), notes.append)

@@ -4,8 +4,8 @@
 2: the rows, how far each one was trained, and whether the method failed. Trials of look-ups end after
 MOST_LOOKUPS. Beside the suites of version 1.0, it covers a trial on a table of each track of lm-2026 and on a
 synthetic table of 5,000 rows with features and missing values, with one worker and with eight.
-`versions_of_methods.json` has the `rows_version` of each method, the trial version, and a hash of what trials
-are made of.
+`versions_of_methods.json` has the `rows_version` of each method, the trial version, a hash of what trials are
+made of, and the version of scikit-learn: with another one, the rows of CQR are not compared.
 
 After a change that is meant to change rows, raise the `rows_version` of methods (methods/__init__.py), or
 TRIAL_VERSION (core/trial_loop.py) if trials have changed. Then write both files again:

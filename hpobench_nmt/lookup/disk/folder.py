@@ -273,7 +273,10 @@ def _added(files: Files, target: Path, progress: Progress, ignore_other: bool) -
         if table.replicates is not None:
             _ = table.replicates.rows  # read now, so that errors in them are found before anything is written
     progress(_READ_SHARE)
-    writing = lambda share: progress(_READ_SHARE + (1 - _READ_SHARE) * share)  # noqa: E731
+
+    def writing(share: float) -> None:
+        progress(_READ_SHARE + (1 - _READ_SHARE) * share)
+
     if files.sheet.split_by:
         group = str(tables[0].claims["collection"])
         return list(zip(tables, install(group, tables, target, writing), strict=True))

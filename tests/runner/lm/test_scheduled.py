@@ -1,4 +1,4 @@
-"""Optimizers by name: each learns, counts its state, and goes on from a saved state with the same bits."""
+"""Optimizers by name: each learns, counts its state, and resumes from a saved state with the same bits."""
 
 from dataclasses import replace
 

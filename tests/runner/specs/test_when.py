@@ -1,4 +1,4 @@
-"""Conditions of a spec: where a setting has no effect, it is no part of a configuration."""
+"""Conditions of a spec: where a setting has no effect, configurations leave it out."""
 
 import itertools
 import json
@@ -98,7 +98,7 @@ def test_no_two_rows_are_one_training(tmp_path_factory, when, points):
         near = spec.neighbours_of(row)
         assert row not in near
         assert len(set(near)) == len(near)
-        # A value of an inactive hyperparameter, or a missing one, is no configuration of the grid.
+        # No configuration has a value of an inactive hyperparameter, or lacks one of an active one.
         for name in VALUES.keys() - configuration.keys():
             assert spec.row(configuration | {name: VALUES[name][0]}) is None
         for name in configuration:
