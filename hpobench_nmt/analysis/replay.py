@@ -1,4 +1,4 @@
-"""Typical trials, look-up by look-up, in the plane of two objectives."""
+"""Single trials, look-up by look-up, in the plane of two objectives."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hpobench_nmt.analysis.run_fronts import Pair, axes_of, raw_points, typical_trial
-from hpobench_nmt.analysis.selection import instance_of, methods_on, scored_trials
+from hpobench_nmt.analysis.run_fronts import Pair, Plane, in_order, plane_of
+from hpobench_nmt.analysis.selection import instance_of, methods_on, trials_of
 from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.benchmarking.task.scoring import scored_trial
 from hpobench_nmt.core.arrays import Floats, Ints, Rows
-from hpobench_nmt.core.pareto import pareto_front
-from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.pareto import FrontScale, pareto_front
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.trajectory import Trajectory
+from hpobench_nmt.evaluation.curves import hypervolume_shares
 from hpobench_nmt.evaluation.hypervolume import table_scale
 
 # Look-ups of a trial that are replayed; the paper's longest budget.
@@ -39,19 +42,9 @@ class ReplayedTrial:
 
 
 @dataclass(frozen=True, eq=False)
-class Replay:
-    """A typical trial of each method on a table.
+class Replay(Plane):
+    """A typical trial of each method on a table, in the plane of two objectives."""
 
-    `labels`, `maximised` and `points`, shape (N, 2), belong to the two objectives that are shown. `front` has
-    the rows of the table's front in all `n_objectives` objectives.
-    """
-
-    table: str
-    labels: tuple[str, str]
-    maximised: tuple[bool, bool]
-    points: Floats
-    front: Rows
-    n_objectives: int
     trials: Mapping[str, ReplayedTrial]
     hyperparameters: tuple[str, ...]
     configs: Mapping[int, tuple[object, ...]]
@@ -69,45 +62,70 @@ def replay(
     """A trial of each method, or of the named methods, up to this many look-ups.
 
     By default, it is the typical trial: its mean hypervolume over these look-ups is the median. A method
-    whose trials have all failed is left out. Raises InputError for an unknown method or trial.
+    whose trials have all failed is left out. `pair` has the places of the two objectives to show. Raises
+    InputError for an unknown method or trial.
     """
     instance = instance_of(results, table, 2)
     if lookups < 1:
         raise InputError(f"the number of look-ups must be at least 1, not {lookups}.")
     scale, found = table_scale(instance.scored), {}
-    known = methods_on(results, table)
-    for method in methods or known:
-        if method not in known:
-            raise unknown("method", method, known, f"(table {table!r})")
-        trials = scored_trials(results, table, method)
-        if trial is None and all(t.failure or not len(t.rows) for t in trials):
-            continue
-        number = typical_trial(trials, scale, lookups) if trial is None else trial
-        if not 0 <= number < len(trials):
-            raise InputError(
-                f"trial {number} of {method} on {table} does not exist: there are trials 0 to "
-                f"{len(trials) - 1}."
-            )
-        chosen = trials[number]
-        rows = chosen.candidates[:lookups].astype(np.int64)
-        found[method] = ReplayedTrial(number, rows, _last_on_front(chosen.losses[:lookups]))
+    for method in methods or methods_on(results, table):
+        trials = [scored_trial(instance, each) for each in trials_of(results, table, method, trial)]
+        number = _typical(trials, scale, lookups) if trial is None else trial
+        if number is not None:
+            rows, losses = trials[number].candidates[:lookups], trials[number].losses[:lookups]
+            found[method] = ReplayedTrial(number, rows.astype(np.int64), _last_on_front(losses))
     if not found:
         raise InputError("every trial failed, so there is no trial to show.")
-    labels, maximised = axes_of(instance, pair)
     names = tuple(h.name for h in instance.table.hyperparameters)
     taken = sorted({int(row) for each in found.values() for row in each.rows})
-    values = {row: instance.table.config(row) for row in taken}
-    return Replay(
-        table=table,
-        labels=labels,
-        maximised=maximised,
-        points=raw_points(instance, pair),
-        front=pareto_front(instance.scored),
-        n_objectives=len(instance.objectives),
-        trials=found,
-        hyperparameters=names,
-        configs={row: tuple(of.get(name) for name in names) for row, of in values.items()},
-    )
+    configs = {row: tuple(map(instance.table.config(row).get, names)) for row in taken}
+    return Replay(**vars(plane_of(instance, pair)), trials=found, hyperparameters=names, configs=configs)
+
+
+@dataclass(frozen=True, eq=False)
+class Fronts(Plane):
+    """The Pareto front of one trial as it moves.
+
+    Attributes:
+        method, trial: the method and the number of the trial.
+        lookups: after how many look-ups each of the fronts was taken; the last may be the trial's end.
+        fronts: each front in all objectives, in the order of the first objective of the plane.
+    """
+
+    method: str
+    trial: int
+    lookups: tuple[int, ...]
+    fronts: tuple[Rows, ...]
+
+
+def moving_front(
+    results: Results,
+    table: str,
+    method: str,
+    lookups: Sequence[int] = (10, 20, 50, 100),
+    trial: int | None = None,
+    pair: Pair = (0, 1),
+) -> Fronts:
+    """Fronts of a trial after these numbers of look-ups, or at its end if that came before; see `replay`."""
+    instance = instance_of(results, table, 2)
+    if not lookups or min(lookups) < 1:
+        raise InputError("the fronts need numbers of look-ups of 1 or more.")
+    shown = replay(results, table, [method], trial, max(lookups), pair).trials[method]
+    steps = tuple(sorted({min(n, len(shown.rows)) for n in lookups}))
+    fronts = tuple(in_order(instance, shown.front_after(n), pair) for n in steps)
+    plane = vars(plane_of(instance, pair))
+    return Fronts(**plane, method=method, trial=shown.trial, lookups=steps, fronts=fronts)
+
+
+def _typical(trials: Sequence[Trajectory], scale: FrontScale, lookups: int) -> int | None:
+    """The trial whose mean hypervolume over its look-ups is the median; None if every trial failed."""
+    sound = np.array([not t.failure and len(t.rows) > 0 for t in trials])
+    if not sound.any():
+        return None
+    shares = hypervolume_shares(trials, scale, np.arange(1.0, lookups + 1))
+    mean = np.where(sound, np.nan_to_num(shares).mean(axis=1), np.inf)
+    return int(np.argsort(mean, kind="stable")[(sound.sum() - 1) // 2])
 
 
 def _last_on_front(losses: Floats) -> Ints:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from hpobench_nmt.analysis.selection import instance_of, methods_on
+from hpobench_nmt.analysis.selection import instance_of, trials_of
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.task.scoring import length_of, scored_trial
-from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import counted, short
 
 _MOST_ROWS_NAMED = 8
@@ -54,23 +54,17 @@ class WorkerTimes:
 def worker_times(results: Results, table: str, method: str, trial: int | None = None) -> WorkerTimes:
     """The trainings of a trial, by worker; by default of the trial of median length that did not fail."""
     instance = instance_of(results, table)
-    if (table, method) not in results.trials:
-        raise unknown("method", method, methods_on(results, table), f"(table {table!r})")
+    trials = trials_of(results, table, method, trial)
     if instance.problem.counts_lookups:
         raise InputError(
             f"table {table!r}: the trials do not have a clock, so there is nothing to show for workers."
         )
-    trials = results.trials[table, method]
     if trial is None:
         sound = [number for number, each in enumerate(trials) if not each.failure and len(each.rows)]
         if not sound:
             raise InputError(f"{method}: every trial failed, or ended before a training had finished.")
         order = sorted(sound, key=lambda number: length_of(trials[number]))
         trial = order[(len(order) - 1) // 2]
-    if not 0 <= trial < len(trials):
-        raise InputError(
-            f"trial {trial} of {method} on {table} does not exist: there are trials 0 to {len(trials) - 1}."
-        )
     chosen = trials[trial]
     time, objective = chosen.timeline, instance.objectives[0]
     scored = scored_trial(instance, chosen).losses[:, 0]

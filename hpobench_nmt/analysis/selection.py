@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -61,6 +62,18 @@ def typical_time(instance: Instance, rows: int) -> float:
 def methods_on(results: Results, table: str) -> list[str]:
     """The methods that were run on a table."""
     return [m for m in results.methods if (table, m) in results.trials]
+
+
+def trials_of(results: Results, table: str, method: str, number: int | None = None) -> Sequence[Trajectory]:
+    """All trials of a method on a table. Raises InputError if there is no such method, or no such trial."""
+    if (table, method) not in results.trials:
+        raise unknown("method", method, methods_on(results, table), f"(table {table!r})")
+    trials = results.trials[table, method]
+    if number is not None and not 0 <= number < len(trials):
+        raise InputError(
+            f"trial {number} of {method} on {table} does not exist: there are trials 0 to {len(trials) - 1}."
+        )
+    return trials
 
 
 def sound_trials(results: Results, table: str, method: str) -> list[Trajectory]:

@@ -8,8 +8,9 @@ import pytest
 
 import hpobench_nmt as hb
 from hpobench_nmt.analysis.captions import curves_finding
+from hpobench_nmt.analysis.replay import moving_front
 from hpobench_nmt.analysis.run_curves import hypervolume_curves, regret_curves, surrogate_curves
-from hpobench_nmt.analysis.run_fronts import attainment, moving_front, pairs_of_objectives
+from hpobench_nmt.analysis.run_fronts import attainment, pairs_of_objectives
 from hpobench_nmt.analysis.runtimes import expected_runtime_frame, runtime_distribution, target_runtimes
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.benchmarking.contestants.fingerprints import MethodEntry

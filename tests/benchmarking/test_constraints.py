@@ -10,9 +10,10 @@ import pytest
 import hpobench_nmt as hb
 from hpobench_nmt.analysis.leaderboard import score_records
 from hpobench_nmt.analysis.provenance import command
+from hpobench_nmt.analysis.replay import moving_front
 from hpobench_nmt.analysis.report_runs import load_runs
 from hpobench_nmt.analysis.run_curves import hypervolume_curves, regret_curves
-from hpobench_nmt.analysis.run_fronts import attainment, moving_front
+from hpobench_nmt.analysis.run_fronts import attainment
 from hpobench_nmt.analysis.runtimes import target_runtimes
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.analysis.table_front import pareto

@@ -23,7 +23,6 @@ from hpobench_nmt.render.plots.style import (
     mark,
     method_styles,
     plain_log_ticks,
-    short_ticks,
 )
 
 if TYPE_CHECKING:
@@ -86,19 +85,6 @@ def draw_band(
     needed = ~np.concatenate([[False], same[:-1] & same[1:], [False]])[: len(low)]
     x, low, high = x.to_numpy()[needed], low[needed], high[needed]
     mark(axes.fill_between(x, low, high, color=style.colour, linewidth=0, **more), method, "band")
-
-
-def frame_around(axes: Axes, points: Any, table: Any, margin: float = 0.15) -> None:
-    """Set limits that show these points well. Points farther off are not shown.
-
-    If the points nearly coincide, the limits span a twentieth of the table's range.
-    """
-    low, high = points.min(axis=0), points.max(axis=0)
-    spans = np.nanmax(table, axis=0) - np.nanmin(table, axis=0)
-    reach = np.maximum(margin * (high - low), 0.025 * np.where(spans > 0, spans, 1.0))
-    axes.set_xlim(low[0] - reach[0], high[0] + reach[0])
-    axes.set_ylim(low[1] - reach[1], high[1] + reach[1])
-    short_ticks(axes)
 
 
 def floor_of(values: pd.Series[Any]) -> float:

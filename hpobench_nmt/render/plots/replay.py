@@ -12,17 +12,20 @@ from hpobench_nmt.analysis.replay import Replay, replay
 from hpobench_nmt.analysis.run_fronts import Pair
 from hpobench_nmt.analysis.verdicts import shown_method
 from hpobench_nmt.core.system.text import counted
-from hpobench_nmt.render.figure_spec import FigureSpec, HoverPoints, Plot, ShownReplay
-from hpobench_nmt.render.plots.fronts import fronts_fit, pair_names, pairs_asked
-from hpobench_nmt.render.plots.lines import frame_around
+from hpobench_nmt.render.figure_spec import FigureSpec, Plot, ShownReplay
+from hpobench_nmt.render.plots.fronts import (
+    ON_FRONT,
+    frame_plane,
+    fronts_fit,
+    on_front,
+    plane_axes,
+    plane_points,
+    planes,
+    ring_front,
+    whole_front,
+)
 from hpobench_nmt.render.plots.style import (
-    axes_for,
-    drawn_rows,
-    how_many_drawn,
-    legend,
-    mark_better,
     mark_still,
-    signs,
     staircase,
 )
 from hpobench_nmt.render.subject import Subject
@@ -43,14 +46,9 @@ def plot_replay(found: Replay, method: str, ax: Axes | None = None) -> Figure:
     import matplotlib
 
     trial = found.trials[method]
-    n_rows, taken = len(found.points), found.points[trial.rows]
-    figure, axes = axes_for(ax)
-    x, y = found.points[drawn_rows(n_rows, found.front)].T
-    axes.scatter(x, y, s=10, color="#C5C9CC", linewidth=0, label=f"rows of the table{how_many_drawn(n_rows)}")
-    hollow: dict[str, Any] = {"facecolor": "none", "edgecolor": "black", "linewidth": 0.8}
-    axes.scatter(
-        found.points[found.front, 0], found.points[found.front, 1], s=90, **hollow, label="the table's front"
-    )
+    taken = found.points[trial.rows]
+    figure, axes = plane_axes(found, f"{found.table}: {method}, trial {trial.trial}", ax)
+    ring_front(axes, found)
     stages = [part for part in np.array_split(taken, _STAGES) if len(part)]
     colours = matplotlib.colormaps[_SCALE](np.linspace(0.1, 1.0, len(stages)))
     still: list[Artist] = []
@@ -70,13 +68,8 @@ def plot_replay(found: Replay, method: str, ax: Axes | None = None) -> Figure:
         still.append(axes.annotate(str(place[row]), found.points[row], **above, annotation_clip=True))
     for number, artist in enumerate(still):
         mark_still(artist, number)
-    complete = found.points[~np.isnan(found.points).any(axis=1)]
-    middle = np.percentile(complete, _SHOWN, axis=0)
-    frame_around(axes, np.vstack([found.points[found.front], middle]), found.points, margin=0.06)
-    mark_better(axes, *signs(found.maximised), np.vstack([complete, taken]))
-    axes.set(xlabel=found.labels[0], ylabel=found.labels[1])
-    axes.set_title(f"{found.table}: {method}, trial {trial.trial}")
-    legend(axes)
+    middle = np.nanpercentile(found.points, _SHOWN, axis=0)
+    frame_plane(axes, found, np.vstack([found.points[found.front], middle]), margin=0.06)
     return figure
 
 
@@ -84,35 +77,24 @@ def _replay(
     subject: Subject, method: str = "", trial: int | None = None, lookups: int = 200, pair: Pair | None = None
 ) -> Iterator[FigureSpec]:
     """The rows that one trial took, in order; options `method`, `trial`, `lookups` (the most), `pair`."""
-    pairs = pairs_asked(subject, pair)
-    for places in pairs:
+    for places, stem, names in planes(subject, pair):
         found = replay(subject.results, subject.table, (method,) if method else (), trial, lookups, places)
         shown = method or shown_method(subject.results, subject.table, subject.statistics)
         shown = shown if shown in found.trials else next(iter(found.trials))
-        stem, names = pair_names(subject, places)
         rows = []
         for name, each in found.trials.items():
-            held = each.front_after(len(each.rows))
-            counts = (len(each.rows), len(held), int(np.isin(held, found.front).sum()))
-            rows.append((name, str(each.trial), *map(str, counts)))
-        seen = f" Fronts of all {found.n_objectives} objectives, seen in two of them." if names else ""
+            n = len(each.rows)
+            rows.append((name, str(each.trial), str(n), *on_front(found, each.front_after(n))))
         yield FigureSpec(
             stem=stem,
             title=f"A trial, look-up by look-up{': ' if names else ''}{names}",
             finding=(
-                f"The rows that a typical trial of each method took, in order. Rings: the "
-                f"{counted(len(found.front), 'row')} of the table's front.{seen}"
+                "The rows that a typical trial of each method took, in order. Rings: " + whole_front(found)
             ),
             draw=partial(plot_replay, found, shown),
-            head=(
-                "method",
-                "trial",
-                "look-ups",
-                "rows on its front",
-                "of these, number on the table's front",
-            ),
+            head=("method", "trial", "look-ups", *ON_FRONT),
             rows=rows,
-            points=HoverPoints(found.labels, drawn_rows(len(found.points), found.front)),
+            points=plane_points(found),
             replay=ShownReplay(found, shown),
         )
 
