@@ -54,7 +54,7 @@ class Update:
         self.device = set_up("cuda")
         draws = torch.Generator(self.device).manual_seed(1)
         self.model = architecture.build(settings, vocabulary, "word", draws).train()
-        self.optimiser, self.schedule = architecture.course(settings, "word", list(self.model.parameters()))
+        self.optimiser, self.schedule = architecture.course(settings, "word", self.model)
         self.words = np.random.default_rng(0).integers(vocabulary, size=self.streams * (self.steps + 1))
         self.piece = streams(torch.from_numpy(self.words), self.streams).to(self.device)
         self.precision, self.compile = precision, compile

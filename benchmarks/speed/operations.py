@@ -47,7 +47,7 @@ def operations(family_name: str, steps: int, given: dict[str, Any]) -> tuple[int
     with accelerator() as device:
         generator = torch.Generator(device).manual_seed(1)
         model = family.architecture.build(settings, WORDS, "word", generator)
-        optimiser, schedule = family.architecture.course(settings, "word", list(model.parameters()))
+        optimiser, schedule = family.architecture.course(settings, "word", model)
         piece = streams(torch.from_numpy(tokens), 4).to(device)
         scaler = loss_scaler("fp32", device)
         for _ in range(2):  # the optimiser makes its state in the first update

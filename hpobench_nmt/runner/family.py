@@ -121,7 +121,7 @@ class Architecture(Generic[S_contra]):
             has these settings.
         parameters: the model's number of parameters, from the first three arguments, without building it.
         course: the optimiser and the TrainingSchedule (lm/trainer.py), from the settings, the unit, and the
-            model's parameters.
+            model.
     """
 
     build: Callable[[S_contra, int, Unit, Any], Any]

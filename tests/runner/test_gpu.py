@@ -79,7 +79,7 @@ def test_a_training_that_draws_nothing_is_that_of_the_cpu(name, corpus):
         set_up(device)
         model = architecture.build(settings, 40, "word", torch.Generator().manual_seed(1)).to(device)
         model.generator = torch.Generator(device)
-        optimiser, schedule = architecture.course(settings, "word", model.parameters())
+        optimiser, schedule = architecture.course(settings, "word", model)
         training = train(
             model, corpus.train, corpus.dev, optimiser, schedule, torch.Generator().manual_seed(2)
         )

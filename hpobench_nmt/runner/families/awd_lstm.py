@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.runner.family import Architecture, Unit
+from hpobench_nmt.runner.family import Architecture, Job, Outcome, Unit
 from hpobench_nmt.runner.lm.language_family import language_model_family
 from hpobench_nmt.runner.lm.settings import (
     METRICS,
@@ -85,6 +85,13 @@ class _AwdLstm(Settings):
             low=0, high=10**9, unit="updates",
         ),
     ] = 0  # fmt: skip
+    dev_streams: Annotated[
+        int,
+        About(
+            "streams that dev is cut into at a check; with 1, checks measure the same as the end does",
+            low=1, high=1000, unit="streams",
+        ),
+    ] = 10  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,13 +157,13 @@ def parameters(settings: ModelSettings, vocabulary: int, unit: Unit = "word") ->
     return vocabulary * (embedding + 1) + recurrent
 
 
-def course(settings: ModelSettings, unit: Unit, parameters: Any) -> tuple[NTASGD, TrainingSchedule]:
+def course(settings: ModelSettings, unit: Unit, model: Any) -> tuple[NTASGD, TrainingSchedule]:
     """The optimiser and the schedule of a training."""
     from hpobench_nmt.runner.lm.ntasgd import NTASGD
     from hpobench_nmt.runner.lm.schedule import schedule_of
 
     optimiser = NTASGD(
-        list(parameters),
+        list(model.parameters()),
         learning_rate=settings.learning_rate,
         weight_decay=settings.weight_decay,
         window=settings.averaging_window,
@@ -168,17 +175,17 @@ def course(settings: ModelSettings, unit: Unit, parameters: Any) -> tuple[NTASGD
 
 
 def course_with_budget(
-    settings: AwdLstmSettings, unit: Unit, parameters: Any
+    settings: AwdLstmSettings, unit: Unit, model: Any
 ) -> tuple[NTASGD | Scheduled, TrainingSchedule]:
     """The optimiser and the schedule of a training, which has a budget of tokens unless it is NT-ASGD."""
     from hpobench_nmt.runner.lm.schedule import schedule_of
     from hpobench_nmt.runner.lm.scheduled import scheduled
 
     if settings.optimizer == "nt-asgd":
-        return course(settings, unit, parameters)
+        return course(settings, unit, model)
     often = -(-settings.updates // settings.checks)
     schedule = replace(schedule_of(settings, vary=False), max_updates=settings.updates, check_updates=often)
-    return scheduled(settings, parameters, settings.updates), schedule
+    return scheduled(settings, model, settings.updates), schedule
 
 
 def _check_budget(settings: AwdLstmSettings) -> None:
@@ -196,12 +203,36 @@ def check(settings: ModelSettings) -> None:
 
 
 ARCHITECTURE = Architecture(build, parameters, course)
-FAMILY = language_model_family(
-    "awd-lstm",
-    'AWD-LSTM, or AWD-QRNN (`cell = "qrnn"`), with neural cache and dynamic evaluation',
-    "Merity et al. 2018, Bradbury et al. 2017",
-    AwdLstmSettings,
-    Architecture(build, parameters, course_with_budget),
-    metrics=(*METRICS, STATE_SIZE),
-    check=_check_budget,
+_WITH_BUDGET = Architecture(build, parameters, course_with_budget)
+
+
+def _train(job: Job[AwdLstmSettings]) -> Outcome:
+    """Train and measure, and add the tokens that were read and their floating-point operations to the curve.
+
+    A parameter costs 6 operations per token: 2 in the forward pass and 4 in the backward pass.
+    """
+    from hpobench_nmt.runner.corpora import corpus_of
+    from hpobench_nmt.runner.lm.measure import train_and_measure
+
+    corpus = corpus_of(job)
+    outcome = train_and_measure(job, _WITH_BUDGET, corpus)
+    flops = 6 * parameters(job.settings, len(corpus.vocabulary))
+    curve = []
+    for point in outcome.curve:
+        tokens = round(point["epoch"] * len(corpus.train))
+        curve.append({**point, "tokens": tokens, "flops": tokens * flops})
+    return replace(outcome, curve=curve)
+
+
+FAMILY = replace(
+    language_model_family(
+        "awd-lstm",
+        'AWD-LSTM, or AWD-QRNN (`cell = "qrnn"`), with neural cache and dynamic evaluation',
+        "Merity et al. 2018, Bradbury et al. 2017",
+        AwdLstmSettings,
+        _WITH_BUDGET,
+        metrics=(*METRICS, STATE_SIZE),
+        check=_check_budget,
+    ),
+    train=_train,
 )

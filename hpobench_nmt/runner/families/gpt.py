@@ -132,12 +132,12 @@ def parameters(settings: GptSettings, vocabulary: int, unit: Unit = "word") -> i
     return shape_of(settings, vocabulary).parameters
 
 
-def course(settings: GptSettings, unit: Unit, parameters: Any) -> tuple[Scheduled, TrainingSchedule]:
+def course(settings: GptSettings, unit: Unit, model: Any) -> tuple[Scheduled, TrainingSchedule]:
     """The optimiser and the schedule of a training."""
     from hpobench_nmt.runner.lm.schedule import TrainingSchedule
     from hpobench_nmt.runner.lm.scheduled import scheduled
 
-    optimiser = scheduled(settings, parameters, settings.updates)
+    optimiser = scheduled(settings, model, settings.updates)
     schedule = TrainingSchedule(
         batch_size=settings.batch_size,
         bptt=settings.context,

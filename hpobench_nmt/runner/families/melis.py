@@ -186,13 +186,13 @@ def _shape(settings: MelisSettings, vocabulary: int, unit: Unit) -> ModelShape:
     )
 
 
-def course(settings: MelisSettings, unit: Unit, parameters: Any) -> tuple[PlateauAdam, TrainingSchedule]:
+def course(settings: MelisSettings, unit: Unit, model: Any) -> tuple[PlateauAdam, TrainingSchedule]:
     """The optimiser and the schedule of a training."""
     from hpobench_nmt.runner.lm.plateau_adam import PlateauAdam
     from hpobench_nmt.runner.lm.schedule import schedule_of
 
     chosen = resolved(settings, unit)
-    return PlateauAdam(parameters, chosen), schedule_of(chosen, vary=False)
+    return PlateauAdam(model.parameters(), chosen), schedule_of(chosen, vary=False)
 
 
 def _corpus_check(settings: MelisSettings, corpus: TextCorpus) -> None:

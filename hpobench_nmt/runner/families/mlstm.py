@@ -63,12 +63,12 @@ def parameters(settings: MlstmSettings, vocabulary: int, unit: Unit = "character
     return vocabulary * (embedding + hidden + 1) + recurrent
 
 
-def course(settings: MlstmSettings, unit: Unit, parameters: Any) -> tuple[PlateauAdam, TrainingSchedule]:
+def course(settings: MlstmSettings, unit: Unit, model: Any) -> tuple[PlateauAdam, TrainingSchedule]:
     """The optimiser and the schedule of a training."""
     from hpobench_nmt.runner.lm.plateau_adam import PlateauAdam
     from hpobench_nmt.runner.lm.schedule import schedule_of
 
-    return PlateauAdam(parameters, settings), schedule_of(settings, vary=False)
+    return PlateauAdam(model.parameters(), settings), schedule_of(settings, vary=False)
 
 
 FAMILY = language_model_family(

@@ -34,6 +34,6 @@ def fit(
         model = architecture.build(settings, len(corpus.vocabulary), corpus.unit, generator)
     except InputError as error:
         raise TrainingFailed(str(error)) from error
-    optimiser, schedule = architecture.course(settings, corpus.unit, model.parameters())
+    optimiser, schedule = architecture.course(settings, corpus.unit, model)
     lengths = torch.Generator().manual_seed(of_data)
     return model, train(model, corpus.train, corpus.dev, optimiser, schedule, lengths, checkpoints)

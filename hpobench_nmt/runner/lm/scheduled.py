@@ -7,8 +7,8 @@ With u of U updates made, a warm-up of w updates, and the rate r:
     "wsd"           r, then linearly to f r over the last d U updates       Hu et al. 2024
     "constant"      r
 
-f is the final share. Weight decay is decoupled (Loshchilov & Hutter 2019), except that of sgd, which is added
-to the gradient. It does not act on vectors, which are biases and the gains of normalisations.
+f is the final share. Weight decay is decoupled (Loshchilov & Hutter 2019). sgd has `l2` instead, which is
+added to the gradient. Neither acts on vectors, which are biases and the gains of normalisations.
 
     adamw       Loshchilov & Hutter 2019
     sgd         with Nesterov's momentum
@@ -21,7 +21,7 @@ to the gradient. It does not act on vectors, which are biases and the gains of n
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -30,8 +30,19 @@ import torch
 from torch import nn
 
 from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.runner.lm.settings import OptimizerName
 
 Decay = Literal["cosine", "wsd", "constant"]
+
+USUAL_RATES: Mapping[OptimizerName, float] = {
+    "adamw": 0.03,
+    "sgd": 10.0,
+    "muon": 0.03,
+    "adafactor": 0.1,
+    "lion": 0.003,
+    "soap": 0.01,
+}
+"""Learning rates of small LSTMs, of which `relative_rate` is a multiple."""
 
 
 @dataclass(frozen=True)
@@ -68,14 +79,17 @@ class RateSchedule:
         return self.rate * (self.final_share + (1 - self.final_share) * share)
 
 
-def scheduled(settings: Any, parameters: Iterable[nn.Parameter], updates: int) -> Scheduled:
+def scheduled(settings: Any, model: nn.Module, updates: int) -> Scheduled:
     """The optimizer that settings name, for a training of that many updates.
 
-    The settings have the fields of OptimizerSettings, optimizer, learning_rate and weight_decay. The first
-    parameter is the output's weight, as in every LanguageModel. Raises InputError if a package is missing.
+    The settings have the fields of OptimizerSettings, optimizer, learning_rate and weight_decay. Embeddings
+    are the matrices of the model itself; all other matrices belong to its layers. Raises InputError if a
+    package is missing.
     """
-    every = list(parameters)
+    every = list(model.parameters())
     decay, rate = settings.weight_decay, settings.learning_rate
+    if settings.relative_rate:
+        rate = settings.relative_rate * USUAL_RATES[settings.optimizer]
     matrices = {"params": [p for p in every if p.ndim > 1], "weight_decay": decay}
     vectors = {"params": [p for p in every if p.ndim < 2], "weight_decay": 0.0}
     adam = {"lr": rate, "betas": (settings.beta1, settings.beta2), "eps": settings.epsilon}
@@ -83,10 +97,11 @@ def scheduled(settings: Any, parameters: Iterable[nn.Parameter], updates: int) -
     match settings.optimizer:
         case "sgd":
             momentum = settings.momentum
+            matrices["weight_decay"] = settings.l2
             made = {"sgd": torch.optim.SGD([matrices, vectors], rate, momentum, nesterov=momentum > 0)}
         case "muon":
-            hidden = [p for p in every if p.ndim > 1 and len(p) != len(every[0])]
-            outer = [p for p in every if p.ndim > 1 and len(p) == len(every[0])]
+            outer = [p for p in model.parameters(recurse=False) if p.ndim > 1]
+            hidden = [p for p in every if p.ndim > 1 and all(p is not other for other in outer)]
             share = {"share": settings.adam_rate}
             made = {
                 "muon": torch.optim.Muon(hidden, rate, decay, settings.momentum, ns_steps=settings.ns_steps),

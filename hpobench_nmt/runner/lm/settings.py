@@ -104,6 +104,14 @@ class PlateauTrainingSettings(TrainingSettings, PlateauSettings):
 class OptimizerSettings(Settings):
     """Settings of an optimizer of torch whose learning rate follows a schedule, see lm/scheduled.py."""
 
+    relative_rate: Annotated[
+        float,
+        About(
+            "learning rate in multiples of the optimizer's usual one, instead of learning_rate; "
+            "0: learning_rate decides",
+            low=0.0, high=1e4, scale="log",
+        ),
+    ] = 0.0  # fmt: skip
     warm_up: Annotated[
         float, About("share of the updates in which the learning rate rises", low=0.0, high=1.0)
     ] = 0.05
@@ -120,6 +128,9 @@ class OptimizerSettings(Settings):
     beta1: Annotated[float, About("of adamw, lion and soap", low=0.0, high=0.9999)] = 0.9
     beta2: Annotated[float, About("of adamw, lion and soap", low=0.0, high=0.999999)] = 0.95
     epsilon: Annotated[float, About("of adamw and soap", low=0.0, high=1.0, scale="log")] = 1e-8
+    l2: Annotated[
+        float, About("L2 penalty of sgd, instead of weight_decay", low=0.0, high=1.0, scale="log")
+    ] = 0.0
     momentum: Annotated[float, About("Nesterov's, of sgd and muon", low=0.0, high=0.9999)] = 0.95
     ns_steps: Annotated[int, About("steps of Newton and Schulz, of muon", low=1, high=100)] = 5
     adam_rate: Annotated[

@@ -17,6 +17,8 @@ def set_up(device: str) -> torch.device:
     torch.set_float32_matmul_precision("highest")
     if chosen.type == "cpu":
         torch.set_num_threads(1)
+        # Numbers near 1e-40 become 0: averages of gradients that fall this low make AdamW 15 times slower.
+        torch.set_flush_denormal(True)
     else:
         torch.backends.cudnn.allow_tf32 = False
         # Without this, a few operations (such as index_add) sum in any order. cuBLAS reads its own setting

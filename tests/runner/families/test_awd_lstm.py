@@ -35,6 +35,16 @@ def test_the_awd_lstm_family_trains_and_measures(small_job, reproducible):
     expected = {name for name in expected if not name.endswith("gpu_memory")}  # of CUDA alone
     assert set(first.metrics) == {name for name in expected if "mc" not in name and "word" not in name}
     assert not first.converged  # after so few epochs
+    flops = 6 * awd_lstm.parameters(one.settings, 100)
+    assert [(point["tokens"], point["flops"]) for point in first.curve] == [
+        (4000, 4000 * flops),
+        (8000, 8000 * flops),
+    ]
+
+
+def test_checks_in_one_stream_measure_the_same_as_the_end(small_job):
+    one = awd_lstm.FAMILY.train(small_job(awd_lstm.FAMILY, tuning_tokens=0, dev_streams=1))
+    assert one.metrics["dev_ppl"] == min(point["dev_ppl"] for point in one.curve)
 
 
 @pytest.mark.oracle

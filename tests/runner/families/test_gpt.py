@@ -94,7 +94,7 @@ def test_checks_are_at_most_as_many_as_asked_for():
     """Their distance is a whole number of updates: of 11 updates, ten checks would need less than two."""
     chosen = settings(tokens=11 * 8 * 16, batch_size=8, context=16, accumulate=1, checks=10)
     assert chosen.updates == 11
-    _, schedule = FAMILY.architecture.course(chosen, "word", [torch.nn.Parameter(torch.zeros(2, 2))])
+    _, schedule = FAMILY.architecture.course(chosen, "word", torch.nn.Linear(2, 2))
     assert -(-chosen.updates // schedule.check_updates) == 6
     assert "at most" in FAMILY.setting("checks", "here").about.description
 
@@ -223,7 +223,7 @@ def test_rates_follow_their_schedule():
 def test_decay_spares_vectors():
     chosen = settings(weight_decay=0.5, learning_rate=0.1, warm_up=0.0)
     model = FAMILY.architecture.build(chosen, 10, "word", torch.Generator().manual_seed(0))
-    optimiser, _ = FAMILY.architecture.course(chosen, "word", model.parameters())
+    optimiser, _ = FAMILY.architecture.course(chosen, "word", model)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     for p in model.parameters():
         p.grad = torch.zeros_like(p)

@@ -12,6 +12,7 @@ from hpobench_nmt.runner.families import load_family  # noqa: E402
 from hpobench_nmt.runner.families.awd_lstm import AwdLstmSettings  # noqa: E402
 from hpobench_nmt.runner.families.gpt import GptSettings  # noqa: E402
 from hpobench_nmt.runner.lm.fit import fit  # noqa: E402
+from hpobench_nmt.runner.lm.scheduled import USUAL_RATES  # noqa: E402
 from hpobench_nmt.runner.torch_training.training_state import Checkpoints  # noqa: E402
 
 RATES = {"adamw": 0.02, "sgd": 2, "muon": 0.02, "adafactor": 0.1, "lion": 0.01, "soap": 0.01}
@@ -77,13 +78,49 @@ def test_the_rate_of_muons_adam_is_a_share(monkeypatch):
     assert not torch.equal(*weights)
 
 
+def test_muon_has_the_matrices_of_layers_and_adamw_the_embeddings():
+    of_lstm, of_gpt = load_family("awd-lstm").architecture, load_family("gpt").architecture
+    # The recurrent weights have 4 x 16 rows, as many as the vocabulary.
+    lstm = replace(LSTM, optimizer="muon"), of_lstm, 64, ["output_weight"]
+    untied = replace(GPT, optimizer="muon", tied=False, positions="learnt")
+    gpt = untied, of_gpt, 24, ["output_weight", "input_weight", "positions"]
+    for settings, architecture, vocabulary, embeddings in (lstm, gpt):
+        model = architecture.build(settings, vocabulary, "word", torch.Generator().manual_seed(0))
+        optimiser, _ = architecture.course(settings, "word", model)
+        names = {id(p): name for name, p in model.named_parameters()}
+        groups = {name: each.param_groups for name, each in optimiser.optimizers.items()}
+        found = {name: [names[id(p)] for p in group[0]["params"]] for name, group in groups.items()}
+        matrices = [name for name, p in model.named_parameters() if p.ndim > 1]
+        assert found["adam"] == embeddings
+        assert found["muon"] == [name for name in matrices if name not in embeddings]
+
+
+@pytest.mark.parametrize("name", RATES)
+def test_a_relative_rate_is_a_multiple_of_the_usual_one(name):
+    usual = USUAL_RATES[name]
+    one, _ = trained(name, relative_rate=0.5)
+    changes = {"learning_rate": 0.5 * usual}
+    assert RATES[name] != changes["learning_rate"]
+    other, _ = fit(
+        load_family("awd-lstm").architecture, replace(LSTM, optimizer=name, **changes), Corpus, 1, "cpu"
+    )
+    assert all(map(torch.equal, one.parameters(), other.parameters()))
+
+
+def test_the_penalty_of_sgd_is_its_own():
+    plain, decayed = (trained("sgd", weight_decay=decay)[0] for decay in (0.0, 0.1))
+    assert all(map(torch.equal, plain.parameters(), decayed.parameters()))
+    penalised, _ = trained("sgd", l2=0.01)
+    assert penalised.output_weight.norm() < 0.9 * plain.output_weight.norm()
+
+
 def test_a_missing_package_is_named_with_its_command(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pytorch_optimizer", None)
     from hpobench_nmt.runner.lm.scheduled import scheduled
 
     for name in ("lion", "soap"):
         with pytest.raises(InputError, match=r"pip install 'hpobench-nmt\[optimizers\]'"):
-            scheduled(replace(LSTM, optimizer=name), [torch.nn.Parameter(torch.zeros(3, 2))], 10)
+            scheduled(replace(LSTM, optimizer=name), torch.nn.Linear(2, 3), 10)
 
 
 def test_a_budget_without_an_update_is_refused():
