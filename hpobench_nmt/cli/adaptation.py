@@ -13,10 +13,9 @@ from hpobench_nmt.cli.common import (
     require_family,
     require_installed,
     say,
-    writing,
 )
 from hpobench_nmt.cli.models import LARGEST_TEXT, device_option, model_argument, one_device
-from hpobench_nmt.cli.options import PATH, count_option
+from hpobench_nmt.cli.options import PATH, count_option, seed_option
 from hpobench_nmt.core.system.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,14 +45,7 @@ _RELATED = 10  # number of words that the terminal shows; the file has all words
 @click.option("--word", metavar="WORD", help="Show words related to this one.")
 @count_option("--sample", "length", help="Write a sample of this many tokens.")
 @count_option("--context", default=10_000, help="Tokens read before the sample.")
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    metavar="N",
-    default=0,
-    show_default=True,
-    help="Seed of the sample.",
-)
+@seed_option("Seed of the sample.")
 @device_option
 def adaptation(
     model: Path,
@@ -88,7 +80,7 @@ def adaptation(
     require_family(load_family(read_kept(model).family))
     import numpy as np
 
-    from hpobench_nmt.core.system.files import write_whole
+    from hpobench_nmt.core.system.files import save_file
     from hpobench_nmt.render.data_text import csv_text
     from hpobench_nmt.render.plots.adaptation import plot_adaptation
     from hpobench_nmt.render.plots.style import save
@@ -115,16 +107,14 @@ def adaptation(
         for name, chosen in (("static", None), ("dynamic", adapted)):
             written, _ = sample(lm, before, length, chosen, np.random.default_rng(seed), rms)
             texts.append(f"{name}:\n{_text(kept, written)}\n")
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-        for name, frame in frames.items():
-            write_whole(out / f"{name}.csv", csv_text(frame).encode())
-            if name in _TITLES:
-                figure = plot_adaptation(frame, _TITLES[name].format(parts=parts))
-                for form in FIGURE_FORMATS:
-                    save(figure, out / f"{name}.{form}", form)
-        if texts:
-            write_whole(out / "samples.txt", "\n".join(texts).encode())
+    for name, frame in frames.items():
+        save_file(out / f"{name}.csv", csv_text(frame).encode())
+        if name in _TITLES:
+            figure = plot_adaptation(frame, _TITLES[name].format(parts=parts))
+            for form in FIGURE_FORMATS:
+                save(figure, out / f"{name}.{form}", form)
+    if texts:
+        save_file(out / "samples.txt", "\n".join(texts).encode())
     last = frames["timescales"].iloc[-1]
     losses = f"static {last['static']:.4f}, dynamic {last['dynamic']:.4f} nats per token"
     say(f"At the end of {parts} sequences: {losses}.")

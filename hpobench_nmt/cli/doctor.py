@@ -44,14 +44,10 @@ def doctor() -> None:
     required, extras = _requirements()
     found = [(name, _version(name) or "missing") for name in required]
     print_grid(("package", "version"), found, console)
-    rows = [
-        (
-            extra,
-            "yes" if not missing else f"lacks {', '.join(missing)}: pip install '{_DISTRIBUTION}[{extra}]'",
-        )
-        for extra, names in extras.items()
-        for missing in [[name for name in names if _version(name) is None]]
-    ]
+    rows = []
+    for extra, names in extras.items():
+        lacks = ", ".join(name for name in names if _version(name) is None)
+        rows.append((extra, f"lacks {lacks}: pip install '{_DISTRIBUTION}[{extra}]'" if lacks else "yes"))
     print_grid(("extra", "installed"), rows, console, wrapped=("installed",))
     wrong = [f"{name} is missing." for name, version in found if version == "missing"]
     wrong += _self_check()

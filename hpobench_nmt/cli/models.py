@@ -15,10 +15,9 @@ from hpobench_nmt.cli.common import (
     require_family,
     require_installed,
     say,
-    writing,
 )
-from hpobench_nmt.cli.options import PATH
-from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.cli.options import PATH, format_option
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import counted
 
 LARGEST_TEXT = 2**30
@@ -37,7 +36,7 @@ device_option = click.option(
 )
 @click.option("--cache", is_flag=True, help="Also use a neural cache.")
 @device_option
-@click.option("--format", "form", metavar="FORMAT", default="text", show_default=True, help="text or json.")
+@format_option("text", "json")
 def evaluate(model: Path, path: Path, rule: str, cache: bool, device: str, form: str) -> None:
     """Measure the perplexity of a text under a kept language MODEL.
 
@@ -50,8 +49,6 @@ def evaluate(model: Path, path: Path, rule: str, cache: bool, device: str, form:
     from hpobench_nmt.runner.disk.kept_model import describe_kept, read_kept
     from hpobench_nmt.runner.families import load_family
 
-    if form not in ("text", "json"):
-        raise unknown("format", form, ["text", "json"])
     require_installed("filelock", "torch")
     about = read_kept(model)
     require_family(load_family(about.family))
@@ -113,7 +110,7 @@ def translate(model: Path, path: Path | None, out: Path | None, device: str) -> 
     corpus, and the translations have the same kind of tokens. stderr reports the amount of text, and the
     share of it that the model does not know.
     """
-    from hpobench_nmt.core.system.files import read_bytes, write_whole
+    from hpobench_nmt.core.system.files import read_bytes, save_file
     from hpobench_nmt.runner.corpora import split_text
     from hpobench_nmt.runner.disk.kept_model import read_kept
     from hpobench_nmt.runner.families import load_family
@@ -136,8 +133,7 @@ def translate(model: Path, path: Path | None, out: Path | None, device: str) -> 
     found = family.translator.translate(kept, lines, one_device(device))
     text = "".join(line + "\n" for line in found.lines)
     if out:
-        with writing(out):
-            write_whole(out, text.encode())
+        save_file(out, text.encode())
     else:
         click.echo(text, nl=False)
     share = found.outside / max(found.subwords, 1)

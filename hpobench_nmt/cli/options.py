@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.core.system.text import number_of
 
 # Below this, doubles represent every whole number exactly.
@@ -80,13 +80,31 @@ def constraint_option(what: str) -> Callable[[Any], Any]:
     return click.option("--constraint", "constraints", **options)
 
 
+def format_option(*forms: str) -> Callable[[Any], Any]:
+    """The option --format, for the argument `form`; its default is the first form."""
+
+    def known(ctx: click.Context, parameter: click.Parameter, form: str) -> str:
+        if form not in forms:
+            raise unknown("format", form, forms)
+        return form
+
+    *most, last = forms
+    names = f"{', '.join(most)} or {last}." if most else f"{last}."
+    shown: Any = {"metavar": "FORMAT", "default": forms[0], "show_default": True, "help": names}
+    return click.option("--format", "form", callback=known, **shown)
+
+
+def seed_option(what: str = "Root seed.") -> Callable[[Any], Any]:
+    """The option --seed."""
+    return click.option(
+        "--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True, help=what
+    )
+
+
 explain_option = click.option(
     "--explain",
     is_flag=True,
     help="Explain how figures, intervals and tests are made, as the first run does.",
-)
-seed_option = click.option(
-    "--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True, help="Root seed."
 )
 backend_option = click.option(
     "--backend",

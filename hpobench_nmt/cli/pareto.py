@@ -8,8 +8,7 @@ import click
 
 from hpobench_nmt.cli.common import check_plot, make_console, say
 from hpobench_nmt.cli.completion import completing, table_names
-from hpobench_nmt.cli.options import PATH, constraint_option, listed_option
-from hpobench_nmt.core.system.errors import unknown
+from hpobench_nmt.cli.options import PATH, constraint_option, format_option, listed_option
 
 
 @click.command()
@@ -26,7 +25,7 @@ from hpobench_nmt.core.system.errors import unknown
 )
 @click.option("-o", "--plot", type=PATH, metavar="FILE", help="Draw the front to this PNG, PDF or SVG file.")
 @constraint_option("Use only rows that keep this bound")
-@click.option("--format", "form", metavar="FORMAT", default="text", show_default=True, help="text or csv.")
+@format_option("text", "csv")
 def pareto(
     source: str,
     objectives: tuple[str, ...],
@@ -40,8 +39,6 @@ def pareto(
     Instead of a table, you can give any CSV file that has the objectives as columns. The text output has each
     row's hyperparameters and objectives; --format csv has all columns.
     """
-    if form not in ("text", "csv"):
-        raise unknown("format", form, ["text", "csv"])
     from hpobench_nmt.analysis.table_front import pareto as front_of
     from hpobench_nmt.analysis.table_front import with_row_numbers
     from hpobench_nmt.render.data_text import csv_text

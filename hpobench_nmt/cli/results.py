@@ -10,16 +10,14 @@ from typing import Any
 import click
 
 from hpobench_nmt.cli.common import make_console, pairs_text, progress_bar, say, show_leaderboard, writing
-from hpobench_nmt.cli.options import PATH, count_option, explain_option, listed_option
-from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.cli.options import PATH, count_option, explain_option, format_option, listed_option
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import counted
 
 
 @click.command()
 @click.argument("folder", type=PATH)
-@click.option(
-    "--format", "form", metavar="FORMAT", default="text", show_default=True, help="text, csv, json or latex."
-)
+@format_option("text", "csv", "json", "latex")
 @click.option("--verify", is_flag=True, help="Check all hashes, and stop if a file has none.")
 @explain_option
 def score(folder: Path, form: str, verify: bool, explain: bool) -> None:
@@ -32,9 +30,6 @@ def score(folder: Path, form: str, verify: bool, explain: bool) -> None:
     from hpobench_nmt.render.data_text import scores_csv, scores_json
     from hpobench_nmt.render.latex import run_latex
 
-    formats = {"text": None, "csv": scores_csv, "json": scores_json, "latex": run_latex}
-    if form not in formats:
-        raise unknown("format", form, formats)
     results = load_results(folder)
     if verify:
         from hpobench_nmt.benchmarking.records.verification import verify_results
@@ -44,16 +39,16 @@ def score(folder: Path, form: str, verify: bool, explain: bool) -> None:
     missing = unfinished(results)
     if missing:
         say(f"Not finished, and left out: {pairs_text(missing)}.", err=True)
-    write = formats[form]
-    if write is None:
+    if form == "text":
         show_leaderboard(results, make_console(), explain)
     else:
+        write = {"csv": scores_csv, "json": scores_json, "latex": run_latex}[form]
         click.echo(write(results), nl=False)
 
 
 @click.command()
 @click.argument("folder", type=PATH)
-@click.option("--format", "form", metavar="FORMAT", default="sequences", show_default=True, help="sequences.")
+@format_option("sequences")
 @click.option("-o", "--out", type=PATH, required=True, help="Folder to write to.")
 def export(folder: Path, form: str, out: Path) -> None:
     """Write results for the scoring scripts of Zhang & Duh.
@@ -65,8 +60,6 @@ def export(folder: Path, form: str, out: Path) -> None:
     from hpobench_nmt.benchmarking.records.store import load_results
     from hpobench_nmt.benchmarking.sequences import export_sequences
 
-    if form != "sequences":
-        raise unknown("format", form, ["sequences"])
     results = load_results(folder)
     with writing(out):
         written = export_sequences(results, out)
@@ -75,9 +68,7 @@ def export(folder: Path, form: str, out: Path) -> None:
 
 @click.command()
 @click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=PATH)
-@click.option(
-    "--format", "form", metavar="FORMAT", default="html", show_default=True, help="html, pdf, png or latex."
-)
+@format_option("html", "pdf", "png", "latex")
 @click.option(
     "-o",
     "--out",

@@ -86,7 +86,7 @@ _DEFAULT_SUITE = "quick"
     type=click.Choice(["good", "misleading"]),
     help="Give methods a prior around good or bad values; a suite can set the values.  [default: none]",
 )
-@seed_option
+@seed_option()
 @count_option("-j", "--jobs", help="Worker processes.  [default: all cores]")
 @backend_option
 @click.option(

@@ -41,12 +41,8 @@ def tables_list() -> None:
         absent = [name for name in collection.tables if name not in found]
         if absent:
             more = f" and {len(absent) - _MOST_NAMES} more" if len(absent) > _MOST_NAMES else ""
-            say(
-                f"Not installed: {', '.join(absent[:_MOST_NAMES])}{more}. Get them with "
-                f"'hpobench-nmt tables fetch "
-                f"{collection.name}': {collection.title}.",
-                err=True,
-            )
+            get = f"Get them with 'hpobench-nmt tables fetch {collection.name}': {collection.title}."
+            say(f"Not installed: {', '.join(absent[:_MOST_NAMES])}{more}. {get}", err=True)
 
 
 @tables.command("show")
@@ -159,7 +155,7 @@ def tables_card(name: str, out: Path | None) -> None:
     """
     import json
 
-    from hpobench_nmt.core.system.files import write_whole
+    from hpobench_nmt.core.system.files import save_file
     from hpobench_nmt.lookup.catalogue import find_folder, members
     from hpobench_nmt.lookup.disk.card import croissant
 
@@ -168,8 +164,7 @@ def tables_card(name: str, out: Path | None) -> None:
     if out is None:
         click.echo(text, nl=False)
         return
-    with writing(out):
-        write_whole(out, text.encode())
+    save_file(out, text.encode())
     say(f"Wrote {out}.")
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from hpobench_nmt.core.system.clusters import Backend
     from hpobench_nmt.runner.ledgers.ledger import Record
     from hpobench_nmt.runner.specs.spec import Spec
     from hpobench_nmt.runner.training.dispatch import OnRecord, Progress
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 _MINUTE = 60.0
 _UNITS = (86400, 3600, 60, 1)
 _MOST_SHOWN = 5
+_MOST_POINTS = 30
 _TERMINATED = 143  # a shell's exit code for a program that was ended by SIGTERM
 
 spec_argument = click.argument("spec_path", metavar="SPEC.toml", type=PATH)
@@ -105,18 +105,15 @@ def _seconds_of(ctx: click.Context, parameter: click.Parameter, value: str | Non
 def train(
     spec_path: Path,
     out: Path | None,
-    device: str,
     jobs: int | None,
-    backend: str,
     only: tuple[str, ...],
     limit: int | None,
-    keep: bool,
-    until: int | None,
     shard: tuple[int, int],
     time_limit: float | None,
     dry_run: bool,
     status: bool,
     quiet: bool,
+    **given: Any,
 ) -> None:
     """Train the models of a grid and record them in a ledger.
 
@@ -152,7 +149,7 @@ def train(
             yield progress, on_record
 
     with stoppable(folder / LEDGER, time_limit):  # preparing the corpus counts
-        run = open_run(spec, folder, cache_folder(), device, jobs, cast("Backend", backend), keep, until)
+        run = open_run(spec, folder, cache_folder(), jobs=jobs, **given)
         if run.caution:
             say(f"Corpus {spec.corpus['name']!r}: {run.caution}.", err=True)
         if run.mixed:
@@ -272,17 +269,12 @@ def _print_status(spec: Spec, folder: Path, shard: tuple[int, int]) -> None:
 
 def _shape(curve: Sequence[Mapping[str, float]]) -> str:
     """The dev perplexity of the last checkpoints as a line of bars, followed by the last value."""
+    from hpobench_nmt.render.terminal.grids import bars_of, spark
+
     values = [point["dev_ppl"] for point in curve if math.isfinite(point["dev_ppl"])][-_MOST_POINTS:]
     if len(values) < 2:
         return ""
-    bars = _ASCII_BARS if make_console().options.ascii_only else _BARS
-    low, span = min(values), max(values) - min(values)
-    heights = [round((value - low) / span * (len(bars) - 1)) if span else 0 for value in values]
-    return f"  {''.join(bars[height] for height in heights)} {values[-1]:.2f}"
-
-
-_BARS, _ASCII_BARS = "▁▂▃▄▅▆▇█", "_.:-=+*#"
-_MOST_POINTS = 30
+    return f"  {spark(values, (min(values), max(values)), bars_of(make_console()))} {values[-1]:.2f}"
 
 
 def _print_plan(
@@ -294,10 +286,8 @@ def _print_plan(
     shard: tuple[int, int],
 ) -> None:
     """Print the trainings that `train` would run, by the spec and the ledger, and facts about the corpus."""
-    from rich.table import Table as Grid
-
-    from hpobench_nmt.core.space import short_label
     from hpobench_nmt.lookup.disk.file_names import LEDGER
+    from hpobench_nmt.render.terminal.grids import print_grid
     from hpobench_nmt.runner.specs.spec import describe
     from hpobench_nmt.runner.training.plan import planned
     from hpobench_nmt.runner.training.run import corpus_and_infeasible, refuse_in_vain
@@ -305,14 +295,13 @@ def _print_plan(
     refuse_in_vain(spec)
     path = folder / LEDGER
     ledger, todo = planned(spec, path, rows, shard)
-    grid = Grid(box=None, pad_edge=False)
-    for heading in ("hyperparameter", "values", "scale or kind"):
-        grid.add_column(heading)
+    rows_of_axes = []
     for axis in spec.axes:
         condition = f", if {axis.condition}" if axis.condition else ""
         how = f"{axis.scale if axis.is_numeric else axis.kind}{condition}"
-        grid.add_row(axis.name, ", ".join(map(short_label, axis.values)), how)
-    make_console().print(grid, markup=False)
+        rows_of_axes.append((axis.name, ", ".join(axis.short_labels), how))
+    head = ("hyperparameter", "values", "scale or kind")
+    print_grid(head, rows_of_axes, make_console(), wrapped=("values",))
     failed = sum(record.status == "failed" for record in ledger.records)
     say(
         f"{counted(len(spec.sample), 'configuration')} of family {spec.family.name!r}, corpus "

@@ -75,7 +75,7 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     help="Start no training after this many hours. With --updates, running trainings save their states and "
     "stop; otherwise, they run to their end, and at least three are started.  [default: no limit]",
 )
-@seed_option
+@seed_option()
 @out_option
 @device_option
 def tune(

@@ -27,8 +27,8 @@ from hpobench_nmt.core.priors import guess_prior
 from hpobench_nmt.core.problem import MethodFactory, Problem
 from hpobench_nmt.core.seeds import check_seed, generator
 from hpobench_nmt.core.space import Config, Space, Value
-from hpobench_nmt.core.system.errors import InputError, RunError, check_whole, not_written
-from hpobench_nmt.core.system.files import write_whole
+from hpobench_nmt.core.system.errors import InputError, RunError, check_whole
+from hpobench_nmt.core.system.files import save_file
 from hpobench_nmt.core.system.text import printable
 from hpobench_nmt.exports.candidates import Candidates
 from hpobench_nmt.exports.live_method import Known, LiveMethod
@@ -319,10 +319,7 @@ class Optimizer:
     def save(self, path: str | Path) -> None:
         """Write a JSON file from which `load` resumes. It is written completely or not at all."""
         content = msgspec.json.format(msgspec.json.encode(self.state), indent=1) + b"\n"
-        try:
-            write_whole(Path(path), content)
-        except OSError as error:
-            raise not_written(path, error) from error
+        save_file(Path(path), content)
 
     @classmethod
     def load(

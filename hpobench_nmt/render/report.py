@@ -14,8 +14,8 @@ from hpobench_nmt.benchmarking.call import processors
 from hpobench_nmt.benchmarking.contestants.plugins import MethodSpec, NamedMethod, resolve_methods
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.records.store import load_results
-from hpobench_nmt.core.system.errors import InputError, not_written, unknown
-from hpobench_nmt.core.system.files import write_whole
+from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.files import save_file
 from hpobench_nmt.render.draw_report import Progress, draw_report
 from hpobench_nmt.render.html.page import write_report
 from hpobench_nmt.render.latex import board_latex, tex
@@ -117,12 +117,7 @@ def write_latex(sources: Sequence[Results | Path], out: Path) -> list[Path]:
 
 
 def _write(out: Path, made: Iterable[tuple[str, bytes]]) -> list[Path]:
-    written = []
-    for name, data in made:
-        path = out / name
-        try:
-            write_whole(path, data)
-        except OSError as error:
-            raise not_written(path, error) from error
-        written.append(path)
-    return written
+    files = {out / name: data for name, data in made}
+    for path, data in files.items():
+        save_file(path, data)
+    return list(files)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from hpobench_nmt.analysis.table_front import Front
 from hpobench_nmt.analysis.tables.section import Section
-from hpobench_nmt.core.system.errors import InputError, not_written
-from hpobench_nmt.core.system.files import write_whole
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.files import save_file
 from hpobench_nmt.render.data_text import as_in_tables, csv_text
 from hpobench_nmt.render.figures import section_figures
 from hpobench_nmt.render.plots.pareto_front import plot_front, plot_front_pairs
@@ -30,23 +30,16 @@ def write_sections(
     Files of the same name are replaced. A figure takes about 0.2 s.
     """
     written: list[Path] = []
-    path = out
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        for section in sections:
-            for stem, frame in section.files.items():
-                path = out / f"{stem}.csv"
-                write_whole(path, csv_text(as_in_tables(frame)).encode())
-                written.append(path)
-            for spec in section_figures(section):
-                assert spec.draw is not None
-                figure = spec.draw()
-                for suffix in formats:
-                    path = out / f"{spec.stem}.{suffix}"
-                    save(figure, path, suffix)
-                    written.append(path)
-    except OSError as error:
-        raise not_written(path, error) from error
+    for section in sections:
+        for stem, frame in section.files.items():
+            written.append(out / f"{stem}.csv")
+            save_file(written[-1], csv_text(as_in_tables(frame)).encode())
+        for spec in section_figures(section):
+            assert spec.draw is not None
+            figure = spec.draw()
+            for suffix in formats:
+                written.append(out / f"{spec.stem}.{suffix}")
+                save(figure, written[-1], suffix)
     return written
 
 
@@ -61,7 +54,4 @@ def front_figure(front: Front, ax: Axes | None = None) -> Figure:
 
 def write_front(front: Front, path: Path) -> None:
     """Draw a front to a PNG, PDF or SVG file."""
-    try:
-        save(front_figure(front), path, path.suffix.lower()[1:])
-    except OSError as error:
-        raise not_written(path, error) from error
+    save(front_figure(front), path, path.suffix.lower()[1:])

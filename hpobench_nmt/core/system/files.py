@@ -21,7 +21,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from hpobench_nmt.core.system.errors import InputError, shortened
+from hpobench_nmt.core.system.errors import InputError, not_written, shortened
 from hpobench_nmt.core.system.text import UNSAFE, escape
 
 if sys.platform != "win32":
@@ -116,6 +116,20 @@ def write_whole(path: Path, content: bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def save_file(path: Path, content: bytes) -> None:
+    """Write a file in one step, like `write_whole`. Errors name the file, or the folder if it cannot be made.
+
+    Raises RunError, or InputError if a name is too long.
+    """
+    where = path.parent
+    try:
+        where.mkdir(parents=True, exist_ok=True)
+        where = path
+        write_whole(path, content)
+    except OSError as error:
+        raise not_written(where, error) from error
 
 
 @contextmanager

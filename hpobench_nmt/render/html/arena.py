@@ -20,8 +20,7 @@ from hpobench_nmt.arena.archive import NAME, Archive
 from hpobench_nmt.arena.boards import Track, arena_lead, arena_tracks, track_board
 from hpobench_nmt.arena.pages import PARTS, Chart, MethodPage, TablePage, method_pages, table_pages
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.system.errors import not_written
-from hpobench_nmt.core.system.files import check_name, write_whole
+from hpobench_nmt.core.system.files import check_name, save_file
 from hpobench_nmt.core.system.text import counted, short
 from hpobench_nmt.render.draw_report import FigureGroup, draw_sections
 from hpobench_nmt.render.html.page import analysis_content, fill, shortened, style_sheet
@@ -58,12 +57,7 @@ def arena_pages(archive: Archive) -> dict[str, str]:
 def write_arena(archive: Archive, folder: Path) -> Path:
     """Write the files, and return the path of index.html. Raises RunError if they cannot be written."""
     for name, page in arena_pages(archive).items():
-        path = folder / name
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, page.encode())
-        except OSError as error:
-            raise not_written(path, error) from error
+        save_file(folder / name, page.encode())
     return folder / "index.html"
 
 

@@ -29,8 +29,7 @@ from hpobench_nmt.analysis.verdicts import ALL_NOTES
 from hpobench_nmt.benchmarking.contestants.plugins import NamedMethod
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.records.store import unfinished
-from hpobench_nmt.core.system.errors import not_written
-from hpobench_nmt.core.system.files import write_whole
+from hpobench_nmt.core.system.files import save_file
 from hpobench_nmt.core.system.text import counted, printable
 from hpobench_nmt.evaluation.scores import SCORES
 from hpobench_nmt.render.draw_report import FigureGroup, Progress, draw_report
@@ -59,11 +58,7 @@ def write_report(
     progress: Progress | None = None,
 ) -> Path:
     """Write the report of one or more runs to an HTML file. See `hb.report` for the arguments and errors."""
-    page = render(load_runs(sources, methods), jobs, progress)
-    try:
-        write_whole(out, page.encode())
-    except OSError as error:
-        raise not_written(out, error) from error
+    save_file(out, render(load_runs(sources, methods), jobs, progress).encode())
     return out
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.system.files import write_whole
+from hpobench_nmt.core.system.files import save_file
 from hpobench_nmt.core.system.text import printable
 
 if TYPE_CHECKING:
@@ -121,8 +121,8 @@ def image(figure: Figure, form: str, dpi: int = 150) -> bytes:
 
 
 def save(figure: Figure, path: Path, form: str, dpi: int = 150) -> None:
-    """Write a figure to a file in one step; see `image`."""
-    write_whole(path, image(figure, form, dpi))
+    """Write a figure to a file in one step; see `image` and `save_file`."""
+    save_file(path, image(figure, form, dpi))
 
 
 def axes_for(ax: Axes | None, size: tuple[float, float] = (7.6, 4.4)) -> tuple[Figure, Axes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -17,6 +18,7 @@ from hpobench_nmt.core.system.text import printable
 if TYPE_CHECKING:  # pandas takes long to import, and a grid of texts does not need it
     import pandas as pd
 
+BARS, ASCII_BARS = "▁▂▃▄▅▆▇█", "_.:-=+*#"
 _UNBOUNDED = 100_000
 # The minimum width of a column whose text may be wrapped.
 _WRAPPED = 24
@@ -27,6 +29,18 @@ _GAP = 2
 def plain(text: str, style: str = "") -> Text:
     """Literal text, without markup and without characters that control the terminal."""
     return Text(printable(text), style=style, overflow="fold")
+
+
+def bars_of(console: Console) -> str:
+    """Characters of bars from low to high; ASCII if the terminal has only this."""
+    return ASCII_BARS if console.options.ascii_only else BARS
+
+
+def spark(values: Sequence[float], ends: tuple[float, float], bars: str) -> str:
+    """A bar for each value on the scale between the ends; a blank for NaN."""
+    low, high = ends
+    highest = (len(bars) - 1) / ((high - low) or 1.0)
+    return "".join(" " if math.isnan(v) else bars[round((v - low) * highest)] for v in values)
 
 
 def fits(grid: Grid, console: Console) -> bool:

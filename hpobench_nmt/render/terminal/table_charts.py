@@ -20,9 +20,16 @@ from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.space import short_label
 from hpobench_nmt.core.system.text import printable
 from hpobench_nmt.lookup.table import Table
-from hpobench_nmt.render.terminal.grids import plain, print_frame, print_grid, print_text
+from hpobench_nmt.render.terminal.grids import (
+    BARS,
+    bars_of,
+    plain,
+    print_frame,
+    print_grid,
+    print_text,
+    spark,
+)
 
-_BARS, _ASCII_BARS = "▁▂▃▄▅▆▇█", "_.:-=+*#"
 _HEIGHT = 14
 _WIDEST = 100
 # The minimum width of a scatter's field. On a narrower terminal, its lines are folded.
@@ -39,7 +46,7 @@ def print_charts(
     The front is of two objectives, by default the table's first two, and of rows that satisfy the
     constraints. From 50 columns on, no line is folded.
     """
-    bars = _ASCII_BARS if console.options.ascii_only else _BARS
+    bars = bars_of(console)
     dash = "-" if console.options.ascii_only else "–"
     print_text("Spread of the metrics, from the lowest value to the highest", console, "bold")
     _print_spreads(table, console, bars, dash)
@@ -69,7 +76,7 @@ def print_charts(
         print_text(f"and {len(front) - _MOST_ROWS} more.", console)
 
 
-def histogram(values: Floats, width: int, bars: str = _BARS) -> str:
+def histogram(values: Floats, width: int, bars: str = BARS) -> str:
     """A histogram of values (N,), not all NaN: a character of `bars` for each of `width` equal bins.
 
     An empty bin is blank.
@@ -147,8 +154,8 @@ def _print_medians(table: Table, console: Console, metric: str, bars: str, dash:
         # If there are too many values, neighbours share a cell. Categories are neighbours if they are listed
         # side by side.
         stretches = np.array_split(np.array(h.numbers), min(len(h.values), _MOST_VALUES))
-        ends = [(short_label(h.value(s[0])), short_label(h.value(s[-1]))) for s in stretches]
-        labels = [first if first == last else f"{first} to {last}" for first, last in ends]
+        spans = [(short_label(h.value(s[0])), short_label(h.value(s[-1]))) for s in stretches]
+        labels = [first if first == last else f"{first} to {last}" for first, last in spans]
         if np.isnan(table.configs[:, j]).any():
             stretches.append(np.array([np.nan]))
             labels.append("inactive")
@@ -157,14 +164,10 @@ def _print_medians(table: Table, console: Console, metric: str, bars: str, dash:
         per_axis.append((labels, [float(np.median(g)) if len(g) else np.nan for g in groups]))
     every = np.concatenate([medians for _, medians in per_axis])
     # All hyperparameters have the same scale, so that a flat line means that one has little effect.
-    low, high = _ends(every[~np.isnan(every)])
+    ends = _ends(every[~np.isnan(every)])
     for h, (labels, medians) in zip(table.hyperparameters, per_axis, strict=True):
-        spark = "".join(
-            " " if np.isnan(m) else bars[round((m - low) / (high - low or 1.0) * (len(bars) - 1))]
-            for m in medians
-        )
         told = [dash if np.isnan(m) else f"{m:.4g}" for m in medians]
-        rows.append((h.name, spark, ", ".join(map("{}: {}".format, labels, told))))
+        rows.append((h.name, spark(medians, ends, bars), ", ".join(map("{}: {}".format, labels, told))))
     head = ("hyperparameter", "", "value: median")
     print_grid(head, rows, console, wrapped=head[-1:])
 

@@ -239,7 +239,7 @@ def test_without_a_terminal_a_line_tells_of_each_training(place):
     [([9.0, 7.0, math.inf], "  █▁ 7.00"), ([math.nan, 7.0], ""), ([3.0, 3.0], "  ▁▁ 3.00")],
 )
 def test_a_curve_that_diverged_is_shown_as_far_as_it_has_numbers(values, shown, monkeypatch):
-    monkeypatch.setattr("hpobench_nmt.cli.train._ASCII_BARS", "▁▂▃▄▅▆▇█")
+    monkeypatch.setattr("hpobench_nmt.render.terminal.grids.ASCII_BARS", "▁▂▃▄▅▆▇█")
     assert _shape([{"dev_ppl": value} for value in values]) == shown
 
 
