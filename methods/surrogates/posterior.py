@@ -19,8 +19,8 @@ Observing row p appends one row to V:
     mean += zeta v;  var -= v^2
 
 A step costs O(n M). Observed rows are no longer candidates, so their columns are dropped from time to time.
-This makes a trial over the whole table three times faster than with all N columns. V is stored in blocks of
-rows that are allocated when they are needed, so it grows without being copied.
+This makes a trial over the whole table three times faster than with all N columns. The memory of V is
+enlarged when it is needed, in place where the system can do so.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _STALE_SHARE = 0.15
 # A conditional variance below this share of the prior variance is rounding error. The rows already seen
 # determine such a row, and dividing by its variance would only amplify the error.
 VARIANCE_FLOOR = 1e-12
-# The least number of rows of a block of V, a multiple of 4 because sums add four rows at a time, and the
-# largest size of a larger block in bytes. A table of up to about 1,000 rows needs only one block.
-_BLOCK_ROWS = 64
-_BLOCK_BYTES = 8 * 2**20
+# V has room for this many rows more at a time. At first it has room for more if these bytes allow it: a table
+# of up to about 1,000 rows never needs more.
+_MORE_ROWS = 64
+_FIRST_BYTES = 8 * 2**20
 # The number of columns that are updated together, so that the new row of V stays in the processor's cache.
 _TILE = 2048
 
@@ -110,51 +110,33 @@ class Posterior(FinitePosterior):
         n_rows = len(self.rows)
         self._n_seen = 0
         self._n_stale = 0
-        self._block_rows = max(_BLOCK_ROWS, min(n_rows, _BLOCK_BYTES // (8 * n_rows)) // 4 * 4)
-        self._blocks: list[Floats] = []
-        self._whitened = np.zeros((self._block_rows, n_targets))
+        self._memory: Floats = np.empty(n_rows * max(_MORE_ROWS, min(n_rows, _FIRST_BYTES // (8 * n_rows))))
+        self._whitened = np.zeros((n_rows, n_targets))
         self.mean: Floats = np.zeros((n_targets, n_rows))
         self.row_sums = None if row_sums is None else row_sums.copy()
 
     def observe(self, row: int, targets: Floats) -> bool:
         """Condition on a row for the first time. O(n M)."""
-        full, n = divmod(self._n_seen, self._block_rows)
-        if full == len(self._blocks):
-            self._grow()
-        last = self._blocks[full]
-        prior_row = self._prior.row(row)
-        earlier = self._explain(prior_row, row, self._blocks[:full], last[n]) if full else _NOTHING
-        column, conditional = _append(
-            last,
-            n,
-            prior_row,
-            row,
-            self.rows,
-            self.noise_variance,
-            earlier,
-            self._whitened,
-            targets,
-            self.mean,
-            self.var,
-            self.unseen,
-        )
-        if column < 0:
+        n, width = self._n_seen, len(self.rows)
+        if (n + 1) * width > self._memory.size:
+            # The system moves the pages, if it can, and copies nothing. No array of another object is a view.
+            self._memory.resize(self._memory.size + _MORE_ROWS * width, refcheck=False)
+        row_sums = _NOTHING if self.row_sums is None else self.row_sums
+        d = _append(
+            self._memory, n, self._prior.row(row), row, self.rows, self.noise_variance, self._whitened,
+            targets, self.mean, self.var, row_sums, self.unseen,
+        )  # fmt: skip
+        if d < 0.0:
             raise _gone(row)
-        if conditional > 0.0:
-            if self.row_sums is not None:
-                _follow(self.row_sums, last, n, column, conditional)
-            self._n_seen += 1
+        self._n_seen += d > 0.0
         self._forget_seen()
-        return conditional > 0.0
+        return d > 0.0
 
     def discard(self, row: int) -> None:
         """Remove a row from the candidates. O(n M)."""
         column = self._column(row)
         if self.row_sums is not None:
-            prior_row = self._prior.row(row)[self.rows]
-            for block, n in self._filled():
-                prior_row = conditioned(block[:n], prior_row, column)
-            self.row_sums -= prior_row
+            self.row_sums -= conditioned(self._v[: self._n_seen], self._prior.row(row)[self.rows], column)
         self.unseen[column] = False
         self._forget_seen()
 
@@ -162,17 +144,13 @@ class Posterior(FinitePosterior):
         """Computed with four rows of V at a time."""
         column = self._column(row)
         found: Floats = self._prior.row(row)[self.rows]
-        for block, n in self._filled():
-            _subtract(block[:n], column, found)
+        _subtract_rows(self._v, self._n_seen, column, found)
         return found
 
-    def _explain(self, prior_row: Floats, row: int, full: list[Floats], new: Floats) -> Floats:
-        """Write K[p,U], minus its projection on the full blocks of V, to `new`. Return l in these blocks."""
-        column = self._column(row)
-        new[:] = prior_row[self.rows]
-        for block in full:
-            _subtract(block, column, new)
-        return np.concatenate([block[:, column] for block in full])
+    @property
+    def _v(self) -> Floats:
+        """V, with room for more rows, shape (n + k, M)."""
+        return _matrix(self._memory, max(len(self.rows), 1))
 
     def _column(self, row: int) -> int:
         column = int(self.rows.searchsorted(row))
@@ -185,7 +163,7 @@ class Posterior(FinitePosterior):
         self._n_stale += 1
         if self._n_stale > _STALE_SHARE * len(self.rows) + 8:
             keep = np.flatnonzero(self.unseen)
-            self._blocks = [_kept(block, n, keep) for block, n in self._filled()]
+            _keep(self._v, self._n_seen, keep)
             self.rows = self.rows[keep]
             self.mean = np.ascontiguousarray(self.mean[:, keep])
             self.var = self.var[keep]
@@ -193,17 +171,6 @@ class Posterior(FinitePosterior):
             if self.row_sums is not None:
                 self.row_sums = self.row_sums[keep]
             self._n_stale = 0
-
-    def _filled(self) -> list[tuple[Floats, int]]:
-        """The blocks of V, each with its number of filled rows."""
-        size = self._block_rows
-        return [(block, min(self._n_seen - i * size, size)) for i, block in enumerate(self._blocks)]
-
-    def _grow(self) -> None:
-        self._blocks.append(np.empty((self._block_rows, len(self.rows))))
-        if self._n_seen:
-            more = np.zeros_like(self._whitened[: self._block_rows])
-            self._whitened = np.concatenate([self._whitened, more])
 
 
 def _gone(row: int) -> ValueError:
@@ -213,59 +180,48 @@ def _gone(row: int) -> ValueError:
 _NOTHING = np.empty(0)
 
 
-@compiled(inline="always")
-def _subtract_rows(block: Floats, n: int, column: int, new: Floats) -> None:
-    """new -= l'V for the first n rows of a block, four rows of V in each pass over `new`.
+@compiled()
+def _matrix(memory: Floats, width: int) -> Floats:
+    """The memory as rows of this width."""
+    count = memory.shape[0] // width
+    return memory[: count * width].reshape((count, width))
 
-    Sums run in a fixed order (no BLAS, no fused or reordered arithmetic), so the bits do not depend on the
-    number of threads or the machine's vector width.
+
+@compiled(inline="always")
+def _subtract_rows(v: Floats, n: int, column: int, new: Floats) -> None:
+    """new -= l'V for the first n rows of V, four rows of V in each pass over `new`, in a fixed order.
+
+    `add_rows` of cholesky.py adds the four rows one by one, so its last bits may differ.
     """
     for start in range(0, new.shape[0], _TILE):
         tile = new[start : start + _TILE]
         width = tile.shape[0]
         j = 0
         while j + 4 <= n:
-            a, b = block[j, column], block[j + 1, column]
-            c, e = block[j + 2, column], block[j + 3, column]
-            row_a, row_b = block[j, start : start + _TILE], block[j + 1, start : start + _TILE]
-            row_c, row_e = block[j + 2, start : start + _TILE], block[j + 3, start : start + _TILE]
+            a, b = v[j, column], v[j + 1, column]
+            c, e = v[j + 2, column], v[j + 3, column]
+            row_a, row_b = v[j, start : start + _TILE], v[j + 1, start : start + _TILE]
+            row_c, row_e = v[j + 2, start : start + _TILE], v[j + 3, start : start + _TILE]
             for i in range(width):
                 tile[i] -= (a * row_a[i] + b * row_b[i]) + (c * row_c[i] + e * row_e[i])
             j += 4
         while j < n:
-            a = block[j, column]
-            row_a = block[j, start : start + _TILE]
+            a = v[j, column]
+            row_a = v[j, start : start + _TILE]
             for i in range(width):
                 tile[i] -= a * row_a[i]
             j += 1
 
 
 @compiled()
-def _subtract(block: Floats, column: int, new: Floats) -> None:
-    """new -= l'V for all rows of a block."""
-    _subtract_rows(block, block.shape[0], column, new)
-
-
-@compiled()
 def _append(
-    block: Floats,
-    n: int,
-    prior_row: Floats,
-    row: int,
-    rows: Rows,
-    noise_variance: float,
-    earlier: Floats,
-    whitened: Floats,
-    targets: Floats,
-    mean: Floats,
-    var: Floats,
-    unseen: Bools,
-) -> tuple[int, float]:
-    """Append the observation of row p to row n of the last block of V; mean, var and unseen change in place.
+    memory: Floats, n: int, prior_row: Floats, row: int, rows: Rows, noise_variance: float, whitened: Floats,
+    targets: Floats, mean: Floats, var: Floats, row_sums: Floats, unseen: Bools,
+) -> float:  # fmt: skip
+    """Append the observation of row p to row n of V; the arrays after the targets change in place.
 
-    If there are earlier blocks, row n holds K[p,U] minus its projection on them, and `earlier` is l in these
-    blocks. `whitened` is z, whose earlier rows are filled. Returns the row's column, or -1 if the row is not
-    a candidate, and d, or 0 if other rows determine this row.
+    `whitened` is z, whose earlier rows are filled, and the row sums may be empty. Returns d, 0 if other rows
+    determine this row, or -1 if the row is not a candidate.
     """
     column, after = 0, rows.shape[0]
     while column < after:  # numba takes a second to compile np.searchsorted
@@ -275,55 +231,45 @@ def _append(
         else:
             after = middle
     if column == rows.shape[0] or rows[column] != row:
-        return -1, 0.0
+        return -1.0
     unseen[column] = False
-    first = earlier.shape[0]
-    new = block[n]
-    if first == 0:
-        for i in range(new.shape[0]):
-            new[i] = prior_row[rows[i]]
+    v = _matrix(memory, rows.shape[0])
+    new = v[n]
+    for i in range(new.shape[0]):
+        new[i] = prior_row[rows[i]]
     pivot = prior_row[row] + noise_variance
-    for projection in earlier:
-        pivot -= projection * projection
     for j in range(n):
-        pivot -= block[j, column] * block[j, column]
+        pivot -= v[j, column] * v[j, column]
     if pivot <= prior_row[row] * VARIANCE_FLOOR:
-        return column, 0.0
+        return 0.0
     d = np.sqrt(pivot)
     inverse = 1.0 / d
-    _subtract_rows(block, n, column, new)
+    _subtract_rows(v, n, column, new)
     divide_row(new, d, var)
     for t in range(targets.shape[0]):
         zeta = targets[t]
-        for j in range(first):
-            zeta -= earlier[j] * whitened[j, t]
         for j in range(n):
-            zeta -= block[j, column] * whitened[first + j, t]
+            zeta -= v[j, column] * whitened[j, t]
         zeta *= inverse
-        whitened[first + n, t] = zeta
+        whitened[n, t] = zeta
         shift = mean[t]
         for i in range(shift.shape[0]):
             shift[i] += zeta * new[i]
-    return column, float(d)
+    if row_sums.shape[0] > 0:
+        share = row_sums[column] / d
+        for i in range(new.shape[0]):
+            row_sums[i] -= new[i] * share
+    return float(d)
 
 
 @compiled()
-def _follow(row_sums: Floats, block: Floats, n: int, column: int, d: float) -> None:
-    """Update the row sums after row n of the block was appended."""
-    share = row_sums[column] / d
-    for i in range(row_sums.shape[0]):
-        row_sums[i] -= block[n, i] * share
-
-
-@compiled()
-def _kept(block: Floats, n: int, keep: Rows) -> Floats:
-    """The block with only the columns `keep`, ascending, in the same memory. The first n rows are filled."""
-    width = block.shape[1]
-    flat = block.reshape(-1)
+def _keep(v: Floats, n: int, keep: Rows) -> None:
+    """Move the columns `keep`, ascending, of the first n rows together, so that they fill V's memory."""
+    width = v.shape[1]
+    flat = v.reshape(-1)
     for j in range(n):
         for i in range(keep.shape[0]):
             flat[j * keep.shape[0] + i] = flat[j * width + keep[i]]
-    return flat[: block.shape[0] * keep.shape[0]].reshape((block.shape[0], keep.shape[0]))
 
 
 def conditioned(rows: Floats, covariance: Floats, column: int) -> Floats:

@@ -14,7 +14,7 @@ from hpobench_nmt.methods.surrogates import posterior as posterior_module
 from hpobench_nmt.methods.surrogates.posterior import Posterior
 
 N_ROWS, N_FEATURES = 140, 4
-# Around the size of a block (64), several drops of columns, and the very end.
+# Around the size of the first memory (64), several drops of columns, and the very end.
 CHECKPOINTS = (1, 2, 7, 30, 64, 65, 105, 139)
 OURS = {"matern52": matern52, "rbf": rbf}
 SKLEARNS = {"matern52": Matern(1.0, nu=2.5), "rbf": RBF(1.0)}
@@ -265,16 +265,17 @@ def history(covariance, targets, order, discarded):
     return said
 
 
-def test_bits_do_not_depend_on_the_size_of_blocks(monkeypatch):
-    """Rows of V in three blocks, which columns are dropped from, and in one."""
+def test_bits_do_not_depend_on_when_memory_is_enlarged(monkeypatch):
+    """The memory of V, from which columns are dropped, as allocated first, and enlarged often."""
     covariance = random_covariance(8, 170)
     rng = np.random.default_rng(8)
     targets, order = rng.normal(size=(170, 2)), rng.permutation(170)
     discarded = set(order[20:160:12].tolist())
-    one = history(covariance, targets, order, discarded)
-    monkeypatch.setattr(posterior_module, "_BLOCK_BYTES", 0)
-    three = history(covariance, targets, order, discarded)
-    for a, b in zip(one, three, strict=True):
+    first = history(covariance, targets, order, discarded)
+    monkeypatch.setattr(posterior_module, "_FIRST_BYTES", 0)
+    monkeypatch.setattr(posterior_module, "_MORE_ROWS", 5)
+    enlarged = history(covariance, targets, order, discarded)
+    for a, b in zip(first, enlarged, strict=True):
         for x, y in zip(a, b, strict=True):
             np.testing.assert_array_equal(x, y)
 
@@ -295,7 +296,7 @@ def test_more_columns_than_a_tile_holds():
 
 
 def test_memory_grows_by_the_rows_observed_and_nothing_is_copied():
-    """70 rows of V over 100,000 candidates are 56 MB, of which 51 in the first block."""
+    """70 rows of V over 100,000 candidates are 56 MB, of which 51 are allocated first."""
     features = np.random.default_rng(10).uniform(size=(100_000, 2))
     posterior = Posterior(KernelPrior(rbf, features), 1, 1e-2)
     tracemalloc.start()
@@ -305,5 +306,5 @@ def test_memory_grows_by_the_rows_observed_and_nothing_is_copied():
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    # Two blocks as allocated, the rows that the prior keeps, and a few rows besides.
+    # 128 rows of V as allocated, the rows that the prior keeps, and a few rows besides.
     assert peak < 2 * 51.2e6 + 64 * 2**20 + 10 * 0.8e6
