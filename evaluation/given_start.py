@@ -90,17 +90,38 @@ def simulated_given_start(
         permutations: number of random orders.
         seed: of the random orders.
     """
+    free, found, over = _after_start(costs, until_target, start, workers)
+    left = np.delete(np.arange(len(costs)), start)
+    most = len(left) if lookups is None else min(len(left), max(lookups - len(start), 0))
+    rng = np.random.default_rng(seed)
+    total = _sum_of_runtimes(rng, costs[left], until_target[left], free, found, over, tau, most, permutations)
+    return float(total) / permutations
+
+
+def fewest_given_start(
+    costs: Floats, until_target: Floats, start: Rows, tau: float, workers: int = 1
+) -> float:
+    """min(T, tau) of a method that knows how far each row is from the target: no method is faster.
+
+    On a clock of look-ups with one worker, this is n_0, or n_0 + 1 if the start does not have a target. The
+    arguments are those of `simulated_given_start`; a look-up costs 1.
+    """
+    free, found, over = _after_start(costs, until_target, start, workers)
+    left = np.delete(until_target, start)
+    return float(min(max(min(found, free.min() + left.min(initial=np.inf)), over), tau))
+
+
+def _after_start(
+    costs: Floats, until_target: Floats, start: Rows, workers: int
+) -> tuple[Floats, float, float]:
+    """When each worker is free after the start, when the start meets the target, and when it is over."""
     free, found, over = np.zeros(workers), np.inf, 0.0
     for row in start:
         worker = free.argmin()
         found = min(found, free[worker] + until_target[row])
         free[worker] += costs[row]
         over = max(over, free[worker])
-    left = np.delete(np.arange(len(costs)), start)
-    most = len(left) if lookups is None else min(len(left), max(lookups - len(start), 0))
-    rng = np.random.default_rng(seed)
-    total = _sum_of_runtimes(rng, costs[left], until_target[left], free, found, over, tau, most, permutations)
-    return float(total) / permutations
+    return free, found, over
 
 
 @compiled()

@@ -9,7 +9,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hpobench_nmt.core.trajectory import Goal
-from hpobench_nmt.evaluation.given_start import random_search_given_start, simulated_given_start
+from hpobench_nmt.evaluation.given_start import (
+    fewest_given_start,
+    random_search_given_start,
+    simulated_given_start,
+)
 from hpobench_nmt.evaluation.restricted import restricted_random_search
 
 
@@ -116,3 +120,15 @@ def test_rows_of_unit_cost_are_look_ups(workers):
     assert found == pytest.approx(exact, rel=0.01)
     assert found == simulated_given_start(np.ones(30), until_target, np.array([9, 20]), 12.0, workers)
     assert found != simulated_given_start(np.ones(30), until_target, np.array([9, 20]), 12.0, workers, seed=1)
+
+
+@pytest.mark.parametrize(("start", "workers"), [([0], 1), ([5, 1, 0], 2), ([], 3), ([6, 2], 2), ([4, 3], 1)])
+def test_the_fewest_over_all_orders(start, workers):
+    start = np.array(start, dtype=np.int64)
+    left = np.setdiff1d(np.arange(7), start)
+    every = [
+        event_by_event([*start, *rest], COSTS, UNTIL, len(start), 40.0, workers)
+        for rest in itertools.permutations(left)
+    ]
+    assert fewest_given_start(COSTS, UNTIL, start, 40.0, workers) == min(every)
+    assert fewest_given_start(COSTS, UNTIL, start, 0.5, workers) == 0.5
