@@ -28,6 +28,7 @@ from hpobench_nmt.core.system.text import counted, short
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.curves import hypervolume_shares, simple_regret
 from hpobench_nmt.evaluation.hypervolume import table_scale
+from hpobench_nmt.lookup.baselines import baseline_sentence
 from hpobench_nmt.methods import KNOWN
 
 PARTS = np.linspace(0.0, 1.0, 41)[1:]
@@ -203,6 +204,7 @@ def _table_page(found: Sequence[Track], name: str) -> TablePage:
     facts += [
         (k.replace("_", " "), str(v)) for k, v in table.provenance.items() if isinstance(v, str | int | float)
     ]
+    facts += [("baseline", sentence)] if (sentence := baseline_sentence(table)) else []
     facts += [("SHA-256", table.sha256)]
     parts = []
     for track in own:

@@ -42,6 +42,37 @@ def test_what_the_datasheet_says_was_trained_is_counted(toy):
     assert found() == []
 
 
+def baseline(metric, value):
+    return {"name": "a memory", "metric": metric, "value": float(value), "how": "the nearest sentence"}
+
+
+def test_rows_that_beat_a_baseline_are_counted(toy, tmp_path):
+    def found(metric, value):
+        table = dataclasses.replace(toy, claims={"baseline": baseline(metric, value)})
+        return [(f.kind, f.fact) for f in check_table(table) if "a memory" in f.fact]
+
+    bleu, seconds = np.sort(toy.column("bleu")), np.sort(toy.column("seconds"))
+    ((kind, fact),) = found("bleu", bleu[-4])  # larger is better
+    assert (kind, fact.split(" beat")[0]) == ("note", "3 of 36 rows (8%)")
+    ((kind, fact),) = found("seconds", seconds[5])  # smaller is better
+    assert fact.startswith("5 of 36 rows (14%) beat a memory, whose seconds is")
+    ((kind, fact),) = found("bleu", bleu[-1])
+    assert (kind, fact.split(",")[0]) == ("warning", "no row beats a memory")
+
+
+def test_a_baseline_is_kept_on_disk_and_must_name_a_metric(toy, tmp_path):
+    claimed = baseline("bleu", 20)
+    save_folder(dataclasses.replace(toy, claims={"baseline": claimed}), tmp_path / "toy")
+    assert load_folder(tmp_path / "toy").claims["baseline"] == claimed
+    assert load_folder(tmp_path / "toy").sha256 == toy.sha256
+    save_folder(dataclasses.replace(toy, claims={"baseline": baseline("blue", 20)}), tmp_path / "wrong")
+    with pytest.raises(InputError, match=r"'blue'.*bleu"):
+        load_folder(tmp_path / "wrong")
+    save_folder(dataclasses.replace(toy, claims={"baseline": {"name": "a memory"}}), tmp_path / "half")
+    with pytest.raises(InputError, match="metric"):
+        load_folder(tmp_path / "half")
+
+
 def test_a_ledger_that_has_gone_on_is_found(toy, tmp_path):
     (tmp_path / "ledger.jsonl").write_text("one\n")
     built = dataclasses.replace(toy, provenance={"ledger_sha256": hashlib.sha256(b"one\n").hexdigest()})

@@ -19,6 +19,7 @@ from hpobench_nmt.core.space import covered_share, short_label
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.files import read_bytes
 from hpobench_nmt.core.system.text import counted, printable, short
+from hpobench_nmt.lookup.baselines import baseline_of, baseline_sentence, rows_that_beat
 from hpobench_nmt.lookup.checks.curve_checks import Fact, curve_facts, listed, note, ok, rows_text, warning
 from hpobench_nmt.lookup.checks.surface_checks import far_rows, surface_facts, variance_share
 from hpobench_nmt.lookup.disk.datasheet import Claims
@@ -210,6 +211,7 @@ def _facts(table: Table) -> Iterator[Fact]:
     yield from _counts(table)
     yield from _trained(table)
     yield from _published_front(table)
+    yield from _baseline(table)
     yield from _twins(table)
     if table.objectives:
         yield from surface_facts(table, table.objectives[0])
@@ -338,6 +340,17 @@ def ledger_facts(table: Table, folder: Path) -> Iterator[Fact]:
     else:
         fact = "the ledger beside it is not the ledger from which it was built"
         yield warning(fact, f"build it again: hpobench-nmt tables build {path}")
+
+
+def _baseline(table: Table) -> Iterator[Fact]:
+    baseline = baseline_of(table.claims)
+    if baseline is None:
+        return
+    if rows_that_beat(table, baseline):
+        yield note(baseline_sentence(table), f"computed as {baseline.how}.")
+    else:
+        meaning = f"a search here compares models that nobody would use. Computed as {baseline.how}."
+        yield warning(baseline_sentence(table), meaning)
 
 
 def _twins(table: Table) -> Iterator[Fact]:

@@ -24,7 +24,8 @@ split_by          columns of a CSV file: `tables add` makes a table for each com
                   a group of these tables
 [claims]          statements of the source, which `tables check` verifies: rows, checkpoints (of the curves),
                   trainings (rows and replicates), configurations (planned trainings), failed (trainings that
-                  failed), complete (true: all were trained), front (row numbers) and front_objectives; for a
+                  failed), complete (true: all were trained), front (row numbers) and front_objectives;
+                  baseline (name, metric, value and how: a simpler model that rows should beat); for a
                   collection: collection (its name), collection_rows and collection_tables (total numbers);
                   sections_sha256 (a hash of objectives and columns without their texts, which is checked on
                   reading; remove it if you change these by hand) and features_sha256 (the same of features)
@@ -52,6 +53,7 @@ from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.files import check_label, check_name, read_toml
 from hpobench_nmt.core.system.text import printable
 from hpobench_nmt.core.system.validation import Finite, Natural, NonNegative, Positive, Strict, Whole, checked
+from hpobench_nmt.lookup.baselines import Baseline, baseline_of
 from hpobench_nmt.lookup.disk.curve_files import CurvesSection
 from hpobench_nmt.lookup.disk.rows import Wanted, numbers_of, plain
 from hpobench_nmt.lookup.table import Table
@@ -128,6 +130,7 @@ class Claims(msgspec.Struct, frozen=True):
     complete: bool | None = None
     front: list[Natural] | None = None
     front_objectives: list[str] | None = None
+    baseline: Baseline | None = None
 
 
 class Datasheet(Strict, frozen=True):
@@ -433,3 +436,5 @@ def check_claims(claims: Mapping[str, Any], table: Table, path: Path) -> None:
             raise InputError(f"{path}: claims.front names row {row}; the last one is {len(table) - 1}.")
     for objective in claims.get("front_objectives", []):
         table.objective(objective)
+    if baseline := baseline_of(claims):
+        table.objective(baseline.metric)

@@ -13,6 +13,7 @@ from hpobench_nmt.analysis.tables.curve_sections import curve_summary
 from hpobench_nmt.benchmarking.task.instance import feasible_losses, table_violations
 from hpobench_nmt.core.constraints import is_feasible
 from hpobench_nmt.core.system.text import NONE, counted
+from hpobench_nmt.lookup.baselines import baseline_sentence
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.render.terminal.grids import plain, print_frame, print_grid, print_text
 
@@ -24,6 +25,8 @@ def print_summary(table: Table, console: Console, n_best: int, constraints: Sequ
     for key, text in table.provenance.items():
         if not key.startswith("sha256"):
             print_text(f"  {key}: {text}", console)
+    if sentence := baseline_sentence(table):
+        print_text(f"  baseline: {sentence}", console)
     console.print()
     of_numbers = all(h.is_numeric for h in table.hyperparameters)
     head = ("hyperparameter", "values", "scale" if of_numbers else "scale or kind", "unit")

@@ -9,7 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -101,6 +103,7 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
             "configurations": planned,
             "failed": len(failed),
             "complete": len(ended) == planned,
+            **_baseline(spec, names),
         },
         curves=curves,
     )
@@ -117,6 +120,13 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
         table = replace(table, provenance={**table.provenance, "seed_noise": told})
     write_into_folder(table, path.parent)
     return table, path.parent
+
+
+def _baseline(spec: Spec, names: Sequence[str]) -> dict[str, Any]:
+    """The claim of the spec's baseline, if the table has its metric."""
+    if spec.baseline is None or spec.baseline.metric not in names:
+        return {}
+    return {"baseline": msgspec.structs.asdict(spec.baseline)}
 
 
 def _trained_axes(spec: Spec, done: Sequence[Record]) -> tuple[Hyperparameter, ...]:

@@ -23,6 +23,7 @@ from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Hyperparameter, Space, Value, config_key, label, row_index, short_label
 from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.core.system.text import number_of
+from hpobench_nmt.lookup.baselines import Baseline
 from hpobench_nmt.runner.family import Family
 from hpobench_nmt.runner.settings import settings_of
 
@@ -50,6 +51,7 @@ class Spec:
         same_seed: how often all rows that are trained again are repeated with the seed of the row itself.
         points: how many rows of the grid are trained, spread evenly; 0: all.
         neighbours: how many of the best of these rows have their neighbours on the grid trained as well.
+        baseline: a simpler model that rows should beat, for the datasheet.
         ranges: if the grid has ranges, each hyperparameter's ends or list, and its scale; else empty.
         drawn: if the grid has ranges, the candidates drawn from it, shape (N, H), instead of a grid.
     """
@@ -72,6 +74,7 @@ class Spec:
     same_seed: int = 0
     points: int = 0
     neighbours: int = 0
+    baseline: Baseline | None = None
     ranges: Mapping[str, Any] = field(default_factory=dict)
     drawn: NDArray[np.float64] | None = None
 

@@ -8,6 +8,8 @@ Keys of a spec file, of which name, family, [corpus] and [grid] are required:
     family        the kind of model; each family has its own settings and metrics (runner/families/)
     seed          a whole number; the same seed gives the same models
     keep          whether the best model of each training is kept, as with `train --keep`
+    [baseline]    a simpler model that rows should beat: its name, its value of a metric, and how that was
+                  computed; it goes into the table's datasheet
     objectives    objectives of the table, the single objective first; if left out, the first metric that
                   trainings on the corpus measure
     metrics       columns of the table; if left out, all metrics of the family
@@ -51,6 +53,7 @@ from hpobench_nmt.core.space import Hyperparameter, Scale, Space
 from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.core.system.files import check_name
 from hpobench_nmt.core.system.validation import Finite, Natural, Strict, Whole, load_toml
+from hpobench_nmt.lookup.baselines import Baseline
 from hpobench_nmt.runner.disk.user_paths import user_path
 from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.family import Family
@@ -90,6 +93,7 @@ class _SpecFile(Strict, frozen=True):
     title: str = ""
     note: str = ""
     seed: Natural = 0
+    baseline: Baseline | None = None
     objectives: list[str] = msgspec.field(default_factory=list)
     metrics: list[str] = msgspec.field(default_factory=list)
     base: str = ""
@@ -138,6 +142,8 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
     for objective in file.objectives:
         if objective not in names:
             raise unknown("objective", objective, names, f"({path})")
+    if file.baseline and file.baseline.metric not in names:
+        raise unknown("metric", file.baseline.metric, names, f"({path}, [baseline])")
     _refuse_twice("objective", file.objectives, path)
     section = filled_section(file.corpus)
     usual = next((name for name in names if not family.never_measured(name, section)), names[0])
@@ -170,6 +176,7 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
         same_seed=again.same_seed,
         points=file.points,
         neighbours=file.neighbours,
+        baseline=file.baseline,
     )
     if file.neighbours and not file.points:
         raise InputError(f"{path}: neighbours are only for points of a grid, but the whole grid is trained.")

@@ -47,6 +47,25 @@ def test_a_lone_surrogate_in_a_text_is_escaped(folder):
     assert table.provenance["first"] == "2026\\ud800"
 
 
+def test_the_specs_baseline_is_claimed_if_its_metric_was_measured(folder):
+    append(folder / LEDGER, record(1))
+    spec = folder / SPEC
+    for metric in ("test_ppl", "dev_ppl"):
+        text = f'[baseline]\nname = "trigrams"\nmetric = "{metric}"\nvalue = 60\nhow = "counted"\n[corpus]'
+        spec.write_text(TEXT.replace("[corpus]", text))
+        table, _ = build(folder)
+        assert ("baseline" in table.claims) == (metric == "dev_ppl")
+    assert load_folder(folder).claims["baseline"] == {
+        "name": "trigrams",
+        "metric": "dev_ppl",
+        "value": 60,
+        "how": "counted",
+    }
+    spec.write_text(spec.read_text().replace("dev_ppl", "dev_pol"))
+    with pytest.raises(InputError, match=r"'dev_pol'.*dev_ppl.*\[baseline\]"):
+        load_spec(spec)
+
+
 def test_rows_that_cannot_be_repeated_are_told(folder):
     append(folder / LEDGER, record(1, nondeterministic="put_"))
     append(folder / LEDGER, record(2))
