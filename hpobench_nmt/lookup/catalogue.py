@@ -17,7 +17,7 @@ from hpobench_nmt.core.system.errors import InputError, not_written, unknown, wa
 from hpobench_nmt.core.system.files import no_folder, read_toml, remove_leftovers
 from hpobench_nmt.core.system.text import printable
 from hpobench_nmt.lookup.collections import COLLECTIONS, collection_of
-from hpobench_nmt.lookup.disk.folder import DATASHEET, load_folder, summary
+from hpobench_nmt.lookup.disk.folder import DATASHEET, ROWS, checked_datasheet, load_folder
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.lookup.user_folders import added_folder, fetched_folder
 
@@ -151,17 +151,14 @@ def table_rows(notify: Callable[[str], None] = warn) -> list[tuple[str, int, int
     rows = []
     for name, folder in installed().items():
         try:
-            table = summary(folder)
-            if table.name != name:
-                raise InputError(
-                    f"{folder}: the folder is named {name!r}, its datasheet says {table.name!r}."
-                )
+            sheet, count = checked_datasheet(folder)
+            _check_name(folder, name, sheet.table_name(folder / ROWS))
         except InputError as error:
             notify(f"Cannot be used: {printable(str(error))}")
             continue
-        group = table.collection or (SHIPPED if folder.parent == shipped_folder() else name)
-        objectives = ", ".join(table.objectives)
-        rows.append((name, table.rows, table.hyperparameters, objectives, str(folder), group))
+        group = sheet.claims.get("collection") or (SHIPPED if folder.parent == shipped_folder() else name)
+        goals = ", ".join(sheet.goals)
+        rows.append((name, count, len(sheet.hyperparameters), goals, str(folder), group))
     return rows
 
 
@@ -202,9 +199,14 @@ def load_table(name_or_folder: str | Path) -> Table:
     folder = find_folder(name_or_folder)
     table = load_folder(folder)
     text = str(name_or_folder)
-    if table.name != text and installed().get(text) == folder:
-        raise InputError(f"{folder}: the folder is named {text!r}, its datasheet says {table.name!r}.")
+    if installed().get(text) == folder:
+        _check_name(folder, text, table.name)
     return table
+
+
+def _check_name(folder: Path, name: str, stated: str) -> None:
+    if stated != name:
+        raise InputError(f"{folder}: the folder is named {name!r}, its datasheet says {stated!r}.")
 
 
 def find_folder(name_or_folder: str | Path) -> Path:

@@ -318,7 +318,7 @@ def test_lines_may_end_as_on_an_old_mac(tmp_path):
 
 def test_curves_need_a_metric(tmp_path):
     with pytest.raises(InputError, match=r"needs a section \[curves.metrics.NAME\]"):
-        read_curves(b"", CurvesSection("update", {}), (PPL,), 3, tmp_path / "curves.csv")
+        read_curves(b"", CurvesSection(resource="update", metrics={}), (PPL,), 3, tmp_path / "curves.csv")
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,13 @@ from hpobench_nmt.lookup.disk.rows import Wanted, csv_of, parse_columns, values_
 _PART = 2**23
 
 
+class FileSection(Strict, frozen=True):
+    """A file beside the datasheet: the number of its lines, without the header, and its hash."""
+
+    count: Natural | None = None
+    sha256: str | None = None
+
+
 class CurveMetricSection(Strict, frozen=True):
     """A metric of the curves."""
 
@@ -58,13 +65,11 @@ class CurveMetricSection(Strict, frozen=True):
     description: str = ""
 
 
-class CurvesSection(Strict, frozen=True):
+class CurvesSection(FileSection, frozen=True, kw_only=True):
     """The section [curves], which describes curves.csv."""
 
     resource: str
     metrics: dict[str, CurveMetricSection]
-    count: Natural | None = None
-    sha256: str | None = None
     resource_unit: str = ""
     cost_unit: str = ""
     truncate_at: Literal["nan"] | None = None

@@ -54,7 +54,7 @@ from hpobench_nmt.core.system.files import check_label, check_name, read_toml
 from hpobench_nmt.core.system.text import printable
 from hpobench_nmt.core.system.validation import Finite, Natural, NonNegative, Positive, Strict, Whole, checked
 from hpobench_nmt.lookup.baselines import Baseline, baseline_of
-from hpobench_nmt.lookup.disk.curve_files import CurvesSection
+from hpobench_nmt.lookup.disk.curve_files import CurvesSection, FileSection
 from hpobench_nmt.lookup.disk.rows import Wanted, numbers_of, plain
 from hpobench_nmt.lookup.table import Table
 
@@ -64,18 +64,9 @@ FORMATS = (1, 2, 3, 4)
 _MOST_WRITTEN = 100
 
 
-class RowsSection(Strict, frozen=True):
-    """A CSV file beside the datasheet."""
-
-    count: Natural | None = None
-    sha256: str | None = None
-
-
-class ReplicatesSection(Strict, frozen=True):
+class ReplicatesSection(FileSection, frozen=True):
     """Trainings with other seeds: what replicates.csv holds, or the column of seeds in the file of rows."""
 
-    count: Natural | None = None
-    sha256: str | None = None
     averaged: bool = False
     seed: str | None = None
 
@@ -141,7 +132,7 @@ class Datasheet(Strict, frozen=True):
     format: Whole = FORMATS[0]
     name: str | None = None
     objectives: list[str] | None = None
-    rows: RowsSection | None = None
+    rows: FileSection | None = None
     replicates: ReplicatesSection | None = None
     curves: CurvesSection | None = None
     features: dict[str, AxisSection] = msgspec.field(default_factory=dict)
@@ -155,6 +146,20 @@ class Datasheet(Strict, frozen=True):
     def goals(self) -> list[str]:
         """The metrics to optimise by default."""
         return [next(iter(self.metrics))] if self.objectives is None else self.objectives
+
+    def table_name(self, rows: Path) -> str:
+        """The name of the table: its own, or that of its file of rows."""
+        return self.name or rows.stem
+
+    @property
+    def count(self) -> int | None:
+        """The number of rows, if it is stated."""
+        return None if self.rows is None else self.rows.count
+
+    def sha256(self, section: str) -> str | None:
+        """The hash of the file that a section describes, if it is stated."""
+        entry: FileSection | None = getattr(self, section)
+        return None if entry is None else entry.sha256
 
     @property
     def seed(self) -> str | None:
@@ -243,13 +248,20 @@ def read_datasheet(path: Path, follow_link: bool = False) -> Datasheet:
             check_name("table", sheet.name)
         if claims.collection is not None:
             check_name("collection", claims.collection)
-        for name, value in sheet.provenance.items():
-            check_label("the name", name)
-            if not isinstance(value, str | bool | int | float | date | datetime | time):
-                raise InputError(f"provenance.{name} must be a text.")
+        texts = {check_label("the name", name): _text(name, each) for name, each in sheet.provenance.items()}
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    return sheet
+    return msgspec.structs.replace(sheet, provenance=texts)
+
+
+def _text(name: str, value: object) -> str:
+    """A free text, of which numbers and dates become texts."""
+    if not isinstance(value, str | bool | int | float | date | datetime | time):
+        raise InputError(f"provenance.{name} must be a text.")
+    try:
+        return str(value)
+    except ValueError:  # Python does not turn whole numbers of more than 4,300 digits into text
+        raise InputError("provenance holds a number that is too long. Put it in quotes.") from None
 
 
 def _contradictions(sheet: Datasheet) -> Iterator[str]:
@@ -325,14 +337,6 @@ def _columns(section: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 def _without(section: Mapping[str, Any], *keys: str) -> dict[str, Any]:
     return {key: value for key, value in section.items() if key not in keys}
-
-
-def provenance_of(sheet: Datasheet, path: Path) -> dict[str, str]:
-    """The free texts by key; numbers and dates become texts."""
-    try:
-        return {key: str(value) for key, value in sheet.provenance.items()}
-    except ValueError:  # Python does not turn whole numbers of more than 4,300 digits into text
-        raise InputError(f"{path}: provenance holds a number that is too long. Put it in quotes.") from None
 
 
 def datasheet(table: Table, content: bytes) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from hpobench_nmt.core.system.files import check_name
 from hpobench_nmt.core.system.text import counted, number_of
 from hpobench_nmt.lookup.descriptors import Descriptors
 from hpobench_nmt.lookup.disk.curve_files import read_curves
-from hpobench_nmt.lookup.disk.datasheet import Datasheet, check_claims, provenance_of
+from hpobench_nmt.lookup.disk.datasheet import Datasheet, check_claims
 from hpobench_nmt.lookup.disk.file_names import CURVES, REPLICATES
 from hpobench_nmt.lookup.disk.rows import Column, Wanted, line_of, parse_columns, values_of
 from hpobench_nmt.lookup.groups import configurations_of, means, training_numbers, wrong_seed
@@ -87,14 +87,13 @@ def tables_of(files: Files, ignore_other: bool = False) -> list[Table]:
         rows = np.flatnonzero(_taken(columns, sheet, files.sheet_path))
         columns = {name: columns[name][rows] for name in columns if name not in sheet.of_rows}
         place = place.of_rows(rows)
-    name = sheet.name or files.path.stem
+    name = sheet.table_name(files.path)
     if sheet.split_by:
         return _group(name, files, columns, place)
     table = _table(name, files, columns, place)
-    count = sheet.rows.count if sheet.rows else None
-    if files.hashed and count != len(table):
+    if files.hashed and sheet.count != len(table):
         raise InputError(
-            f"{files.sheet_path}: [rows] count is {count!r}, the file has {counted(len(table), 'row')}."
+            f"{files.sheet_path}: [rows] count is {sheet.count!r}, the file has {counted(len(table), 'row')}."
         )
     return [table]
 
@@ -147,7 +146,7 @@ def _table(name: str, files: Files, columns: Mapping[str, Column], place: Place)
             configs=configs,
             values=values,
             objectives=tuple(sheet.goals),
-            provenance=provenance_of(sheet, files.sheet_path),
+            provenance=sheet.provenance,
             claims=sheet.claims,
             curves=curves,
             replicates=read and Replicates(axes, tuple(sheet.metrics), read, sheet.averaged),

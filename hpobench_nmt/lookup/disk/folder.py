@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tomli_w
@@ -26,19 +26,13 @@ from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.files import no_folder, read_bytes, replace_folder, scratch_folder, write_whole
 from hpobench_nmt.lookup.curves import Curves
-from hpobench_nmt.lookup.disk.curve_files import CurvesSection, curves_csv, curves_section
-from hpobench_nmt.lookup.disk.datasheet import (
-    Datasheet,
-    ReplicatesSection,
-    RowsSection,
-    datasheet,
-    read_datasheet,
-    with_sections_hash,
-)
+from hpobench_nmt.lookup.disk.curve_files import curves_csv, curves_section
+from hpobench_nmt.lookup.disk.datasheet import Datasheet, datasheet, read_datasheet, with_sections_hash
 from hpobench_nmt.lookup.disk.described_rows import Files, tables_of
-from hpobench_nmt.lookup.disk.file_names import CURVES, REPLICATES, ROWS
+from hpobench_nmt.lookup.disk.file_names import CURVES, REPLICATES
 from hpobench_nmt.lookup.disk.file_names import DATASHEET as DATASHEET
 from hpobench_nmt.lookup.disk.file_names import LEDGER as LEDGER
+from hpobench_nmt.lookup.disk.file_names import ROWS as ROWS
 from hpobench_nmt.lookup.disk.file_names import SPEC as SPEC
 from hpobench_nmt.lookup.disk.rows import MAX_BYTES, Progress, csv_of, read_rows
 from hpobench_nmt.lookup.table import Table
@@ -67,34 +61,21 @@ def described_files(folder: Path) -> dict[str, bytes]:
     return {name: content for name, content in contents.items() if content is not None}
 
 
-class Summary(NamedTuple):
-    """What a table folder holds, according to its datasheet."""
+def checked_datasheet(folder: Path) -> tuple[Datasheet, int]:
+    """The datasheet and the number of rows of a folder, whose files are checked by their hashes, not parsed.
 
-    name: str
-    rows: int
-    hyperparameters: int
-    objectives: tuple[str, ...]
-    collection: str | None
-
-
-def summary(folder: Path) -> Summary:
-    """A summary of a table folder. Its files are compared with their hashes, but not parsed.
-
-    Raises InputError if the datasheet is invalid or a hash differs.
+    Raises InputError if the datasheet is invalid or has no number of rows, or a hash differs.
     """
     described_files(folder)
     sheet = _datasheet(folder)
-    count = sheet.rows.count if sheet.rows else None
-    if count is None:
+    if sheet.count is None:
         raise InputError(f"{folder / DATASHEET}: [rows] has no count. Install the folder with 'tables add'.")
-    collection = sheet.claims.get("collection")
-    name = sheet.name or Path(ROWS).stem
-    return Summary(name, count, len(sheet.hyperparameters), tuple(sheet.goals), collection)
+    return sheet, sheet.count
 
 
 def table_name(folder: Path) -> str:
     """The name of a folder's table, from its datasheet alone."""
-    return _datasheet(folder).name or Path(ROWS).stem
+    return _datasheet(folder).table_name(folder / ROWS)
 
 
 def save_folder(
@@ -251,7 +232,7 @@ def _to_add(source: Path, datasheet: Path | None, notify: Callable[[str], None])
             raise InputError(f"{source}: {fact}: {meaning}")
         # A file without a hash is new and cannot be checked. If the rows are new, all files are.
         fresh = sheet.rows is None or sheet.rows.sha256 is None
-        return _files_in(source, () if fresh else [name for name in _SECTIONS if _sha256(sheet, name)])
+        return _files_in(source, () if fresh else [name for name in _SECTIONS if sheet.sha256(name)])
     if not os.path.exists(source):  # noqa: PTH110
         raise InputError(f"{source}: no such file or folder.")
     path = datasheet or source.with_suffix(".toml")
@@ -346,31 +327,26 @@ def _files(
 ) -> Files:
     """The file of rows with the files that lie beside it, of which that of the replicates is read later."""
 
-    def content(name: str, section: str) -> Callable[[], bytes]:
+    def content(name: str, section: str) -> bytes:
         path = rows.with_name(name)
+        found = read_rows(path, follow_link)
         if section in hashed:
-            return partial(_hashed_content, path, _sha256(sheet, section), section, follow_link)
-        return partial(read_rows, path, follow_link)
+            _check_hash(found, sheet.sha256(section), path, section)
+        return found
 
     return Files(
         sheet,
         sheet_path,
         rows,
-        content(rows.name, "rows")(),
-        content(CURVES, "curves")() if sheet.curves is not None else None,
-        content(REPLICATES, "replicates") if sheet.replicates_apart else None,
+        content(rows.name, "rows"),
+        content(CURVES, "curves") if sheet.curves is not None else None,
+        partial(content, REPLICATES, "replicates") if sheet.replicates_apart else None,
         hashed=bool(hashed),
     )
 
 
-def _sha256(sheet: Datasheet, section: str) -> str | None:
-    entry: RowsSection | ReplicatesSection | CurvesSection | None = getattr(sheet, section)
-    return None if entry is None else entry.sha256
-
-
-def _hashed_content(path: Path, sha256: str | None, section: str, follow_link: bool) -> bytes:
-    """The content of a CSV file, which must have this hash, from that section of the datasheet."""
-    content = read_rows(path, follow_link)
+def _check_hash(content: bytes, sha256: str | None, path: Path, section: str) -> None:
+    """Refuse the content of a file that does not have the hash that a section of the datasheet states."""
     if sha256 is None:
         raise InputError(
             f"{path.with_name(DATASHEET)}: [{section}] has no sha256. Install the folder with 'tables add'."
@@ -381,4 +357,3 @@ def _hashed_content(path: Path, sha256: str | None, section: str, follow_link: b
             f"{path}: SHA-256 is {digest[:12]}…, but {sha256[:12]}… in the datasheet: the file was "
             f"changed or cut short. Get the table again."
         )
-    return content

@@ -201,7 +201,11 @@ def _of_lines(content: bytes, wanted: Wanted, path: Path) -> dict[str, Column]:
 
 def _lines(content: bytes, path: Path) -> Iterator[list[str]]:
     """The lines of a CSV file as texts, first the header. A blank line is a row of empty cells."""
-    lines = csv.reader(io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", newline=""), strict=True)
+    try:
+        lines = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise InputError(f"{path}, line {line}: not UTF-8 text.") from None
     empty = True
     try:
         names: list[str] = next(lines, [])
@@ -220,8 +224,6 @@ def _lines(content: bytes, path: Path) -> Iterator[list[str]]:
             yield cells or [""] * len(names)
     except csv.Error as error:
         raise InputError(f"{path}: not a CSV table (line {lines.line_num}: {error}).") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}, line {_first_line_not_utf8(content)}: not UTF-8 text.") from None
     if empty:
         raise InputError(f"{path}: has no rows.")
 
@@ -242,14 +244,6 @@ def _check_lone_column(name: str, path: Path) -> None:
                 f"{path}: the columns are separated by {shown}. Save it with ',' between them, and with a "
                 "point in numbers such as 0.5."
             )
-
-
-def _first_line_not_utf8(content: bytes) -> int:
-    try:
-        content.decode()
-    except UnicodeDecodeError as error:
-        return content[: error.start].count(b"\n") + 1
-    return 1
 
 
 def _numbers_if_all(column: Column, name: str, path: Path) -> Column:
