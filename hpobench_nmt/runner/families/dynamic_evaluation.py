@@ -1,4 +1,4 @@
-"""Settings of dynamic evaluation on one trained AWD-LSTM (Krause et al. 2018).
+"""Settings of dynamic evaluation, or of a neural cache, on one trained AWD-LSTM (Krause et al. 2018).
 
 A configuration costs passes over dev and test, not a training. The model is trained once for each corpus, set
 of model settings and seed. The cache keeps it, its static perplexities, and the gradient statistics MS_g of
@@ -15,8 +15,9 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from hpobench_nmt.core.arrays import Floats, Tokens
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.system.files import remove_folder
 from hpobench_nmt.runner.disk.locks import make_once
@@ -26,6 +27,7 @@ from hpobench_nmt.runner.lm.settings import (
     CLOCK,
     COUNT_METRICS,
     TRAINING_METRICS,
+    CacheSettings,
     DynamicSettings,
     Rule,
     losses_in,
@@ -41,18 +43,23 @@ if TYPE_CHECKING:
     from hpobench_nmt.runner.corpora import TextCorpus
     from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM
     from hpobench_nmt.runner.lm.dynamic import UpdateRule
+    from hpobench_nmt.runner.lm.neural_cache import NeuralCache
 
 # Part of the names of kept files. Raise it whenever the same settings give another model or other statistics.
 _FORMAT = 1
 # Settings that were added later. Their defaults are not part of a name, so that older kept models are found.
-_LATER = ("check_updates", "fine_tune", "precision", "accumulate", "cell", "zoneout")
+_LATER = ("check_updates", "fine_tune", "precision", "accumulate", "cell", "zoneout", "dev_streams")
 _WEIGHTS = "weights.pt"
 _TRAINING = "training.json"
 _FAILURE = "failure.txt"
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Dynamic(DynamicSettings, TimingSettings):
+class _Dynamic(DynamicSettings, CacheSettings, TimingSettings):
+    adaptation: Annotated[
+        Literal["dynamic", "cache", "both"],
+        About("dynamic evaluation, a neural cache, or a cache of the model that dynamic evaluation adapts"),
+    ] = "dynamic"
     dynamic_rule: Annotated[Rule, About("dynamic evaluation: update rule")] = "rms-rms-prior"
     # Not on a grid: a replicate of a row with one seed would equal the row with the next seed.
     model_seed: Annotated[
@@ -71,6 +78,8 @@ METRICS = (
     Metric(
         "dev_updates", "min", "updates", description="updates in the pass over dev, a cost that does not vary"
     ),
+    Metric("cache_reads", "min", "vectors", description="hidden vectors that the cache reads in that pass"),
+    Metric("dev_flops", "min", "FLOPs", description="floating-point operations of that pass"),
     *TRAINING_METRICS,  # of the model, so equal in all rows with the same seed
     *COUNT_METRICS,
 )
@@ -80,6 +89,7 @@ def _train(job: Job[DynamicEvaluationSettings]) -> Outcome:
     from hpobench_nmt.runner.corpora import corpus_of
     from hpobench_nmt.runner.lm.dynamic import dynamic_nll
     from hpobench_nmt.runner.lm.measure import loss_metrics, refuse_chaotic, refuse_diverged, rule_of
+    from hpobench_nmt.runner.lm.neural_cache import cache_nll
     from hpobench_nmt.runner.lm.static import WARM_UP
     from hpobench_nmt.runner.torch_training.clock import alone, lock_of, seconds
     from hpobench_nmt.runner.torch_training.memory import forget_peak, size_metrics
@@ -88,13 +98,20 @@ def _train(job: Job[DynamicEvaluationSettings]) -> Outcome:
     corpus = corpus_of(job)
     device = set_up(job.device)
     model, folder = trained_model(job, corpus)
-    rule = rule_of(job.settings, corpus)
-    rms = _statistics(job, folder, model, corpus, rule)
+    settings = job.settings
+    rule, cache = rule_of(settings, corpus), _cache(settings)
+    rms = None if settings.adaptation == "cache" else _statistics(job, folder, model, corpus, rule)
+
+    def adapted(tokens: Tokens) -> Floats:
+        if cache and settings.adaptation == "cache":
+            return cache_nll(model, tokens, cache)
+        return dynamic_nll(model, tokens, rule, rms, cache)
+
     with alone(lock_of(job)):
-        dynamic_nll(model, corpus.dev[:WARM_UP], rule, rms)
+        adapted(corpus.dev[:WARM_UP])
         forget_peak(device)
         started = seconds(device)
-        dev = dynamic_nll(model, corpus.dev, rule, rms)
+        dev = adapted(corpus.dev)
         taken = seconds(device) - started
     refuse_diverged(corpus, dev)
     known = json.loads((folder / _TRAINING).read_text(encoding="utf-8"))
@@ -103,8 +120,9 @@ def _train(job: Job[DynamicEvaluationSettings]) -> Outcome:
         unadapted = math.log(static["dev_ppl_static"])
     else:
         unadapted = static["dev_bpc_static"] * math.log(2.0)
-    refuse_chaotic(model, corpus.dev, rule, rms, unadapted, dev)
-    test = dynamic_nll(model, corpus.test, rule, rms)
+    if settings.adaptation != "cache":
+        refuse_chaotic(model, corpus.dev, rule, rms, unadapted, dev, cache)
+    test = adapted(corpus.test)
     metrics = {
         **known["static"],
         **loss_metrics(corpus, "", dev, test),
@@ -112,19 +130,42 @@ def _train(job: Job[DynamicEvaluationSettings]) -> Outcome:
         **size_metrics(model),
     }
     metrics |= {name: float(known[name]) for name in ("train_time", "num_updates")}
-    metrics["dev_updates"] = float(math.ceil(len(dev) / rule.segment))
+    metrics |= costs(settings, len(dev), rule.segment, metrics["num_param"])
 
     def save(new: Path) -> None:
         from hpobench_nmt.runner.lm.kept_files import save_language_model
         from hpobench_nmt.runner.lm.static import static_nll
 
         static = static_nll(model, corpus.dev), static_nll(model, corpus.test)
-        losses = {"static": static, "dynamic": (dev, test)}
-        save_language_model(
-            new, model=model, corpus=corpus, settings=job.settings, losses=losses, statistics=rms
-        )
+        losses = {"static": static, "cache" if settings.adaptation == "cache" else "dynamic": (dev, test)}
+        save_language_model(new, model=model, corpus=corpus, settings=settings, losses=losses, statistics=rms)
 
     return Outcome(metrics, converged=known.get("converged", True), save=save)
+
+
+def _cache(settings: DynamicEvaluationSettings) -> NeuralCache | None:
+    """The neural cache of a configuration, if it has one."""
+    from hpobench_nmt.runner.lm.neural_cache import NeuralCache
+
+    if settings.adaptation == "dynamic":
+        return None
+    return NeuralCache(settings.cache_window, settings.cache_theta, settings.cache_lambda)
+
+
+def costs(
+    settings: DynamicEvaluationSettings, tokens: int, segment: int, parameters: float
+) -> dict[str, float]:
+    """The costs, which do not vary, of the pass over a text with so many tokens to predict.
+
+    Per token, a parameter costs 2 operations in the forward pass, and 4 in the backward pass. An update takes
+    10 operations for each parameter. The cache costs 2 for each number in the vectors that it reads.
+    """
+    adapts, caches = settings.adaptation != "cache", settings.adaptation != "dynamic"
+    updates = math.ceil(tokens / segment) * adapts
+    window = settings.cache_window * caches
+    reads = sum(min(place, window) for place in range(tokens))
+    flops = parameters * ((6 if adapts else 2) * tokens + 10 * updates) + 2 * settings.embedding_size * reads
+    return {"dev_updates": float(updates), "cache_reads": float(reads), "dev_flops": float(flops)}
 
 
 def trained_model(job: Job[DynamicEvaluationSettings], corpus: TextCorpus) -> tuple[AWDLSTM, Path]:
@@ -233,7 +274,7 @@ def _key(identity: object) -> str:
 
 FAMILY = Family(
     name="dynamic-evaluation",
-    models="every update rule of dynamic evaluation on one trained AWD-LSTM",
+    models="dynamic evaluation by every update rule, and a neural cache, of one trained AWD-LSTM",
     source="Krause et al. 2018",
     corpus="text",
     settings=DynamicEvaluationSettings,

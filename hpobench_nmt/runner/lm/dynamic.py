@@ -40,6 +40,7 @@ from torch import Tensor, nn
 from hpobench_nmt.core.arrays import Floats, Tokens
 from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.runner.lm.language_model import LanguageModel, SparselyAdaptable, State, detach, streams
+from hpobench_nmt.runner.lm.neural_cache import NeuralCache, mixed_with_cache
 from hpobench_nmt.runner.lm.ntasgd import swapped
 from hpobench_nmt.runner.lm.settings import DECAY_SCALES, RULES
 from hpobench_nmt.runner.lm.softmax import nll_with_gradients
@@ -101,16 +102,25 @@ class UpdateRule:
 
 
 def dynamic_nll(
-    model: LanguageModel, tokens: Tokens, rule: UpdateRule, rms: Sequence[Tensor] | None = None
+    model: LanguageModel,
+    tokens: Tokens,
+    rule: UpdateRule,
+    rms: Sequence[Tensor] | None = None,
+    cache: NeuralCache | None = None,
 ) -> Floats:
     """Negative log-likelihood (nats) of every token of a stream except the first, shape (N - 1,).
 
     Afterwards the model has its own parameters again. `rms` comes from `gradient_rms` for the same model and
-    number of units; only rules with `needs_rms` use it.
+    number of units; only rules with `needs_rms` use it. With a cache, the adapted model's probabilities are
+    mixed with those of the cache, which holds the adapted model's hidden vectors.
     """
     with adapting_reader(model, rule, rms) as reader:
-        parts = [reader.read(piece) for piece in pieces(model, tokens, 1, rule.segment)]
-    return torch.cat(parts).cpu().numpy().astype(np.float64)
+        parts, hidden = [], []
+        for piece in pieces(model, tokens, 1, rule.segment):
+            parts.append(reader.read(piece))
+            hidden += [reader.hidden] if cache else []
+    nll = torch.cat(parts).cpu().numpy().astype(np.float64)
+    return mixed_with_cache(nll, torch.cat(hidden), tokens[1:], cache) if cache else nll
 
 
 class AdaptingReader:
@@ -118,6 +128,7 @@ class AdaptingReader:
 
     def __init__(self, model: LanguageModel, rule: UpdateRule, local: _Local, rms: Any) -> None:
         self.state: State = model.initial_state(1)
+        self.hidden = torch.zeros(0)  # vectors that predicted the last piece, shape (segment, D)
         self._local, self._rule = local, rule
         self._update = _updater(rule, local, rms)
         self._read = 0
@@ -127,7 +138,7 @@ class AdaptingReader:
 
         `piece` is a segment with the token that follows it, shape (segment + 1, 1).
         """
-        nll, self.state = self._local.gradient(piece, self.state)
+        nll, self.hidden, self.state = self._local.gradient(piece, self.state)
         self._read += len(nll)
         self._update(self._rule.learning_rate_after(self._read))
         return nll
@@ -163,7 +174,7 @@ def gradient_rms(
         totals = [torch.zeros_like(p) for p in local.parameters]
         state = model.initial_state(batch)
         for piece in pieces(model, tokens, batch, segment):
-            _, state = local.gradient(piece, state)
+            _, _, state = local.gradient(piece, state)
             count += 1
             for total, p in zip(totals, local.parameters, strict=True):
                 gradient: Tensor = p.grad  # type: ignore[assignment]
@@ -187,7 +198,7 @@ class _Local:
 
     parameters: Sequence[Tensor]
     globals: Sequence[Tensor] | None
-    gradient: Callable[[Tensor, State], tuple[Tensor, State]]
+    gradient: Callable[[Tensor, State], tuple[Tensor, Tensor, State]]
     forward: Callable[[Tensor, State], tuple[Tensor, State]]
 
 
@@ -207,7 +218,7 @@ def _with_parameters(model: LanguageModel, updates: bool) -> Iterator[_Local]:
     weight, bias = model.output_weight, model.output_bias
     rest = [p for p in parameters if p is not weight and p is not bias]
 
-    def gradient(piece: Tensor, state: State) -> tuple[Tensor, State]:
+    def gradient(piece: Tensor, state: State) -> tuple[Tensor, Tensor, State]:
         for p in rest:
             p.grad = None  # the next gradients are written to the memory that this frees
         hidden, state = model(piece[:-1], detach(state))
@@ -216,7 +227,7 @@ def _with_parameters(model: LanguageModel, updates: bool) -> Iterator[_Local]:
             flat.detach(), weight.data, bias.data, piece[1:].reshape(-1), weight.grad, bias.grad
         )
         torch.autograd.backward([flat], [grad_hidden])
-        return nll, state
+        return nll, flat.detach(), state
 
     # All gradients are written to the same memory, because fresh memory would cost more than the arithmetic.
     with swapped(parameters, [p.data.clone() if updates else p.data for p in parameters]):
@@ -239,7 +250,7 @@ def _with_matrices(model: LanguageModel, units: int) -> Iterator[_Local]:
         for n in (min(units, size) for size in adaptable.hidden_sizes)
     ]
 
-    def gradient(piece: Tensor, state: State) -> tuple[Tensor, State]:
+    def gradient(piece: Tensor, state: State) -> tuple[Tensor, Tensor, State]:
         for matrix in matrices:
             matrix.grad = None
         hidden, state = adaptable.adapted(piece[:-1], detach(state), matrices)
@@ -248,7 +259,7 @@ def _with_matrices(model: LanguageModel, units: int) -> Iterator[_Local]:
             flat.detach(), weight.data, model.output_bias.data, piece[1:].reshape(-1), None, None
         )
         torch.autograd.backward([flat], [grad_hidden], inputs=matrices)
-        return nll, state
+        return nll, flat.detach(), state
 
     def forward(tokens: Tensor, state: State) -> tuple[Tensor, State]:
         return adaptable.adapted(tokens, state, matrices)

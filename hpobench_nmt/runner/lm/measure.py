@@ -160,6 +160,7 @@ def refuse_chaotic(
     rms: Sequence[Tensor] | None,
     static: float,
     adapted: Floats,
+    cache: NeuralCache | None = None,
 ) -> None:
     """Raise TrainingFailed if rounding decides the result of dynamic evaluation.
 
@@ -168,13 +169,13 @@ def refuse_chaotic(
 
     Args:
         static: the mean loss (nats) without adaptation.
-        adapted: the losses of `dynamic_nll` with this rule.
+        adapted: the losses of `dynamic_nll` with this rule and cache.
     """
     loss = float(adapted.mean())
     if loss <= static:
         return
     nudged = replace(rule, learning_rate=rule.learning_rate * (1 + _NUDGE))
-    again = float(dynamic_nll(model, tokens, nudged, rms).mean())
+    again = float(dynamic_nll(model, tokens, nudged, rms, cache).mean())
     if not math.isclose(loss, again, abs_tol=_CHAOS):
         raise TrainingFailed(
             f"chaotic: the loss on dev is {loss:.4g} nats per token, and {again:.4g} with a learning rate "

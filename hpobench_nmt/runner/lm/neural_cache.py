@@ -42,6 +42,17 @@ def cache_nll(model: LanguageModel, tokens: Tokens, cache: NeuralCache) -> Float
     return _mixed(log_model, log_cache[0], cache.weight)
 
 
+def mixed_with_cache(nll: Floats, hidden: Tensor, targets: Tokens, cache: NeuralCache) -> Floats:
+    """Negative log-likelihoods (nats) of tokens, shape (N,), from a model's own, mixed with its cache.
+
+    Args:
+        hidden: the vectors that predicted the tokens, shape (N, D).
+    """
+    words = torch.from_numpy(np.array(targets, dtype=np.int64)).to(hidden.device)
+    (log_cache,) = _log_caches(hidden, words, cache.window, [cache.theta])
+    return _mixed(-nll, log_cache, cache.weight)
+
+
 def tuned_cache(
     model: LanguageModel, tokens: Tokens, window: int, thetas: Sequence[float], weights: Sequence[float]
 ) -> NeuralCache:
@@ -64,6 +75,11 @@ def _read(
         parts = [-linear_nll(h, model.output_weight, model.output_bias, t) for h, t in pieces]
     hidden, targets = (torch.cat(tensors) for tensors in zip(*pieces, strict=True))
     log_model = torch.cat(parts).cpu().numpy().astype(np.float64)
+    return log_model, _log_caches(hidden, targets, window, thetas)
+
+
+def _log_caches(hidden: Tensor, targets: Tensor, window: int, thetas: Sequence[float]) -> list[Floats]:
+    """log p_cache of every target for each theta."""
     log_caches: list[list[Tensor]] = [[] for _ in thetas]
     for start in range(0, len(hidden), _BLOCK):
         queries = hidden[start : start + _BLOCK]
@@ -79,8 +95,7 @@ def _read(
             whole = scaled.masked_fill(outside, -torch.inf).logsumexp(1)
             logs.append(scaled.masked_fill_(other, -torch.inf).logsumexp(1) - whole)
     # The cache is empty at the first position: there log p_cache is -inf minus -inf, which is NaN.
-    caches = [torch.cat(logs).cpu().numpy().astype(np.float64) for logs in log_caches]
-    return log_model, caches
+    return [torch.cat(logs).cpu().numpy().astype(np.float64) for logs in log_caches]
 
 
 def _mixed(log_model: Floats, log_cache: Floats, weight: float) -> Floats:

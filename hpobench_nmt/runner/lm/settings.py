@@ -146,7 +146,9 @@ class OptimizerSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _CacheSettings(Settings):
+class CacheSettings(Settings):
+    """Settings of a neural cache."""
+
     cache_window: Annotated[int, About("neural cache; 0: none", low=0, high=100_000, unit="tokens")] = 2000
     cache_theta: Annotated[float, About("neural cache: flatness", low=0.0, high=1e3, scale="log")] = 0.5
     cache_lambda: Annotated[
@@ -207,7 +209,7 @@ class DynamicSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationSettings(DynamicSettings, _CacheSettings, TimingSettings):
+class EvaluationSettings(DynamicSettings, CacheSettings, TimingSettings):
     """Settings of everything that is measured of a trained model."""
 
     tuning_tokens: Annotated[

@@ -52,6 +52,33 @@ def test_one_model_serves_all_dynamic_evaluations(small_job, reproducible, tmp_p
     assert replicate.metrics["dev_ppl_static"] != first.metrics["dev_ppl_static"]
 
 
+def test_a_cache_reads_the_model_as_it_was_trained_or_as_it_is_adapted(small_job):
+    family = dynamic_evaluation.FAMILY
+    cached = {"cache_window": 50, "cache_theta": 0.5, "cache_lambda": 0.2}
+    found = {
+        kind: family.train(small_job(family, adaptation=kind, **cached)).metrics
+        for kind in ("dynamic", "cache", "both")
+    }
+    assert len({metrics["dev_ppl"] for metrics in found.values()}) == 3
+    assert len({metrics["dev_ppl_static"] for metrics in found.values()}) == 1
+    reads = 50 * 51 // 2 - 50 + (299 - 50) * 50  # the first positions have fewer vectors before them
+    assert [(m["dev_updates"], m["cache_reads"]) for m in found.values()] == [
+        (60, 0),
+        (0, reads),
+        (60, reads),
+    ]
+    size = found["cache"]["num_param"]
+    vectors = 2 * 8 * reads
+    assert found["cache"]["dev_flops"] == 2 * 299 * size + vectors
+    assert found["dynamic"]["dev_flops"] == (6 * 299 + 10 * 60) * size
+    assert found["both"]["dev_flops"] == found["dynamic"]["dev_flops"] + vectors
+    none = family.train(small_job(family, adaptation="both", **cached | {"cache_lambda": 0.0})).metrics
+    assert none["dev_ppl"] == pytest.approx(found["dynamic"]["dev_ppl"], rel=1e-6)
+    still = {"dynamic_learning_rate": 0.0, "dynamic_rule": "sgd"}
+    alone = family.train(small_job(family, adaptation="both", **cached, **still)).metrics
+    assert alone["dev_ppl"] == pytest.approx(found["cache"]["dev_ppl"], rel=1e-5)
+
+
 def test_a_model_that_takes_more_than_a_day_is_kept(small_job, tmp_path, monkeypatch):
     fit = lm_fit.fit
 
