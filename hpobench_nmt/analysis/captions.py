@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -38,14 +39,8 @@ def curves_finding(curves: Curves, at: float) -> str:
 
 def distribution_finding(found: RuntimeDistribution, at: float) -> str:
     """Shares of targets met within a number of look-ups, largest first."""
-    values: dict[str, float] = {}
-    bounds: set[str] = set()
-    for method, part in found.frame.groupby("method", sort=False):
-        before = part[part["budget"] <= at * (1 + 1e-9)]
-        if len(before):
-            values[str(method)] = float(before["share"].iloc[-1])
-            if not before["exact"].iloc[-1]:
-                bounds.add(str(method))
+    before = found.frame[found.frame["budget"] <= at * (1 + 1e-9)].groupby("method", sort=False).last()
+    values, bounds = before["share"].to_dict(), before.index[~before["exact"].astype(bool)]
     exact = values.pop(EXACT, np.nan)
     budget = f"{_amount(at)} {found.unit}"
     if found.per_row:
@@ -60,10 +55,11 @@ def expected_finding(frame: pd.DataFrame, unit: str = LOOKUPS) -> str:
     """Expected look-ups, or time, to the hardest target, fewest first."""
     hardest = frame["target"].iloc[-1]
     last = frame[frame["target"] == hardest].set_index("method")["ert"]
-    values = {str(m): float(v) for m, v in last.items() if m != EXACT and np.isfinite(v)}
-    none = [str(m) for m, v in last.items() if not np.isfinite(v)]
+    values = last[np.isfinite(last)].to_dict()
+    none = list(last.index[~np.isfinite(last)])
+    exact = values.pop(EXACT, np.nan)
     what = f"Expected {time_in(unit)} to the hardest target ({hardest})"
-    text = _ordered(what, values, float(last.get(EXACT, np.nan)), True, short)
+    text = _ordered(what, values, exact, True, short)
     return text + (f" In no trial: {', '.join(none)}." if none else "")
 
 
@@ -76,7 +72,7 @@ def _amount(value: float) -> str:
 
 def _ordered(
     what: str,
-    values: dict[str, float],
+    values: Mapping[Any, float],
     exact: float,
     lower: bool,
     text: Callable[[float], str],

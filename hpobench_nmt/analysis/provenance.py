@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hpobench_nmt.analysis.leaderboard import meaning, tolerance
-from hpobench_nmt.analysis.report_runs import Run
+from hpobench_nmt.analysis.report_runs import Run, all_tables
 from hpobench_nmt.analysis.verdicts import ALL_NOTES
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.task.suite import Suite, overridden
@@ -24,18 +24,14 @@ def command(run: Run) -> str:
     parts = ["hpobench-nmt", "run", suite.name if usual else f"{suite.name}.toml"]
     specs = tuple(entry.spec or method for method, entry in manifest.methods.items())
     tables = tuple(entry.source or name for name, entry in manifest.tables.items())
-    if usual is None or tables != usual.tables:
-        parts += ["--tables", ",".join(tables)]
-    if usual is None or specs != usual.methods:
-        parts += ["--methods", ",".join(specs)]
-    if suite.objectives and (usual is None or suite.objectives != usual.objectives):
-        parts += ["--objectives", ",".join(suite.objectives)]
+    for key, names in (("tables", tables), ("methods", specs), ("objectives", suite.objectives)):
+        if names and (usual is None or names != getattr(usual, key)):
+            parts += [f"--{key}", ",".join(names)]
     if usual is None or suite.constraints != usual.constraints:
         parts += [part for text in suite.constraints for part in ("--constraint", text)]
-    if usual is None or suite.trials != usual.trials:
-        parts += ["--trials", str(suite.trials)]
-    if suite.lookups is not None and (usual is None or suite.lookups != usual.lookups):
-        parts += ["--lookups", str(suite.lookups)]
+    for key, number in (("trials", suite.trials), ("lookups", suite.lookups)):
+        if number is not None and (usual is None or number != getattr(usual, key)):
+            parts += [f"--{key}", str(number)]
     for key in ("clock", "cost", "workers"):
         if getattr(suite, key) != getattr(usual or Suite("", suite.scores), key):
             parts += [f"--{key}", str(getattr(suite, key))]
@@ -134,14 +130,9 @@ def clock_facts(results: Results) -> list[tuple[str, str]]:
 def provenance(runs: Sequence[Run]) -> list[tuple[str, str, str, list[tuple[str, str]]]]:
     """For each installed table: name, rows, hash, and where it comes from."""
     lines = []
-    seen: set[str] = set()
-    for run in runs:
-        for name, instance in run.results.instances.items():
-            if name not in seen:
-                seen.add(name)
-                table = instance.installed
-                about = [(str(k), _plain(v)) for k, v in table.provenance.items() if _plain(v)]
-                lines.append((name, f"{len(table):,}", table.sha256, about))
+    for table in all_tables(runs):
+        about = [(str(k), _plain(v)) for k, v in table.provenance.items() if _plain(v)]
+        lines.append((table.name, f"{len(table):,}", table.sha256, about))
     return lines
 
 

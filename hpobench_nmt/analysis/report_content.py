@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from hpobench_nmt.analysis.board import Board, Column, Entry, times_fewer
 from hpobench_nmt.analysis.families import family_sentences
 from hpobench_nmt.analysis.number_text import p_cell
 from hpobench_nmt.analysis.report_runs import Run
-from hpobench_nmt.analysis.selection import methods_on
 from hpobench_nmt.analysis.table_ranks import RankOutcome, rank_sentences
+from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.core.system.text import NONE, counted, short
 
 
@@ -133,28 +134,41 @@ def matrices(run: Run, table: str) -> list[Matrix]:
     comparisons = run.statistics.comparisons
     found = []
     for score in run.results.suite.scores:
-        chosen = comparisons[(comparisons["table"] == table) & (comparisons["score"] == score)]
-        if not len(chosen):
+        names, share, shown = win_shares(comparisons, table, score)
+        if not names:
             continue
-        names = methods_on(run.results, table)
-        share: dict[tuple[str, str], tuple[float, bool]] = {}
-        columns = (chosen[c].tolist() for c in ("a", "b", "p_a_better", "better"))
-        for a, b, p, better in zip(*columns, strict=True):
-            share[a, b], share[b, a] = (p, bool(better)), (1.0 - p, bool(better))
-        lines = [(a, tuple(_win(share.get((a, b))) for b in names)) for a in names]
+        rows = zip(names, share.tolist(), shown.tolist(), strict=True)
+        lines = tuple((name, tuple(map(_win, *of))) for name, *of in rows)
+        chosen = comparisons[(comparisons["table"] == table) & (comparisons["score"] == score)]
         pairs = tuple(map(_pair, chosen.to_dict("records")))
-        found.append(Matrix(score, tuple(names), tuple(lines), _HEAD, pairs))
+        found.append(Matrix(score, tuple(names), lines, _HEAD, pairs))
     return found
+
+
+def win_shares(comparisons: pd.DataFrame, table: str, score: str) -> tuple[list[str], Floats, Bools]:
+    """The methods that were compared in a score on a table, and the shares of trials that each wins.
+
+    `comparisons` are those of Statistics. Both arrays have shape (methods, methods): how often the method of
+    the row beats that of the column, NaN if that is not known, and whether the two are shown to differ.
+    """
+    chosen = comparisons[(comparisons["table"] == table) & (comparisons["score"] == score)]
+    names = list(dict.fromkeys([*chosen["a"], *chosen["b"]]))
+    share = np.full((len(names), len(names)), np.nan)
+    shown = np.zeros(share.shape, dtype=bool)
+    a, b = (np.array([names.index(name) for name in chosen[side]], dtype=int) for side in ("a", "b"))
+    share[a, b], share[b, a] = chosen["p_a_better"], 1.0 - chosen["p_a_better"]
+    shown[a, b] = shown[b, a] = chosen["better"] != ""
+    return names, share, shown
 
 
 _HEAD = ("pair", "mean difference (95%)", "p, Holm", "first wins (95%)", "effect size", "shown to be better")
 
 
-def _win(found: tuple[float, bool] | None) -> tuple[str, int | None, bool]:
-    if found is None or np.isnan(found[0]):
+def _win(share: float, shown: bool) -> tuple[str, int | None, bool]:
+    if np.isnan(share):
         return ("", None, False)
-    percent = round(100 * found[0])
-    return (f"{percent}", percent, found[1])
+    percent = round(100 * share)
+    return (f"{percent}", percent, shown)
 
 
 def _pair(row: Mapping[Any, Any]) -> tuple[str, ...]:

@@ -42,14 +42,6 @@ class HoverPoints:
 
 
 @dataclass(frozen=True, eq=False)
-class ShownReplay:
-    """Trials to replay, and the method whose trial is shown first."""
-
-    found: Replay
-    method: str
-
-
-@dataclass(frozen=True, eq=False)
 class FigureSpec:
     """A figure that is not drawn yet.
 
@@ -61,7 +53,7 @@ class FigureSpec:
         draw: makes the figure, on `ax` if its kind has one panel; None if there is nothing to draw.
         head, rows: the data of the figure as a table, with cells as text.
         series, points: for tooltips; `points` if the points of the first scatter are rows of a table.
-        replay: trials that the page can replay on it.
+        replay, first: trials that the page can replay on it, and the method whose trial is shown first.
         aside: whether it is folded away at first.
         own_size: keep the size and layout that it is drawn with.
         on_white: keep its colours, on a white background.
@@ -78,7 +70,8 @@ class FigureSpec:
     notes: Sequence[str] = ()
     series: HoverSeries | None = None
     points: HoverPoints | None = None
-    replay: ShownReplay | None = None
+    replay: Replay | None = None
+    first: str = ""
     aside: bool = False
     own_size: bool = False
     on_white: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from hpobench_nmt.analysis.tables.section import Section
+from hpobench_nmt.analysis.tables.section import Section, section_on
 from hpobench_nmt.benchmarking.task.clock import with_metrics_of_curves
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import short
@@ -53,15 +53,13 @@ def table_early_ranks(table: Table, metric: str | None = None) -> EarlyRanks:
 def curve_section(table: Table, metric: str | None = None) -> Section:
     """The section of `tables analyze` and of reports on a table's learning curves."""
     found = table_early_ranks(table, metric)
-    stem = f"{table.name}-curves"
-    return Section(
-        table=table.name,
-        kind="curves",
-        title=f"{table.name}: learning curves of {found.metric}",
-        stem=stem,
+    return section_on(
+        table,
+        "curves",
+        f"learning curves of {found.metric}",
+        {"": found.frame, "-ranks": found.ranks},
         notes=of_curves(found),
         shown=_some_lines(found),
-        files={stem: found.frame, f"{stem}-ranks": found.ranks},
         analysis=found,
         unit=table.curves.metric(found.metric).unit if table.curves else "",
     )

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from hpobench_nmt.lookup.table import Table
+
 if TYPE_CHECKING:  # slow to import
     import pandas as pd
 
@@ -39,3 +41,12 @@ class Section:
     analysis: Any = None
     unit: str = ""
     problem: str = ""
+
+
+def section_on(
+    table: Table, kind: str, about: str, files: Mapping[str, pd.DataFrame], **content: Any
+) -> Section:
+    """A section on one table. `about` ends its title, and `files` are named by the ends of their stems."""
+    stem = f"{table.name}-{kind}"
+    named = {f"{stem}{end}": frame for end, frame in files.items()}
+    return Section(table.name, kind, f"{table.name}: {about}", stem, files=named, **content)

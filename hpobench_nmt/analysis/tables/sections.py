@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.analysis.table_front import table_front, with_row_numbers
 from hpobench_nmt.analysis.tables import findings
 from hpobench_nmt.analysis.tables.curve_sections import curve_section
-from hpobench_nmt.analysis.tables.section import Section
+from hpobench_nmt.analysis.tables.section import Section, section_on
 from hpobench_nmt.benchmarking.task.instance import table_violations, why_infeasible
 from hpobench_nmt.core.constraints import is_feasible
 from hpobench_nmt.core.response import Response
@@ -187,15 +187,13 @@ def _importance(table: Table, metric: str, best_share: float, rules: str, seed: 
         # The whole space can still be analysed.
         problem = (str(error),)
     effects = pd.concat([p.effects.assign(part=_part_name(p)) for p in parts])
-    stem = f"{table.name}-importance"
-    return Section(
-        table=table.name,
-        kind="importance",
-        title=f"{table.name}: importance for {parts[0].metric}",
-        stem=stem,
+    return section_on(
+        table,
+        "importance",
+        f"importance for {parts[0].metric}",
+        {"": effects[["part", "first", "second", "share", "spread"]]},
         notes=(*findings.of_importance(parts, rules), *_without_far_rows(response, seed), *problem),
         shown=_effects_shown(parts),
-        files={stem: effects[["part", "first", "second", "share", "spread"]]},
         analysis=tuple(parts),
     )
 
@@ -240,16 +238,14 @@ def _front(table: Table, objectives: tuple[str, str] | None) -> Section:
     front = table_front(table, specs)
     rows = with_row_numbers(front.frame)
     trained = ~np.isnan(table.values).all(axis=1)  # neither failed nor left out by a constraint
-    stem = f"{table.name}-front"
-    return Section(
-        table=table.name,
-        kind="front",
-        title=f"{table.name}: {names[0]} and {names[1]}",
-        stem=stem,
+    return section_on(
+        table,
+        "front",
+        f"{names[0]} and {names[1]}",
+        {"": rows},
         notes=findings.of_front([str(o) for o in chosen], table.losses(chosen)[trained], len(rows)),
         shown=rows[[rows.columns[0], *names, *front.exact]],
         exact=front.exact,
-        files={stem: rows},
         analysis=front,
     )
 
@@ -260,7 +256,6 @@ def _sensitivity(table: Table, whole: Table, metric: str, tolerance: float | Non
     found = sensitivity(table.response(metric), near_enough, seed=seed)
     name = found.objective.rpartition(":")[0]
     unit = table.metric(name).unit
-    stem = f"{table.name}-sensitivity"
     grids = found.grids
     shown = pd.DataFrame(
         {
@@ -269,14 +264,13 @@ def _sensitivity(table: Table, whole: Table, metric: str, tolerance: float | Non
             "probability to come that close (%)": grids["success"].mul(100).round(1),
         }
     )
-    return Section(
-        table=table.name,
-        kind="sensitivity",
-        title=f"{table.name}: sensitivity of {name}",
-        stem=stem,
+    return section_on(
+        table,
+        "sensitivity",
+        f"sensitivity of {name}",
+        {"-by-steps": found.by_steps, "-reach": found.reach, "-grids": grids},
         notes=findings.of_sensitivity(found, unit),
         shown=shown if found.coverage >= findings.SPARSE else None,
-        files={f"{stem}-by-steps": found.by_steps, f"{stem}-reach": found.reach, f"{stem}-grids": grids},
         analysis=found,
         unit=unit,
     )
@@ -290,21 +284,16 @@ def _noise(table: Table, metric: str, replicates: Replicates, rules: str) -> Sec
         )
     found = seed_noise(table.response(metric), frame, replicates.averaged)
     unit = table.metric(found.metric).unit
-    stem = f"{table.name}-noise"
     shown = found.configurations[["row", "in_table", "n", "mean", "sd", "range", "luck"]]
-    return Section(
-        table=table.name,
-        kind="noise",
-        title=f"{table.name}: seed noise of {found.metric}",
-        stem=stem,
+    files = {"": found.configurations, "-trainings": found.trainings}
+    files |= {"-order": found.agreement, "-best": found.ranked}
+    return section_on(
+        table,
+        "noise",
+        f"seed noise of {found.metric}",
+        files,
         notes=findings.of_noise(found, unit),
         shown=shown.assign(row=[str(row) if row >= 0 else "none" for row in shown["row"]]),
-        files={
-            stem: found.configurations,
-            f"{stem}-trainings": found.trainings,
-            f"{stem}-order": found.agreement,
-            f"{stem}-best": found.ranked,
-        },
         analysis=found,
         unit=unit,
     )

@@ -17,9 +17,10 @@ from xml.etree import ElementTree
 import numpy as np
 
 from hpobench_nmt.analysis.number_text import cell_text
+from hpobench_nmt.analysis.replay import Replay
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.core.system.text import short
-from hpobench_nmt.render.figure_spec import FigureSpec, HoverPoints, HoverSeries, ShownReplay
+from hpobench_nmt.render.figure_spec import FigureSpec, HoverPoints, HoverSeries
 from hpobench_nmt.render.plots.style import is_still, method_of_gid, method_styles, plain
 
 if TYPE_CHECKING:
@@ -262,7 +263,7 @@ def page_figure(
     elif spec.points is not None:
         hover = _points_hover(figure, spec.points)
     if spec.replay is not None:
-        hover["replay"] = _replay_data(figure, spec.replay, places)
+        hover["replay"] = _replay_data(figure, spec.replay, places[spec.first], places)
     shown = [m for m in styles if f'data-m="{places[m]}"' in svg]
     return svg, hover, tuple(sorted(shown, key=lambda m: places[m]))
 
@@ -323,9 +324,8 @@ def _points_hover(figure: Figure, shown: HoverPoints) -> dict[str, Any]:
     }
 
 
-def _replay_data(figure: Figure, shown: ShownReplay, places: Mapping[str, int]) -> dict[str, Any]:
+def _replay_data(figure: Figure, found: Replay, first: int, places: Mapping[str, int]) -> dict[str, Any]:
     """The trials of a replay, and the rows that they looked up: places, values and configurations."""
-    found, first = shown.found, shown.method
     rows = sorted(found.configs)
     at = {row: i for i, row in enumerate(rows)}
     values = found.points[rows]
@@ -336,7 +336,7 @@ def _replay_data(figure: Figure, shown: ShownReplay, places: Mapping[str, int]) 
         # Whether the staircase from one row of a front to the next starts with its vertical step.
         "up": None if found.n_objectives > 2 else int(found.maximised[0]),
         "front": len(front),
-        "first": places[first],
+        "first": first,
         "rows": [
             [row, _place(px), _place(py), short(x, 4), short(y, 4), int(row in front)]
             + ["" if value is None else cell_text(value) for value in found.configs[row]]

@@ -29,7 +29,7 @@ from hpobench_nmt.render.plots.style import (
     axes_for,
     legend,
     mark_better,
-    new_figure,
+    new_panels,
     plain_log_ticks,
     raised,
 )
@@ -209,18 +209,11 @@ def plot_curve_panels(
 
 def _panels(n: int) -> tuple[Figure, Sequence[Axes]]:
     columns = min(n, 4)
-    rows = -(-n // columns)
-    figure = new_figure((2.5 * columns + 0.6, 2.1 * rows + 0.8))
-    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    flat = list(grid.flat)
-    for axes in flat:
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(alpha=0.25, linewidth=0.6)
-    for axes in flat[n:]:
-        axes.set_visible(False)
-    for axes in flat[max(0, n - columns) : n]:  # the lowest panel of each column
+    size = (2.5 * columns + 0.6, 2.1 * -(-n // columns) + 0.8)
+    figure, panels = new_panels(n, size, columns, "both", sharex=True, sharey=True)
+    for axes in panels[-columns:]:  # the lowest panel of each column
         axes.tick_params(which="both", labelbottom=True)
-    return figure, flat[:n]
+    return figure, panels
 
 
 def _spread(subject: Subject) -> Iterator[FigureSpec]:

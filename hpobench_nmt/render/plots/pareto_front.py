@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hpobench_nmt.analysis.number_text import cell_text
-from hpobench_nmt.analysis.run_fronts import pairs_of_objectives
+from hpobench_nmt.analysis.run_fronts import Pair, pairs_of_objectives
 from hpobench_nmt.analysis.table_front import Front
 from hpobench_nmt.analysis.tables.section import Section
+from hpobench_nmt.core.arrays import Rows
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.render.figure_spec import HoverPoints, TablePlot
 from hpobench_nmt.render.plots.style import (
@@ -20,7 +21,7 @@ from hpobench_nmt.render.plots.style import (
     how_many_drawn,
     legend,
     mark_better,
-    new_figure,
+    new_panels,
     plain,
     set_tooltips,
     short_ticks,
@@ -30,29 +31,40 @@ from hpobench_nmt.render.plots.style import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.collections import PathCollection
     from matplotlib.figure import Figure
 
 
 def plot_front(front: Front, title: str = "", ax: Axes | None = None) -> Figure:
     """A scatter of the first two objectives, with the Pareto front as a staircase."""
     figure, axes = axes_for(ax, (6.4, 4.2))
-    x, y = front.points[:, 0], front.points[:, 1]
-    rows = front.places
-    shown = drawn_rows(len(x), rows)
-    label = f"configurations{how_many_drawn(len(x))}"
-    axes.scatter(x[shown], y[shown], s=14, color=GREY, linewidth=0, label=label)
-    rows = rows[np.argsort(x[rows], kind="stable")]
-    steps = staircase(front.maximised[0])
-    axes.plot(x[rows], y[rows], color=COLOURS[1], linewidth=1, zorder=2, drawstyle=steps)
-    label = f"Pareto front ({len(rows)})"
-    points = axes.scatter(x[rows], y[rows], s=32, color=COLOURS[1], zorder=3, label=label)
-    named = dict(zip(front.places.tolist(), _configurations(front), strict=True))
-    set_tooltips(points, [named[row] for row in rows.tolist()])
-    axes.set(xlabel=front.labels[0], ylabel=front.labels[1], title=title)
-    short_ticks(axes)
-    mark_better(axes, *signs(front.maximised), front.points[:, :2])
+    set_tooltips(_draw_points(axes, front, (0, 1)), _configurations(front))
+    line: dict[str, Any] = {"color": COLOURS[1], "linewidth": 1, "zorder": 2}
+    _draw_steps(axes, front, (0, 1), front.places, **line)
+    axes.set_title(title)
     legend(axes)
     return figure
+
+
+def _draw_points(axes: Axes, front: Front, pair: Pair) -> PathCollection:
+    """Draw all configurations and the front in two objectives. Returns the points of the front."""
+    x, y = front.points[:, pair].T
+    places, shown = front.places, drawn_rows(len(x), front.places)
+    label = f"configurations{how_many_drawn(len(x))}"
+    axes.scatter(x[shown], y[shown], s=14, color=GREY, linewidth=0, label=label)
+    label = f"Pareto front ({len(places)})"
+    points = axes.scatter(x[places], y[places], s=32, color=COLOURS[1], zorder=3, label=label)
+    axes.set(xlabel=front.labels[pair[0]], ylabel=front.labels[pair[1]])
+    short_ticks(axes)
+    mark_better(axes, *signs([front.maximised[j] for j in pair]), front.points[:, pair])
+    return points
+
+
+def _draw_steps(axes: Axes, front: Front, pair: Pair, rows: Rows, **line: Any) -> None:
+    """Draw rows of a front of two objectives as a staircase."""
+    values = front.points[rows][:, pair]
+    values = values[np.argsort(values[:, 0], kind="stable")]
+    axes.plot(*values.T, drawstyle=staircase(front.maximised[pair[0]]), **line)
 
 
 def _configurations(front: Front) -> list[str]:
@@ -73,29 +85,15 @@ def plot_front_pairs(front: Front, title: str = "") -> Figure:
     """
     pairs = pairs_of_objectives(front.points.shape[1])
     columns = min(len(pairs), 3)
-    lines = -(-len(pairs) // columns)
-    figure = new_figure((3.9 * columns, 3.5 * lines + 0.7))
-    panels = figure.subplots(lines, columns, squeeze=False).flat
-    rows = front.places
-    shown = drawn_rows(len(front.points), rows)
+    size = (3.9 * columns, 3.5 * -(-len(pairs) // columns) + 0.7)
+    figure, panels = new_panels(len(pairs), size, columns, "both")
     kept = np.where(front.kept[:, None], front.points, np.nan)
-    for pair, axes in zip(pairs, panels, strict=False):  # in this order, no panel is taken without a pair
-        x, y = front.points[:, pair].T
-        label = f"configurations{how_many_drawn(len(x))}"
-        axes.scatter(x[shown], y[shown], s=12, color=GREY, linewidth=0, label=label)
-        axes.scatter(x[rows], y[rows], s=30, color=COLOURS[1], zorder=3, label=f"Pareto front ({len(rows)})")
-        maximised = [front.maximised[j] for j in pair]
-        own = pareto_front(np.where(maximised, -kept[:, pair], kept[:, pair]))
-        own = own[np.argsort(x[own], kind="stable")]
-        style = {"color": COLOURS[0], "linewidth": 1.2, "drawstyle": staircase(maximised[0])}
-        axes.plot(x[own], y[own], zorder=4, label="front of these two alone", **style)
-        axes.set(xlabel=front.labels[pair[0]], ylabel=front.labels[pair[1]])
-        short_ticks(axes)
-        mark_better(axes, *signs(maximised), front.points[:, pair])
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(alpha=0.25, linewidth=0.6)
-    for axes in panels:
-        axes.set_visible(False)
+    losses = np.where(front.maximised, -kept, kept)
+    line: dict[str, Any] = {"color": COLOURS[0], "linewidth": 1.2, "zorder": 4}
+    for pair, axes in zip(pairs, panels, strict=True):
+        _draw_points(axes, front, pair)
+        own = pareto_front(losses[:, pair])
+        _draw_steps(axes, front, pair, own, **line, label="front of these two alone")
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
     figure.suptitle(title)

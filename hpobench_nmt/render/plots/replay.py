@@ -12,7 +12,7 @@ from hpobench_nmt.analysis.replay import Replay, replay
 from hpobench_nmt.analysis.run_fronts import Pair
 from hpobench_nmt.analysis.verdicts import shown_method
 from hpobench_nmt.core.system.text import counted
-from hpobench_nmt.render.figure_spec import FigureSpec, Plot, ShownReplay
+from hpobench_nmt.render.figure_spec import FigureSpec, Plot
 from hpobench_nmt.render.plots.fronts import (
     ON_FRONT,
     frame_plane,
@@ -95,7 +95,8 @@ def _replay(
             head=("method", "trial", "look-ups", *ON_FRONT),
             rows=rows,
             points=plane_points(found),
-            replay=ShownReplay(found, shown),
+            replay=found,
+            first=shown,
         )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from hpobench_nmt.analysis.report_content import win_shares
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.analysis.table_ranks import RankOutcome, rank_sentences
 from hpobench_nmt.core.system.errors import InputError, unknown
@@ -17,7 +18,7 @@ from hpobench_nmt.core.system.text import short
 from hpobench_nmt.evaluation.intervals import CONFIDENCE
 from hpobench_nmt.evaluation.scores import SCORES
 from hpobench_nmt.render.figure_spec import FigureSpec, Plot, always
-from hpobench_nmt.render.plots.style import Style, axes_for, mark, method_styles, new_figure
+from hpobench_nmt.render.plots.style import Style, axes_for, draw_matrix, mark, method_styles, new_panels
 from hpobench_nmt.render.subject import Subject
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ def plot_scores(
     methods = list(chosen["method"].unique())
     styles = styles or method_styles(methods)
     names = list(chosen["score"].unique())
-    figure = new_figure((2.9 * len(names) + 1.4, 0.32 * len(methods) + 1.6))
-    panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
+    size = (2.9 * len(names) + 1.4, 0.32 * len(methods) + 1.6)
+    figure, panels = new_panels(len(names), size, grid="x", sharey=True)
     for axes, name in zip(panels, names, strict=True):
         part = chosen[chosen["score"] == name].set_index("method")
         for y, method in enumerate(methods):
@@ -58,8 +59,6 @@ def plot_scores(
         arrow = "lower is better" if SCORES[name].lower_is_better else "higher is better"
         axes.set_title(f"{name} ({arrow})", fontsize=10)
         axes.set_xlabel(fill(SCORES[name].meaning(timed), 40), fontsize=8)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(axis="x", alpha=0.25, linewidth=0.6)
     panels[0].set_yticks(range(len(methods)), methods)
     panels[0].invert_yaxis()
     line = "" if chosen["random_search"].isna().all() else f"; line: {EXACT}"
@@ -81,32 +80,14 @@ def plot_wins(comparisons: pd.DataFrame, table: str, score: str) -> Figure:
 
     The comparisons come from Statistics.
     """
-    chosen = comparisons[(comparisons["table"] == table) & (comparisons["score"] == score)]
-    if not len(chosen):
+    names, share, shown = win_shares(comparisons, table, score)
+    if not names:
         raise InputError(f"no two methods were compared in {score!r} on table {table!r}.")
-    names = list(dict.fromkeys([*chosen["a"], *chosen["b"]]))
-    place = {name: i for i, name in enumerate(names)}
-    share = np.full((len(names), len(names)), np.nan)
-    better = np.zeros_like(share, dtype=bool)
-    columns = (chosen[name].tolist() for name in ("a", "b", "p_a_better", "better"))
-    for first, second, p, winner in zip(*columns, strict=True):
-        a, b = place[first], place[second]
-        share[a, b], share[b, a] = p, 1.0 - p
-        better[a, b], better[b, a] = winner == first, winner == second
     size = 0.62 * len(names)
-    figure, axes = axes_for(None, (size + 2.4, size + 1.6))
-    image = axes.imshow(share, cmap="PuOr_r", vmin=0, vmax=1)
-    axes.grid(False)
-    for i, j in zip(*np.nonzero(~np.isnan(share)), strict=True):
-        dark = abs(share[i, j] - 0.5) > 0.3
-        shown = better[i, j] or better[j, i]
-        text = f"{100 * share[i, j]:.0f}" + ("*" if shown else "")
-        colour, weight = "white" if dark else "black", "bold" if shown else "normal"
-        axes.text(j, i, text, ha="center", va="center", color=colour, fontsize=9, fontweight=weight)
-    axes.set_xticks(range(len(names)), names, rotation=40, ha="right")
-    axes.set_yticks(range(len(names)), names)
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
+    figure, (axes,) = new_panels(1, (size + 2.4, size + 1.6))
+    cells = zip(*np.nonzero(~np.isnan(share)), strict=True)
+    texts = {at: f"{100 * share[at]:.0f}{'*' if shown[at] else ''}" for at in cells}
+    image = draw_matrix(axes, share, names, (0, 1), texts)
     axes.set_title(
         f"{score} on {table}: percentage of trials that the row's method wins\n(*: shown to differ)"
     )

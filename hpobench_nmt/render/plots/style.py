@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
 
 # The colours of Okabe & Ito, changed until each stands out on white (3:1) and readers with any kind of colour
 # blindness can distinguish any two of them. Black is reserved for references.
@@ -129,29 +130,49 @@ def axes_for(ax: Axes | None, size: tuple[float, float] = (7.6, 4.4)) -> tuple[F
     """The figure and axes to draw on: the given axes, or new axes on a figure without a window."""
     if ax is not None:
         return ax.get_figure(root=True), ax  # type: ignore[return-value]
-    figure, (axes,) = new_panels(1, size)
-    axes.grid(alpha=0.25, linewidth=0.6)
+    figure, (axes,) = new_panels(1, size, grid="both")
     return figure, axes
 
 
-def new_panels(n: int, size: tuple[float, float]) -> tuple[Figure, tuple[Axes, ...]]:
-    """A new figure with panels side by side. They have no grid, and no frame at the top and the right."""
-    figure = new_figure(size)
-    panels = tuple(figure.add_subplot(1, n, i + 1) for i in range(n))
-    for axes in panels:
-        axes.spines[["top", "right"]].set_visible(False)
-    return figure, panels
+def new_panels(
+    n: int, size: tuple[float, float], columns: int = 0, grid: Literal["", "x", "both"] = "", **shared: Any
+) -> tuple[Figure, tuple[Axes, ...]]:
+    """A new figure, which notebooks show, with n panels in lines of `columns`, by default side by side.
 
-
-def new_figure(size: tuple[float, float]) -> Figure:
-    """An empty figure, which notebooks show. The size is in inches."""
+    The size is in inches. Panels have no frame at the top and the right, and a grid along the axes that
+    `grid` names. `shared` are the arguments sharex and sharey of matplotlib's `subplots`.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     from hpobench_nmt.render.plots.notebook_figure import NotebookFigure
 
     figure = NotebookFigure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
-    return figure
+    columns = columns or n
+    panels = tuple(figure.subplots(-(-n // columns), columns, squeeze=False, **shared).flat)
+    for axes in panels:
+        axes.spines[["top", "right"]].set_visible(False)
+        if grid:
+            axes.grid(axis=grid, alpha=0.25, linewidth=0.6)
+    for axes in panels[n:]:
+        axes.set_visible(False)
+    return figure, panels[:n]
+
+
+def draw_matrix(
+    axes: Axes, values: Floats, names: Sequence[str], limits: tuple[float, float], texts: Mapping[Any, str]
+) -> AxesImage:
+    """Draw a square matrix in colours, with a text in each cell; `texts` has them by (row, column)."""
+    image = axes.imshow(values, cmap="PuOr_r", vmin=limits[0], vmax=limits[1])
+    far = np.abs(values - sum(limits) / 2) > 0.3 * (limits[1] - limits[0])
+    for (i, j), text in texts.items():
+        colour, weight = "white" if far[i, j] else "black", "bold" if text.endswith("*") else "normal"
+        axes.text(j, i, text, ha="center", va="center", color=colour, fontsize=9, fontweight=weight)
+    axes.set_xticks(range(len(names)), names, rotation=35, ha="right")
+    axes.set_yticks(range(len(names)), names)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    return image
 
 
 def legend(axes: Axes, title: str = "") -> None:

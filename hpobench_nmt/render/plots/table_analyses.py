@@ -25,6 +25,7 @@ from hpobench_nmt.render.figure_spec import TablePlot
 from hpobench_nmt.render.plots.style import (
     COLOURS,
     GREY,
+    draw_matrix,
     drawn_rows,
     how_many_drawn,
     label_floor,
@@ -51,21 +52,15 @@ def plot_rank_correlation(found: RankCorrelation) -> Figure:
     """Spearman's coefficient between tables as a matrix (Zhang & Duh 2020, Figure 4)."""
     n = len(found.names)
     figure, (axes,) = new_panels(1, (1.6 + 0.85 * n, 1.2 + 0.75 * n))
-    image = axes.imshow(found.coefficient, cmap="PuOr_r", vmin=-1, vmax=1)
     axes.set_facecolor("#DDDDDD")
     same = len(np.unique(found.n_common[~np.eye(n, dtype=bool)])) == 1
-    for i in range(n):
-        for j in range(n):
-            r = found.coefficient[i, j]
-            text = "none" if found.n_common[i, j] == 0 else "–" if np.isnan(r) else f"{r:.2f}"
-            if not same and i != j and found.n_common[i, j]:
-                text += f"\nn={found.n_common[i, j]}"
-            colour = "white" if abs(r) > 0.75 else "black"
-            axes.text(j, i, text, ha="center", va="center", color=colour, fontsize=9)
-    axes.set_xticks(range(n), found.names, rotation=30, ha="right")
-    axes.set_yticks(range(n), found.names)
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
+    texts = {}
+    for (i, j), common in np.ndenumerate(found.n_common):
+        r = found.coefficient[i, j]
+        texts[i, j] = "none" if common == 0 else "–" if np.isnan(r) else f"{r:.2f}"
+        if not same and i != j and common:
+            texts[i, j] += f"\nn={common}"
+    image = draw_matrix(axes, found.coefficient, found.names, (-1, 1), texts)
     where = (
         f"the {found.n_common[0, -1]} that all tables have"
         if found.common == "all"

@@ -12,7 +12,7 @@ from hpobench_nmt.analysis.run_workers import WorkerTimes, worker_rows, worker_t
 from hpobench_nmt.analysis.verdicts import shown_method
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.render.figure_spec import FigureSpec, Plot
-from hpobench_nmt.render.plots.style import GREY, new_figure
+from hpobench_nmt.render.plots.style import GREY, new_panels
 from hpobench_nmt.render.subject import Subject
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ def plot_workers(found: WorkerTimes) -> Figure:
 
     frame = found.frame
     # High enough that the colour scale has room for its label, even with one worker.
-    figure = new_figure((7.5, 2.0 + 0.32 * min(max(found.workers, 3), 24)))
-    axes = figure.subplots()
+    figure, (axes,) = new_panels(1, (7.5, 2.0 + 0.32 * min(max(found.workers, 3), 24)))
     known = frame["value"].to_numpy()
     order = known if not found.lower_is_better else -known
     # Ranks, because one diverged training would leave all others in one colour.
@@ -72,7 +71,6 @@ def plot_workers(found: WorkerTimes) -> Figure:
     )
     axes.set_yticks(range(found.workers))
     axes.xaxis.set_major_locator(MaxNLocator(6))
-    axes.spines[["top", "right"]].set_visible(False)
     scale = matplotlib.cm.ScalarMappable(Normalize(0, 1), _SCALE)
     beside = figure.colorbar(scale, ax=axes, ticks=[0, 1], fraction=0.04, pad=0.02)
     beside.ax.set_yticklabels(["worst", "best"])
