@@ -110,111 +110,60 @@ _WHOLE = (
     ("BO_EI_R_std", "gaussian_process:BO_R_std", _ONE, "BO_EI_R on standardised losses"),
     ("BO_M_std", "gaussian_process:BO_M_std", _SEVERAL, "BO_M on standardised losses"),
     ("BO_R_std", "gaussian_process:BO_R_std", _SEVERAL, "BO_R on standardised losses"),
-    (
-        "BO_auto",
-        "auto:AutoBO",
-        _ANY,
-        "bank of Gaussian processes weighted by evidence, robust losses, EI or hypervolume",
-    ),
+    ("BO_auto", "auto:AutoBO", _ANY, "bank of Gaussian processes, robust losses, EI or hypervolume"),
     ("TS_M_std", "thompson:ThompsonSampling", _ONE, "Thompson sampling with the model of BO_EI_M_std"),
-    (
-        "BO_EIpC_M_std",
-        "improvement_per_cost:ImprovementPerCost",
-        _ONE,
-        "BO_EI_M_std with EI per expected cost",
-    ),
+    ("BO_EIpC_M_std", "improvement_per_cost:ImprovementPerCost", _ONE, "BO_EI_M_std, EI per expected cost"),
     ("CQR", "quantile_regression:CQR", _ONE, "conformal quantiles of boosted trees, Thompson sampling"),
     ("piBO_M_std", "user_priors:PiBO", _ONE, "BO_EI_M_std with EI weighted by the suite's prior"),
-    (
-        "BO_PF_M_std",
-        "transfer.rgpe:PortfolioBO",
-        (1, 2),
-        "BO_M_std that starts with a portfolio of other tables",
-    ),
+    ("BO_PF_M_std", "transfer.rgpe:PortfolioBO", (1, 2), "BO_M_std after a portfolio of other tables"),
     ("CTS", "transfer.copula:CTS", _ONE, "Thompson sampling from a prior of ranks in other tables"),
-    (
-        "GCP_M",
-        "transfer.copula:GaussianCopula",
-        _ONE,
-        "Gaussian process of ranks with a prior mean from other tables",
-    ),
+    ("GCP_M", "transfer.copula:GaussianCopula", _ONE, "Gaussian process of ranks, with a prior as in CTS"),
     ("RGPE_M", "transfer.rgpe:RGPE", (1, 2), "ensemble of Gaussian processes of this table and other tables"),
     ("ParEGO_M", "parego:ParEGO", _SEVERAL, "Gaussian process, EI of randomly weighted losses"),
     ("NSGA2", "nsga2:NSGA2Search", _SEVERAL, "pymoo's NSGA-II, moved to the nearest unseen rows"),
 )
 _PARTIAL = (
-    (
-        "MOASHA",
-        "early.multi_objective_halving:MOASHA",
-        _SEVERAL,
-        "ASHA with non-dominated ranks and an epsilon-net",
-    ),
+    ("MOASHA", "early.multi_objective_halving:MOASHA", _SEVERAL, "ASHA by non-dominated rank, epsilon-net"),
     ("median_stop", "early.median_stopping:MedianStopping", _ONE, "random search and the median rule"),
     ("SH", "early.successive_halving:SuccessiveHalving", _ONE, "successive halving of random rows"),
     ("Hyperband", "early.successive_halving:Hyperband", _ONE, "Hyperband: brackets of successive halving"),
     ("ASHA", "early.successive_halving:ASHA", _ONE, "asynchronous successive halving by promotion"),
     ("ASHA_stop", "early.successive_halving:ASHAStopping", _ONE, "ASHA by stopping"),
     ("BOHB", "bohb:BOHB", _ONE, "Hyperband that chooses new rows by densities of good and of bad rows"),
-    (
-        "CQR_ASHA",
-        "quantile_regression:ConformalASHA",
-        _ONE,
-        "ASHA that chooses new rows by conformal quantiles of trees",
-    ),
+    ("CQR_ASHA", "quantile_regression:ConformalASHA", _ONE, "ASHA that chooses new rows as CQR does"),
     ("PriorBand", "user_priors:PriorBand", _ONE, "Hyperband that draws some new rows from the suite's prior"),
-    (
-        "BO_levels",
-        "level_gaussian_process:LevelBO",
-        _ONE,
-        "Gaussian process over rows and levels of training",
-    ),
+    ("BO_levels", "level_gaussian_process:LevelBO", _ONE, "Gaussian process of rows at levels of training"),
 )
-BUILT_IN = {row[0]: BuiltIn(*row) for row in _WHOLE} | {
-    row[0]: BuiltIn(*row, partial=True) for row in _PARTIAL
-}
-
-
-def _adapter(
-    library: str, name: str, where: str, objectives: tuple[int, ...], description: str, *others: str
-) -> BuiltIn:
-    """A method of another library, which is also the extra's name; `others` are further modules it needs."""
-    location = f"adapters.{library}:{where}"
-    extra = "" if library == "pymoo" else library  # a dependency of the package itself
-    return BuiltIn(f"{library}.{name}", location, objectives, description, extra, (library, *others))
-
+_BUILT_IN = [*(BuiltIn(*row) for row in _WHOLE), *(BuiltIn(*row, partial=True) for row in _PARTIAL)]
+BUILT_IN = {method.name: method for method in _BUILT_IN}
 
 _TORCH = ("gpytorch", "torch")
+# Name, location below `adapters`, objectives, description, and modules needed besides the library.
+_ADAPTERS = (
+    ("optuna.TPE", "optuna:TPE", _ONE, "Optuna's TPE"),
+    ("optuna.GP", "optuna:GP", _ONE, "Optuna's Gaussian process, logEI", "torch"),
+    ("optuna.CMAES", "optuna:CMAES", _ONE, "Optuna's CMA-ES", "cmaes"),
+    ("optuna.MOTPE", "optuna:TPE", _SEVERAL, "Optuna's TPE for several objectives"),
+    ("optuna.NSGAII", "optuna:NSGAII", _SEVERAL, "Optuna's NSGA-II"),
+    ("smac.RF", "smac:RF", _ONE, "SMAC's random forest, EI", "ConfigSpace", "sklearn"),
+    ("botorch.LogEI", "botorch:LogEI", _ONE, "BoTorch's Gaussian process, logEI", *_TORCH),
+    ("botorch.LogEHVI", "botorch:LogEHVI", _SEVERAL, "BoTorch's Gaussian processes, logEHVI", *_TORCH),
+    ("nevergrad.TwoPointsDE", "nevergrad:TwoPointsDE", _ONE, "Nevergrad's differential evolution", "cma"),
+    ("nevergrad.NGOpt", "nevergrad:NGOpt", _ONE, "Nevergrad's choice by space and budget", "cma"),
+    ("nevergrad.OnePlusOne", "nevergrad:OnePlusOne", _ONE, "Nevergrad's (1+1) for discrete spaces", "cma"),
+    ("syneTune.BORE", "syne_tune:BORE", _ONE, "Syne Tune's BORE, with XGBoost", "xgboost"),
+    ("pymoo.NSGA2", "pymoo:NSGAII", _SEVERAL, "pymoo's NSGA-II"),
+    ("pymoo.NSGA3", "pymoo:NSGAIII", _SEVERAL, "pymoo's NSGA-III"),
+)
 
-ADAPTERS = {
-    method.name: method
-    for method in (
-        _adapter("optuna", "TPE", "TPE", _ONE, "Optuna's TPE"),
-        _adapter("optuna", "GP", "GP", _ONE, "Optuna's Gaussian process, logEI", "torch"),
-        _adapter("optuna", "CMAES", "CMAES", _ONE, "Optuna's CMA-ES", "cmaes"),
-        _adapter("optuna", "MOTPE", "TPE", _SEVERAL, "Optuna's TPE for several objectives"),
-        _adapter("optuna", "NSGAII", "NSGAII", _SEVERAL, "Optuna's NSGA-II"),
-        _adapter("smac", "RF", "RF", _ONE, "SMAC's random forest, EI", "ConfigSpace", "sklearn"),
-        _adapter("botorch", "LogEI", "LogEI", _ONE, "BoTorch's Gaussian process, logEI", *_TORCH),
-        _adapter("botorch", "LogEHVI", "LogEHVI", _SEVERAL, "BoTorch's Gaussian processes, logEHVI", *_TORCH),
-        _adapter(
-            "nevergrad", "TwoPointsDE", "TwoPointsDE", _ONE, "Nevergrad's differential evolution", "cma"
-        ),
-        _adapter("nevergrad", "NGOpt", "NGOpt", _ONE, "Nevergrad's choice by space and budget", "cma"),
-        _adapter(
-            "nevergrad", "OnePlusOne", "OnePlusOne", _ONE, "Nevergrad's (1+1) for discrete spaces", "cma"
-        ),
-        BuiltIn(
-            "syneTune.BORE",
-            "adapters.syne_tune:BORE",
-            _ONE,
-            "Syne Tune's BORE, with XGBoost",
-            extra="syne-tune",
-            libraries=("syne_tune", "xgboost"),
-        ),
-        _adapter("pymoo", "NSGA2", "NSGAII", _SEVERAL, "pymoo's NSGA-II"),
-        _adapter("pymoo", "NSGA3", "NSGAIII", _SEVERAL, "pymoo's NSGA-III"),
-    )
-}
+
+def _adapter(name: str, where: str, objectives: tuple[int, ...], description: str, *others: str) -> BuiltIn:
+    library = where.partition(":")[0]
+    extra = "" if library == "pymoo" else library.replace("_", "-")  # pymoo is a dependency of the package
+    return BuiltIn(name, f"adapters.{where}", objectives, description, extra, (library, *others))
+
+
+ADAPTERS = {row[0]: _adapter(*row) for row in _ADAPTERS}
 """Optimizers of other libraries, each with the extra that installs it."""
 
 KNOWN = {**BUILT_IN, **ADAPTERS}

@@ -29,10 +29,9 @@ from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.system.compiled import compiled
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.methods.acquisitions.acquisition import REFERENCE_MARGIN, Belief
+from hpobench_nmt.methods.acquisitions.acquisition import Belief, by_expected_hypervolume
 from hpobench_nmt.methods.acquisitions.improvement import (
     log_ehvi_of_all,
-    log_ehvi_of_contenders,
     log_mean_ei_of_contenders,
     log_probability_below,
 )
@@ -192,15 +191,13 @@ class AutoBO(RowSearch):
         mean, var = (np.array(part) for part in zip(*mixtures, strict=True))
         front = feasible.T[pareto_front(feasible.T)]
         front = np.ascontiguousarray(front[np.argsort(front[:, 0], kind="stable")])
-        best, worst = y.min(axis=1), y.max(axis=1)
-        free = offsets > -np.inf
+        belief = Belief(mean, var, offsets > -np.inf, front, y.min(axis=1), y.max(axis=1), None)
         if self._m > 2:
-            values = by_optimistic_hypervolume(Belief(mean, var, free, front, best, worst, None))
+            values = by_optimistic_hypervolume(belief)
             return offsets + log_of_optimistic(values) if self._constrained else values
-        reference = worst + REFERENCE_MARGIN * (worst - best)
         if self._constrained:  # EHVI alone does not determine which candidates could win
-            return offsets + log_ehvi_of_all(mean, var, front, reference)
-        return log_ehvi_of_contenders(mean, np.sqrt(var), front, reference, free)
+            return offsets + log_ehvi_of_all(mean, var, front, belief.reference)
+        return by_expected_hypervolume(belief)
 
     def _mixture(self, y: Floats, pending: Sequence[int]) -> tuple[Floats, Floats]:
         """Mean and variance of every candidate in the mixture of the heaviest members, shape (N,) each."""

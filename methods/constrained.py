@@ -24,7 +24,6 @@ import numpy as np
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import Method, Problem
 from hpobench_nmt.methods.acquisitions.acquisition import (
-    REFERENCE_MARGIN,
     Acquisition,
     by_expected_hypervolume,
     by_expected_improvement,
@@ -91,5 +90,4 @@ class ConstrainedModelBased(ModelBased):
             return feasible
         if m == 1:
             return feasible + log_ei_of_all(belief.mean[0], given.var, float(belief.front[0, 0]))
-        reference = belief.worst + REFERENCE_MARGIN * (belief.worst - belief.best)
-        return feasible + log_ehvi_of_all(belief.mean, given.var, belief.front, reference)
+        return feasible + log_ehvi_of_all(belief.mean, given.var, belief.front, belief.reference)

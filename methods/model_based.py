@@ -144,26 +144,11 @@ def _note(losses: Floats, front: Floats, best: Floats, worst: Floats, seen: Floa
     return True
 
 
-@compiled()
 def _extended(front: Floats, losses: Floats) -> Floats:
     """The Pareto front with one more point, which must lie on it; a new array, sorted by the first loss."""
-    size, m = front.shape
-    extended, count, placed = np.empty((size + 1, m)), 0, False
-    for j in range(size + 1):
-        if not placed and (j == size or front[j, 0] > losses[0]):
-            for t in range(m):
-                extended[count, t] = losses[t]
-            count, placed = count + 1, True
-        if j == size:
-            break
-        kept = False
-        for t in range(m):
-            kept = kept or losses[t] > front[j, t]
-        if kept:
-            for t in range(m):
-                extended[count, t] = front[j, t]
-            count += 1
-    return extended[:count].copy()
+    kept = front[(front < losses).any(axis=1)]
+    place = int(kept[:, 0].searchsorted(losses[0], side="right"))
+    return np.concatenate([kept[:place], losses[None], kept[place:]])
 
 
 @compiled(error_model="numpy")

@@ -33,7 +33,7 @@ from hpobench_nmt.methods.graphs.graph import (
     graph_covariance,
     graph_laplacian,
 )
-from hpobench_nmt.methods.graphs.sparse_graph import SparseGraphPrior, sparse_weights
+from hpobench_nmt.methods.graphs.sparse_graph import SparseGraphPrior, nearest_pairs, weights_of
 from hpobench_nmt.methods.kernels import DensePrior, matern52
 from hpobench_nmt.methods.model_based import ModelBased, Surrogate
 
@@ -67,7 +67,8 @@ def measure(name: str, rows: int, budget: int) -> None:
     features, trainings = table(rows)
     trial(Problem(features[:50], 1, 50, 3), trainings, factory)  # compiles
     if name.startswith("GB"):
-        SparseGraphPrior(sparse_weights(features[:999], matern52, 5), 1.0, 1.0, features[:999]).row(0)
+        some = features[:999]
+        SparseGraphPrior(weights_of(nearest_pairs(some, 5), some, matern52), 1.0, 1.0, some).row(0)
     problem = Problem(features, 1, budget, 3)
     start, cpu = time.perf_counter(), time.process_time()
     factory(problem, np.random.default_rng(0))  # caches the prior for the table's trials
@@ -92,7 +93,7 @@ def measure(name: str, rows: int, budget: int) -> None:
 def compare(rows: int, budget: int) -> None:
     """EI with the sparse prior against EI with the dense prior, which takes minutes and 40 bytes * rows^2."""
     features, trainings = table(rows)
-    weights = sparse_weights(features, matern52, NEIGHBOURS)
+    weights = weights_of(nearest_pairs(features, NEIGHBOURS), features, matern52)
     sparse = SparseGraphPrior(weights, SIGMA_SQUARED, BETA, features)
     covariance = graph_covariance(graph_laplacian(features, matern52, NEIGHBOURS))
     own = covariance.diagonal() - SIGMA_SQUARED / (2 * BETA * rows)

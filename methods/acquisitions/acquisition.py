@@ -19,9 +19,6 @@ from hpobench_nmt.methods.acquisitions.optimistic_hypervolume import by_optimist
 Acquisition = Callable[[Belief], Floats]
 """The value of asking for each candidate, shape (M,); the largest wins, the first row among equals."""
 
-# The reference point of EHVI lies beyond the worst losses seen, by this share of the range seen.
-REFERENCE_MARGIN = 0.1
-
 
 def by_expected_improvement(belief: Belief) -> Floats:
     """log EI of one loss."""
@@ -40,7 +37,9 @@ def by_expected_hypervolume(belief: Belief) -> Floats:
     """log EHVI of two losses. The reference point lies slightly beyond the worst losses seen."""
     if len(belief.worst) != 2:
         raise ValueError(f"EHVI is for two objectives here, not {len(belief.worst)}.")
-    return _log_ehvi(belief.mean, belief.var, belief.front, belief.best, belief.worst, belief.unseen)
+    sd = np.empty_like(belief.mean)
+    sd[:] = np.sqrt(belief.var)
+    return log_ehvi_of_contenders(belief.mean, sd, belief.front, belief.reference, belief.unseen)
 
 
 def usual_acquisition(n_objectives: int) -> Acquisition:
@@ -50,14 +49,6 @@ def usual_acquisition(n_objectives: int) -> Acquisition:
     if n_objectives > 2:
         return by_optimistic_hypervolume
     return by_expected_improvement if n_objectives == 1 else by_expected_hypervolume
-
-
-@compiled()
-def _log_ehvi(mean: Floats, var: Floats, front: Floats, best: Floats, worst: Floats, unseen: Bools) -> Floats:
-    sd = np.empty_like(mean)
-    sd[:] = np.sqrt(var)
-    reference = worst + REFERENCE_MARGIN * (worst - best)
-    return log_ehvi_of_contenders(mean, sd, front, reference, unseen)
 
 
 @compiled()

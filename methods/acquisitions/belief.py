@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 from hpobench_nmt.core.arrays import Bools, Floats
 
+REFERENCE_MARGIN = 0.1
+"""The reference point of EHVI lies beyond the worst losses seen, by this share of the range seen."""
+
 
 class Belief(NamedTuple):
     """All that an acquisition function may use, for M candidates and m losses.
@@ -16,7 +19,7 @@ class Belief(NamedTuple):
 
     Attributes:
         mean: posterior mean of each loss, shape (m, M).
-        var: posterior variance, shared by the losses, shape (M,).
+        var: posterior variance, shape (M,) if the losses share it, else (m, M).
         unseen: False for candidates that were seen, whose scores will be ignored, shape (M,).
         front: Pareto front of the losses seen, sorted by the first, shape (J, m).
         best, worst: smallest and largest value seen of each loss, shape (m,).
@@ -31,3 +34,8 @@ class Belief(NamedTuple):
     best: Floats
     worst: Floats
     row_sums: Floats | None
+
+    @property
+    def reference(self) -> Floats:
+        """The reference point of EHVI, shape (m,)."""
+        return self.worst + REFERENCE_MARGIN * (self.worst - self.best)

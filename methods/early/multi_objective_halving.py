@@ -38,8 +38,7 @@ class MOASHA(ASHA):
     def observe(self, progress: Progress) -> None:
         """Add the row to the levels that it has newly reached."""
         self._losses[progress.row] = progress.best
-        for number in self._field.note(progress):
-            self._place(progress.row, number)
+        super().observe(progress)
 
 
 class FrontLevel:

@@ -87,11 +87,6 @@ def nearest_pairs(features: Floats, n_neighbours: int) -> Rows:
     return np.unique(np.sort(pairs, axis=1), axis=0)
 
 
-def sparse_weights(features: Floats, kernel: Kernel, n_neighbours: int) -> sparse.csr_array:
-    """Symmetric edge weights W, shape (N, N): the kernel between neighbours."""
-    return weights_of(nearest_pairs(features, n_neighbours), features, kernel)
-
-
 def weights_of(pairs: Rows, features: Floats, kernel: Kernel) -> sparse.csr_array:
     """Symmetric edge weights of pairs (i, j), i < j, sorted, shape (E, 2): the kernel."""
     n_rows = len(features)

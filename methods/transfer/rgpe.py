@@ -32,8 +32,8 @@ from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.methods.acquisitions.acquisition import REFERENCE_MARGIN
-from hpobench_nmt.methods.acquisitions.improvement import log_ehvi_of_contenders, log_ei_of_contenders
+from hpobench_nmt.methods.acquisitions.acquisition import Belief, by_expected_hypervolume
+from hpobench_nmt.methods.acquisitions.improvement import log_ei_of_contenders
 from hpobench_nmt.methods.any_targets import standardised
 from hpobench_nmt.methods.search import AnyTargetsSearch
 from hpobench_nmt.methods.surrogates.pending import Given
@@ -68,9 +68,9 @@ class PortfolioBO(AnyTargetsSearch):
         mean, var = self.belief(y, given.var)
         if len(y) == 1:
             return log_ei_of_contenders(mean[0], var[0], float(y.min()), given.free)
-        reference = y.max(axis=1) + REFERENCE_MARGIN * (y.max(axis=1) - y.min(axis=1))
         front = np.unique(y.T[pareto_front(y.T)], axis=0)
-        return log_ehvi_of_contenders(mean, np.sqrt(var), front, reference, given.free)
+        belief = Belief(mean, var, given.free, front, y.min(axis=1), y.max(axis=1), None)
+        return by_expected_hypervolume(belief)
 
     def belief(self, y: Floats, var: Floats) -> tuple[Floats, Floats]:
         """Mean and variance of each loss, (m, N), from losses y, (m, n), and their shared variance, (N,)."""

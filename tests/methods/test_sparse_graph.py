@@ -21,7 +21,7 @@ from hpobench_nmt.methods.graphs.sparse_graph import (
     _part,
     _precondition,
     nearest_pairs,
-    sparse_weights,
+    weights_of,
 )
 from hpobench_nmt.methods.kernels import matern52, rbf
 
@@ -56,7 +56,7 @@ FEATURES = {
 def test_weights_are_those_of_the_dense_graph(features, kernel):
     dense = graph_laplacian(features, kernel, 12)
     np.fill_diagonal(dense, 0.0)
-    weights = sparse_weights(features, kernel, 12)
+    weights = weights_of(nearest_pairs(features, 12), features, kernel)
     np.testing.assert_allclose(weights.toarray(), -dense, rtol=1e-12, atol=1e-15)
     assert (weights != weights.T).nnz == 0
 
@@ -64,7 +64,7 @@ def test_weights_are_those_of_the_dense_graph(features, kernel):
 @pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
 def test_prior_is_close_to_the_dense_one(features):
     dense = graph_covariance(graph_laplacian(features, matern52, 12))
-    prior = SparseGraphPrior(sparse_weights(features, matern52, 12), 1e6, 0.5, features)
+    prior = SparseGraphPrior(weights_of(nearest_pairs(features, 12), features, matern52), 1e6, 0.5, features)
     joined = dense > 1e-9
     level = (1e6 / joined.sum(axis=1))[:, None] * joined
     own = dense.diagonal() - level.diagonal()
@@ -110,7 +110,7 @@ def test_small_parts_are_close_to_the_dense_prior_by_solving_too(monkeypatch, in
     points = np.vstack([scattered(4, 50, 3), scattered(5, 10, 3) + 10.0])
     points = points[np.random.default_rng(2).permutation(60)]
     dense = graph_covariance(graph_laplacian(points, matern52, 6), 1e4, 2.0)
-    prior = SparseGraphPrior(sparse_weights(points, matern52, 6), 1e4, 2.0, points)
+    prior = SparseGraphPrior(weights_of(nearest_pairs(points, 6), points, matern52), 1e4, 2.0, points)
     joined = dense > 1e-9
     assert sorted(set(joined.sum(axis=1))) == [10, 50]
     own = dense.diagonal() - 1e4 / 4.0 / joined.sum(axis=1)
@@ -157,7 +157,7 @@ def test_rows_within_two_edges_differ_in_colour():
 @pytest.mark.parametrize("n_rows", [1, 2, 3])
 def test_tiny_tables(n_rows):
     features = np.linspace(0.0, 1.0, n_rows)[:, None]
-    prior = SparseGraphPrior(sparse_weights(features, rbf, 20), 1e6, 0.5, features)
+    prior = SparseGraphPrior(weights_of(nearest_pairs(features, 20), features, rbf), 1e6, 0.5, features)
     dense = graph_covariance(graph_laplacian(features, rbf, 20))
     np.testing.assert_allclose([prior.row(i) for i in range(n_rows)], dense, rtol=1e-6)
     np.testing.assert_allclose(prior.diagonal, dense.diagonal(), rtol=1e-6)
