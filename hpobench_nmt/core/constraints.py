@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.objectives import Values
 from hpobench_nmt.core.problem import Progress
 from hpobench_nmt.core.system.errors import InputError, as_list, shortened
 from hpobench_nmt.core.system.text import number_of, printable
@@ -67,14 +68,13 @@ class Constraint:
             "such as 'dev_gpu_time<=60'."
         )
 
-    def violations(self, values: Floats) -> Floats:
-        """By how much values of the metric miss the bound, any shape; NaN if missing."""
+    def violations(self, values: Values) -> Values:
+        """By how much values of the metric, a number or any shape, miss the bound; NaN if missing."""
         return values - self.bound if self.relation == "<=" else self.bound - values
 
     def missed_by(self, metrics: Mapping[str, float]) -> float:
         """By how much a row misses the bound, from its metrics by name; NaN if the metric is missing."""
-        value = metrics.get(self.metric, math.nan)
-        return value - self.bound if self.relation == "<=" else self.bound - value
+        return self.violations(metrics.get(self.metric, math.nan))
 
     def __str__(self) -> str:
         return f"{self.metric}{self.relation}{self.bound!r}".removesuffix(".0")

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -110,15 +111,11 @@ def from_configspace(space: ConfigurationSpace) -> tuple[Hyperparameter, ...]:
                 whole = isinstance(axis, cs.UniformIntegerHyperparameter)
                 axes.append(_range(axis.name, axis.lower, axis.upper, axis.log, whole, about))
             case cs.OrdinalHyperparameter():
-                axes.append(
-                    _told(axis, axis.sequence, about) or _listed(axis.name, axis.sequence, "ordinal", about)
-                )
+                axes.append(_listed(axis.name, axis.sequence, "ordinal", about, axis.meta))
             case cs.CategoricalHyperparameter():
                 axes.append(_listed(axis.name, axis.choices, "categorical", about))
             case cs.Constant():
-                axes.append(
-                    _told(axis, [axis.value], about) or _listed(axis.name, [axis.value], "categorical", about)
-                )
+                axes.append(_listed(axis.name, [axis.value], "categorical", about, axis.meta))
             case _:
                 raise InputError(f"{axis.name}: a {type(axis).__name__} cannot be expressed here.")
     return tuple(axes)
@@ -200,28 +197,8 @@ def _configspace_axis(cs: ModuleType, h: Hyperparameter) -> Any:
 
 def _meta(h: Hyperparameter) -> dict[str, Any]:
     """The attributes that ConfigSpace cannot express."""
-    told: dict[str, Any] = {"kind": h.kind, "scale": h.scale}
-    if h.unit:
-        told["unit"] = h.unit
-    if h.integer is not None:
-        told["integer"] = h.integer
-    return {_OWN: told}
-
-
-def _told(axis: Any, values: Iterable[Any], about: Mapping[str, Any]) -> Hyperparameter | None:
-    """The hyperparameter that the meta of a ConfigSpace axis describes; None if it is missing or invalid."""
-    told = (axis.meta or {}).get(_OWN)
-    if not isinstance(told, dict) or not {"kind", "scale"} <= told.keys() <= {
-        "kind",
-        "scale",
-        "unit",
-        "integer",
-    }:
-        return None
-    try:
-        return Hyperparameter(axis.name, tuple(map(_plain, values)), **told, **about)
-    except (InputError, TypeError):
-        return None
+    told = {"kind": h.kind, "scale": h.scale, "unit": h.unit, "integer": h.integer}
+    return {_OWN: {key: value for key, value in told.items() if value not in ("", None)}}
 
 
 def _optuna_axis(distributions: ModuleType, h: Hyperparameter) -> Any:
@@ -251,9 +228,16 @@ def _range(
     )
 
 
-def _listed(name: str, values: Any, kind: Any, about: Mapping[str, Any]) -> Hyperparameter:
-    """A hyperparameter with these labels, or a numeric one if ordinal labels are ascending numbers."""
+def _listed(name: str, values: Any, kind: Any, about: Mapping[str, Any], meta: Any = None) -> Hyperparameter:
+    """A hyperparameter with these labels, or a numeric one if ordinal labels are ascending numbers.
+
+    If `_meta` has described a valid hyperparameter in `meta`, it is that one.
+    """
     plain = tuple(map(_plain, values))
+    told = (meta or {}).get(_OWN)
+    if isinstance(told, dict) and {"kind", "scale"} <= told.keys() <= {"kind", "scale", "unit", "integer"}:
+        with suppress(InputError, TypeError):
+            return Hyperparameter(name, plain, **told, **about)
     if kind == "ordinal" and _ascending(plain):
         return Hyperparameter(name, plain, _scale_of(plain), **about)
     return Hyperparameter(name, plain, kind=kind, **about)

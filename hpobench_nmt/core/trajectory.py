@@ -276,18 +276,8 @@ class Trials(Sequence[Trajectory]):
     @classmethod
     def joined(cls, parts: Sequence[Trials]) -> Trials:
         """The trials of one or more parts, in order."""
-        if any(part.timing for part in parts):
-            every = (trial for part in parts for trial in part)
-            return cls.of(parts[0].table_losses, every, parts[0].numbers)
-        first_trial = list(accumulate((len(part) for part in parts), initial=0))
-        first_row = list(accumulate((len(part.looked_up) for part in parts), initial=0))
-        starts = [part.starts[:-1] + row for part, row in zip(parts, first_row, strict=False)]
-        failures: dict[int, str] = {}
-        for part, first in zip(parts, first_trial, strict=False):
-            failures |= {first + i: reason for i, reason in part.failures.items()}
-        rows = np.concatenate([part.looked_up for part in parts])
-        ends = np.concatenate([*starts, first_row[-1:]])
-        return cls(parts[0].table_losses, rows, ends, failures, numbers=parts[0].numbers)
+        every = (trial for part in parts for trial in part)
+        return cls.of(parts[0].table_losses, every, parts[0].numbers)
 
     @property
     def lengths(self) -> Rows:

@@ -291,10 +291,8 @@ def _abandoned(machine: str, process: int, entry: os.DirEntry[str]) -> bool:
     # On the same machine, look for the process itself: the age is unreliable if the clock was set meanwhile.
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return True
-    except (OSError, OverflowError):
-        return False
+    except (OSError, OverflowError) as error:
+        return isinstance(error, ProcessLookupError)
     return False
 
 

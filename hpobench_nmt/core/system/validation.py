@@ -217,6 +217,14 @@ def _joined(path: _Path) -> str:
     return text
 
 
+_WORDS = {
+    inspect.StrType: ("a string", "strings"),
+    inspect.BoolType: ("true or false", "true or false"),
+    inspect.StructType: ("a section", "sections"),
+    inspect.NoneType: ("null", "null"),
+}
+
+
 def _described(kind: Any, several: bool = False) -> str:
     """A value of this type, in words."""
     kind = _bare(kind)
@@ -236,34 +244,24 @@ def _described(kind: Any, several: bool = False) -> str:
         case inspect.DictType():
             inner = _described(kind.value_type, several=True)
             return ("sections" if several else "a section") + f" of {inner}"
-        case inspect.StrType():
-            return "strings" if several else "a string"
-        case inspect.BoolType():
-            return "true or false"
-        case inspect.StructType():
-            return "sections" if several else "a section"
-        case inspect.NoneType():
-            return "null"
-        case _:
-            return "values" if several else "another value"
+    one, many = _WORDS.get(type(kind), ("another value", "values"))
+    return many if several else one
 
 
 def _range(kind: inspect.IntType | inspect.FloatType) -> str:
     """The bounds of a number in words, without bounds that only mean that it is finite or has 64 bits."""
-    low = kind.ge if kind.ge is not None and abs(kind.ge) not in (LARGEST, LARGEST_WHOLE) else None
-    high = kind.le if kind.le is not None and abs(kind.le) not in (LARGEST, LARGEST_WHOLE) else None
-    parts = []
-    if low is not None and high is not None:
-        parts = [f"from {low:g} to {high:g}"]
-    elif low is not None:
-        parts = [f"of {low:g} or more"]
-    elif high is not None:
-        parts = [f"of {high:g} at most"]
-    if kind.gt is not None:
-        parts.append(f"above {kind.gt:g}")
-    if kind.lt is not None:
-        parts.append(f"below {kind.lt:g}")
-    return f" {' and '.join(parts)}" if parts else ""
+    bounds = {
+        "of {:g} or more": kind.ge,
+        "of {:g} at most": kind.le,
+        "above {:g}": kind.gt,
+        "below {:g}": kind.lt,
+    }
+    stated = {
+        words: b for words, b in bounds.items() if b is not None and abs(b) not in (LARGEST, LARGEST_WHOLE)
+    }
+    if kind.ge in stated.values() and kind.le in stated.values():
+        return f" from {kind.ge:g} to {kind.le:g}"
+    return f" {' and '.join(words.format(bound) for words, bound in stated.items())}".rstrip()
 
 
 def _either(options: Any) -> str:
