@@ -10,6 +10,8 @@ Tokens      tokens of a corpus, as numbers
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,3 +21,11 @@ Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 Rows = Ints
 Tokens = Ints
+
+Array = TypeVar("Array", bound=NDArray[Any])
+
+
+def frozen(array: Array) -> Array:
+    """The array itself, from now on read-only."""
+    array.setflags(write=False)
+    return array

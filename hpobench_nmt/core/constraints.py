@@ -29,7 +29,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Floats, frozen
 from hpobench_nmt.core.objectives import Values
 from hpobench_nmt.core.problem import Progress
 from hpobench_nmt.core.system.errors import InputError, as_list, shortened
@@ -117,9 +117,7 @@ def observer(observe: Callable[[Progress], Any], violations: Violations) -> Call
     def observed(progress: Progress) -> Any:
         if not (violations(progress.row) <= 0).all():  # also where one is NaN
             losses, best = (np.full_like(array, np.nan) for array in (progress.losses, progress.best))
-            losses.setflags(write=False)
-            best.setflags(write=False)
-            progress = progress._replace(losses=losses, best=best)
+            progress = progress._replace(losses=frozen(losses), best=frozen(best))
         return observe(progress)
 
     return observed

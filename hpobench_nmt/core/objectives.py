@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.core.system.files import check_column
 
 Direction = Literal["min", "max"]
@@ -64,6 +65,14 @@ class Metric:
             raise InputError(f"metric {self.name!r}: tolerance must be 0 or more, not {self.tolerance!r}.")
         if self.missing is not None and not math.isfinite(self.missing):
             raise InputError(f"metric {self.name!r}: missing must be a finite number, not {self.missing!r}.")
+
+
+def metric_place(metrics: Sequence[Metric], name: str, where: str) -> int:
+    """The place of the metric of that name; InputError, which ends with `where`, if there is none."""
+    names = [metric.name for metric in metrics]
+    if name not in names:
+        raise unknown("metric", name, names, where)
+    return names.index(name)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Floats, frozen
 from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.space import Space, Value
 from hpobench_nmt.core.system.errors import InputError, unknown
@@ -20,9 +20,7 @@ DEVIATION = 0.25
 
 def around(features: Floats, centre: Floats) -> Floats:
     """Log-weights of N candidates, features of shape (N, k), around a place of shape (k,)."""
-    weights = -0.5 * (((features - centre) / DEVIATION) ** 2).sum(axis=1)
-    weights.setflags(write=False)
-    return np.asarray(weights)
+    return frozen(np.asarray(-0.5 * (((features - centre) / DEVIATION) ** 2).sum(axis=1)))
 
 
 def guess_prior(space: Space, codes: Floats, guess: Mapping[str, Value], where: str) -> Floats:

@@ -10,18 +10,12 @@ from typing import Any, Literal, NamedTuple, Protocol, overload
 
 import numpy as np
 
-from hpobench_nmt.core.arrays import Floats, Rows
+from hpobench_nmt.core.arrays import Floats, Rows, frozen
 from hpobench_nmt.core.space import Config, Hyperparameter, Space, Value, config_key, row_index
 from hpobench_nmt.core.system.deprecated import warn_deprecated
 from hpobench_nmt.core.system.errors import InputError
 
 _NO_DEFAULT: Any = object()
-
-
-def _whole_only() -> Floats:
-    resources = np.ones(1)
-    resources.setflags(write=False)
-    return resources
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +80,7 @@ class Problem:
     space: Space = None  # type: ignore[assignment]  # never None once the problem is made
     configs: Floats = None  # type: ignore[assignment]  # likewise
     workers: int = 1
-    resources: Floats = field(default_factory=_whole_only)
+    resources: Floats = field(default_factory=lambda: frozen(np.ones(1)))
     resume: bool = True
     clock: Literal["lookups", "cost"] = "lookups"
     time: float = math.inf

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.arrays import Floats, Rows
+from hpobench_nmt.core.arrays import Bools, Floats, Rows, frozen
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import counted
 
@@ -46,9 +46,7 @@ class Trainings:
     def __post_init__(self) -> None:
         """Check the arrays against one another, and freeze them."""
         for name, kind in (("starts", np.int64), ("resources", float), ("costs", float), ("losses", float)):
-            array = np.array(getattr(self, name), dtype=kind)
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
+            object.__setattr__(self, name, frozen(np.array(getattr(self, name), dtype=kind)))
         if self.losses.ndim != 2 or not len(self.resources) == len(self.costs) == len(self.losses):
             raise InputError(
                 f"trainings: {len(self.resources)} resources, {len(self.costs)} costs, and losses of shape "
@@ -66,16 +64,12 @@ class Trainings:
 
     def _check_increasing(self, name: str) -> None:
         values = getattr(self, name)
-        first = np.zeros(len(values), dtype=bool)
-        first[self.starts[:-1]] = True
-        wrong = ~np.isfinite(values) | (values < 0)
-        wrong[1:] |= (values[1:] <= values[:-1]) & ~first[1:]
+        wrong = ~np.isfinite(values) | (values < 0) | not_increasing(self.starts, values)
         if wrong.any():
             at = int(np.flatnonzero(wrong)[0])
-            row = int(np.searchsorted(self.starts, at, side="right")) - 1
             raise InputError(
-                f"trainings, row {row}, checkpoint {at - int(self.starts[row]) + 1}: {name} must be finite, "
-                f"0 or more, and increase from one checkpoint to the next; there it is {values[at]:g}."
+                f"trainings, {checkpoint_text(self.starts, at)}: {name} must be finite, 0 or more, and "
+                f"increase from one checkpoint to the next; there it is {values[at]:g}."
             )
 
     @classmethod
@@ -117,9 +111,7 @@ class Trainings:
         """Losses of each row's best checkpoint, shape (N, m), read-only: what a whole training finds."""
         if len(self.losses) == len(self):
             return self.losses
-        found = self.best[self.starts[1:] - 1]
-        found.setflags(write=False)
-        return found
+        return frozen(self.best[self.starts[1:] - 1])
 
     @property
     def checkpoints_count(self) -> bool:
@@ -149,7 +141,7 @@ class Trainings:
     @cached_property
     def owners(self) -> Rows:
         """The row of each of P checkpoints, shape (P,)."""
-        return np.repeat(np.arange(len(self)), np.diff(self.starts))
+        return owners_of(self.starts)
 
     @cached_property
     def best(self) -> Floats:
@@ -163,7 +155,23 @@ class Trainings:
         order = np.argsort(self.losses[:, 0], kind="stable")
         rank = np.empty(count, dtype=np.int64)
         rank[order] = np.arange(count)
-        shift = np.repeat(np.arange(len(lengths)) * count, lengths)
-        found = self.losses[order[np.minimum.accumulate(rank - shift) + shift]]
-        found.setflags(write=False)
-        return found
+        shift = self.owners * count
+        return frozen(self.losses[order[np.minimum.accumulate(rank - shift) + shift]])
+
+
+def owners_of(starts: Rows) -> Rows:
+    """The row of each of P checkpoints, shape (P,), from where N rows' checkpoints begin, shape (N + 1,)."""
+    return np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+
+
+def not_increasing(starts: Rows, values: Floats) -> Bools:
+    """Which values at checkpoints do not exceed the value at the row's checkpoint before, shape (P,)."""
+    wrong: Bools = np.diff(owners_of(starts), prepend=-1) == 0
+    wrong[1:] &= values[1:] <= values[:-1]
+    return wrong
+
+
+def checkpoint_text(starts: Rows, at: int) -> str:
+    """The row, and its checkpoint counted from 1, at a place in the arrays, for messages."""
+    row = int(np.searchsorted(starts, at, side="right")) - 1
+    return f"row {row}, checkpoint {at - int(starts[row]) + 1}"

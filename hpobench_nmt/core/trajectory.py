@@ -13,7 +13,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.arrays import Floats, Rows
+from hpobench_nmt.core.arrays import Floats, Rows, frozen
 from hpobench_nmt.core.pareto import FrontScale
 from hpobench_nmt.core.system.text import counted, printable
 
@@ -23,9 +23,7 @@ def _freeze(made: object, *names: str) -> None:
     for name in names:
         array = getattr(made, name)
         if array.flags.writeable:
-            view = array.view()
-            view.setflags(write=False)
-            object.__setattr__(made, name, view)
+            object.__setattr__(made, name, frozen(array.view()))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

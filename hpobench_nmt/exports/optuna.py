@@ -25,7 +25,8 @@ from hpobench_nmt.core.space import Space, Value
 from hpobench_nmt.core.space_exchange import library, suggested_by_optuna
 from hpobench_nmt.core.system.errors import InputError, RunError
 from hpobench_nmt.exports.optimizer import N_INITIAL, Optimizer
-from hpobench_nmt.lookup.table import Otherwise, Table, row_finder
+from hpobench_nmt.lookup.table import Otherwise, Table
+from hpobench_nmt.lookup.table_function import row_finder
 
 optuna: Any = library("optuna", "optuna")
 

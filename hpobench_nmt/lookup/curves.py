@@ -21,11 +21,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.arrays import Floats, Rows
-from hpobench_nmt.core.objectives import LARGEST_VALUE, Metric, measured
-from hpobench_nmt.core.system.errors import InputError, unknown
-from hpobench_nmt.core.system.files import check_column
+from hpobench_nmt.core.arrays import Floats, Rows, frozen
+from hpobench_nmt.core.objectives import LARGEST_VALUE, Metric, measured, metric_place
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.files import check_column, check_distinct
 from hpobench_nmt.core.system.text import counted
+from hpobench_nmt.core.trainings import checkpoint_text, not_increasing, owners_of
 
 Own = Literal["best", "last"]
 
@@ -70,18 +71,12 @@ class Curves:
 
     def __post_init__(self) -> None:
         for name, kind in (("starts", np.int64), ("resources", float), ("costs", float), ("values", float)):
-            array = np.array(getattr(self, name), dtype=kind)
-            if name == "values":
-                array = measured(array)
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
+            object.__setattr__(self, name, frozen(np.array(getattr(self, name), dtype=kind)))
+        object.__setattr__(self, "values", frozen(measured(self.values)))
         check_column("resource", self.resource, self.resource_unit)
         check_column("cost", "cost", self.cost_unit)
         names = [metric.name for metric in self.metrics]
-        taken = ["row", "checkpoint", "cost", self.resource, *names]
-        repeated = sorted({name for name in taken if taken.count(name) > 1})
-        if repeated:
-            raise InputError(f"curves: the column name {repeated[0]!r} is used more than once.")
+        check_distinct(["row", "checkpoint", "cost", self.resource, *names], "curves")
         if not self.metrics or len(self.own) != len(self.metrics):
             raise InputError(
                 "curves need one metric or more, and for each of them how it gives the row's own value."
@@ -104,41 +99,29 @@ class Curves:
         self._check_numbers()
 
     def _check_numbers(self) -> None:
-        some = self.lengths > 0  # the rows that have checkpoints
-        firsts = self.starts[:-1][some]
-        follows = np.ones(len(self.costs), dtype=bool)
-        follows[firsts] = False
         for what, numbers in ((self.resource, self.resources), ("cost", self.costs)):
             self._refuse(~np.isfinite(numbers), f"{what} is missing or not finite.")
             self._refuse(numbers < 0, f"{what} is below 0.")
             self._refuse(numbers > LARGEST_VALUE, f"{what} is beyond {LARGEST_VALUE:g}.")
-            stays = np.zeros(len(numbers), dtype=bool)
-            stays[1:] = (numbers[1:] <= numbers[:-1]) & follows[1:]
+            stays = not_increasing(self.starts, numbers)
             self._refuse(stays, f"{what} must increase from one checkpoint to the next.")
         if len(self.costs) and not self.costs.any():
             raise InputError("curves: the cost is 0 everywhere.")
-        last = np.zeros(len(self.costs), dtype=bool)
-        last[self.starts[1:][some] - 1] = True
+        owners = owners_of(self.starts)
+        not_last = np.diff(owners, append=len(self)) == 0
         for metric, values in zip(self.metrics, self.values.T, strict=True):
             absent = np.isnan(values)
-            middle = absent & ~last
-            if middle.any():
-                middle &= np.repeat(np.logical_or.reduceat(~absent, firsts), self.lengths[some])
+            measured_somewhere = np.bincount(owners, ~absent, len(self)) > 0
             self._refuse(
-                middle,
+                absent & not_last & measured_somewhere[owners],
                 f"{metric.name} is missing before the last checkpoint. A training that diverges stops there: "
                 'leave out what follows, or say truncate_at = "nan" in [curves] of a datasheet to be added.',
             )
 
     def _refuse(self, wrong: NDArray[np.bool_], message: str) -> None:
         if wrong.any():
-            row, checkpoint = self.place(int(np.flatnonzero(wrong)[0]))
-            raise InputError(f"curves, row {row}, checkpoint {checkpoint}: {message}")
-
-    def place(self, at: int) -> tuple[int, int]:
-        """The row, and its checkpoint counted from 1, at a place in the arrays."""
-        row = int(np.searchsorted(self.starts, at, side="right")) - 1
-        return row, at - int(self.starts[row]) + 1
+            place = checkpoint_text(self.starts, int(np.flatnonzero(wrong)[0]))
+            raise InputError(f"curves, {place}: {message}")
 
     def __len__(self) -> int:
         """The number of rows, including rows without a curve."""
@@ -160,22 +143,16 @@ class Curves:
 
     def metric(self, name: str) -> Metric:
         """The metric of that name."""
-        return self.metrics[self._number(name)]
+        return self.metrics[metric_place(self.metrics, name, "(curves)")]
 
     def column(self, name: str) -> Floats:
         """Raw values of a metric at all checkpoints, shape (P,)."""
-        return self.values[:, self._number(name)]
+        return self.values[:, metric_place(self.metrics, name, "(curves)")]
 
     def counterpart(self, name: str) -> str | None:
         """The curves' metric for a table's metric: of the same name, or with AT_CHECKPOINTS; or None."""
         names = [metric.name for metric in self.metrics]
         return next((each for each in (name, name + AT_CHECKPOINTS) if each in names), None)
-
-    def _number(self, name: str) -> int:
-        names = [metric.name for metric in self.metrics]
-        if name not in names:
-            raise unknown("metric", name, names, "(curves)")
-        return names.index(name)
 
     def of_rows(self, rows: Sequence[int] | Rows) -> Curves:
         """The curves of these rows, in this order."""
@@ -214,6 +191,4 @@ def until_missing(starts: Rows, values: Floats) -> NDArray[np.bool_]:
     """
     absent = np.isnan(values).any(axis=1)
     before = np.concatenate([[0], np.cumsum(absent)])[:-1]  # earlier checkpoints that lack one, in all rows
-    lengths = np.diff(starts)
-    some = lengths > 0
-    return np.asarray(before == np.repeat(before[starts[:-1][some]], lengths[some]))
+    return np.asarray(before == before[starts[owners_of(starts)]])

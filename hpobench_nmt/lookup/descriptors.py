@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hpobench_nmt.core.arrays import Bools, Floats, Rows
+from hpobench_nmt.core.arrays import Bools, Floats, Rows, frozen
 from hpobench_nmt.core.space import Hyperparameter, scaled_features
 from hpobench_nmt.core.system.errors import InputError
 
@@ -39,8 +39,7 @@ class Descriptors:
             if len(wrong):
                 found = f"{column[wrong[0]]:g}, which is not one of its values"
                 raise InputError(f"row {wrong[0]}: the feature {axis.name!r} is {found}.")
-        codes.setflags(write=False)
-        object.__setattr__(self, "codes", codes)
+        object.__setattr__(self, "codes", frozen(codes))
 
     def features(self) -> Floats:
         """The descriptors as features for models, shape (N, F), in [0, 1]."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hpobench_nmt.core.arrays import Floats, Ints
+from hpobench_nmt.core.arrays import Floats, Ints, frozen
 from hpobench_nmt.core.hyperparameter import Hyperparameter, key_of
 from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.core.system.errors import unknown
@@ -56,10 +56,7 @@ class Replicates:
     def rows(self) -> ReplicateRows:
         """The trainings; InputError if their file cannot be read, or does not match the datasheet."""
         found = self.read()
-        found = found._replace(values=measured(found.values))
-        for array in found:
-            array.setflags(write=False)
-        return found
+        return ReplicateRows(*map(frozen, found._replace(values=measured(found.values))))
 
     def by_row(self, configs: Floats) -> tuple[Ints, Floats]:
         """The replicates of these configurations, in the order of `rows`. O((N + T) log(N + T)).

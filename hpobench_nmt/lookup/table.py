@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from hpobench_nmt.core.arrays import Floats, Rows
+from hpobench_nmt.core.arrays import Floats, Rows, frozen
 from hpobench_nmt.core.front import Front
-from hpobench_nmt.core.objectives import Direction, Metric, Objective, measured
+from hpobench_nmt.core.objectives import Direction, Metric, Objective, measured, metric_place
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import find_row
 from hpobench_nmt.core.response import Response
 from hpobench_nmt.core.space import Config, Hyperparameter, Space, Value, row_index
 from hpobench_nmt.core.system.deprecated import warn_deprecated
-from hpobench_nmt.core.system.errors import InputError, unknown
-from hpobench_nmt.core.system.files import check_name
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.files import check_distinct, check_name
 from hpobench_nmt.core.system.from_above import from_above
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.trainings import Trainings
@@ -98,11 +97,9 @@ class Table:
         described = self.descriptors
         if described and len(described.codes) != len(self.configs):
             raise InputError(f"{where}: {len(described.codes)} rows of features, {len(self.configs)} rows.")
-        names = [h.name for h in (*self.hyperparameters, *(described.axes if described else ()))]
-        names += [m.name for m in self.metrics]
-        repeated = sorted({n for n in names if names.count(n) > 1})
-        if repeated:
-            raise InputError(f"{where}: the column name {repeated[0]!r} is used more than once.")
+        metrics = tuple(metric.name for metric in self.metrics)
+        features = described.axes if described else ()
+        check_distinct([*(h.name for h in (*self.hyperparameters, *features)), *metrics], where)
         if not self.hyperparameters or not self.metrics:
             raise InputError(f"{where} needs at least one hyperparameter and one metric.")
         chosen = [self.objective(objective).metric for objective in self.objectives]
@@ -114,10 +111,7 @@ class Table:
         self._check_configs(where)
         self._check_curves(where)
         again = self.replicates
-        if again and (again.hyperparameters, again.metrics) != (
-            self.hyperparameters,
-            tuple(metric.name for metric in self.metrics),
-        ):
+        if again and (again.hyperparameters, again.metrics) != (self.hyperparameters, metrics):
             raise InputError(f"{where}: its replicates have other hyperparameters or metrics.")
         for metric, values in zip(self.metrics, self.values.T, strict=True):
             marked = np.flatnonzero(values == metric.missing)  # no number equals None
@@ -132,8 +126,7 @@ class Table:
             raise InputError(
                 f"table {self.name!r}: {attribute} must have shape (rows, {columns}), not {array.shape}."
             )
-        array.setflags(write=False)
-        object.__setattr__(self, attribute, array)
+        object.__setattr__(self, attribute, frozen(array))
 
     def _check_curves(self, where: str) -> None:
         if self.curves is None:
@@ -227,18 +220,10 @@ class Table:
                 "error" raises an InputError, "none" returns None, which means a failed evaluation, and
                 "nearest" uses the row with the nearest features.
         """
-        goals = [self.objective(goal) for goal in objectives or [self.main_metric]]
-        find = row_finder(self, [goal.metric for goal in goals], otherwise)
-        losses = self.losses(goals)
-
-        def function(config: Config) -> float | list[float] | None:
-            row = find(config)[0]
-            if row is None:
-                return None
-            found: list[float] = losses[row].tolist()
-            return found[0] if len(found) == 1 else found
-
-        return function
+        made: Callable[[Config], float | list[float] | None] = from_above(
+            "lookup.table_function:table_function"
+        )(self, objectives, otherwise)
+        return made
 
     @cached_property
     def _rows(self) -> dict[bytes, int]:
@@ -247,13 +232,9 @@ class Table:
     @cached_property
     def features(self) -> Floats:
         """Features of the rows in [0, 1], shape (N, F), read-only: configurations, then descriptors."""
-        scaled = (
-            row_features(self.hyperparameters, self.configs, self.descriptors)
-            if self.descriptors
-            else self.space.features(self.configs)
-        )
-        scaled.setflags(write=False)
-        return scaled
+        if self.descriptors:
+            return frozen(row_features(self.hyperparameters, self.configs, self.descriptors))
+        return frozen(self.space.features(self.configs))
 
     @cached_property
     def sha256(self) -> str:
@@ -279,15 +260,14 @@ class Table:
 
     def metric(self, name: str) -> Metric:
         """The metric of that name."""
-        for metric in self.metrics:
-            if metric.name == name:
-                return metric
-        raise unknown("metric", name, [m.name for m in self.metrics], f"(table {self.name!r})")
+        return self.metrics[self._place(name)]
 
     def column(self, metric: str) -> Floats:
         """Raw values of a metric, shape (N,), NaN if missing."""
-        self.metric(metric)
-        return self.values[:, [m.name for m in self.metrics].index(metric)]
+        return self.values[:, self._place(metric)]
+
+    def _place(self, metric: str) -> int:
+        return metric_place(self.metrics, metric, f"(table {self.name!r})")
 
     def objective(self, spec: str | Objective) -> Objective:
         """An objective from "metric" (its own direction) or "metric:min" or "metric:max"."""
@@ -467,44 +447,3 @@ def _checked_places(h: Hyperparameter, codes: Floats, where: str) -> Rows:
         raise InputError(f"{where}, row {row}: {h.name} is {wrong}, which is not among its values {shown}.")
     places[inactive] = len(known)
     return places
-
-
-def row_finder(
-    table: Table, metrics: Sequence[str], otherwise: Otherwise
-) -> Callable[[Config], tuple[int | None, str]]:
-    """A function that finds the row of a configuration that has all of these metrics.
-
-    It returns the row and an empty text. If there is no such row, `otherwise` decides: "error" raises an
-    InputError, "none" returns None and the reason, and "nearest" returns the row with the nearest features
-    among those with all of the metrics, and the reason. Of equally near rows, the first counts. O(N F).
-    """
-    if otherwise not in get_args(Otherwise):
-        raise unknown("choice", str(otherwise), get_args(Otherwise), "(otherwise)")
-    complete = np.flatnonzero(~np.isnan(np.column_stack([table.column(m) for m in metrics])).any(axis=1))
-    if not len(complete):
-        raise InputError(f"table {table.name!r}: no row has {' and '.join(metrics)}.")
-
-    def find(config: Config) -> tuple[int | None, str]:
-        try:
-            row = table.row(config)
-            values = table.lookup(config)
-            lacking = " and no ".join(metric for metric in metrics if math.isnan(values[metric]))
-            reason = f"table {table.name!r}: this row has no {lacking}." if lacking else ""
-        except InputError as error:
-            reason = str(error)
-        if not reason:
-            return row, ""
-        if otherwise == "error":
-            raise InputError(reason)
-        if otherwise == "none":
-            return None, reason
-        if table.descriptors:
-            raise InputError(
-                f"table {table.name!r} has features that are not hyperparameters, so the nearest row cannot "
-                f"be computed."
-            )
-        here = table.space.features(table.space.encode(config)[None])
-        gaps = ((table.features[complete] - here) ** 2).sum(axis=1)
-        return int(complete[gaps.argmin()]), reason
-
-    return find

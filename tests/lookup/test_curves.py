@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.validation import checked
+from hpobench_nmt.core.trainings import checkpoint_text
 from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.disk import curve_files
 from hpobench_nmt.lookup.disk.curve_files import CurvesSection, curves_csv, curves_section, read_curves
@@ -156,7 +157,9 @@ def test_rows_without_a_curve_may_stand_anywhere():
     values[3:, 1] = np.nan
     found = curves(starts=[0, 0, 3, 3, 5, 5], values=values)
     assert found.lengths.tolist() == [0, 3, 0, 2, 0]
-    assert [found.place(at) for at in range(5)] == [(1, 1), (1, 2), (1, 3), (3, 1), (3, 2)]
+    places = [(1, 1), (1, 2), (1, 3), (3, 1), (3, 2)]
+    texts = [f"row {row}, checkpoint {checkpoint}" for row, checkpoint in places]
+    assert [checkpoint_text(found.starts, at) for at in range(5)] == texts
     values[1, 0] = np.nan
     with pytest.raises(InputError, match="row 1, checkpoint 2: ppl is missing before the last checkpoint"):
         curves(starts=[0, 0, 3, 3, 5, 5], values=values)

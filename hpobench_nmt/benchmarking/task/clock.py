@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from hpobench_nmt.benchmarking.task.suite import Suite
-from hpobench_nmt.core.arrays import Floats, Rows
+from hpobench_nmt.core.arrays import Floats, Rows, frozen
 from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.core.trainings import Trainings
@@ -58,9 +58,7 @@ class Clock:
     @cached_property
     def resources(self) -> Floats:
         """All resources at which some row has a checkpoint, ascending, read-only."""
-        found = np.unique(self.trainings.resources)
-        found.setflags(write=False)
-        return found
+        return frozen(np.unique(self.trainings.resources))
 
 
 def _trainings(suite: Suite, table: Table, objectives: Sequence[Objective]) -> Trainings:

@@ -92,6 +92,12 @@ def check_column(kind: str, name: str, unit: str) -> None:
     check_label(f"the unit of {kind} {name!r},", unit)
 
 
+def check_distinct(names: Sequence[str], where: str) -> None:
+    """Raise InputError if two columns have the same name."""
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(f"{where}: the column name {repeated[0]!r} is used more than once.")
+
+
 def no_folder(path: Path) -> str:
     """Why a path is not a folder, in words."""
     try:

@@ -217,7 +217,7 @@ def _joined(path: _Path) -> str:
     return text
 
 
-_WORDS = {
+_WORDS: dict[Any, tuple[str, str]] = {
     inspect.StrType: ("a string", "strings"),
     inspect.BoolType: ("true or false", "true or false"),
     inspect.StructType: ("a section", "sections"),

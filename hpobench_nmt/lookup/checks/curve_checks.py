@@ -10,7 +10,7 @@ import numpy as np
 from hpobench_nmt.core.arrays import Bools, Floats, Rows
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.system.text import counted, short
-from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.core.trainings import Trainings, owners_of
 from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.table import Table
 
@@ -69,8 +69,7 @@ def best_places(losses: Floats, starts: Rows) -> Rows:
 
     Every row must have a checkpoint.
     """
-    rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    order = np.lexsort((losses, rows))  # stable; NaN last
+    order = np.lexsort((losses, owners_of(starts)))  # stable; NaN last
     return order[starts[:-1]]
 
 
@@ -183,9 +182,8 @@ def _shapes(name: str, losses: Floats, best: Rows, starts: Rows, held: Rows) -> 
 
 def _gone_back(losses: Floats, starts: Rows) -> Bools:
     """Which rows have a loss that rose far above its best so far and came back in one step, shape (N,)."""
-    lengths = np.diff(starts)
-    follows = np.ones(len(losses), dtype=bool)
-    follows[starts[:-1]] = False
+    owners = owners_of(starts)
+    follows = np.diff(owners, prepend=-1) == 0
     numbers = np.arange(1.0, len(losses) + 1)
     best = Trainings(starts, numbers, numbers, losses[:, None]).best
     away = np.concatenate([[0.0], (losses - best[:, 0])[:-1]])
@@ -193,7 +191,7 @@ def _gone_back(losses: Floats, starts: Rows) -> Bools:
     before = np.abs(np.concatenate([[0.0], best[:-1, 0]]))
     with np.errstate(invalid="ignore"):
         back = follows & (away > _AWAY * before) & (step >= _UNDONE * away)
-    return np.bincount(np.repeat(np.arange(len(lengths)), lengths)[back], minlength=len(lengths)) > 0
+    return np.bincount(owners[back], minlength=len(starts) - 1) > 0
 
 
 def rows_text(rows: Rows) -> str:

@@ -19,6 +19,7 @@ from hpobench_nmt.core.space import covered_share, short_label
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.files import read_bytes
 from hpobench_nmt.core.system.text import counted, printable, short
+from hpobench_nmt.core.trainings import owners_of
 from hpobench_nmt.lookup.baselines import baseline_of, baseline_sentence, rows_that_beat
 from hpobench_nmt.lookup.checks.curve_checks import Fact, curve_facts, listed, note, ok, rows_text, warning
 from hpobench_nmt.lookup.checks.surface_checks import far_rows, surface_facts, variance_share
@@ -221,8 +222,7 @@ def _with_checkpoints(table: Table, metric: str, values: Floats) -> int:
     """How many rows lack the metric, but have it at a checkpoint of their curve."""
     if table.curves is None or all(m.name != metric for m in table.curves.metrics):
         return 0
-    rows = np.repeat(np.arange(len(table)), table.curves.lengths)
-    measured = np.unique(rows[~np.isnan(table.curves.column(metric))])
+    measured = np.unique(owners_of(table.curves.starts)[~np.isnan(table.curves.column(metric))])
     return int(np.isnan(values[measured]).sum())
 
 

@@ -40,8 +40,10 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.files import check_distinct
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.system.validation import Natural, Strict
+from hpobench_nmt.core.trainings import owners_of
 from hpobench_nmt.lookup.curves import Curves, until_missing
 from hpobench_nmt.lookup.disk.rows import Wanted, csv_of, parse_columns, values_of
 
@@ -98,8 +100,7 @@ def read_curves(
         in_table = {metric.name: metric for metric in metrics}
         described = tuple(_metric(name, entry, in_table.get(name)) for name, entry in section.metrics.items())
         names = ["row", "checkpoint", section.resource, "cost", *section.metrics]
-        if len(set(names)) < len(names):
-            raise InputError(f"the column name {max(names, key=names.count)!r} is used more than once.")
+        check_distinct(names, str(path))
         _check_cost(content, section.resource)
         lengths = np.zeros(n_rows, dtype=np.int64)
         columns: list[list[Floats]] = [[] for _ in names[2:]]
@@ -212,10 +213,10 @@ def _check_order(
 
 def curves_csv(curves: Curves) -> bytes:
     """The content of curves.csv. Every number is read back as the same double."""
-    lengths = curves.lengths
+    owners = owners_of(curves.starts)
     columns: dict[str, NDArray[Any]] = {
-        "row": np.repeat(np.arange(len(curves)), lengths),
-        "checkpoint": np.arange(len(curves.costs)) - np.repeat(curves.starts[:-1], lengths) + 1,
+        "row": owners,
+        "checkpoint": np.arange(len(owners)) - curves.starts[owners] + 1,
         curves.resource: curves.resources,
         "cost": curves.costs,
     }

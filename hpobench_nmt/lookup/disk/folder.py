@@ -326,27 +326,23 @@ def _files(
     rows: Path, sheet: Datasheet, sheet_path: Path, follow_link: bool, hashed: Collection[str] = ()
 ) -> Files:
     """The file of rows with the files that lie beside it, of which that of the replicates is read later."""
-
-    def content(name: str, section: str) -> bytes:
-        path = rows.with_name(name)
-        found = read_rows(path, follow_link)
-        if section in hashed:
-            _check_hash(found, sheet.sha256(section), path, section)
-        return found
-
+    content = partial(_content, sheet, hashed, follow_link)
     return Files(
         sheet,
         sheet_path,
         rows,
-        content(rows.name, "rows"),
-        content(CURVES, "curves") if sheet.curves is not None else None,
-        partial(content, REPLICATES, "replicates") if sheet.replicates_apart else None,
+        content("rows", rows),
+        content("curves", rows.with_name(CURVES)) if sheet.curves is not None else None,
+        partial(content, "replicates", rows.with_name(REPLICATES)) if sheet.replicates_apart else None,
         hashed=bool(hashed),
     )
 
 
-def _check_hash(content: bytes, sha256: str | None, path: Path, section: str) -> None:
-    """Refuse the content of a file that does not have the hash that a section of the datasheet states."""
+def _content(sheet: Datasheet, hashed: Collection[str], follow_link: bool, section: str, path: Path) -> bytes:
+    """The content of the file of a section, whose hash it must match if the section is among `hashed`."""
+    content, sha256 = read_rows(path, follow_link), sheet.sha256(section)
+    if section not in hashed:
+        return content
     if sha256 is None:
         raise InputError(
             f"{path.with_name(DATASHEET)}: [{section}] has no sha256. Install the folder with 'tables add'."
@@ -357,3 +353,4 @@ def _check_hash(content: bytes, sha256: str | None, path: Path, section: str) ->
             f"{path}: SHA-256 is {digest[:12]}…, but {sha256[:12]}… in the datasheet: the file was "
             f"changed or cut short. Get the table again."
         )
+    return content
