@@ -41,7 +41,7 @@ def escape(character: str, lines: bool = False) -> str:
 def csv_cell(text: str) -> str:
     """The text as a CSV cell: printable, with a ' before it if a spreadsheet would run it. Numbers stay."""
     shown = printable(text, lines=True)
-    return f"'{shown}" if _FORMULA.match(shown) and not _is_number(shown) else shown
+    return f"'{shown}" if _FORMULA.match(shown) and not shows_number(shown) else shown
 
 
 def counted(count: int, noun: str, several: str = "") -> str:
@@ -92,7 +92,8 @@ def number_of(text: str) -> float:
     return float(text)
 
 
-def _is_number(text: str) -> bool:
+def shows_number(text: str) -> bool:
+    """Whether `number_of` reads the text as a number."""
     try:
         number_of(text)
     except ValueError:

@@ -144,11 +144,16 @@ def arrow_file(content: bytes) -> Any:
     return pa.BufferReader(copy.getvalue())
 
 
-def _check_names(found: Sequence[str], wanted: Wanted, path: Path) -> None:
-    """Refuse a file whose columns are not the wanted ones."""
-    for name, times in Counter(found).items():
+def check_once(names: Sequence[str], path: Path) -> None:
+    """Refuse a file with two columns of one name."""
+    for name, times in Counter(names).items():
         if times > 1:
             raise InputError(f"{path}: column {shortened(name)} occurs twice.")
+
+
+def _check_names(found: Sequence[str], wanted: Wanted, path: Path) -> None:
+    """Refuse a file whose columns are not the wanted ones."""
+    check_once(found, path)
     for name in (*wanted.names, *(wanted.ignored or ())):
         if name not in found:
             raise unknown("column", name, found, f"({path})")

@@ -12,6 +12,7 @@ from hpobench_nmt.core.objectives import Metric, Objective, measured
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import counted, free_name
+from hpobench_nmt.core.trainings import not_increasing
 from hpobench_nmt.lookup.curves import Curves, Own, until_missing
 from hpobench_nmt.lookup.disk.datasheet import AxisSection, Datasheet, MetricSection, label_written
 from hpobench_nmt.lookup.disk.described_rows import codes_of_cells
@@ -41,17 +42,14 @@ def build(
     kept = _without_retries(configurations_of(configs)[1], plan)
     if not kept.all():
         lost = counted(int((~kept).sum()), "training")
-        decisions.append(
-            Decision(
-                "rows", "", f"{lost} failed or pruned, and repeated with the same configuration (left out)"
-            )
-        )
+        text = f"{lost} failed or pruned, and repeated with the same configuration (left out)"
+        decisions.append(Decision("rows", "", text))
     places = np.flatnonzero(kept)
     configs, values, seeds = configs[places], plan.values[places], plan.seeds[places]
     first, number = configurations_of(configs)
     hyperparameters = tuple(h for h, _ in axes)
     names = tuple(metric.name for metric in plan.metrics)
-    replicates, shown, own = None, values, first
+    replicates, own, table_values = None, first, values[first]
     curved = sweep.points is not None
     if len(first) < len(configs):
         again = f"{counted(len(configs), 'training')} of {counted(len(first), 'configuration')}"
@@ -59,31 +57,24 @@ def build(
         order = np.argsort(number, kind="stable")
         if curved:
             own = _first_finished(number, values)
+            table_values = values[own]
             numbers[own] = 0.0
             order = order[numbers[order] != 0]
-            decisions.append(
-                Decision(
-                    "replicates",
-                    "",
-                    f"{again}: the rows are the first trainings, and the others are replicates",
-                )
-            )
+            text = f"{again}: the rows are the first trainings, and the others are replicates"
         else:
-            shown = means(measured(values), number)
-            decisions.append(Decision("replicates", "", f"{again}: the rows are their means"))
-        rows = ReplicateRows(*(array[order] for array in (configs, numbers, seeds, values)))
-        replicates = Replicates(hyperparameters, names, partial(_same, rows), averaged=not curved)
-    metrics = plan.metrics
-    trainings = plan.rows[places][own]
-    table_values = shown if replicates is not None and not curved else values[own]
+            table_values = means(measured(values), number)
+            text = f"{again}: the rows are their means"
+        decisions.append(Decision("replicates", "", text))
+        read = partial(ReplicateRows, *(array[order] for array in (configs, numbers, seeds, values)))
+        replicates = Replicates(hyperparameters, names, read, averaged=not curved)
     curves = None
     if sweep.points is not None:
-        curves, told = _curves(sweep.points, plan, trainings, table_values)
+        curves, told = _curves(sweep.points, plan, plan.rows[places][own], table_values)
         decisions += told
     table = Table(
         name,
         hyperparameters,
-        metrics,
+        plan.metrics,
         configs[first],
         table_values,
         plan.objectives,
@@ -92,10 +83,6 @@ def build(
         replicates=replicates,
     )
     return table, tuple(decisions)
-
-
-def _same(rows: ReplicateRows) -> ReplicateRows:
-    return rows
 
 
 def _axes(plan: Plan) -> list[tuple[Hyperparameter, Axis]]:
@@ -165,16 +152,12 @@ def _curves(
     main = columns[measured_here[0]]
     for column in measured_here[1:]:
         if (np.isnan(columns[column]) & ~np.isnan(main)).any():
-            told.append(
-                Decision(
-                    "left out", f"curves of {column}", f"measured at other steps than {measured_here[0]}"
-                )
-            )
+            why = f"measured at other steps than {measured_here[0]}"
+            told.append(Decision("left out", f"curves of {column}", why))
             del columns[column]
-    again = np.zeros(len(rows), dtype=bool)
-    again[1:] = (rows[1:] == rows[:-1]) & (steps[1:] == steps[:-1])
-    if again.any():
-        raise InputError(f"curves: step {steps[again][0]:g} of a training occurs twice.")
+    again = np.flatnonzero((np.diff(rows) == 0) & (np.diff(steps) == 0))
+    if len(again):
+        raise InputError(f"curves: step {steps[again[0]]:g} of a training occurs twice.")
     starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(trainings)))])
     kept = until_missing(starts, main[:, None])
     starts = np.concatenate([[0], np.cumsum(kept)])[starts]
@@ -209,16 +192,10 @@ def _sparse(main: Floats, rows: Ints) -> Bools:
     Only other metrics were measured at these points.
     """
     absent = np.isnan(main)
-    if not absent.any():
-        return absent
-    later = np.zeros(len(main), dtype=bool)
-    seen, row = False, -1
-    for place in range(len(main) - 1, -1, -1):
-        if rows[place] != row:
-            row, seen = int(rows[place]), False
-        later[place] = seen
-        seen = seen or not absent[place]
-    return absent & later
+    measured_at = np.flatnonzero(~absent)
+    last = np.full(int(rows.max(initial=-1)) + 1, -1)  # the place of each row's last point with the metric
+    np.maximum.at(last, rows[measured_at], measured_at)
+    return absent & (np.arange(len(main)) < last[rows])
 
 
 def _costs(points: Points, there: Rows, starts: Rows, resources: Floats) -> tuple[Floats, str]:
@@ -226,10 +203,7 @@ def _costs(points: Points, there: Rows, starts: Rows, resources: Floats) -> tupl
     if points.seconds is None:
         return resources, ""
     costs = points.seconds[there]
-    inner = np.ones(len(costs), dtype=bool)
-    inner[starts[:-1][np.diff(starts) > 0]] = False
-    grows = np.diff(costs, prepend=-1.0)[inner] > 0
-    if np.isfinite(costs).all() and (costs > 0).all() and grows.all():
+    if np.isfinite(costs).all() and (costs > 0).all() and not not_increasing(starts, costs).any():
         return costs, "s"
     return resources, ""
 

@@ -6,7 +6,6 @@ import csv
 import io
 import math
 import re
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +15,8 @@ import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.system.errors import InputError, shortened
-from hpobench_nmt.core.system.text import number_of
-from hpobench_nmt.lookup.disk.rows import EMPTY, Progress, doubles_of
+from hpobench_nmt.core.system.text import number_of, shows_number
+from hpobench_nmt.lookup.disk.rows import EMPTY, Progress, arrow_file, check_once, doubles_of
 from hpobench_nmt.lookup.imports.sweep import Column
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ def _layout(content: bytes, path: Path) -> _Layout:
     for _ in range(lines.line_num):
         body = body[body.find(b"\n") + 1 or len(body) :]
         first_line += 1
-    if comment and all(map(_is_number, names)):  # the header is a comment, as numpy.savetxt writes it
+    if comment and all(map(shows_number, names)):  # the header is a comment, as numpy.savetxt writes it
         named = [name.strip() for name in comment.lstrip(b"# ").decode("utf-8", "replace").split(separator)]
         if len(named) == len(names):
             names, body, first_line = named, content[at:], line
@@ -111,9 +110,7 @@ def _layout(content: bytes, path: Path) -> _Layout:
             f"{path}, line {line}: only one column, {shortened(names[0])}. A sweep needs a first line with "
             f"the names of its columns, separated by commas, semicolons, tabs or |."
         )
-    for name, times in Counter(names).items():
-        if times > 1:
-            raise InputError(f"{path}: column {shortened(name)} occurs twice.")
+    check_once(names, path)
     return _Layout(names, separator, body, first_line, comments)
 
 
@@ -137,14 +134,6 @@ def _first(lines: Any, path: Path, line: int) -> list[str]:
         raise InputError(f"{path}, line {line}: not a CSV table ({error}).") from None
 
 
-def _is_number(text: str) -> bool:
-    try:
-        number_of(text.strip())
-    except ValueError:
-        return False
-    return True
-
-
 def _columns(layout: _Layout, path: Path, progress: Progress) -> dict[str, Column]:
     import pyarrow as pa
     from pyarrow import csv as arrow
@@ -155,11 +144,9 @@ def _columns(layout: _Layout, path: Path, progress: Progress) -> dict[str, Colum
     if not body.strip():
         raise InputError(f"{path}: has no rows.")
     names = [str(place) for place in range(len(layout.names))]
-    copy = pa.BufferOutputStream()  # Arrow's own memory: see rows._parse_fast
-    copy.write(body)
     try:
         table = arrow.read_csv(
-            pa.BufferReader(copy.getvalue()),
+            arrow_file(body),
             read_options=arrow.ReadOptions(column_names=names),
             parse_options=arrow.ParseOptions(delimiter=layout.separator, newlines_in_values=b'"' in body),
             convert_options=arrow.ConvertOptions(

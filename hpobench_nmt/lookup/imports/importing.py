@@ -68,14 +68,11 @@ def make_table(
     choices = choices or Choices()
     if name:
         check_name("table", name)
+    sweep = None
     while True:
         try:
-            sweep = read_sweep(source, choices, lambda share: progress(_READ * share))
-            break
-        except Ambiguous as question:
-            choices = _answered(question, choices, ask)
-    while True:
-        try:
+            if sweep is None:
+                sweep = read_sweep(source, choices, lambda share: progress(_READ * share))
             plan = decide(sweep, choices)
             break
         except Ambiguous as question:
