@@ -17,6 +17,7 @@ such methods. `checks_for(MyMethod)` returns the checks for a method, depending 
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -58,10 +59,6 @@ def _failures_told() -> Iterator[None]:
         raise NonConformance(failure_text(str(failure))) from failure
 
 
-def _global_state() -> list[object]:
-    return [np.asarray(part).tolist() for part in np.random.get_state(legacy=True)]  # noqa: NPY002
-
-
 def _trial(
     factory: MethodFactory,
     problem: Problem,
@@ -77,49 +74,54 @@ def _trial(
     return trajectory
 
 
-def _rows(factory: MethodFactory, problem: Problem, losses: Floats, seed: int = 0) -> list[int]:
-    rows: list[int] = _trial(factory, problem, Trainings.whole(losses), seed).rows.tolist()
+def _rows(factory: MethodFactory, problem: Problem, trainings: Trainings, seed: int = 0) -> list[int]:
+    rows: list[int] = _trial(factory, problem, trainings, seed).rows.tolist()
     return rows
 
 
-def looks_up_every_row_once(factory: MethodFactory, n_objectives: int = 1) -> None:
-    """Until the table is exhausted, the method returns every row exactly once, as an integer."""
-    problem, losses = _grid_problem(n_objectives)
-    rows = _rows(factory, problem, losses)
-    if sorted(rows) != list(range(len(losses))):
-        raise NonConformance(f"looked up {len(set(rows))} of {len(losses)} rows.")
+def _draws_from_its_generator_alone(trials: Callable[[], object]) -> None:
+    """Raise NonConformance if the trials depend on the global random state, or change it."""
 
+    def state() -> list[object]:
+        numpys = np.random.get_state(legacy=True)  # noqa: NPY002
+        return [*(np.asarray(part).tolist() for part in numpys), random.getstate()]
 
-def depends_on_its_generator_alone(factory: MethodFactory, n_objectives: int = 1) -> None:
-    """The same generator gives the same rows; the global random state is neither used nor changed."""
-    import random
-
-    problem, losses = _grid_problem(n_objectives)
     legacy, builtin = np.random.get_state(), random.getstate()  # noqa: NPY002
+    found = []
     try:
-        np.random.seed(1)  # noqa: NPY002
-        random.seed(1)
-        first = _rows(factory, problem, losses, seed=5)
-        np.random.seed(2)  # noqa: NPY002
-        random.seed(2)
-        before, before_builtin = _global_state(), random.getstate()
-        second = _rows(factory, problem, losses, seed=5)
-        after = _global_state()
-        if first != second:
+        for seed in (1, 2):
+            np.random.seed(seed)  # noqa: NPY002
+            random.seed(seed)
+            before = state()
+            found.append(trials())
+        if found[0] != found[1]:
             raise NonConformance("two trials with the same generator differ: take all randomness from rng.")
-        if before != after or random.getstate() != before_builtin:
+        if before != state():
             raise NonConformance("it changes the global random state: take all randomness from rng.")
     finally:
         np.random.set_state(legacy)  # noqa: NPY002
         random.setstate(builtin)
 
 
+def looks_up_every_row_once(factory: MethodFactory, n_objectives: int = 1) -> None:
+    """Until the table is exhausted, the method returns every row exactly once, as an integer."""
+    problem, losses = _grid_problem(n_objectives)
+    rows = _rows(factory, problem, Trainings.whole(losses))
+    if sorted(rows) != list(range(len(losses))):
+        raise NonConformance(f"looked up {len(set(rows))} of {len(losses)} rows.")
+
+
+def depends_on_its_generator_alone(factory: MethodFactory, n_objectives: int = 1) -> None:
+    """The same generator gives the same rows; the global random state is neither used nor changed."""
+    problem, losses = _grid_problem(n_objectives)
+    _draws_from_its_generator_alone(lambda: _rows(factory, problem, Trainings.whole(losses), seed=5))
+
+
 def keeps_trials_apart(factory: MethodFactory, n_objectives: int = 1) -> None:
     """A trial does not change the next one on the same problem."""
     problem, losses = _grid_problem(n_objectives)
-    alone = _rows(factory, problem, losses, seed=3)
-    _rows(factory, problem, losses, seed=4)
-    if _rows(factory, problem, losses, seed=3) != alone:
+    alone, _, again = (_rows(factory, problem, Trainings.whole(losses), seed) for seed in (3, 4, 3))
+    if again != alone:
         raise NonConformance("a trial differs after another one: keep no state in the class or the module.")
 
 
@@ -129,14 +131,14 @@ def survives_failed_trainings(factory: MethodFactory, n_objectives: int = 1) -> 
     for failed in (slice(0, 2), slice(0, None, 3), slice(0, None)):
         patchy = losses.copy()
         patchy[failed] = np.nan
-        _rows(factory, problem, patchy)
+        _trial(factory, problem, Trainings.whole(patchy))
 
 
 def survives_odd_losses(factory: MethodFactory, n_objectives: int = 1) -> None:
     """Constant, huge and tiny losses do not stop the method."""
     problem, losses = _grid_problem(n_objectives)
     for odd in (np.zeros_like(losses), losses * 1e9, losses * 1e-9, losses + 1e6):
-        _rows(factory, problem, odd)
+        _trial(factory, problem, Trainings.whole(odd))
 
 
 def survives_small_tables(factory: MethodFactory, n_objectives: int = 1) -> None:
@@ -145,7 +147,7 @@ def survives_small_tables(factory: MethodFactory, n_objectives: int = 1) -> None
         features = np.zeros((n_rows, 2))
         features[n_rows // 2 :, 0] = 1.0
         losses = np.arange(n_rows * n_objectives, dtype=float).reshape(n_rows, n_objectives) % 3
-        _rows(factory, Problem(features, n_objectives, n_rows, 3), losses)
+        _trial(factory, Problem(features, n_objectives, n_rows, 3), Trainings.whole(losses))
 
 
 def leaves_its_input_alone(factory: MethodFactory, n_objectives: int = 1) -> None:
@@ -167,22 +169,22 @@ def leaves_its_input_alone(factory: MethodFactory, n_objectives: int = 1) -> Non
         raise NonConformance("it changed problem.features.")
 
 
-def _several_violations(n_rows: int) -> list[Floats]:
-    """Violations of two constraints: where no row is feasible, and where some rows are."""
-    rng, found = np.random.default_rng(3), []
-    for share in (0.0, 0.5):  # the share of constraints that are kept
-        violations = np.where(rng.random((n_rows, 2)) < share, -1.0, 1.0) * rng.random((n_rows, 2))
+def _keeps_on_under_constraints(factory: MethodFactory, free: Problem, trainings: Trainings) -> None:
+    """Two constraints, with rows where one is unknown; first no row is feasible, and then some rows are."""
+    problem, rng = replace(free, constraints=("a<=0", "b<=0")), np.random.default_rng(3)
+    for kept in (0.0, 0.5):  # the share of constraints that are kept
+        shape = len(trainings), 2
+        violations = np.where(rng.random(shape) < kept, -1.0, 1.0) * rng.random(shape)
         violations[5:9, 0] = np.nan
-        found.append(violations)
-    return found
+        done = _trial(factory, problem, trainings, violations=violations.__getitem__)
+        if len(set(done.rows.tolist())) < len(trainings):
+            raise NonConformance(f"it began {len(set(done.rows.tolist()))} of {len(trainings)} rows.")
 
 
 def keeps_on_under_constraints(factory: MethodFactory, n_objectives: int = 1) -> None:
     """Under constraints, the method looks up every row once, whether rows are feasible or not."""
-    free, losses = _grid_problem(n_objectives, per_axis=3)
-    problem = replace(free, constraints=("a<=0", "b<=0"))
-    for violations in _several_violations(len(losses)):
-        _trial(factory, problem, Trainings.whole(losses), violations=violations.__getitem__)
+    problem, losses = _grid_problem(n_objectives, per_axis=3)
+    _keeps_on_under_constraints(factory, problem, Trainings.whole(losses))
 
 
 CONFORMANCE_CHECKS: tuple[Check, ...] = (
@@ -247,13 +249,9 @@ def trains_every_row_to_its_end(factory: MethodFactory, n_objectives: int = 1) -
 
 
 def depends_on_its_generator_alone_on_a_clock(factory: MethodFactory, n_objectives: int = 1) -> None:
-    """The same generator gives the same trial, and a trial does not change the next one."""
+    """The same generators give the same trials, one after another; the global random state is left alone."""
     problem, trainings = _timed_problem(n_objectives, workers=4)
-    first = _trial(factory, problem, trainings, seed=3)
-    _trial(factory, problem, trainings, seed=4)
-    second = _trial(factory, problem, trainings, seed=3)
-    if first.rows.tolist() != second.rows.tolist():
-        raise NonConformance("two trials with the same generator differ: take all randomness from rng.")
+    _draws_from_its_generator_alone(lambda: [_rows(factory, problem, trainings, seed) for seed in (3, 4)])
 
 
 def survives_failed_trainings_on_a_clock(factory: MethodFactory, n_objectives: int = 1) -> None:
@@ -263,17 +261,12 @@ def survives_failed_trainings_on_a_clock(factory: MethodFactory, n_objectives: i
     for failed in (last[::3], last, slice(0, None)):
         losses = given.losses.copy()
         losses[failed] = np.nan
-        _trial(factory, problem, Trainings(given.starts, given.resources, given.costs, losses))
+        _trial(factory, problem, replace(given, losses=losses))
 
 
 def keeps_on_under_constraints_on_a_clock(factory: MethodFactory, n_objectives: int = 1) -> None:
     """Under constraints, the method continues to train, whether rows are feasible or not."""
-    free, trainings = _timed_problem(n_objectives, workers=4)
-    problem = replace(free, constraints=("a<=0", "b<=0"))
-    for violations in _several_violations(len(trainings)):
-        done = _trial(factory, problem, trainings, violations=violations.__getitem__)
-        if len(set(done.rows.tolist())) < len(trainings):
-            raise NonConformance(f"it began {len(set(done.rows.tolist()))} of {len(trainings)} rows.")
+    _keeps_on_under_constraints(factory, *_timed_problem(n_objectives, workers=4))
 
 
 def keeps_to_its_budget_of_rows(factory: MethodFactory, n_objectives: int = 1) -> None:

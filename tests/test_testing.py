@@ -1,5 +1,7 @@
 """The conformance checks must catch what they say they catch."""
 
+import random
+
 import numpy as np
 import pytest
 
@@ -197,6 +199,20 @@ class RemembersOthers(Parallel):
         self.left = self.left[type(self).made % 7 :] + self.left[: type(self).made % 7]
 
 
+class DrawsGlobally(Parallel):
+    """Its rows do not depend on what it draws."""
+
+    def suggest(self, running):
+        np.random.random()  # noqa: NPY002
+        return super().suggest(running)
+
+
+class ShufflesGlobally(Parallel):
+    def __init__(self, problem, rng):
+        super().__init__(problem, rng)
+        random.shuffle(self.left)
+
+
 class NeedsNumbers(Parallel):
     def observe(self, progress):
         super().observe(progress)
@@ -230,6 +246,8 @@ def test_a_good_parallel_method_passes(method, check):
     [
         (StopsForGood, testing.trains_every_row_to_its_end),
         (RemembersOthers, testing.depends_on_its_generator_alone_on_a_clock),
+        (DrawsGlobally, testing.depends_on_its_generator_alone_on_a_clock),
+        (ShufflesGlobally, testing.depends_on_its_generator_alone_on_a_clock),
         (NeedsNumbers, testing.survives_failed_trainings_on_a_clock),
         (BeginsTooFew, testing.keeps_to_its_budget_of_rows),
         (BeginsTooMany, testing.keeps_to_its_budget_of_rows),
