@@ -13,7 +13,13 @@ from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import BUILT_IN
-from hpobench_nmt.methods.quantile_regression import CQR, ConformalASHA, boosted_quantiles, conformal
+from hpobench_nmt.methods.quantile_regression import (
+    CQR,
+    ConformalASHA,
+    QuantileSampler,
+    boosted_quantiles,
+    conformal,
+)
 from hpobench_nmt.methods.surrogates.warping import normal_scores
 from hpobench_nmt.testing import CONFORMANCE_CHECKS, PARALLEL_CHECKS
 
@@ -139,6 +145,18 @@ def test_cqr_and_its_asha_choose_as_a_naive_twin():
     assert not run_trial(whole, losses, noting, np.random.default_rng(0), [0, 3, 9]).failure
     assert not run_trial(timed, given, noting_asha, np.random.default_rng(0)).failure
     assert all(sampler.used > 40 for sampler in made)
+
+
+def test_the_choice_is_random_until_five_rows_are_known():
+    problem, rng = Problem(np.random.default_rng(0).random((30, 2)), 1, 30, 0), np.random.default_rng(1)
+    sampler, free = QuantileSampler(problem, rng, trees=1), np.ones(30, dtype=bool)
+    for row in range(5):
+        before = rng.bit_generator.state
+        assert sampler.choose(free, 0) is None
+        assert rng.bit_generator.state == before
+        sampler.learn(row, 0, float(row))
+        free[row] = False
+    assert sampler.choose(free, 0) in range(5, 30)
 
 
 def test_it_beats_random_search_on_a_smooth_table():
