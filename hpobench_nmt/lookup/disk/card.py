@@ -21,7 +21,7 @@ from hpobench_nmt.lookup.disk.folder import described_files, load_folder
 from hpobench_nmt.lookup.table import Table
 
 _CROISSANT = "http://mlcommons.org/croissant/"
-_CSV = "text/csv"
+_MEDIA_TYPES = {".csv": "text/csv", ".parquet": "application/x-parquet"}
 _FILES = {
     ROWS: "one row for each configuration of the hyperparameters, with its metrics",
     REPLICATES: "further trainings of configurations of {rows}",
@@ -60,16 +60,16 @@ def croissant(folder: Path) -> dict[str, Any]:
     creator. Raises InputError if the folder is not a table, or if its files do not match their hashes.
     """
     files = {
-        name: (_CSV, content, next(csv.reader(io.StringIO(content[: content.index(b"\n")].decode()))))
+        name: (content, next(csv.reader(io.StringIO(content[: content.index(b"\n")].decode()))))
         for name, content in described_files(folder).items()
     }
     return croissant_of(load_folder(folder), files)
 
 
-def croissant_of(table: Table, files: Mapping[str, tuple[str, bytes, Sequence[str]]]) -> dict[str, Any]:
-    """The card of a table. `files` has the media type, content and columns of each file by name."""
+def croissant_of(table: Table, files: Mapping[str, tuple[bytes, Sequence[str]]]) -> dict[str, Any]:
+    """The card of a table. `files` has the content and the columns of each file by name."""
     told = table.provenance
-    card: dict[str, Any] = {
+    card = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
         "conformsTo": _CROISSANT + "1.1",
@@ -77,18 +77,14 @@ def croissant_of(table: Table, files: Mapping[str, tuple[str, bytes, Sequence[st
         "description": _description(table),
         "license": told.get("licence", ""),
         "url": told.get("url", ""),
-        "creator": _creator(told.get("creator", "")),
+        "creator": {"@type": "sc:Person", "name": told["creator"]} if told.get("creator") else "",
         "citeAs": told.get("citation", ""),
         "datePublished": _date(told.get("last", "")),
         "version": told.get("version", ""),
-        "distribution": [],
-        "recordSet": [],
+        "distribution": [_file(name, content) for name, (content, _) in files.items()],
+        "recordSet": [_records(table, name, columns) for name, (_, columns) in files.items()],
     }
-    card = {key: value for key, value in card.items() if value != ""}
-    for name, (kind, content, columns) in files.items():
-        card["distribution"].append(_file(name, kind, content))
-        card["recordSet"].append(_records(table, name, columns))
-    return card
+    return {key: value for key, value in card.items() if value != ""}
 
 
 def _description(table: Table) -> str:
@@ -100,10 +96,6 @@ def _description(table: Table) -> str:
     return " ".join([f"{title}." if title else "", facts, f"{note}." if note else ""]).strip()
 
 
-def _creator(name: str) -> dict[str, str] | str:
-    return {"@type": "sc:Person", "name": name} if name else ""
-
-
 def _date(text: str) -> str:
     """The date of a time in ISO 8601; empty if the text is not a time."""
     try:
@@ -112,14 +104,14 @@ def _date(text: str) -> str:
         return ""
 
 
-def _file(name: str, kind: str, content: bytes) -> dict[str, Any]:
+def _file(name: str, content: bytes) -> dict[str, Any]:
     return {
         "@type": "cr:FileObject",
         "@id": name,
         "name": name,
         "contentUrl": name,
         "contentSize": f"{len(content)} B",
-        "encodingFormat": kind,
+        "encodingFormat": _MEDIA_TYPES[Path(name).suffix],
         "sha256": hashlib.sha256(content).hexdigest(),
     }
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,18 +27,15 @@ from hpobench_nmt.lookup.disk.file_names import DATASHEET, ROWS
 from hpobench_nmt.lookup.disk.folder import described_files, load_folder
 from hpobench_nmt.lookup.table import Table
 
-PARQUET = "application/x-parquet"
-# The Hub's name of a licence, by the first word of the licence in the datasheet.
-_LICENCES = {"mit": "mit", "apache-2.0": "apache-2.0", "mpl-2.0": "mpl-2.0", "cc-by-4.0": "cc-by-4.0"}
-_LICENCES |= {"cc0-1.0": "cc0-1.0", "bsd-3-clause": "bsd-3-clause"}
+# Licences that the Hub calls by the first word of the licence in the datasheet.
+_LICENCES = ("mit", "apache-2.0", "mpl-2.0", "cc-by-4.0", "cc0-1.0", "bsd-3-clause")
 # How datasheets say that there is no licence. "Nonexclusive" and "Unlicense" are licences.
 _NO_LICENCE = re.compile(
     r"\W*($|(none|unknown|unspecified|unstated|unlicensed|unclear|undefined|n/?a|tb[ad])\b"
     r"|(no|without)( \w+)? licen[cs]e|(licen[cs]e )?(is )?not (stated|specified|given|known|licensed))",
     re.IGNORECASE,
 )
-_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
-_LARGEST = "n>1M"
+_SIZES = {"n<1K": 1e3, "1K<n<10K": 1e4, "10K<n<100K": 1e5, "100K<n<1M": 1e6, "n>1M": math.inf}
 
 
 def write_data_set(folder: Path, out: Path) -> list[Path]:
@@ -55,8 +53,7 @@ def write_data_set(folder: Path, out: Path) -> list[Path]:
         Path(name).with_suffix(".parquet").name: _parquet(content, texts)
         for name, content in described.items()
     }
-    known = {name: (PARQUET, content, columns) for name, (content, columns) in files.items()}
-    card = json.dumps(croissant_of(table, known), indent=1, ensure_ascii=False) + "\n"
+    card = json.dumps(croissant_of(table, files), indent=1, ensure_ascii=False) + "\n"
     contents = {name: content for name, (content, _) in files.items()}
     contents["croissant.json"] = card.encode()
     contents[DATASHEET] = read_bytes(folder / DATASHEET)
@@ -77,7 +74,7 @@ def _licence(table: Table) -> str:
             f"licence into [provenance] of the datasheet; {found}"
         )
     first = re.split(r"[,;\s]", told.lower(), maxsplit=1)[0]
-    return _LICENCES.get(first, "other")
+    return first if first in _LICENCES else "other"
 
 
 def _text_columns(table: Table) -> list[str]:
@@ -108,7 +105,7 @@ def _readme(table: Table, licence: str, files: list[str]) -> str:
     """The card. Its head is YAML with values written as JSON, so that no text can end a value."""
     told = table.provenance
     names = {name: "rows" if Path(name).stem == Path(ROWS).stem else Path(name).stem for name in files}
-    size = next((text for most, text in _SIZES if len(table) < most), _LARGEST)
+    size = next(text for text, most in _SIZES.items() if len(table) < most)
     head = {
         "license": licence,
         **({"license_name": told["licence"]} if licence == "other" else {}),
@@ -132,9 +129,9 @@ def _readme(table: Table, licence: str, files: list[str]) -> str:
     lines += [f"{sizes}. Methods of hyperparameter optimization are compared by looking up rows.", ""]
     lines += [f"- `{name}`: {file_contents(table, name)}" for name in names]
     lines += ["", "| column | what it is |", "|---|---|"]
-    lines += [f"| {_plain(h.name)} | hyperparameter{_unit(h.unit)} |" for h in table.hyperparameters]
     features = table.descriptors.axes if table.descriptors else ()
-    lines += [f"| {_plain(h.name)} | feature{_unit(h.unit)} |" for h in features]
+    for kind, axes in (("hyperparameter", table.hyperparameters), ("feature", features)):
+        lines += [f"| {_plain(h.name)} | {kind}{_unit(h.unit)} |" for h in axes]
     lines += [
         f"| {_plain(m.name)} | {_plain(m.description) or 'metric'}{_unit(m.unit)}, {_direction(m)} |"
         for m in table.metrics

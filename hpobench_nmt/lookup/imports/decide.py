@@ -84,14 +84,12 @@ def decide(sweep: Sweep, choices: Choices) -> Plan:
         active = " and ".join(
             f"where {used[p]} is {' or '.join(map(label, v))}" for p, v in axis.active_if.items()
         )
-        decisions.append(
-            Decision("hyperparameter", used[column], f"{scale}{axis.why}{active and ', active ' + active}")
-        )
+        text = f"{scale}{axis.why}{active and ', active ' + active}"
+        decisions.append(Decision("hyperparameter", used[column], text))
     for column in ordered:
         what = "objective" if column in objectives else "metric"
-        decisions.append(
-            Decision(what, used[column], f"{directions[column]}, {_why(sweep, choices, roles, column)}")
-        )
+        text = f"{directions[column]}, {_why(sweep, choices, roles, column)}"
+        decisions.append(Decision(what, used[column], text))
     seeds, column = _seeds(sweep, roles, rows, left)
     if column:
         decisions.append(Decision("seed", column, roles[column].why))

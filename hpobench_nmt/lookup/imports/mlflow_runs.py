@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -160,25 +161,20 @@ def _sweep(runs: Mapping[str, _Run], path: Path, study: str, kind: str) -> Sweep
     roles: dict[str, Role] = {}
     names: dict[str, str] = {}
     reasons: dict[str, str] = {}
-    for prefix, role, records in (
-        ("params.", "hyperparameter", [run.params for run in own]),
-        (
-            "metrics.",
-            "metric",
-            [{k: max(points)[2] for k, points in run.metrics.items() if points} for run in own],
-        ),
-    ):
+    last = [{name: max(points)[2] for name, points in run.metrics.items() if points} for run in own]
+    sections: dict[str, tuple[Role, Sequence[Mapping[str, Any]]]] = {
+        "params": ("hyperparameter", [run.params for run in own]),
+        "metrics": ("metric", last),
+    }
+    for section, (role, records) in sections.items():
         for name, cells in columns_of(records).items():
-            column = f"{prefix}{name}"
-            columns[column], names[column], reasons[column] = cells, name, f"in {prefix.rstrip('.')}"
-            roles[column] = "hyperparameter" if role == "hyperparameter" else "metric"
+            column = f"{section}.{name}"
+            columns[column], roles[column], names[column] = cells, role, name
+            reasons[column] = f"in {section}"
     seconds = np.array([(run.end - run.start) / 1000.0 for run in own])
     if not np.isnan(seconds).all():
-        columns[SECONDS], roles[SECONDS], reasons[SECONDS] = (
-            seconds,
-            "seconds",
-            "from start and end of each run",
-        )
+        columns[SECONDS], roles[SECONDS] = seconds, "seconds"
+        reasons[SECONDS] = "from start and end of each run"
     if not columns:
         raise InputError(f"{path}: the runs of {study!r} have neither parameters nor metrics.")
     states = states_of(run.state for run in own)

@@ -49,13 +49,9 @@ _STEPS = (
 )  # fmt: skip
 _IDS = ("trial_id", "run_id", "run", "trial", "run_name", "id", "uuid", "config_id", "name", "experiment_id")
 _PARTS = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+")
-_HELD_OUT = _words("""
-    val valid validation dev eval evaluation heldout
-""")
-_TEST = frozenset(("test",))
-_TRAIN = _words("""
-    train training tr
-""")
+# The parts of the data, and the words by which names mention them.
+_DATA = {"held out": _words("val valid validation dev eval evaluation heldout")}
+_DATA |= {"test": _words("test"), "train": _words("train training tr")}
 
 
 def parts(name: str) -> list[str]:
@@ -116,10 +112,7 @@ def is_seconds(name: str) -> bool:
 def part_of_data(name: str) -> str:
     """The part of the data that the name mentions ("held out", "test" or "train"), or ""."""
     words = set(parts(name))
-    for part, known in (("held out", _HELD_OUT), ("test", _TEST), ("train", _TRAIN)):
-        if words & known:
-            return part
-    return ""
+    return next((part for part, known in _DATA.items() if words & known), "")
 
 
 def step_columns(names: list[str]) -> list[str]:

@@ -21,16 +21,8 @@ from hpobench_nmt.lookup.imports.optuna_trials import (
 from hpobench_nmt.lookup.imports.sweep import Sweep
 
 # The op_codes of lines, which state what a line changes.
-_NEW_STUDY, _NO_STUDY, _STUDY_ATTRIBUTE, _NEW_TRIAL, _PARAM, _STATE, _STEP, _ATTRIBUTE = (
-    0,
-    1,
-    3,
-    4,
-    5,
-    6,
-    7,
-    8,
-)
+_NEW_STUDY, _NO_STUDY, _STUDY_ATTRIBUTE = 0, 1, 3
+_NEW_TRIAL, _PARAM, _STATE, _STEP, _ATTRIBUTE = range(4, 9)
 _STATES = ("RUNNING", "COMPLETE", "PRUNED", "FAIL", "WAITING")
 _ENDED = ("COMPLETE", "PRUNED", "FAIL")
 _DIRECTIONS: tuple[Direction | None, ...] = (None, "min", "max")
