@@ -10,6 +10,7 @@ from hpobench_nmt.runner.family import Family
 
 FAMILIES = {
     "awd-lstm": "awd_lstm",
+    "decoding": "decoding",
     "dynamic-evaluation": "dynamic_evaluation",
     "gpt": "gpt",
     "marian": "marian",

@@ -10,7 +10,6 @@ and the following numbers in replicates. All configurations of a replicate have 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from dataclasses import dataclass
@@ -19,10 +18,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from hpobench_nmt.core.arrays import Floats, Tokens
 from hpobench_nmt.core.objectives import Metric
-from hpobench_nmt.core.system.files import remove_folder
 from hpobench_nmt.runner.disk.locks import make_once
 from hpobench_nmt.runner.families.awd_lstm import ARCHITECTURE, ModelSettings, check
-from hpobench_nmt.runner.family import Family, Job, Outcome, TrainingFailed, TrainingStarved
+from hpobench_nmt.runner.families.shared_models import key_of, shared_model
+from hpobench_nmt.runner.family import Family, Job, Outcome
 from hpobench_nmt.runner.lm.settings import (
     CLOCK,
     COUNT_METRICS,
@@ -51,7 +50,6 @@ _FORMAT = 1
 _LATER = ("check_updates", "fine_tune", "precision", "accumulate", "cell", "zoneout", "dev_streams")
 _WEIGHTS = "weights.pt"
 _TRAINING = "training.json"
-_FAILURE = "failure.txt"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,8 +169,7 @@ def costs(
 def trained_model(job: Job[DynamicEvaluationSettings], corpus: TextCorpus) -> tuple[AWDLSTM, Path]:
     """The job's model and its folder in the cache. The model is trained if the cache does not have it.
 
-    Raises TrainingFailed if it cannot be trained. The failure is kept, so that the next configuration fails
-    at once.
+    Raises TrainingFailed if it cannot be trained.
     """
     import torch
 
@@ -181,22 +178,13 @@ def trained_model(job: Job[DynamicEvaluationSettings], corpus: TextCorpus) -> tu
     from hpobench_nmt.runner.torch_training.repeatable import set_up
     from hpobench_nmt.runner.torch_training.training_state import Checkpoints
 
-    def make(folder: Path) -> None:
+    def make(folder: Path, state: Path) -> None:
         from hpobench_nmt.runner.lm.measure import loss_metrics
         from hpobench_nmt.runner.lm.static import static_nll
 
-        settings = job.settings
-        try:
-            checkpoints = Checkpoints(
-                state, {"model": identity, "torch": torch.__version__}, stands_still_for=lock_of(job)
-            )
-            model, training = fit(ARCHITECTURE, settings, corpus, job.seed, job.device, checkpoints)
-        except TrainingStarved:
-            raise
-        except TrainingFailed as error:
-            folder.mkdir(parents=True)
-            (folder / _FAILURE).write_text(str(error), encoding="utf-8")
-            return
+        settings, torch_version = job.settings, {"torch": torch.__version__}
+        checkpoints = Checkpoints(state, {"model": identity, **torch_version}, stands_still_for=lock_of(job))
+        model, training = fit(ARCHITECTURE, settings, corpus, job.seed, job.device, checkpoints)
         static = loss_metrics(
             corpus, "_static", static_nll(model, corpus.dev), static_nll(model, corpus.test)
         )
@@ -211,7 +199,7 @@ def trained_model(job: Job[DynamicEvaluationSettings], corpus: TextCorpus) -> tu
             "best_update": training.best_update,
             "converged": training.converged,
             "curve": training.curve,
-            "versions": {"torch": torch.__version__},
+            "versions": torch_version,
         }
         (folder / _TRAINING).write_text(json.dumps(about, indent=1), encoding="utf-8")
 
@@ -221,14 +209,7 @@ def trained_model(job: Job[DynamicEvaluationSettings], corpus: TextCorpus) -> tu
         corpus.provenance["sha256"],
         job.device.partition(":")[0],
     ]
-    path = job.cache / "models" / f"awd-lstm-{_key(identity)}"
-    # Not in job.state: after a kill, another configuration may be the first to need this model.
-    state = path.with_name(f"{path.name}.state")
-    folder = make_once(path, make)
-    remove_folder(state)
-    if (folder / _FAILURE).exists():
-        reason = (folder / _FAILURE).read_text(encoding="utf-8")
-        raise TrainingFailed(f"the model cannot be trained: {reason} (kept as {folder.name})")
+    folder = shared_model(job.cache / "models" / f"awd-lstm-{key_of(identity)}", make)
     device = set_up(job.device)
     model: AWDLSTM = ARCHITECTURE.build(
         job.settings, len(corpus.vocabulary), corpus.unit, torch.Generator(device)
@@ -254,7 +235,7 @@ def _statistics(
     names = ["dynamic_batch", "dynamic_statistics"]
     names += ["dynamic_units"] if rule.name == "sparse" else []
     named = {name: getattr(job.settings, name) for name in names} | {"dynamic_segment": rule.segment}
-    path = make_once(folder.with_name(f"{folder.name}-rms-{_key([_FORMAT, named])}.pt"), make)
+    path = make_once(folder.with_name(f"{folder.name}-rms-{key_of([_FORMAT, named])}.pt"), make)
     kept: list[Tensor] = torch.load(path, map_location=model.output_weight.device, weights_only=True)
     return kept
 
@@ -266,10 +247,6 @@ def _model_settings(settings: ModelSettings, seed: int) -> dict[str, Any]:
         if name not in _LATER or getattr(settings, name) != setting.default
     }
     return {"format": _FORMAT, "model_seed": seed} | named
-
-
-def _key(identity: object) -> str:
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
 
 FAMILY = Family(

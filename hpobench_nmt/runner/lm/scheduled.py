@@ -35,14 +35,14 @@ from hpobench_nmt.runner.lm.settings import OptimizerName
 Decay = Literal["cosine", "wsd", "constant"]
 
 USUAL_RATES: Mapping[OptimizerName, float] = {
-    "adamw": 0.03,
-    "sgd": 10.0,
+    "adamw": 0.04,
+    "sgd": 2.0,
     "muon": 0.03,
     "adafactor": 0.1,
-    "lion": 0.003,
-    "soap": 0.01,
+    "lion": 0.002,
+    "soap": 0.02,
 }
-"""Learning rates of small LSTMs, of which `relative_rate` is a multiple."""
+"""Learning rates of which `relative_rate` is a multiple: about the best of a small LSTM."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,7 +15,6 @@ from hpobench_nmt.runner.nmt.marian_settings import MarianSettings
 _LONGER = 2, 10  # a translation has at most twice the source's subwords, and ten more
 
 
-@torch.no_grad()
 def translate_lines(
     model: Any, source: Bpe, target: Bpe, lines: Sequence[str], settings: MarianSettings
 ) -> list[str]:
@@ -23,29 +22,55 @@ def translate_lines(
 
     Lines that are too long for the model are cut (`marian_settings.longest`).
     """
+    options = {
+        "num_beams": settings.beam_size,
+        "do_sample": False,
+        "length_penalty": settings.length_penalty,
+    }
+    found = generated(
+        model, source, lines, settings.decode_batch_size, lambda n: _LONGER[0] * n + _LONGER[1], options
+    )
+    return [decode(target, each[0]) if each else "" for each in found]
+
+
+@torch.no_grad()
+def generated(
+    model: Any,
+    source: Bpe,
+    lines: Sequence[str],
+    at_once: int,
+    longest: Callable[[int], int],
+    options: Mapping[str, Any],
+) -> list[list[list[int]]]:
+    """The numbers of each sequence that is generated for each line, without BEGIN; none for an empty line.
+
+    Args:
+        at_once: lines in a batch.
+        longest: the largest length of a sequence, from that of the longest source in a batch, END included.
+        options: of `generate`.
+    """
     device = next(model.parameters()).device
     most = model.config.max_position_embeddings - 1
     numbers = NumberLines.of(cut(line, most) for line in encode(source, lines))
     lengths = numbers.lengths.tolist()
     full = sorted((i for i, length in enumerate(lengths) if length > 1), key=lambda i: -lengths[i])
-    found = [""] * len(lines)
+    found: list[list[list[int]]] = [[] for _ in lines]
     training = model.training
     model.eval()
-    for start in range(0, len(full), settings.decode_batch_size):
-        chosen = full[start : start + settings.decode_batch_size]
+    for start in range(0, len(full), at_once):
+        chosen = full[start : start + at_once]
         batch = numbers.padded(chosen)
         mask = mask_of(batch, device)
         tokens = torch.from_numpy(batch).to(device)
         written = model.generate(
             input_ids=tokens,
             attention_mask=torch.ones_like(tokens) if mask is None else mask,
-            num_beams=settings.beam_size,
-            do_sample=False,
-            length_penalty=settings.length_penalty,
-            max_new_tokens=min(most, _LONGER[0] * batch.shape[1] + _LONGER[1]),
+            max_new_tokens=min(most, longest(batch.shape[1])),
+            **options,
         )
-        for i, line in zip(chosen, written.tolist(), strict=True):
-            found[i] = decode(target, line[1:])
+        of_each = written.view(len(chosen), -1, written.shape[1])[:, :, 1:].tolist()
+        for i, sequences in zip(chosen, of_each, strict=True):
+            found[i] = sequences
     model.train(training)
     if device.type == "cuda":
         torch.cuda.empty_cache()  # beams need more memory than training, and others may share the GPU

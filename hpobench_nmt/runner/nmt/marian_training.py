@@ -84,6 +84,14 @@ def train(
     return summary
 
 
+def last_checkpoints(
+    model: Any, corpus: EncodedCorpus, settings: MarianSettings, seed: int, checkpoints: Checkpoints
+) -> tuple[TrainingSummary, list[list[Tensor]]]:
+    """Train as `train` does, and return the weights of the last checkpoints, settings.average at most."""
+    training = _Training(model, corpus, settings, seed, Workers())
+    return learn(training, checkpoints), training.course.last
+
+
 class _Training:
     """The training of a translation model, for loop.py."""
 
