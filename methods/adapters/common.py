@@ -130,9 +130,14 @@ class Adapter:
     def point_of(self, config: Config) -> Floats:
         """The features of a configuration, shape (F,); its numbers may lie between the grid's values.
 
-        Raises InputError if a value is missing, is not a number although it should be, or is an unknown
-        label.
+        With descriptors, they are the features of the candidate whose hyperparameters are nearest. Raises
+        InputError if a value is missing, is not a number although it should be, or is an unknown label.
         """
+        placed = self._placed(config)
+        return self.problem.features[placed] if isinstance(placed, int) else placed
+
+    def _placed(self, config: Config) -> int | Floats:
+        """The features of a configuration; with descriptors, which it lacks, the nearest candidate."""
         space = self.problem.space
         codes = np.full(len(space), np.nan)
         for j, h in enumerate(space):
@@ -150,22 +155,22 @@ class Adapter:
         lacking = np.flatnonzero(active & np.isnan(codes))
         if len(lacking):
             raise InputError(f"it proposed no value of {space.names[lacking[0]]}.")
-        return np.asarray(space.features(codes[None])[0])
+        point: Floats = space.features(codes[None])[0]
+        own = _space_features(self.problem)
+        if own is self.problem.features:
+            return point
+        return int(_distances(own, point, _category_columns(self.problem)).argmin())
 
     def nearest(self, point: Floats) -> int:
         """The row nearest to a point in feature space among the rows that are left; the first of several.
 
-        Rows whose categories are nearest to the point's come first. O(N F).
+        Without descriptors, rows whose categories are nearest to the point's come first. O(N F).
         """
         features = self.problem.features
         if point.shape != features.shape[1:] or not np.isfinite(point).all():
             raise InputError(f"it proposed {_shown(point.tolist())}, which is not a point of the space.")
-        differences = (features - point) ** 2
-        distance: Floats = differences.sum(axis=1)
-        categories = _category_columns(self.problem)
-        if len(categories):
-            # One more differing category outweighs all numbers together.
-            distance += features.shape[1] * differences[:, categories].sum(axis=1)
+        described = _space_features(self.problem) is not features
+        distance = _distances(features, point, [] if described else _category_columns(self.problem))
         distance[~self.left] = np.inf
         return int(distance.argmin())
 
@@ -176,15 +181,13 @@ class Adapter:
             yield
 
     def _row_of(self, proposed: Any) -> int:
-        point = proposed
+        point = proposed = self._placed(proposed) if isinstance(proposed, Mapping) else proposed
         if isinstance(proposed, int | np.integer) and not isinstance(proposed, bool):
             if not 0 <= proposed < len(self.left):
                 raise InputError(f"it proposed row {proposed}, but rows go from 0 to {len(self.left) - 1}.")
             if self.left[proposed]:
                 return int(proposed)
             point = self.problem.features[proposed]
-        elif isinstance(proposed, Mapping):
-            point = self.point_of(proposed)
         if not isinstance(point, np.ndarray) or point.dtype.kind not in "fiu":
             shown = _shown(proposed)
             raise InputError(f"it proposed {shown}, which is neither row, configuration nor point.")
@@ -228,10 +231,26 @@ def ranges(space: Space) -> Space:
 
 
 @lru_cache(maxsize=8)
-def _category_columns(problem: Problem) -> NDArray[np.int64]:
-    """Columns of the features that belong to categories."""
+def _space_features(problem: Problem) -> Floats:
+    """The candidates' features without descriptors; `problem.features` itself if it has none."""
+    own = problem.space.features(problem.configs)
+    return problem.features if np.array_equal(own, problem.features) else own
+
+
+@lru_cache(maxsize=8)
+def _category_columns(problem: Problem) -> list[int]:
+    """Columns of the space's features that belong to categories."""
     widths = [h.n_features for h in problem.space]
-    return np.flatnonzero(np.repeat([width > 1 for width in widths], widths))
+    return np.flatnonzero(np.repeat([width > 1 for width in widths], widths)).tolist()
+
+
+def _distances(features: Floats, point: Floats, categories: list[int]) -> Floats:
+    """Squared distances of N rows to a point; one differing category outweighs all numbers together."""
+    differences = (features - point) ** 2
+    distances: Floats = differences.sum(axis=1)
+    if categories:
+        distances += features.shape[1] * differences[:, categories].sum(axis=1)
+    return distances
 
 
 @contextmanager

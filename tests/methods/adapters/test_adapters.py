@@ -93,10 +93,10 @@ def labelled():
     return space, codes
 
 
-def labelled_trial(name, seed=0, lookups=13):
+def labelled_trial(name, seed=0, lookups=13, descriptors=0):
     space, codes = labelled()
     n_objectives = ADAPTERS[name].objectives[0]
-    features = space.features(codes)
+    features = np.hstack([space.features(codes), np.random.default_rng(2).random((60, descriptors))])
     weights = np.random.default_rng(1).normal(size=(features.shape[1], n_objectives))
     losses = np.sin(2.0 * features @ weights)
     losses[[5, 17, 30]] = np.nan
@@ -108,6 +108,13 @@ def labelled_trial(name, seed=0, lookups=13):
 @pytest.mark.parametrize("name", each())
 def test_labels_and_inactive_hyperparameters_and_failures(name):
     trial = labelled_trial(name)
+    assert not trial.failure
+    assert len(set(trial.rows.tolist())) == 13
+
+
+@pytest.mark.parametrize("name", each())
+def test_descriptors_which_are_no_hyperparameters(name):
+    trial = labelled_trial(name, descriptors=2)
     assert not trial.failure
     assert len(set(trial.rows.tolist())) == 13
 

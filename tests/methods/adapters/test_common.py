@@ -8,11 +8,14 @@ import pytest
 
 import hpobench_nmt.methods.adapters.common as common
 from hpobench_nmt import methods
+from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.space import Hyperparameter, Space
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
+from hpobench_nmt.lookup.descriptors import Descriptors
+from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.methods.adapters.common import Adapter, has_failed, penalised, ranges
 from hpobench_nmt.testing import CONFORMANCE_CHECKS
 
@@ -205,6 +208,43 @@ def test_the_adapter_of_the_docstring_conforms():
     exec("\n".join(line[4:] for line in lines[begin:end]), found)  # noqa: S102
     for check in CONFORMANCE_CHECKS:
         check(found["OptunaRandom"])
+
+
+def described(axes, configs, described_by):
+    """The problem of a table whose rows have one more feature, which is not a hyperparameter."""
+    values = tuple(sorted(set(described_by)))
+    codes = Space(axes).encode_all(configs)
+    features = Descriptors((Hyperparameter("size", values),), np.array(described_by)[:, None])
+    loss = (Metric("loss", "min"),)
+    table = Table("t", axes, loss, codes, np.arange(len(codes), dtype=float)[:, None], descriptors=features)
+    return Problem(table.features, 1, len(codes), 1, table.space, codes)
+
+
+def test_with_descriptors_a_looked_up_row_stands_for_the_nearest_by_the_problems_features():
+    axes = (Hyperparameter("network", ("a", "b", "c", "d"), kind="categorical"),)
+    names = [{"network": name} for name in "abcd"]
+    table = described(axes, names, [0.0, 5.0, 5.0, 9.0])
+    assert table.features.shape == (4, 1)  # a name that only identifies rows is not a feature
+    method = type("Says", (Says,), {"answers": names[2:3] * 4})(table, np.random.default_rng(0))
+    assert np.array_equal(method.point_of(names[3]), table.features[3])
+    for row in (2, 1, 3, 0):  # itself, although b has the same features; then by size
+        assert method.ask() == row
+        method.tell(row, np.zeros(1))
+
+
+def test_with_descriptors_a_point_between_rows_becomes_the_row_with_the_nearest_hyperparameters():
+    axes = (
+        Hyperparameter("rate", (0.001, 0.01, 0.1), "log"),
+        Hyperparameter("kind", ("a", "b"), kind="categorical"),
+    )
+    configs = [{"rate": rate, "kind": kind} for kind in "ab" for rate in (0.001, 0.01, 0.1)]
+    table = described(axes, configs, [0.0, 9.0, 0.0, 0.0, 9.0, 0.0])
+    wanted = {"rate": 0.02, "kind": "b"}
+    method = type("Says", (Says,), {"answers": [wanted] * 3})(table, np.random.default_rng(0))
+    assert method.ask() == 4
+    method.tell(4, np.zeros(1))
+    assert method.ask() == 1  # another kind weighs 1, half of the rates and another size 1.25
+    assert method.nearest(table.features[2]) == 2
 
 
 def test_a_row_that_is_not_left_stands_for_the_nearest_one():
