@@ -8,14 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.disk.rows import Progress
 from hpobench_nmt.lookup.imports.cells import column_of, columns_of, flattened
 from hpobench_nmt.lookup.imports.headings import JSON_LINES, headed
 from hpobench_nmt.lookup.imports.names import direction, is_hyperparameter, part_of_data
-from hpobench_nmt.lookup.imports.sweep import Choices, Points, Sweep
+from hpobench_nmt.lookup.imports.sweep import Choices, Sweep, points_of
 
 Line = tuple[int, dict[str, Any]]
 _CONFIGS = ("params", "param", "config", "hparams", "hyperparameters")
@@ -92,7 +90,7 @@ def read_json_lines(
     if not columns:
         raise InputError(f"{path}: its lines are empty.")
     sweep = headed(columns, path, title, lambda row: f"line {lines[row][0]}", JSON_LINES)
-    points = _points(curves)
+    points = points_of("step", curves)
     if points is None:
         return _with_notes(sweep, notes)
     given = dict(sweep.columns)
@@ -225,18 +223,3 @@ def _number(value: Any) -> float:
 
 def _last(steps: Mapping[float, float] | None) -> Any:
     return steps[max(steps)] if steps else ""
-
-
-def _points(curves: Sequence[Mapping[str, Mapping[float, float]]]) -> Points | None:
-    """All learning curves, None if there are none."""
-    names = list(dict.fromkeys(name for own in curves for name in own))
-    if not names:
-        return None
-    rows, steps, values = [], [], []
-    for row, own in enumerate(curves):
-        for step in sorted({step for each in own.values() for step in each}):
-            rows.append(row)
-            steps.append(step)
-            values.append([own.get(name, {}).get(step, float("nan")) for name in names])
-    by_name = dict(zip(names, np.array(values, dtype=np.float64).reshape(-1, len(names)).T, strict=True))
-    return Points("step", np.array(rows, dtype=np.int64), np.array(steps, dtype=np.float64), by_name)

@@ -17,7 +17,7 @@ from hpobench_nmt.lookup.collections.archives import folder_members
 from hpobench_nmt.lookup.disk.rows import MAX_BYTES
 from hpobench_nmt.lookup.imports.cells import columns_of, states_of
 from hpobench_nmt.lookup.imports.headings import SECONDS
-from hpobench_nmt.lookup.imports.sweep import Ambiguous, Column, Points, Role, Sweep
+from hpobench_nmt.lookup.imports.sweep import Ambiguous, Column, Points, Role, Sweep, points_of
 
 # The files of a run: its description, its parameters and its metrics. Ids of runs have 32 hexadecimal digits.
 _FILE = re.compile(
@@ -187,21 +187,16 @@ def _sweep(runs: Mapping[str, _Run], path: Path, study: str, kind: str) -> Sweep
 
 def _points(runs: list[_Run]) -> Points | None:
     """The learning curves. Of several reports at one step, the last counts."""
-    names = list(dict.fromkeys(name for run in runs for name in run.metrics))
-    rows, steps, seconds, values = [], [], [], []
-    for row, run in enumerate(runs):
-        at: dict[float, dict[str, float]] = {}
-        times: dict[float, float] = {}
-        for name, points in run.metrics.items():
-            for step, time, value in sorted(points):
-                at.setdefault(step, {})[name] = value
-                times[step] = max(times.get(step, time), time)
-        for step in sorted(at):
-            rows.append(row)
-            steps.append(step)
-            seconds.append((times[step] - run.start) / 1000.0)
-            values.append([at[step].get(name, math.nan) for name in names])
-    if not names or len(rows) == len({*rows}):
-        return None  # a single report per run is not a curve
-    by_name = dict(zip((f"metrics.{name}" for name in names), np.array(values).T, strict=True))
-    return Points("step", np.array(rows, dtype=np.int64), np.array(steps), by_name, np.array(seconds))
+    curves, seconds = [], []
+    for run in runs:
+        curves.append(
+            {
+                f"metrics.{name}": {step: value for step, _, value in sorted(points)}
+                for name, points in run.metrics.items()
+            }
+        )
+        times = sorted((time, step) for points in run.metrics.values() for step, time, _ in points)
+        seconds.append({step: (time - run.start) / 1000.0 for time, step in times})
+    found = points_of("step", curves, seconds)
+    single = found is not None and len(found.rows) == len(np.unique(found.rows))
+    return None if single else found  # a single report per run is not a curve

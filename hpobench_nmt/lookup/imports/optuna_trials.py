@@ -16,7 +16,7 @@ from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import free_name
 from hpobench_nmt.lookup.imports.cells import column_of, columns_of, states_of, timestamps
 from hpobench_nmt.lookup.imports.headings import SECONDS
-from hpobench_nmt.lookup.imports.sweep import Ambiguous, Column, Points, Role, Sweep
+from hpobench_nmt.lookup.imports.sweep import Ambiguous, Column, Role, Sweep, points_of
 
 METRIC_NAMES = "study:metric_names"
 """The attribute of a study that holds the names of its objectives."""
@@ -149,20 +149,12 @@ def sweep_of_study(study: Study, kind: str, path: Path, notes: tuple[str, ...] =
     seconds = timestamps(ends) - timestamps(starts)
     if not np.isnan(seconds).all():
         add(free_name(SECONDS, columns), SECONDS, seconds, "seconds", "from start and end of each trial")
+    steps = [{objectives[0]: trial.steps} for trial in trials] if len(objectives) == 1 else []
     scales = {f"params_{name}": scale for name, scale in study.scales.items()}
     return Sweep(
         kind, path, study.name, columns, roles, names, reasons, tuple(objectives), directions, scales, states,
-        _points(trials, objectives), notes, lambda row: f"trial {trials[row].number}",
+        points_of("step", steps), notes, lambda row: f"trial {trials[row].number}",
     )  # fmt: skip
-
-
-def _points(trials: Sequence[Trial], objectives: Sequence[str]) -> Points | None:
-    rows = np.array([row for row, trial in enumerate(trials) for _ in trial.steps], dtype=np.int64)
-    if not len(rows) or len(objectives) != 1:
-        return None
-    steps = np.array([step for trial in trials for step in trial.steps], dtype=np.float64)
-    values = np.array([value for trial in trials for value in trial.steps.values()], dtype=np.float64)
-    return Points("step", rows, steps, {objectives[0]: values})
 
 
 def named_metrics(attributes: Mapping[str, Any]) -> tuple[str, ...]:

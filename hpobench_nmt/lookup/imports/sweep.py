@@ -7,11 +7,12 @@ P                points of all learning curves
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats, Ints
@@ -45,6 +46,32 @@ class Points:
     steps: Floats
     values: Mapping[str, Floats]
     seconds: Floats | None = None
+
+
+def points_of(
+    resource: str,
+    curves: Sequence[Mapping[str, Mapping[float, float]]],
+    seconds: Sequence[Mapping[float, float]] = (),
+) -> Points | None:
+    """The points of curves, given as values by step for each training and metric; None if there are none.
+
+    `seconds` has the seconds since the start by step for each training, if they are known.
+    """
+    names = list(dict.fromkeys(name for own in curves for name in own))
+    places = [
+        (row, step)
+        for row, own in enumerate(curves)
+        for step in sorted({step for each in own.values() for step in each})
+    ]
+    if not places:
+        return None
+    rows, steps = map(np.array, zip(*places, strict=True))
+    values = {
+        name: np.array([curves[row].get(name, {}).get(step, np.nan) for row, step in places])
+        for name in names
+    }
+    times = np.array([seconds[row][step] for row, step in places]) if seconds else None
+    return Points(resource, rows, steps, values, times)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.system.errors import InputError, shortened
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.lookup.imports.cells import as_numbers, column_of, columns_of
-from hpobench_nmt.lookup.imports.sweep import Column, Points, Sweep
+from hpobench_nmt.lookup.imports.sweep import Column, Sweep, points_of
 
 _ENDS = ("__MIN", "__MAX")
 _BETWEEN = " - "
@@ -84,8 +84,10 @@ def with_curves(sweep: Sweep, curves: Mapping[tuple[str, str], Curve], resource:
         if metric not in of_name:  # the row's own value is the last of its curve
             own = [kept.get((row, metric)) for row in range(len(names))]
             columns[metric] = column_of([curve[1][-1] if curve and len(curve[1]) else "" for curve in own])
-    named = {(row, of_name.get(metric, metric)): curve for (row, metric), curve in kept.items()}
-    return replace(sweep, columns=columns, points=_points(named, resource), notes=tuple(notes))
+    of_rows: list[dict[str, dict[float, float]]] = [{} for _ in names]
+    for (row, metric), (steps, values) in kept.items():
+        of_rows[row][of_name.get(metric, metric)] = dict(zip(steps.tolist(), values.tolist(), strict=True))
+    return replace(sweep, columns=columns, points=points_of(resource, of_rows), notes=tuple(notes))
 
 
 def sweep_of_names(curves: Mapping[tuple[str, str], Curve], path: Path) -> Sweep:
@@ -109,16 +111,3 @@ def _typed(text: str) -> float | str:
         return float(text) if "_" not in text else text
     except ValueError:
         return text
-
-
-def _points(curves: Mapping[tuple[int, str], Curve], resource: str) -> Points:
-    """Curves that are given by row and metric, as points."""
-    metrics = list(dict.fromkeys(metric for _, metric in curves))
-    at: dict[tuple[int, float], dict[str, float]] = {}
-    for (row, metric), (steps, values) in curves.items():
-        for step, value in zip(steps.tolist(), values.tolist(), strict=True):
-            at.setdefault((row, step), {})[metric] = value
-    keys = sorted(at)
-    by_metric = {m: np.array([at[key].get(m, np.nan) for key in keys], dtype=np.float64) for m in metrics}
-    of_rows = np.array([row for row, _ in keys], dtype=np.int64)
-    return Points(resource, of_rows, np.array([step for _, step in keys], dtype=np.float64), by_metric)
