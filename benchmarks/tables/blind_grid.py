@@ -3,8 +3,8 @@
     python benchmarks/tables/blind_grid.py sotu-lstm PILOT learning_rate=16:6 dropout_input=+0.6:4:0:0.9
 
 PILOT is the ledger of a pilot. An axis is NAME=RATIO:COUNT on a log scale, or NAME=+WIDTH:COUNT on a linear
-one. The best value is the mean over the pilot's three rows with the smallest dev perplexity in which the
-setting is active; on a log scale the geometric mean. It lies at a quantile of the axis that is uniform
+one. The best value is the mean over the pilot's three rows with the smallest dev perplexity, or the largest
+dev BLEU, in which the setting is active; on a log scale the geometric mean. It lies at a quantile of the axis that is uniform
 between 0.15 and 0.85, and drawn from the names of the table and the setting. So nobody can choose it, and
 looking at the middle of the grid first is no better than looking elsewhere. A lowest and a highest value may
 follow, at which the axis is cut off. Values have two digits.
@@ -27,8 +27,8 @@ BEST_ROWS = 3
 
 def best_value(records: list[Record], name: str, log: bool) -> float:
     """The mean of a setting over the best rows in which it is active."""
-    active = [r for r in records if name in r.config and "dev_ppl" in r.metrics]
-    best = sorted(active, key=lambda r: r.metrics["dev_ppl"])[:BEST_ROWS]
+    active = [r for r in records if name in r.config and r.status == "done"]
+    best = sorted(active, key=lambda r: r.metrics.get("dev_ppl") or -r.metrics["dev_bleu"])[:BEST_ROWS]
     values = np.array([float(r.config[name]) for r in best])
     return float(np.exp(np.log(values).mean()) if log else values.mean())
 

@@ -9,7 +9,6 @@ following numbers in replicates.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,17 +62,16 @@ def _train(job: Job[DecodingSettings]) -> Outcome:
     )
     chosen = kept["checkpoints"][-settings.averaged :]
     put(trained(model), [torch.stack(several).mean(0) for several in zip(*chosen, strict=True)])
-    count = settings.sentences or None
-    dev_part, test_part = (tuple(list(side)[:count] for side in part) for part in (corpus.dev, corpus.test))
-    part = replace(corpus, dev=dev_part, test=test_part)
-    started = time.process_time()
-    dev, positions = translated(model, encoded.source, encoded.target, part.dev[0], settings, job.seed)
-    taken = time.process_time() - started
-    test, _ = translated(model, encoded.source, encoded.target, part.test[0], settings, job.seed)
-    words = [sum(len(line.split()) for line in lines) for lines in (dev, part.dev[1])]
-    found = of_translation.scores(
-        {"dev": dev, "test": test}, part, settings.bleu_tokenizer, int(kept["updates"])
+    (sources, dev_lines), (test_sources, test_lines) = (
+        [list(side)[: settings.sentences or None] for side in part] for part in (corpus.dev, corpus.test)
     )
+    started = time.process_time()
+    dev, positions = translated(model, encoded.source, encoded.target, sources, settings, job.seed)
+    taken = time.process_time() - started
+    test, _ = translated(model, encoded.source, encoded.target, test_sources, settings, job.seed)
+    words = [sum(len(line.split()) for line in lines) for lines in (dev, dev_lines)]
+    translations, references = {"dev": dev, "test": test}, {"dev": dev_lines, "test": test_lines}
+    found = of_translation.scores(translations, references, settings.bleu_tokenizer, int(kept["updates"]))
     return Outcome(
         {
             **found,

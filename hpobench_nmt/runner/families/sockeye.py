@@ -111,7 +111,8 @@ def train(job: Job[SockeyeSettings]) -> Outcome:
             run_command("sockeye.translate", command, decode_log, measuring)
         translations[part] = bpe.decode(_lines(output))
     tokenizer = settings.bleu_tokenizer
-    found = scores(translations, corpus, tokenizer, last.update)
+    references = {"dev": corpus.dev[1], "test": corpus.test[1]}
+    found = scores(translations, references, tokenizer, last.update)
     metrics = {
         "dev_bleu": found["dev_bleu"],
         "dev_gpu_time": clock,

@@ -47,8 +47,9 @@ def train_and_measure(job: Job[MarianSettings]) -> Outcome:
         dev, clock, processor = _timed(model, encoded, corpus.dev[0], settings)
     test = translate_lines(model, encoded.source, encoded.target, corpus.test[0], settings)
     translations = {"dev": dev, "test": test}
+    references = {"dev": corpus.dev[1], "test": corpus.test[1]}
     metrics = {
-        **scores(translations, corpus, settings.bleu_tokenizer, training.updates),
+        **scores(translations, references, settings.bleu_tokenizer, training.updates),
         "dev_gpu_time": clock,
         "dev_cpu_time": processor,
         "dev_ppl": min(point["dev_ppl"] for point in training.curve),

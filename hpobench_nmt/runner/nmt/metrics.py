@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hpobench_nmt.core.objectives import Metric
-from hpobench_nmt.runner.corpora import ParallelCorpus
 from hpobench_nmt.runner.family import TrainingFailed
 from hpobench_nmt.runner.nmt.text_scores import Tokenizer, bleu, chrf
 
@@ -47,13 +46,15 @@ METRICS = (
 
 
 def scores(
-    translations: Mapping[str, Sequence[str]], corpus: ParallelCorpus, tokenizer: Tokenizer, updates: int
+    translations: Mapping[str, Sequence[str]],
+    references: Mapping[str, Sequence[str]],
+    tokenizer: Tokenizer,
+    updates: int,
 ) -> dict[str, float]:
     """BLEU and chrF of the translations of dev and test, by the metrics' names.
 
     Raises TrainingFailed if BLEU of dev is below MIN_BLEU.
     """
-    references = {"dev": corpus.dev[1], "test": corpus.test[1]}
     found = {}
     for part, lines in translations.items():
         found[f"{part}_bleu"] = bleu(lines, references[part], tokenizer)
