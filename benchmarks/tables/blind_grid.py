@@ -4,10 +4,10 @@
 
 PILOT is the ledger of a pilot. An axis is NAME=RATIO:COUNT on a log scale, or NAME=+WIDTH:COUNT on a linear
 one. The best value is the mean over the pilot's three rows with the smallest dev perplexity, or the largest
-dev BLEU, in which the setting is active; on a log scale the geometric mean. It lies at a quantile of the axis that is uniform
-between 0.15 and 0.85, and drawn from the names of the table and the setting. So nobody can choose it, and
-looking at the middle of the grid first is no better than looking elsewhere. A lowest and a highest value may
-follow, at which the axis is cut off. Values have two digits.
+dev BLEU, in which the setting is active; on a log scale the geometric mean. It lies at a quantile of the axis
+that is uniform between 0.15 and 0.85, and drawn from the names of the table and the setting. So nobody can
+choose it, and looking at the middle of the grid first is no better than looking elsewhere. A lowest and a
+highest value may follow, at which the axis is cut off. Values have two digits.
 
 The best value can also be given, as NAME=BEST:RATIO:COUNT or NAME=BEST+WIDTH:COUNT; then PILOT is "-".
 """
