@@ -202,9 +202,11 @@ CONFORMANCE_CHECKS: tuple[Check, ...] = (
 # --- methods that have `suggest` ---------------------------------------------------------------------
 
 
-def _timed_problem(n_objectives: int, workers: int, resume: bool = True) -> tuple[Problem, Trainings]:
+def _timed_problem(
+    n_objectives: int, workers: int, resume: bool = True, per_axis: int = 4
+) -> tuple[Problem, Trainings]:
     """Curves of 3 to 9 checkpoints over a grid, and the problem that goes with them."""
-    grid, final = _grid_problem(n_objectives, n_initial=2)
+    grid, final = _grid_problem(n_objectives, per_axis, n_initial=2)
     rng = np.random.default_rng(11)
     lengths = rng.integers(3, 10, len(final))
     steps = np.concatenate([np.arange(1.0, n + 1) for n in lengths])
@@ -249,7 +251,7 @@ def trains_every_row_to_its_end(factory: MethodFactory, n_objectives: int = 1) -
 
 
 def depends_on_its_generator_alone_on_a_clock(factory: MethodFactory, n_objectives: int = 1) -> None:
-    """The same generators give the same trials, one after another; the global random state is left alone."""
+    """As without a clock, and a trial does not change the next one."""
     problem, trainings = _timed_problem(n_objectives, workers=4)
     _draws_from_its_generator_alone(lambda: [_rows(factory, problem, trainings, seed) for seed in (3, 4)])
 
@@ -266,7 +268,7 @@ def survives_failed_trainings_on_a_clock(factory: MethodFactory, n_objectives: i
 
 def keeps_on_under_constraints_on_a_clock(factory: MethodFactory, n_objectives: int = 1) -> None:
     """Under constraints, the method continues to train, whether rows are feasible or not."""
-    _keeps_on_under_constraints(factory, *_timed_problem(n_objectives, workers=4))
+    _keeps_on_under_constraints(factory, *_timed_problem(n_objectives, workers=4, per_axis=3))
 
 
 def keeps_to_its_budget_of_rows(factory: MethodFactory, n_objectives: int = 1) -> None:

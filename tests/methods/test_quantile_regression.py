@@ -12,7 +12,7 @@ from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
-from hpobench_nmt.methods import BUILT_IN
+from hpobench_nmt.methods import BUILT_IN, quantile_regression
 from hpobench_nmt.methods.quantile_regression import (
     CQR,
     ConformalASHA,
@@ -23,18 +23,24 @@ from hpobench_nmt.methods.quantile_regression import (
 from hpobench_nmt.methods.surrogates.warping import normal_scores
 from hpobench_nmt.testing import CONFORMANCE_CHECKS, PARALLEL_CHECKS
 
-# One tree for each quantile is quick to fit, and a check takes hundreds of fits.
+# One tree for each quantile is quick to fit.
 QUICK = functools.partial(CQR, trees=1)
 QUICK_ASHA = functools.partial(ConformalASHA, trees=1)
 
 
+@pytest.fixture
+def rarely_fitted(monkeypatch):
+    """A fit whenever half as many rows more are known. A check would take hundreds of fits."""
+    monkeypatch.setattr(quantile_regression, "GROWTH", 1.5)
+
+
 @pytest.mark.parametrize("check", CONFORMANCE_CHECKS, ids=lambda check: check.__name__)
-def test_conformance(check):
+def test_conformance(check, rarely_fitted):
     check(QUICK)
 
 
 @pytest.mark.parametrize("check", PARALLEL_CHECKS, ids=lambda check: check.__name__)
-def test_conformance_along_curves(check):
+def test_conformance_along_curves(check, rarely_fitted):
     check(QUICK_ASHA)
 
 

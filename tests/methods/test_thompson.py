@@ -33,11 +33,11 @@ def posterior_of(features, losses, seen):
 def test_moments_of_the_draws_are_those_of_the_joint_posterior():
     method, features, losses = told()
     mean, covariance = posterior_of(features, losses, [0, 3, 6])
-    draws = np.array([method.draw() for _ in range(20_000)])
+    draws = np.array([method.draw() for _ in range(8_000)])
     sd = np.sqrt(np.maximum(np.diag(covariance), NOISE_SD**2))
-    np.testing.assert_array_less(np.abs(draws.mean(axis=0) - mean), 4.5 * sd / 20_000**0.5 + 1e-12)
+    np.testing.assert_array_less(np.abs(draws.mean(axis=0) - mean), 4.5 * sd / 8_000**0.5 + 1e-12)
     error = np.abs(np.cov(draws.T, ddof=0) - covariance)
-    np.testing.assert_array_less(error, 6.0 * np.outer(sd, sd) / 20_000**0.5)
+    np.testing.assert_array_less(error, 6.0 * np.outer(sd, sd) / 8_000**0.5)
 
 
 def test_rows_are_asked_for_as_often_as_they_are_the_best_of_a_draw():
