@@ -8,13 +8,17 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.trajectory import Goal
+from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.evaluation.given_start import (
     fewest_given_start,
     random_search_given_start,
     simulated_given_start,
 )
-from hpobench_nmt.evaluation.restricted import restricted_random_search
+from hpobench_nmt.evaluation.restricted import restricted_random_search, runtime_within
+from hpobench_nmt.evaluation.scores import make_goal
+from hpobench_nmt.methods.random_search import RandomSearch
 
 
 def look_up_by_look_up(order, targets, n_initial, tau, workers, lookups):
@@ -86,7 +90,7 @@ def event_by_event(order, costs, until_target, n_initial, tau, workers):
 
 # The first target is trained for long, so that the second may be found before it.
 COSTS = np.array([1.0, 4.0, 9.0, 0.0, 3.0, 7.0, 2.0])
-UNTIL = np.array([np.inf, np.inf, 8.0, np.inf, 1.0, np.inf, np.inf])
+UNTIL = np.array([np.inf, np.inf, 8.0, np.inf, 0.5, np.inf, np.inf])
 
 
 @pytest.mark.parametrize(
@@ -131,4 +135,19 @@ def test_the_fewest_over_all_orders(start, workers):
         for rest in itertools.permutations(left)
     ]
     assert fewest_given_start(COSTS, UNTIL, start, 40.0, workers) == min(every)
-    assert fewest_given_start(COSTS, UNTIL, start, 0.5, workers) == 0.5
+    assert fewest_given_start(COSTS, UNTIL, start, 0.25, workers) == 0.25
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_trials_of_the_loop_from_one_start_agree_with_the_simulation(made, workers):
+    trainings, start, tau, runtimes = made(1), np.array([21, 4, 13]), 75.0 / workers, []
+    goal = make_goal("ftc", trainings, tolerance=0.4)
+    rules = {"workers": workers, "resources": np.unique(trainings.resources), "clock": "cost"}
+    problem = Problem(np.zeros((30, 1)), 1, 30, len(start), **rules)
+    for seed in range(300):
+        told = run_trial(problem, trainings, RandomSearch, np.random.default_rng(seed), start)
+        runtimes.append(min(runtime_within(goal, told, tau, len(start), 30), tau))
+    costs = trainings.whole_costs
+    found = simulated_given_start(costs, np.where(goal.targets, costs, np.inf), start, tau, workers)
+    assert np.std(runtimes) > 1
+    assert found == pytest.approx(np.mean(runtimes), abs=3 * np.std(runtimes) / 300**0.5)

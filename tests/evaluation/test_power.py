@@ -71,7 +71,7 @@ def test_the_ranges_cover_the_true_power():
     for seed in range(400):
         made = place_trials(study(rng, [2] * 16, trials), trials)
         found = power_at(1.3, 16, 2, 10, components(*made), components(*made, draws=1000, seed=seed))
-        assert found.low < found.power < found.high
+        assert (found.ratio, found.low < found.power < found.high) == (1.3, True)
         assert found.fewest <= found.needed <= found.most
         inside.append(found.low <= true <= found.high)
     assert 0.86 < np.mean(inside) < 0.95
