@@ -70,9 +70,11 @@ def split_spec(spec: str) -> tuple[str, dict[str, Setting]]:
 
 def spec_text(base: str, settings: Mapping[str, Setting]) -> str:
     """The text that `split_spec` reads."""
-    if not settings:
-        return base
-    return with_text(base, ", ".join(f"{key}={shown(value)}" for key, value in settings.items()))
+    return with_text(base, _settings_text(settings))
+
+
+def _settings_text(settings: Mapping[str, Setting]) -> str:
+    return ", ".join(f"{key}={shown(value)}" for key, value in settings.items())
 
 
 def with_text(base: str, settings: str) -> str:
@@ -119,7 +121,7 @@ def with_settings(base: str, factory: Any, given: Mapping[str, Setting]) -> tupl
         return factory, base, ""
     words = (f"{key}-{value if isinstance(value, str) else shown(value)}" for key, value in chosen.items())
     name = check_name("method", "+".join([base, *words]))
-    text = spec_text("", chosen)[1:-1]
+    text = _settings_text(chosen)
     if dataclasses.is_dataclass(factory) and not inspect.isclass(factory):
         named = {"name": name} if hasattr(factory, "name") else {}
         return dataclasses.replace(factory, **chosen, **named), name, text  # type: ignore[return-value]
@@ -133,15 +135,11 @@ def _value(node: ast.expr) -> Setting | None:
     """The value of a literal; None for any other expression."""
     if isinstance(node, ast.Name):
         return _WORDS.get(node.id)
-    sign = 1
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-        sign, node = (-1 if isinstance(node.op, ast.USub) else 1), node.operand
-        if not isinstance(node, ast.Constant) or type(node.value) not in (int, float):
-            return None
-    if not isinstance(node, ast.Constant) or type(node.value) not in (bool, int, float, str):
+    try:
+        value: Any = ast.literal_eval(node)
+    except (ValueError, TypeError, RecursionError, MemoryError):
         return None
-    value: Any = node.value
-    return value if isinstance(value, bool | str) else sign * value
+    return value if type(value) in (bool, int, float, str) else None
 
 
 def shown(value: Setting) -> str:

@@ -20,7 +20,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -232,50 +232,41 @@ def _resolve(spec: MethodSpec) -> NamedMethod:
         name = name_of(spec)
         _check_factory(spec, name)
         _refuse_built_in_name(name, name)
-        name = check_name("method", name)
-        found, sequential = fingerprint(spec), _is_sequential(spec)
-        entry = MethodEntry(spec=name, fingerprint=found.sha256)
-        return NamedMethod(name, entry, (), spec, sequential, found.files)
+        found = fingerprint(spec)
+        entry = MethodEntry(spec=check_name("method", name), fingerprint=found.sha256)
+        return NamedMethod(name, entry, (), spec, _is_sequential(spec), found.files)
     base, settings = split_spec(spec)
     if base in KNOWN:
         known = KNOWN[base]
-        name, text = base, ""
-        if settings:
-            _, name, text = with_settings(base, known.load(), settings)
+        _, name, text = with_settings(base, known.load(), settings) if settings else (known, base, "")
         entry = MethodEntry(
-            spec=f"{base}({text})" if text else base,
+            spec=with_text(base, text),
             rows_version=known.rows_version,
             libraries=library_versions(known.libraries),
         )
         adapter = base not in BUILT_IN  # optimizers of other libraries do not have `suggest`
         return NamedMethod(name, entry, known.objectives, sequential=adapter)
-    if command_of(base) is not None:
-        return _resolve_program(base, settings)
-    location, _ = _place(base)
     plain = _load(base)
+    own = _own_name(plain, base)
     _check_factory(plain, base)
-    attribute = base.rpartition(":")[2]
-    _refuse_built_in_name(attribute, base)
-    _, name, text = with_settings(check_name("method", attribute), plain, settings)
-    spec = f"{base}({text})" if text else base
+    _refuse_built_in_name(own, base)
+    _, name, text = with_settings(check_name("method", own), plain, settings)
+    spec = with_text(base, text)
+    if isinstance(plain, Program):
+        sha256 = program_fingerprint(plain.command, text, files_of_command(plain.command))
+        return NamedMethod(name, MethodEntry(spec=spec, fingerprint=sha256))
     opened = opened_by(partial(_load_and_make, spec), shared_server(PREPARE)) if hasattr(os, "fork") else ()
+    location, _ = _place(base)
     place = {"file": Path(location)} if location.endswith(".py") else {"module": location}
     found = fingerprint(plain, **place, opened=opened)
-    sha256 = found.sha256
-    if text:
-        sha256 = hashlib.sha256(f"{sha256}({text})".encode()).hexdigest()
+    sha256 = hashlib.sha256(f"{found.sha256}({text})".encode()).hexdigest() if text else found.sha256
     entry = MethodEntry(spec=spec, fingerprint=sha256)
     return NamedMethod(name, entry, sequential=_is_sequential(plain), files=found.files)
 
 
-def _resolve_program(base: str, settings: Mapping[str, Any]) -> NamedMethod:
-    plain = _load(base)
-    assert isinstance(plain, Program)
-    _refuse_built_in_name(plain.name, base)
-    _, name, text = with_settings(plain.name, plain, settings)
-    files = files_of_command(plain.command)
-    sha256 = program_fingerprint(plain.command, text, files)
-    return NamedMethod(name, MethodEntry(spec=with_text(base, text), fingerprint=sha256))
+def _own_name(factory: Any, base: str) -> str:
+    """The name of a user's method without settings."""
+    return factory.name if isinstance(factory, Program) else base.rpartition(":")[2]
 
 
 def _load_and_make(spec: str) -> None:
@@ -342,8 +333,7 @@ def load_method(spec: str) -> MethodFactory:
     """The class or function that makes the method of a spec; InputError if it or a setting is unknown."""
     base, settings = split_spec(spec)
     factory = _load(base)
-    name = factory.name if isinstance(factory, Program) else base.rpartition(":")[2]
-    return with_settings(name, factory, settings)[0] if settings else factory
+    return with_settings(_own_name(factory, base), factory, settings)[0] if settings else factory
 
 
 def _load(spec: str) -> MethodFactory:

@@ -19,6 +19,7 @@ import re
 import shlex
 import shutil
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -256,17 +257,16 @@ class _Transcript:
     def __init__(self, path: Path) -> None:
         self._path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._old: list[tuple[dict[str, Any], int]] = []
-        self._place = 0
-        self._end = 0  # bytes of the lines that were repeated, and of notes between them
+        self._old: deque[tuple[dict[str, Any], int]] = deque()  # lines not repeated yet, and where they end
+        self._end = 0  # bytes of the lines that were repeated, and of the notes after them
         self._read()
         self._file: int | None = None
 
     def told(self, line: str) -> None:
         """Record a sent line. If the earlier run sent another line here, the rest of that run is dropped."""
-        if self._place < len(self._old):
-            if self._old[self._place][0] == {"to": line}:
-                self._step()
+        if self._old:
+            if self._old[0][0] == {"to": line}:
+                self._end = self._old.popleft()[1]
                 return
             self._differs()
         self.add({"to": line})
@@ -274,10 +274,10 @@ class _Transcript:
     def answer_to(self, line: str) -> str | None:
         """The earlier run's answer to this question; None if the program must be asked."""
         self.told(line)
-        if self._place < len(self._old):
-            answer = self._old[self._place][0].get("from")
+        if self._old:
+            answer = self._old[0][0].get("from")
             if isinstance(answer, str):
-                self._step()
+                self._end = self._old.popleft()[1]
                 return answer
             self._differs()
         return None
@@ -297,24 +297,19 @@ class _Transcript:
             os.close(self._file)
             self._file = None
 
-    def _step(self) -> None:
-        self._end += self._old[self._place][1]
-        self._place += 1
-
     def _differs(self) -> None:
-        self._old = self._old[: self._place]
+        self._old.clear()
         note = (
-            "From here on, this trial differs from that of the stopped run, whose remaining answers are "
-            "dropped."
+            "From here on, this trial differs from that of the stopped run, whose other answers are dropped."
         )
         warn(f"{self._path}: {note}")
         self.add({"note": note})
 
     def _read(self) -> None:
-        """Read an earlier run's complete lines and their sizes, up to an incomplete one, without notes."""
+        """Read an earlier run's complete lines, up to an incomplete one, without notes."""
         if self._path.is_symlink() or not self._path.is_file():
             return
-        found = self._old
+        end = 0
         for line in read_bytes(self._path, _MOST_TRANSCRIPT).splitlines(keepends=True):
             try:
                 entry = parse_json(line, str(self._path))
@@ -322,12 +317,13 @@ class _Transcript:
                 break
             if not line.endswith(b"\n") or not isinstance(entry, dict):
                 break
+            end += len(line)
             if "note" not in entry:
-                found.append((entry, len(line)))
-            elif found:
-                found[-1] = found[-1][0], found[-1][1] + len(line)
+                self._old.append((entry, end))
+            elif self._old:
+                self._old[-1] = self._old[-1][0], end
             else:
-                self._end += len(line)
+                self._end = end
 
 
 def _problem_message(problem: Problem, names: list[str], hidden: bool, seed: int) -> dict[str, Any]:

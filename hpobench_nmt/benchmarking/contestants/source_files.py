@@ -14,7 +14,7 @@ import site
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -43,12 +43,12 @@ def closure(start: Iterable[Path]) -> list[Path]:
         found[path] = None
         own_folders = {_top_folder(path), *roots}
         for imported in _imports(path):
-            files = _relative(path, imported) if imported.level else located(imported.module, own_folders)
-            for name in imported.names:
-                inner = replace(imported, module=f"{imported.module}.{name}".lstrip("."))
-                files += _relative(path, inner) if inner.level else located(inner.module, own_folders)
-            # Imports are followed into an installed method's own package, not into other installed ones.
-            todo += [f for f in files if is_users(f) or package_of(f) in map(package_of, start)]
+            inner = [f"{imported.module}.{name}".lstrip(".") for name in imported.names]
+            for module in [imported.module, *inner]:
+                level = imported.level
+                files = _relative(path, level, module) if level else located(module, own_folders)
+                # Imports are followed into an installed method's own package, not into other installed ones.
+                todo += [f for f in files if is_users(f) or package_of(f) in map(package_of, start)]
         todo += _enclosing_packages(path)
     return sorted(found)
 
@@ -76,12 +76,11 @@ def _enclosing_packages(path: Path) -> list[Path]:
     return found
 
 
-def _relative(path: Path, imported: _Import) -> list[Path]:
+def _relative(path: Path, level: int, module: str) -> list[Path]:
     folder = path.parent
-    for _ in range(imported.level - 1):
+    for _ in range(level - 1):
         folder = folder.parent
-    parts = imported.module.split(".") if imported.module else []
-    return module_files(folder.joinpath(*parts)) if parts else module_files(folder)
+    return module_files(folder.joinpath(*module.split(".")) if module else folder)
 
 
 def module_files(place: Path) -> list[Path]:
@@ -131,11 +130,6 @@ def is_users(path: Path) -> bool:
 # --- modules of this package -----------------------------------------------------------------------
 
 
-def _package_files(module: str) -> list[Path]:
-    parts = module.split(".")
-    return module_files(_PACKAGE.joinpath(*parts[1:])) if parts[0] == _NAME else []
-
-
 def package_imports(path: Path) -> list[str]:
     """Full names of the modules of this package that a file imports."""
     found = []
@@ -143,7 +137,7 @@ def package_imports(path: Path) -> list[str]:
         if imported.level or imported.module.partition(".")[0] != _NAME:
             continue
         inner = [f"{imported.module}.{name}" for name in imported.names]
-        modules = [module for module in inner if _package_files(module)]
+        modules = [name for name in inner if module_files(_PACKAGE.parent.joinpath(*name.split(".")))]
         found += modules
         if len(modules) < len(inner) or not inner:
             found.append(imported.module)
@@ -164,10 +158,9 @@ class _Import:
 
 def _imports(path: Path) -> tuple[_Import, ...]:
     try:
-        source = path.read_bytes()
+        return _imports_of(path.read_bytes())
     except OSError:
         return ()
-    return _imports_of(source)
 
 
 @functools.lru_cache(maxsize=512)
