@@ -112,11 +112,14 @@ def test_a_table_of_ones_own(home, call):
     Path("lm.csv").write_text("lr,layers,ppl,seconds\n0.01,1,70,5\n0.1,1,65,5\n0.01,2,62,9\n0.1,2,60.5,9\n")
     sheet = '[hyperparameters.lr]\nscale = "log"\n[hyperparameters.layers]\n'
     sheet += '[metrics.ppl]\ndirection = "min"\n[metrics.seconds]\ndirection = "min"\n'
+    sheet += '[claims.baseline]\nname = "trigrams"\nmetric = "ppl"\nvalue = 65\nhow = "counted"\n'
     Path("lm.toml").write_text(sheet)
     code, out, err = call("tables", "add", "lm.csv")
     assert (code, "Installed lm (4 rows)" in out) == (0, True), err
     assert "lm" in call("tables", "list")[1]
-    assert "0.01, 0.1" in call("tables", "show", "lm")[1]
+    shown = call("tables", "show", "lm")[1]
+    assert "0.01, 0.1" in shown
+    assert "baseline: 2 of 4 rows (50%) beat trigrams, whose ppl is 65" in shown
     assert "all 4 configurations of the grid have a row" in call("tables", "check", "lm")[1]
     assert call("run", "--tables", "lm", "--trials", "3", "--jobs", "1", "--methods", "RS,BO_EI_M")[0] == 0
 

@@ -105,6 +105,9 @@ def test_pages_of_methods_and_tables(archive):
     assert ("hyperparameter", "learning_rate, log scale: 0.001, 0.002, 0.005, 0.01, 0.02, 0.05") in tables[
         "sotu-gpt-30k"
     ].facts
+    beaten = ("baseline", "no row beats a Kneser-Ney model, whose dev_ppl is 85.2")
+    assert beaten in tables["sotu-gpt-30k"].facts
+    assert "baseline" not in dict(tables["sotu-ngram"].facts)
     first = lines[0][0]
     wins = "fewer trainings than random search on"
     assert pages[first].standing[0].startswith(f"plain: {wins}")
