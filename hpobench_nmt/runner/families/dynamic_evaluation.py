@@ -153,7 +153,7 @@ def _cache(settings: DynamicEvaluationSettings) -> NeuralCache | None:
 def costs(
     settings: DynamicEvaluationSettings, tokens: int, segment: int, parameters: float
 ) -> dict[str, float]:
-    """The costs, which do not vary, of the pass over a text with so many tokens to predict.
+    """The costs, which do not vary, of predicting that many tokens of a text.
 
     Per token, a parameter costs 2 operations in the forward pass, and 4 in the backward pass. An update takes
     10 operations for each parameter. The cache costs 2 for each number in the vectors that it reads.
