@@ -15,9 +15,10 @@ from __future__ import annotations
 import re
 import reprlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Meta, inspect
@@ -82,27 +83,74 @@ def checked(content: object, kind: type[T], where: str) -> T:
         raise InputError(f"{where}: contains a lone surrogate, which is not a character.") from None
 
 
-# msgspec's messages end with the path: "$.metrics[...].direction", where [...] stands for some key.
-_PLACE = re.compile(r"(?s)(?P<what>.*?)(?: - at (?P<key>`key` in )?`\$(?P<path>[^`]*)`)?")
-_STEP = re.compile(r"\.(?P<field>[^.\[]+)|\[(?P<index>\d+)\]|(?P<any>\[\.\.\.\])")
 _Path = tuple[str | int, ...]
 
 
 def _explained(error: msgspec.ValidationError, content: Any, kind: Any, where: str) -> InputError:
-    what, path, is_key = _place(error, content, kind)
-    value, expected = _at(content, path), _type_at(inspect.type_info(kind), content, path)
+    error, value, kind, path = _innermost(error, content, kind)
+    what, expected = str(error), inspect.type_info(kind)
     if isinstance(error.__cause__, InputError):
         return InputError(f"{where}: {_named(path)}{error.__cause__}")
     if found := re.fullmatch(r"(?s)Object contains unknown field `(.*)`", what):
-        fields = [f.encode_name for f in getattr(expected, "fields", ())]
-        return unknown("key", found[1], fields, f"({where})", prefix=_joined(path) + "." if path else "")
+        return unknown("key", found[1], _fields(kind), f"({where})", _joined(path) + "." if path else "")
     if found := re.fullmatch(r"Object missing required field `(.*)`", what):
-        needed = _described(_type_at(expected, {}, (found[1],)))
+        needed = _described(inspect.type_info(_fields(kind)[found[1]]))
         return InputError(f"{where}: {_joined((*path, found[1]))} is missing; it must be {needed}.")
-    if is_key:
+    if what.endswith("`key` in `$`"):
+        what = what.rpartition(" - at ")[0]
         return InputError(f"{where}: {_named(path)}a key in it cannot be used: {printable(what)}.")
     subject = _joined(path) or "the content"
     return InputError(f"{where}: {subject} must be {_described(expected)}, not {_shown(value)}.")
+
+
+def _innermost(
+    error: msgspec.ValidationError, content: Any, kind: Any
+) -> tuple[msgspec.ValidationError, Any, Any, _Path]:
+    """The error of the smallest part of the content that is wrong, that part, its type and its path.
+
+    msgspec's own message names places, but not the keys of dictionaries.
+    """
+    path: _Path = ()
+    while True:
+        for step, value, inner in _parts(content, kind):
+            try:
+                msgspec.convert(value, inner)
+            except msgspec.ValidationError as deeper:
+                error, content, kind, path = deeper, value, inner, (*path, step)
+                break
+        else:
+            return error, content, kind, path
+
+
+def _parts(content: Any, kind: Any) -> Iterator[tuple[str | int, Any, Any]]:
+    """The values in a mapping or list by key or index, with their types, up to a key that is wrong itself."""
+    for each in _alternatives(kind):
+        origin, inner, fields = get_origin(each), get_args(each), _fields(each)
+        if isinstance(content, list) and origin in (list, tuple):
+            yield from ((place, value, inner[0]) for place, value in enumerate(content))
+        elif isinstance(content, Mapping) and (origin is dict or fields):
+            for key, value in content.items():
+                if not isinstance(key, str) or (fields and key not in fields and issubclass(each, Strict)):
+                    return
+                if origin is dict or key in fields:
+                    yield key, value, inner[1] if origin is dict else fields[key]
+
+
+def _fields(kind: Any) -> dict[str, Any]:
+    """The types of the fields of a structure by name, or of the structure in a union; {} for other types."""
+    structs = (
+        each for each in _alternatives(kind) if isinstance(each, type) and issubclass(each, msgspec.Struct)
+    )
+    return {field.encode_name: field.type for each in structs for field in msgspec.structs.fields(each)}
+
+
+def _alternatives(kind: Any) -> list[Any]:
+    """The types in a union, or the type itself, without metadata."""
+    if get_origin(kind) is Annotated:
+        return _alternatives(get_args(kind)[0])
+    if get_origin(kind) in (Union, UnionType):
+        return [each for member in get_args(kind) for each in _alternatives(member)]
+    return [kind]
 
 
 def _shown(value: object) -> str:
@@ -114,86 +162,6 @@ def _shown(value: object) -> str:
         return printable(_repr.repr(value))
     except ValueError:  # such a number is inside
         return large
-
-
-def _place(error: msgspec.ValidationError, content: Any, kind: Any) -> tuple[str, _Path, bool]:
-    """The fault in words, the path to it, and whether it is a key rather than a value."""
-    found = _PLACE.fullmatch(str(error))
-    assert found is not None  # the pattern matches any text
-    path: _Path = ()
-    for step in _STEP.finditer(found["path"] or ""):
-        if step["any"]:
-            path += (_culprit(str(error), content, kind, path),)
-        else:
-            path += (step["field"] or int(step["index"]),)
-    return found["what"], path, bool(found["key"])
-
-
-def _culprit(message: str, content: Any, kind: Any, path: _Path) -> str:
-    """The key whose value gives this message, in the mapping at this path: found by bisection."""
-    items = list(_at(content, path).items())
-    low, high = 0, len(items)  # the message comes with the first `high` items, but not with `low` of them
-    while high - low > 1:
-        middle = (low + high) // 2
-        try:
-            msgspec.convert(_replaced(content, path, dict(items[:middle])), kind)
-        except (ValueError, RecursionError) as error:
-            low, high = (low, middle) if str(error) == message else (middle, high)
-        else:
-            low = middle
-    return str(items[high - 1][0])
-
-
-def _replaced(content: Any, path: _Path, new: Any) -> Any:
-    """The content with another value at this path; the content itself is not changed."""
-    if not path:
-        return new
-    step, *rest = path
-    inner = _replaced(content[step], tuple(rest), new)
-    if isinstance(content, Mapping):
-        return {**content, step: inner}
-    return [inner if i == step else each for i, each in enumerate(content)]
-
-
-def _at(content: Any, path: _Path) -> Any:
-    for step in path:
-        content = content[step]
-    return content
-
-
-def _type_at(kind: Any, content: Any, path: _Path) -> Any:
-    """The description of the type at this path, None if there is none."""
-    for step in path:
-        kind = _member(kind, content)
-        if isinstance(kind, inspect.StructType):
-            kind = next((f.type for f in kind.fields if f.encode_name == step), None)
-        elif isinstance(kind, inspect.DictType):
-            kind = kind.value_type
-        else:
-            kind = getattr(kind, "item_type", None)
-        content = _inside(content, step)
-    return _member(kind, content) if content is not None else kind
-
-
-def _inside(content: Any, step: str | int) -> Any:
-    """The value of a mapping or list at this key or index, or None if there is none."""
-    try:
-        return content[step]
-    except (TypeError, LookupError):
-        return None
-
-
-def _member(kind: Any, content: Any) -> Any:
-    """The member of a union that a mapping or list could be meant for; else the type itself."""
-    kind = _bare(kind)
-    if isinstance(kind, inspect.UnionType):
-        wanted: tuple[Any, ...] = ()
-        if isinstance(content, Mapping):
-            wanted = (inspect.StructType, inspect.DictType)
-        elif isinstance(content, list):
-            wanted = (inspect.ListType, inspect.VarTupleType, inspect.TupleType)
-        return next((t for t in kind.types if isinstance(t, wanted)), kind)
-    return kind
 
 
 def _bare(kind: Any) -> Any:
