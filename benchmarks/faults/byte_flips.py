@@ -47,10 +47,10 @@ def flipped(path: Path, read: Callable[[], Any], flips: int, seed: int = 0) -> t
 def a_ledger(folder: Path, rows: int) -> Path:
     """A ledger of `rows` trainings, each with a curve of ten checkpoints."""
     from hpobench_nmt.lookup.disk.file_names import LEDGER
-    from hpobench_nmt.runner.ledgers import ledger
+    from hpobench_nmt.runner.ledgers import ledger, plan
 
     path = folder / LEDGER
-    ledger.open_ledger(path, {"name": "t", "seed": 1}, {"sha256": "ab" * 32})
+    plan.open_ledger(path, {"name": "t", "seed": 1}, {"sha256": "ab" * 32})
     rng = np.random.default_rng(0)
     os.fsync = lambda fd: None  # the disk's time does not count
     versions = {"torch": "2.9.0", "python": "3.11.9"}
@@ -119,8 +119,7 @@ def costs() -> None:
 
     import hpobench_nmt as hb
     from hpobench_nmt.benchmarking.records.manifest import read_manifest
-    from hpobench_nmt.runner.ledgers import chain
-    from hpobench_nmt.runner.ledgers.ledger import read_ledger
+    from hpobench_nmt.runner.ledgers.ledger import NO_HEAD, chained, read_ledger, split
 
     with tempfile.TemporaryDirectory() as name:
         results = Path(name) / "results"
@@ -137,13 +136,13 @@ def costs() -> None:
         started = time.process_time()
         ledger = a_ledger(Path(name), 1000)
         written = time.process_time() - started
-        lines = [(line, *chain.split(line)) for line in ledger.read_bytes().splitlines()]
+        bodies = [split(line)[0] for line in ledger.read_bytes().splitlines()]
         read = seconds(lambda: read_ledger(ledger))
 
         def follow() -> None:
-            followed = chain.Chain()
-            for line in lines:
-                followed.follow(*line, "")
+            head = NO_HEAD
+            for body in bodies:
+                _, head = chained(body, head)
 
         hashing = seconds(follow)
         print(f"ledger of 1,000 rows: written in {written:.2f} s, hashes {hashing / written:.2%}")

@@ -19,9 +19,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from hpobench_nmt.runner.ledgers.chain import chained, head_of
-from hpobench_nmt.runner.ledgers.ledger import Record, append, open_ledger, training_key
+from hpobench_nmt.runner.ledgers.ledger import Record, append, chained, read_ledger, training_key
 from hpobench_nmt.runner.ledgers.ledger_tail import recorded
+from hpobench_nmt.runner.ledgers.plan import open_ledger
 from hpobench_nmt.runner.specs.spec_file import load_spec
 
 PLAN_BAR, STATUS_BAR, LOOK_BAR = 2.0, 0.5, 0.02
@@ -62,7 +62,7 @@ def fill(spec_path: Path, folder: Path, rows: int) -> None:
     open_ledger(folder / "ledger.jsonl", spec.identity, {"sha256": "0"})
     curve = [{"update": 100.0 * n, "epoch": n / 10, "dev_ppl": 100.0 + n, "seconds": n} for n in range(20)]
     metrics = {metric.name: 1.0 for metric in spec.metrics}
-    head = head_of((folder / "ledger.jsonl").read_bytes())
+    head = read_ledger(folder / "ledger.jsonl").head
     with (folder / "ledger.jsonl").open("ab") as file:
         for row in range(rows):
             line = {"config": spec.configuration(row), "replicate": 0, "seed": row, "status": "done"}

@@ -288,8 +288,8 @@ def _print_plan(
     """Print the trainings that `train` would run, by the spec and the ledger, and facts about the corpus."""
     from hpobench_nmt.lookup.disk.file_names import LEDGER
     from hpobench_nmt.render.terminal.grids import print_grid
+    from hpobench_nmt.runner.ledgers.plan import planned
     from hpobench_nmt.runner.specs.spec import describe
-    from hpobench_nmt.runner.training.plan import planned
     from hpobench_nmt.runner.training.run import corpus_and_infeasible, refuse_in_vain
 
     refuse_in_vain(spec)

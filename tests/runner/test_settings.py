@@ -70,11 +70,8 @@ SHIPPED = sorted((Path(__file__).parents[2] / "tables").glob("*/ledger.jsonl"))
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.parent.name)
 def test_ledgers_of_the_shipped_tables_are_those_of_their_specs(path):
     pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-nmt[train]'")
-    from hpobench_nmt.runner.ledgers.ledger import (
-        read_ledger,
-        refuse_other_spec,
-        refuse_rows_off_the_grid,
-    )
+    from hpobench_nmt.runner.ledgers.ledger import read_ledger
+    from hpobench_nmt.runner.ledgers.plan import refuse_other_spec, refuse_rows_off_the_grid
     from hpobench_nmt.runner.specs.spec_file import load_spec
 
     spec, ledger = load_spec(path.with_name("spec.toml")), read_ledger(path)

@@ -29,13 +29,19 @@ from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.runner.devices import mixed_devices
 from hpobench_nmt.runner.ledgers.ledger import (
     Ledger,
+    Reader,
     Record,
-    parse_ledger,
     read_content,
-    refuse_misfit,
     uncovered_note,
 )
-from hpobench_nmt.runner.ledgers.planned import Placed, best_rows, placed, planned_rows, rows_beside
+from hpobench_nmt.runner.ledgers.plan import (
+    Placed,
+    best_rows,
+    placed,
+    planned_rows,
+    refuse_misfit,
+    rows_beside,
+)
 from hpobench_nmt.runner.specs.spec import SAME_SEED, Spec
 from hpobench_nmt.runner.specs.spec_file import load_spec
 
@@ -64,7 +70,7 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
     """
     path = ledger_path / LEDGER if ledger_path.is_dir() else ledger_path
     content = read_content(path)
-    ledger = parse_ledger(content, path)
+    ledger = Reader.of(content, path).ledger
     if ledger.uncovered:
         notify(uncovered_note(path, ledger))
     spec = load_spec(path.parent / SPEC, follow_link=False)

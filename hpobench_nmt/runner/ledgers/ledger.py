@@ -3,8 +3,11 @@
 Lines are only appended, under a lock, and flushed one at a time. A training that has a line is never
 repeated, and tables are built only from the ledger. The first line names the spec and the corpus.
 
-Lines are chained by hashes (`chain.py`). In format 1, the lines of earlier versions do not have hashes. Lines
-that are added to such a ledger have them, and the first hash covers all earlier lines.
+Hashes chain the lines, so that a line that was changed, removed or added is noticed. Each line ends in
+`,"chain":"HASH"}`. HASH is the SHA-256, in 64 hexadecimal digits, of the previous hash followed by the line
+without that ending. For the first line that has a hash, the previous hash is the SHA-256 of all bytes before
+it: of no bytes in a new ledger, and of all lines of format 1, which has no hashes, in a ledger that an
+earlier version started. A chain cannot show that lines are missing at the end of the file.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import hashlib
 import json
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,33 +26,29 @@ import msgspec
 from filelock import FileLock
 
 from hpobench_nmt.core.guard import is_no_room
-from hpobench_nmt.core.space import short_label
 from hpobench_nmt.core.system.errors import InputError, RunError, not_written
 from hpobench_nmt.core.system.files import parse_json, read_bytes, sync_folder
-from hpobench_nmt.core.system.text import counted, printable
+from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.system.validation import Finite, Natural, NonNegative, Strict, Whole, checked
 from hpobench_nmt.runner.disk.locks import file_lock
 from hpobench_nmt.runner.disk.user_paths import refuse_link
-from hpobench_nmt.runner.ledgers.chain import (
-    ENDING_BYTES,
-    Chain,
-    chained,
-    head_of,
-    refuse_damaged_end,
-    split,
-    text_of,
-)
-from hpobench_nmt.runner.specs.spec import Configuration, Spec, configuration_key
+from hpobench_nmt.runner.specs.spec import Configuration, configuration_key
 
 FORMAT = 2
 """The newest format, in which every line has a hash. In format 1, the first lines may lack it."""
 
-_RESERVE = "reserve"
-_RESERVE_BYTES = 2**20
-
+RESERVE, _RESERVE_BYTES = "reserve", 2**20
 _LARGEST_BYTES = 2**30
-
-_NO_DEFAULTS: Mapping[str, Any] = {}
+_MARK, _DIGITS, _END = b',"chain":"', 64, b'"}'
+_AT = _DIGITS + len(_END)
+_ENDING = len(_MARK) + _AT
+_LINE = re.compile(re.escape(_MARK) + rb"[0-9a-f]{%d}" % _DIGITS + re.escape(_END))
+_ADVICE = (
+    "Restore the ledger from a copy. If it was edited on purpose, start a new chain: hpobench-nmt ledger "
+    "merge FOLDER --edited --out NEW."
+)
+NO_HEAD = hashlib.sha256().hexdigest()
+"""The hash before the first line of a new ledger."""
 
 Status = Literal["done", "failed"]
 
@@ -133,9 +133,88 @@ class Ledger:
     merged: tuple[str, ...] = ()
     torn: int = 0
 
-    def finished(self) -> dict[tuple[str, int], Record]:
-        """Records by key."""
-        return {record.key: record for record in self.records}
+
+class Reader:
+    """Reads the lines of a ledger from the first, and follows their hashes.
+
+    Attributes:
+        records: the first record of each training by its key, in the order of the lines.
+        torn: the last bytes, which are not a line yet, because they have no line end.
+    """
+
+    def __init__(self, path: Path, checked_chain: bool = True) -> None:
+        self.records: dict[tuple[str, int], Record] = {}
+        self.torn = b""
+        self._path, self._checked = path, checked_chain
+        self._header = _Header(FORMAT, {})
+        self._lines = 0
+        self._before, self._last_hash = hashlib.sha256(), ""
+
+    @classmethod
+    def of(cls, content: bytes, path: Path, checked_chain: bool = True) -> Reader:
+        """The reader after all bytes of a file.
+
+        With `checked_chain=False`, hashes are not compared, because lines were edited on purpose.
+        """
+        reader = cls(path, checked_chain)
+        reader.read(content)
+        if not reader._lines:
+            raise InputError(f"{path}: is empty, not a ledger.")
+        if checked_chain:
+            refuse_damaged_end(reader.torn, path)
+        return reader
+
+    def read(self, content: bytes) -> None:
+        """Read the lines that follow.
+
+        Raises InputError, with the line's number, for a line that is not a record of a training, or has a
+        hash that does not follow from the line before.
+        """
+        *lines, self.torn = content.split(b"\n")
+        for line in lines:
+            where = f"{self._path}, line {self._lines + 1}"
+            body, found = split(line)
+            text = body + b"}" if found else line
+            if self._lines:
+                record = parse_record(text, where)
+                self._follow(line, body, found, where)
+                self.records.setdefault(record.key, record)
+            else:
+                self._header = checked(parse_json(text, where), _Header, where)
+                number = self._header.ledger
+                if not 1 <= number <= FORMAT:
+                    raise InputError(f"{where}: format {number}; this version reads formats up to {FORMAT}.")
+                if number == FORMAT and not found and self._checked:
+                    raise InputError(f"{where}: has no hash, which every line of format {FORMAT} has.")
+                self._follow(line, body, found, where)
+            self._lines += 1
+
+    def _follow(self, line: bytes, body: bytes, found: str, where: str) -> None:
+        """Check the hash that was found in a line."""
+        if found:
+            if self._checked and found != _next_hash(self._head, body):
+                raise InputError(
+                    f"{where}: its hash does not follow from the line before it, so a line was "
+                    f"changed, removed or added here. {_ADVICE}"
+                )
+            self._last_hash = found
+        elif not self._last_hash:
+            self._before.update(line + b"\n")
+        elif self._checked:
+            raise InputError(f"{where}: has no hash, although the line before it has one. {_ADVICE}")
+
+    @property
+    def _head(self) -> str:
+        return self._last_hash or self._before.hexdigest()
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger with the lines so far."""
+        header, records = self._header, tuple(self.records.values())
+        uncovered = 0 if self._last_hash else self._lines
+        return Ledger(
+            header.spec, header.corpus, records, self._head, uncovered, header.merged, len(self.torn)
+        )
 
 
 def read_ledger(path: Path) -> Ledger:
@@ -144,49 +223,12 @@ def read_ledger(path: Path) -> Ledger:
     Raises InputError if there is no ledger, or if a line is not a record of a training or has a hash that
     does not follow from the line before. The message has the number of the line.
     """
-    return parse_ledger(read_content(path), path)
+    return Reader.of(read_content(path), path).ledger
 
 
 def read_content(path: Path) -> bytes:
     """A ledger's bytes. A link is not followed."""
     return read_bytes(path, _LARGEST_BYTES, follow_link=False)
-
-
-def parse_ledger(content: bytes, path: Path, checked_chain: bool = True) -> Ledger:
-    """The ledger with these bytes, as from `read_ledger`. Errors name the path.
-
-    With `checked_chain=False`, hashes are not compared, because lines were edited on purpose.
-    """
-    *lines, torn = content.split(b"\n")  # bytes after the last line end are not yet a line
-    if not lines:
-        raise InputError(f"{path}: is empty, not a ledger.")
-    where = f"{path}, line 1"
-    body, digest = split(lines[0])
-    header = checked(parse_json(text_of(lines[0], body, digest), where), _Header, where)
-    if not 1 <= header.ledger <= FORMAT:
-        raise InputError(f"{where}: format {header.ledger}; this version reads formats up to {FORMAT}.")
-    chain = Chain(checked_chain)
-    chain.follow(lines[0], body, digest, where)
-    if header.ledger == FORMAT and chain.uncovered and checked_chain:
-        raise InputError(f"{where}: has no hash, which every line of format {FORMAT} has.")
-    records: dict[tuple[str, int], Record] = {}
-    for number, line in enumerate(lines[1:], start=2):
-        where = f"{path}, line {number}"
-        body, digest = split(line)
-        record = parse_record(text_of(line, body, digest), where)
-        chain.follow(line, body, digest, where)
-        records.setdefault(record.key, record)
-    if checked_chain:
-        refuse_damaged_end(torn, str(path))
-    return Ledger(
-        header.spec,
-        header.corpus,
-        tuple(records.values()),
-        chain.head,
-        chain.uncovered,
-        header.merged,
-        len(torn),
-    )
 
 
 def uncovered_note(path: Path, ledger: Ledger) -> str:
@@ -207,103 +249,55 @@ def parse_record(text: bytes, where: str) -> Record:
         ) from None
 
 
-def refuse_misfit(path: Path, ledger: Ledger, spec: Spec, to_train: bool = True) -> None:
-    """Raise InputError if a ledger belongs to another spec, or has a record off the spec's grid."""
-    refuse_other_spec(path, ledger, spec.identity, spec.family.defaults, to_train)
-    refuse_rows_off_the_grid(path, ledger, spec)
+def split(line: bytes) -> tuple[bytes, str]:
+    """A line without its last brace and its hash, and the hash; "" if it has no hash."""
+    if line[-_ENDING:-_AT] != _MARK or line[-2:] != _END:
+        return line.rstrip()[:-1], ""
+    return line[:-_ENDING], line[-_AT:-2].decode("latin-1")
 
 
-def refuse_rows_off_the_grid(path: Path, ledger: Ledger, spec: Spec) -> None:
-    """Raise InputError if a record's configuration is not on the spec's grid."""
-    axes = spec.grid
-    for record in ledger.records:
-        inactive = spec.inactive(record.config)
-        if record.config.keys() != axes.keys() - inactive:
-            names = printable(", ".join(record.config)[:200]) or "no hyperparameters"
-            active = ", ".join(name for name in axes if name not in inactive)
-            raise InputError(f"{path}: has a record of {names}, but the grid has {active}. Remove its line.")
-        for name, value in record.config.items():
-            if value not in axes[name]:
-                shown = printable(short_label(value))[:80]
-                raise InputError(
-                    f"{path}: has a record with {name} = {shown}, which is not on the grid. Put the value "
-                    "back in [grid], or remove the line."
-                )
+def chained(body: bytes, head: str) -> tuple[bytes, str]:
+    """The line with this body (see `split`) that follows a head, and the new head."""
+    digest = _next_hash(head, body)
+    return body + _MARK + digest.encode() + _END, digest
 
 
-def open_ledger(
-    path: Path, spec: Mapping[str, Any], corpus: Mapping[str, str], usual: Mapping[str, Any] = _NO_DEFAULTS
-) -> Ledger:
-    """Read the ledger of a spec, or start it. `refuse_other_spec` describes the arguments.
+def refuse_damaged_end(torn: bytes, path: Path) -> None:
+    """Raise InputError if the last line was not cut short, but has bytes after its proper end."""
+    found = _LINE.search(torn)
+    if found and found.end() < len(torn):
+        raise InputError(f"{path}: its last line does not end where it should. {_ADVICE}")
 
-    Raises InputError if the ledger belongs to another spec, or if its corpus has changed since.
-    """
+
+def _next_hash(head: str, body: bytes) -> str:
+    return hashlib.sha256(head.encode() + body).hexdigest()
+
+
+def _head_of(path: Path) -> str:
+    """The hash before a ledger's next line: the last hash, or that of all bytes if no line has a hash.
+
+    Reads the whole file only if its last line has no hash."""
+    if not path.exists():
+        return NO_HEAD
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _ENDING - 1))
+        if found := split(file.read().rstrip(b"\n"))[1]:
+            return found
+        file.seek(0)
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+def start_ledger(path: Path, header: Mapping[str, Any]) -> Ledger:
+    """Read a ledger, or start it with this first line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     for name in (path.name, f"{path.name}.lock", f"{path.name}.torn"):
         refuse_link(path.with_name(name))
     with locked(path):
         if not path.exists() or _mend(path) == 0:
-            _write(path, {"ledger": FORMAT, "spec": spec, "corpus": dict(corpus)})
+            _write(path, header)
             sync_folder(path.parent)
-        found = read_ledger(path)
-    refuse_other_spec(path, found, spec, usual)
-    then, now = (str(c.get("sha256"))[:12] for c in (found.corpus, corpus))
-    if then != now:
-        raise InputError(
-            f"{path}: the corpus has changed since its first row (SHA-256 {then}… then, {now}… now). Use "
-            f"another folder with --out."
-        )
-    return found
-
-
-def refuse_other_spec(
-    path: Path,
-    found: Ledger,
-    spec: Mapping[str, Any],
-    usual: Mapping[str, Any] = _NO_DEFAULTS,
-    to_train: bool = True,
-) -> None:
-    """Raise InputError if a ledger was started for another spec, or with another default of a setting.
-
-    A new setting's default keeps the behaviour from before the setting existed. A setting that a ledger does
-    not have therefore had its default, whether or not a spec now sets it. If nothing more is trained, changed
-    defaults do not matter.
-
-    Args:
-        spec: the identity of the spec (Spec.identity).
-        usual: the default of every setting of the family (Family.defaults).
-        to_train: whether more rows are going to be trained.
-    """
-    then, now = (_flat(each, ("defaults", "fixed")) for each in (found.spec, spec))
-    then = {key: value for key, value in usual.items() if key in now} | then
-    explicit = _flat(spec, ("fixed",))
-    for key in now | then:
-        if key not in then and key not in explicit:
-            continue
-        if key in found.spec.get("defaults", {}) and key not in explicit:
-            if to_train and key in now and then[key] != now[key]:
-                raise InputError(
-                    f"{path}: was started when the default of {key} was {then[key]!r}; now it is "
-                    f"{now[key]!r}. To resume, write {key} = {json.dumps(then[key])} in the spec's [fixed]."
-                )
-            if to_train and key not in now:
-                raise InputError(
-                    f"{path}: was started with {key} = {then[key]!r}, which this version does not have. You "
-                    f"can build a table from it, but not train more: use another folder."
-                )
-        elif then.get(key) != now.get(key):
-            raise InputError(
-                f"{path}: belongs to another spec: {key} is {then.get(key)!r} there, {now.get(key)!r} here. "
-                f"A ledger belongs to one spec: use another folder."
-            )
-
-
-def _flat(spec: Mapping[str, Any], sections: Sequence[str]) -> dict[str, Any]:
-    """A spec's identity with the settings of these sections. Later sections override earlier ones."""
-    flat = {key: value for key, value in spec.items() if key not in ("defaults", "fixed")}
-    for section in sections:
-        flat |= spec.get(section, {})
-    return flat
+        return read_ledger(path)
 
 
 def append(path: Path, record: Record) -> None:
@@ -336,7 +330,7 @@ def _append(path: Path, entry: Mapping[str, Any]) -> None:
     except OSError as error:
         if not is_no_room(error):
             raise
-        (path.parent / _RESERVE).unlink(missing_ok=True)
+        (path.parent / RESERVE).unlink(missing_ok=True)
         _mend(path)
         _write(path, entry)
         raise RunError(
@@ -350,7 +344,7 @@ def reserve(folder: Path) -> None:
 
     Raises RunError if the disk is already full.
     """
-    path = folder / _RESERVE
+    path = folder / RESERVE
     if not path.exists():
         try:
             with path.open("xb") as file:  # never through a link
@@ -364,11 +358,6 @@ def reserve(folder: Path) -> None:
             raise RunError(
                 f"{folder}: no space left on the disk. Free some space and run the same command again."
             ) from error
-
-
-def release_reserve(folder: Path) -> None:
-    """Give the room back when the run is over."""
-    (folder / _RESERVE).unlink(missing_ok=True)
 
 
 def locked(path: Path) -> FileLock:
@@ -387,7 +376,7 @@ def _mend(path: Path) -> int:
         whole = file.read().rfind(b"\n") + 1
         file.seek(whole)
         torn = file.read()
-        refuse_damaged_end(torn, str(path))
+        refuse_damaged_end(torn, path)
         with path.with_name(path.name + ".torn").open("ab") as aside:
             aside.write(torn + b"\n")
         file.truncate(whole)
@@ -396,7 +385,7 @@ def _mend(path: Path) -> int:
 
 def _write(path: Path, entry: Mapping[str, Any]) -> None:
     body = json.dumps(entry, allow_nan=False, separators=(",", ":")).encode()[:-1]
-    line = chained(body, _head(path))[0] + b"\n"
+    line = chained(body, _head_of(path))[0] + b"\n"
     with path.open("ab", buffering=0) as file:
         before = file.seek(0, os.SEEK_END)
         written = 0
@@ -407,16 +396,3 @@ def _write(path: Path, entry: Mapping[str, Any]) -> None:
         except OSError:
             file.truncate(before)
             raise
-
-
-def _head(path: Path) -> str:
-    """`Chain.head` of a ledger's file. Reads the whole file only if its last line has no hash."""
-    if not path.exists():
-        return Chain().head
-    with path.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - ENDING_BYTES))
-        if found := head_of(file.read()):
-            return found
-        file.seek(0)
-        return hashlib.sha256(file.read()).hexdigest()

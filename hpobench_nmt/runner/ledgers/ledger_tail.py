@@ -6,8 +6,7 @@ import os
 import threading
 from pathlib import Path
 
-from hpobench_nmt.runner.ledgers.chain import Chain, split, text_of
-from hpobench_nmt.runner.ledgers.ledger import Record, parse_ledger, parse_record, read_content
+from hpobench_nmt.runner.ledgers.ledger import Reader, Record, read_content
 
 _CHECKED_BYTES = 256
 
@@ -18,18 +17,15 @@ class _Tail:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._file = (0, 0)
-        self._offset = self._lines = 0
-        self._last = b""
-        self._chain = Chain()
-        self._records: dict[tuple[str, int], Record] = {}
+        self._reader, self._file = Reader(path), (0, 0)
+        self._offset, self._last = 0, b""
 
     def record(self, key: tuple[str, int]) -> Record | None:
         """The record of that training, if the file holds it now."""
         with self._lock:
             if not self._read_on():
                 self._read_anew()
-            return self._records.get(key)
+            return self._reader.records.get(key)
 
     def _read_on(self) -> bool:
         """Read the lines that were appended. False if the file has changed in any other way."""
@@ -44,29 +40,25 @@ class _Tail:
             file.seek(self._offset - len(self._last))
             if (status.st_dev, status.st_ino) != self._file or file.read(len(self._last)) != self._last:
                 return False
-            *lines, _ = file.read().split(b"\n")  # bytes after the last line end are not yet a line
-        for line in lines:
-            where = f"{self._path}, line {self._lines + 1}"
-            body, digest = split(line)
-            record = parse_record(text_of(line, body, digest), where)
-            self._chain.follow(line, body, digest, where)
-            self._records.setdefault(record.key, record)
-            self._lines += 1
-            self._offset += len(line) + 1
-            self._last = (self._last + line + b"\n")[-_CHECKED_BYTES:]
+            content = file.read()
+        before, self._offset = self._offset, 0  # after an error, the whole file is read again
+        self._reader.read(content)
+        self._move(before, content)
         return True
 
     def _read_anew(self) -> None:
         """Read the whole file."""
         content = read_content(self._path)
         status = self._path.stat()
-        self._records = parse_ledger(content, self._path).finished()
-        whole = content[: content.rfind(b"\n") + 1]
-        self._chain = Chain()
-        for line in whole.split(b"\n")[:-1]:
-            self._chain.follow(line, *split(line), str(self._path))
-        self._file = (status.st_dev, status.st_ino)
-        self._offset, self._lines, self._last = len(whole), whole.count(b"\n"), whole[-_CHECKED_BYTES:]
+        self._reader = Reader.of(content, self._path)
+        self._file, self._last = (status.st_dev, status.st_ino), b""
+        self._move(0, content)
+
+    def _move(self, before: int, content: bytes) -> None:
+        """Note that the whole lines of these bytes were read, after so many bytes before them."""
+        whole = content[: len(content) - len(self._reader.torn)]
+        self._offset = before + len(whole)
+        self._last = (self._last + whole[-_CHECKED_BYTES:])[-_CHECKED_BYTES:]
 
 
 _tails: dict[Path, _Tail] = {}

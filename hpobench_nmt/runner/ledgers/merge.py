@@ -14,18 +14,20 @@ from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.lookup.disk.file_names import LEDGER, SPEC
 from hpobench_nmt.runner.devices import device_model
 from hpobench_nmt.runner.disk.user_paths import refuse_link
-from hpobench_nmt.runner.ledgers.chain import Chain, chained, split
 from hpobench_nmt.runner.ledgers.ledger import (
     FORMAT,
+    NO_HEAD,
     Ledger,
+    Reader,
     Record,
+    chained,
     locked,
-    parse_ledger,
     parse_record,
     read_content,
-    refuse_misfit,
+    split,
     uncovered_note,
 )
+from hpobench_nmt.runner.ledgers.plan import refuse_misfit
 from hpobench_nmt.runner.specs.spec import Spec, copy_for, describe
 from hpobench_nmt.runner.specs.spec_file import load_spec
 
@@ -48,7 +50,7 @@ class Merged:
 
 @dataclass(frozen=True)
 class _Source:
-    """A ledger's file with its lines, without their hashes (`chain.split`)."""
+    """A ledger's file with its lines, without their hashes (`split`)."""
 
     path: Path
     head: bytes
@@ -111,7 +113,7 @@ def merge(
 
 def _read(path: Path, edited: bool) -> _Source:
     content = read_content(path)
-    ledger = parse_ledger(content, path, checked_chain=not edited)
+    ledger = Reader.of(content, path, checked_chain=not edited).ledger
     head, *lines = (split(line)[0] for line in content.split(b"\n")[:-1])
     numbered = [
         (n, line, parse_record(line + b"}", f"{path}, line {n}")) for n, line in enumerate(lines, start=2)
@@ -123,7 +125,7 @@ def _joined(sources: Sequence[_Source], lines: Sequence[bytes]) -> bytes:
     """The merged ledger: the head of the first ledger and these lines, in a new chain."""
     heads = dict.fromkeys(head for s in sources for head in (*s.ledger.merged, s.ledger.head))
     entry = json.loads(sources[0].head + b"}") | {"ledger": FORMAT, "merged": list(heads)}
-    head, written = Chain().head, []
+    head, written = NO_HEAD, []
     for body in (json.dumps(entry, separators=(",", ":")).encode()[:-1], *lines):
         line, head = chained(body, head)
         written.append(line + b"\n")
@@ -181,7 +183,7 @@ def _union(sources: Sequence[_Source]) -> tuple[list[bytes], list[str]]:
     for source in sources:
         own = set()
         for number, line, record in source.lines:
-            if record.key in own:  # the first line counts, as in `parse_ledger`
+            if record.key in own:  # the first line counts, as in `Reader`
                 continue
             own.add(record.key)
             if record.key not in seen:

@@ -38,7 +38,7 @@ Keys of a spec file, of which name, family, [corpus] and [grid] are required:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,6 @@ import msgspec
 import numpy as np
 
 from hpobench_nmt.core.candidates import MOST_CANDIDATES, whole_or_drawn
-from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Hyperparameter, Scale, Space
 from hpobench_nmt.core.system.errors import InputError, unknown
@@ -137,14 +136,12 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
             f"{path}: family {family.name!r} trains on a {family.corpus} corpus, and "
             f"{file.corpus['name']!r} is a {kind} corpus."
         )
-    metrics = _metrics(family, file.metrics, path)
-    names = [metric.name for metric in metrics]
-    for objective in file.objectives:
-        if objective not in names:
-            raise unknown("objective", objective, names, f"({path})")
-    if file.baseline and file.baseline.metric not in names:
-        raise unknown("metric", file.baseline.metric, names, f"({path}, [baseline])")
-    _refuse_twice("objective", file.objectives, path)
+    known = {metric.name: metric for metric in family.metrics}
+    _refuse_wrong("metric", file.metrics, known, f"{path}, family {family.name!r}")
+    names = file.metrics or list(known)
+    _refuse_wrong("objective", file.objectives, names, str(path))
+    if file.baseline:
+        _refuse_wrong("metric", [file.baseline.metric], names, f"{path}, [baseline]")
     section = filled_section(file.corpus)
     usual = next((name for name in names if not family.never_measured(name, section)), names[0])
     again = file.replicates or _Replicates()
@@ -164,7 +161,7 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
         family=family,
         seed=file.seed,
         objectives=tuple(file.objectives) or (usual,),
-        metrics=metrics,
+        metrics=tuple(known[name] for name in names),
         corpus=file.corpus,
         axes=axes,
         fixed=fixed,
@@ -242,9 +239,7 @@ def _axes(family: Family[Any], file: _SpecFile, path: Path) -> tuple[Hyperparame
             )
         axes.append(_axis(setting, values, file.scale.get(name), path))
     for section, of in (("scale", file.scale), ("when", file.when)):
-        for name in of:
-            if name not in file.grid:
-                raise unknown("hyperparameter", name, file.grid, f"({path}, [{section}])")
+        _refuse_wrong("hyperparameter", list(of), file.grid, f"{path}, [{section}]")
     size = math.prod(len(axis.values) for axis in axes)
     if size > _MAX_CONFIGURATIONS:
         raise InputError(
@@ -255,50 +250,36 @@ def _axes(family: Family[Any], file: _SpecFile, path: Path) -> tuple[Hyperparame
 
 
 def _axis(setting: Setting, values: list[Any] | _Range, scale: Scale | None, path: Path) -> Hyperparameter:
-    name, unit, where = setting.name, setting.about.unit, f"{path}, [grid]"
-    of_numbers = setting.kind in (int, float)
-    if not of_numbers and (scale or isinstance(values, _Range)):
+    name, about, where = setting.name, setting.about, f"{path}, [grid]"
+    of_numbers, ranged = setting.kind in (int, float), isinstance(values, _Range)
+    if not of_numbers and (scale or ranged):
         raise InputError(f"{where}: {name} has labels: it needs a list of labels, without a scale.")
     if isinstance(values, _Range):
         if values.low >= values.high:
             raise InputError(f"{where} {name}: from must be smaller than to.")
-        ends = tuple(float(setting.check(v, where)) for v in (values.low, values.high))
-        scale = values.scale or scale or setting.about.scale
-        _refuse_zero_on_log_scale(name, ends, scale, where, 'scale = "linear" in the range')
-        return Hyperparameter(name, ends, scale, unit, integer=setting.kind is int, continuous=True)
+        scale, values = values.scale or scale, [values.low, values.high]
     if not values:
         raise InputError(f"{where} {name} has no values.")
     found = [setting.check(v, where) for v in values]
     if len(set(found)) < len(found):
         raise InputError(f"{where} {name} has a value twice.")
     if not of_numbers:
-        return Hyperparameter(name, tuple(found), unit=unit, kind="categorical")
-    scale = scale or setting.about.scale
-    _refuse_zero_on_log_scale(name, found, scale, where, f'{name} = "linear" in [scale]')
-    return Hyperparameter(name, tuple(sorted(float(v) for v in found)), scale, unit)
-
-
-def _refuse_zero_on_log_scale(
-    name: str, values: Sequence[Any], scale: Scale, where: str, instead: str
-) -> None:
-    least = min(values)
-    if scale == "log" and least <= 0:
+        return Hyperparameter(name, tuple(found), unit=about.unit, kind="categorical")
+    numbers, scale = tuple(sorted(map(float, found))), scale or about.scale
+    if scale == "log" and numbers[0] <= 0:
+        instead = 'scale = "linear" in the range' if ranged else f'{name} = "linear" in [scale]'
         raise InputError(
-            f"{where}: {name} has the value {least:g}, which is not possible on a log scale. Use values "
+            f"{where}: {name} has the value {numbers[0]:g}, which is not possible on a log scale. Use values "
             f"above 0, or write {instead}."
         )
+    whole = setting.kind is int if ranged else None
+    return Hyperparameter(name, numbers, scale, about.unit, integer=whole, continuous=ranged)
 
 
-def _metrics(family: Family[Any], names: Sequence[str], path: Path) -> tuple[Metric, ...]:
-    known = {metric.name: metric for metric in family.metrics}
+def _refuse_wrong(kind: str, names: Sequence[str], known: Collection[str], where: str) -> None:
+    """Refuse a name that is not known, or occurs twice."""
     for name in names:
         if name not in known:
-            raise unknown("metric", name, known, f"({path}, family {family.name!r})")
-    _refuse_twice("metric", names, path)
-    return tuple(known[name] for name in names) or family.metrics
-
-
-def _refuse_twice(kind: str, names: Sequence[str], path: Path) -> None:
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise InputError(f"{path}: {kind} {twice[0]!r} occurs twice.")
+            raise unknown(kind, name, known, f"({where})")
+        if names.count(name) > 1:
+            raise InputError(f"{where}: {kind} {name!r} occurs twice.")

@@ -9,13 +9,13 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from typing import Any
 
-from hpobench_nmt.core.system.clusters import Backend, Cluster, cluster, cluster_results, known_backend
+from hpobench_nmt.core.system.clusters import Backend, Cluster, cluster, cluster_results
 from hpobench_nmt.core.system.errors import InputError, RunError, one_line
 from hpobench_nmt.core.system.text import counted, printable
 from hpobench_nmt.runner.devices import find_devices
 from hpobench_nmt.runner.ledgers.ledger import Record
+from hpobench_nmt.runner.ledgers.plan import Training
 from hpobench_nmt.runner.specs.spec import describe
-from hpobench_nmt.runner.training.plan import Training
 from hpobench_nmt.runner.training.processes import Processes
 from hpobench_nmt.runner.training.train_row import GO_ON, Unfinished, train_and_record
 from hpobench_nmt.runner.training.workspace import Workspace, clear_workspace
@@ -57,7 +57,6 @@ def train(
 
     Raises RunError if the run cannot continue, or if trainings ended in an error. Records are kept.
     """
-    backend = known_backend(backend)
     done = paused = 0
     elsewhere: list[Training] = []
     again: list[Training] = []

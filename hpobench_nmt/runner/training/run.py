@@ -22,10 +22,10 @@ from hpobench_nmt.runner.devices import (
     mixed_devices,
 )
 from hpobench_nmt.runner.ledgers.ledger import Ledger, Record, read_ledger
+from hpobench_nmt.runner.ledgers.plan import pending
 from hpobench_nmt.runner.specs.grid_checks import check_all
 from hpobench_nmt.runner.specs.spec import Spec, describe
 from hpobench_nmt.runner.training import dispatch
-from hpobench_nmt.runner.training.plan import pending
 from hpobench_nmt.runner.training.workspace import Workspace, clear_workspace, open_workspace
 
 Shard = tuple[int, int]

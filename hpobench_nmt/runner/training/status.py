@@ -11,28 +11,23 @@ from hpobench_nmt.core.system.processes import last_line
 from hpobench_nmt.runner.disk.curve_file import read_curve
 from hpobench_nmt.runner.disk.locks import is_held
 from hpobench_nmt.runner.ledgers.ledger import Record
+from hpobench_nmt.runner.ledgers.plan import planned
 from hpobench_nmt.runner.specs.spec import describe
-from hpobench_nmt.runner.training.plan import planned
 from hpobench_nmt.runner.training.workspace import Workspace, claim_path, entries
 
 _LAST_BYTES = 4096
 
 
 @dataclass(frozen=True)
-class Running:
-    """A running training: its configuration, for people, the last line of its log, and its dev metrics."""
+class Begun:
+    """A training that has started: its configuration, for people, its dev metrics, and its log's last line.
 
-    name: str
-    last_line: str
-    curve: tuple[Mapping[str, float], ...]
-
-
-@dataclass(frozen=True)
-class Paused:
-    """A training that has started, is not running, and has a state to resume from."""
+    A paused training, which has a state to resume from, has no line.
+    """
 
     name: str
     curve: tuple[Mapping[str, float], ...]
+    last_line: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,8 +39,8 @@ class Status:
 
     done: tuple[Record, ...]
     failed: tuple[Record, ...]
-    running: tuple[Running, ...]
-    paused: tuple[Paused, ...]
+    running: tuple[Begun, ...]
+    paused: tuple[Begun, ...]
     left: int
 
     @property
@@ -67,8 +62,8 @@ def read_status(workspace: Workspace, shard: tuple[int, int] = (1, 1)) -> Status
     if not path.exists():
         raise InputError(f"{path}: there is no ledger yet: nothing has been trained there.")
     ledger, todo = planned(workspace.spec, path, range(workspace.spec.size), shard)
-    running: list[Running] = []
-    paused: list[Paused] = []
+    running: list[Begun] = []
+    paused: list[Begun] = []
     held = {p.name for p in entries(workspace.work) if p.is_dir() and is_held(claim_path(p))}
     begun = held | {path.name for path in entries(workspace.states)}
     for row, replicate in todo:
@@ -81,9 +76,9 @@ def read_status(workspace: Workspace, shard: tuple[int, int] = (1, 1)) -> Status
         name = describe(configuration) + (f" (again, {replicate})" if replicate else "")
         curve = tuple(read_curve(workspace.state_folder(configuration, replicate)))
         if folder.name in held:
-            running.append(Running(name, _last_line(folder / "log"), curve))
+            running.append(Begun(name, curve, _last_line(folder / "log")))
         else:
-            paused.append(Paused(name, curve))
+            paused.append(Begun(name, curve))
     done, failed = (tuple(r for r in ledger.records if r.status == which) for which in ("done", "failed"))
     return Status(done, failed, tuple(running), tuple(paused), len(todo))
 

@@ -34,6 +34,7 @@ GO_ON = "Run the same command again to resume."
 _ASKED_SECONDS = 0.1  # `is_held`, which checks whether a training runs, holds its lock for a moment
 _POLL_SECONDS = 1.0  # between checks whether another run has finished a training, or this run must stop
 _LEAST_FREE_BYTES = 2**16
+_AS_IN_THE_LEDGER = [name for name in KeptModel.__struct_fields__ if name in Record.__struct_fields__]
 
 
 @dataclass(frozen=True)
@@ -230,18 +231,11 @@ def keep_model(
         format=FORMAT,
         family=family,
         configuration=dict(record.config),
-        replicate=record.replicate,
         settings=asdict(settings),
-        seed=record.seed,
         corpus=dict(corpus),
         provenance=dict(provenance),
-        metrics=dict(record.metrics),
-        tuned=dict(record.tuned),
-        converged=record.converged,
-        device=record.device,
-        versions=dict(record.versions),
-        started=record.started,
         files=files,
+        **{name: getattr(record, name) for name in _AS_IN_THE_LEDGER},
     )
     text = json.dumps(msgspec.to_builtins(about), indent=1, ensure_ascii=False, allow_nan=False)
     (new / ABOUT).write_text(text + "\n", encoding="utf-8")

@@ -18,7 +18,8 @@ from hpobench_nmt.runner.disk.kept_model import MODELS
 from hpobench_nmt.runner.disk.locks import file_lock
 from hpobench_nmt.runner.disk.user_paths import refuse_link
 from hpobench_nmt.runner.ledgers import ledger as ledgers
-from hpobench_nmt.runner.ledgers.ledger import Ledger, refuse_rows_off_the_grid
+from hpobench_nmt.runner.ledgers.ledger import Ledger
+from hpobench_nmt.runner.ledgers.plan import open_ledger, refuse_rows_off_the_grid
 from hpobench_nmt.runner.specs.spec import Configuration, Spec, copy_for, short_key
 
 _WORK = "work"
@@ -100,8 +101,7 @@ def open_workspace(
         refuse_link(folder / _WORK)
         refuse_link(folder / MODELS)
         ledgers.reserve(folder)
-        usual = spec.family.defaults
-        ledger = ledgers.open_ledger(folder / LEDGER, spec.identity, corpus.provenance, usual)
+        ledger = open_ledger(folder / LEDGER, spec.identity, corpus.provenance, spec.family.defaults)
         refuse_rows_off_the_grid(folder / LEDGER, ledger, spec)
         copy = folder / SPEC
         if not copy.exists() or copy.resolve() != spec.path.resolve():
@@ -138,7 +138,7 @@ def clear_workspace(workspace: Workspace) -> None:
     if not busy:
         with contextlib.suppress(OSError):  # another run may have just started
             workspace.work.rmdir()
-        ledgers.release_reserve(workspace.folder)
+        (workspace.folder / ledgers.RESERVE).unlink(missing_ok=True)
     _clear_states(workspace)
     if not busy:  # otherwise, the other run may be about to make a folder inside
         with contextlib.suppress(OSError):  # not empty if trainings are paused

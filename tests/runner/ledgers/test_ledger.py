@@ -13,16 +13,8 @@ pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-
 
 from hpobench_nmt.core.system.errors import InputError, RunError
 from hpobench_nmt.lookup.disk.folder import LEDGER
-from hpobench_nmt.runner.ledgers.ledger import (
-    Record,
-    append,
-    open_ledger,
-    read_ledger,
-    refuse_other_spec,
-    refuse_rows_off_the_grid,
-    reserve,
-    training_key,
-)
+from hpobench_nmt.runner.ledgers.ledger import Record, append, read_ledger, reserve, training_key
+from hpobench_nmt.runner.ledgers.plan import open_ledger, refuse_other_spec, refuse_rows_off_the_grid
 from hpobench_nmt.runner.specs.spec_file import load_spec
 
 SPEC = {"name": "t", "seed": 1, "fixed": {"layers": 2}, "defaults": {"dropout": 0.1}}
@@ -379,7 +371,8 @@ _SMALL_DISK = """
 import sys
 from pathlib import Path
 from hpobench_nmt.core.system.errors import RunError
-from hpobench_nmt.runner.ledgers.ledger import Record, append, open_ledger, read_ledger, reserve
+from hpobench_nmt.runner.ledgers.ledger import Record, append, read_ledger, reserve
+from hpobench_nmt.runner.ledgers.plan import open_ledger
 from hpobench_nmt.lookup.disk.folder import LEDGER
 folder = Path(sys.argv[1])
 reserve(folder)

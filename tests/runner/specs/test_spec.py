@@ -12,10 +12,9 @@ pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.ledgers.ledger import Ledger, Record
-from hpobench_nmt.runner.ledgers.planned import best_rows, placed, planned_rows
+from hpobench_nmt.runner.ledgers.plan import best_rows, pending, placed, planned_rows
 from hpobench_nmt.runner.specs.spec import SAME_SEED, configuration_key, copy_for, select, short_key
 from hpobench_nmt.runner.specs.spec_file import load_spec
-from hpobench_nmt.runner.training.plan import pending
 
 SPEC = """
 name = "tiny"

@@ -73,7 +73,7 @@ def rows(ledger):
     """What does not depend on a clock."""
     return {
         key: (record.status, record.metrics.get("dev_ppl"), record.metrics.get("num_updates"))
-        for key, record in read_ledger(ledger).finished().items()
+        for key, record in ((each.key, each) for each in read_ledger(ledger).records)
     }
 
 

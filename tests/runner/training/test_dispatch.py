@@ -10,10 +10,10 @@ pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt
 from hpobench_nmt.core.system.errors import RunError
 from hpobench_nmt.runner.disk.locks import is_held
 from hpobench_nmt.runner.ledgers.ledger import read_ledger
+from hpobench_nmt.runner.ledgers.plan import pending
 from hpobench_nmt.runner.specs.spec_file import load_spec
 from hpobench_nmt.runner.training import train_row
 from hpobench_nmt.runner.training.dispatch import train
-from hpobench_nmt.runner.training.plan import pending
 from hpobench_nmt.runner.training.processes import Processes
 from hpobench_nmt.runner.training.workspace import claim_path, open_workspace
 

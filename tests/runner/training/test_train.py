@@ -168,8 +168,8 @@ def test_the_same_seed_gives_the_same_rows_however_they_are_trained(trained, pla
     only = ("--only", "hidden_size=8", "--limit", "2")
     done = run(place, "train", "tiny.toml", "--out", out, "--jobs", "1", "--device", "cpu", *only)
     assert done.returncode == 0, done.stderr
-    first = read_ledger(trained / "ledger.jsonl").finished()
-    second = read_ledger(out / "ledger.jsonl").finished()
+    first = {r.key: r for r in read_ledger(trained / "ledger.jsonl").records}
+    second = {r.key: r for r in read_ledger(out / "ledger.jsonl").records}
     assert [json.loads(key)["hidden_size"] for key, _ in second] == [8.0, 8.0]
     for key, record in second.items():
         twin = first[key]
