@@ -129,6 +129,21 @@ class Archive:
                 raise _damaged(self.path)
         return found
 
+    @cached_property
+    def hashes(self) -> dict[tuple[str, str, str], str]:
+        """SHA-256 of the trials of each (track, table, method): of all cells, in order."""
+        found = {}
+        for key, place in self.groups.items():
+            part, digest = self.lines.slice(place.start, place.stop - place.start), hashlib.sha256()
+            for name in COLUMNS:
+                for cell in _arrays(part.column(name)):
+                    content = (
+                        cell.encode() if isinstance(cell, str) else b"" if cell is None else cell.tobytes()
+                    )
+                    digest.update(f"{name} {-1 if cell is None else len(content)}\n".encode() + content)
+            found[key] = digest.hexdigest()
+        return found
+
     def methods(self, track: str) -> dict[str, Manifest]:
         """The manifest of each method of a track."""
         return {name: manifest for manifest in self.manifests.get(track, ()) for name in manifest.methods}

@@ -37,6 +37,11 @@ def installed_archive() -> Path | None:
     return next((place for place in (fetched_archive(), _CLONE / _FILE) if place.is_file()), None)
 
 
+def is_in_clone(archive: Path) -> bool:
+    """Whether an archive is the one in this clone."""
+    return archive.resolve() == _CLONE / _FILE
+
+
 def archive_path() -> Path:
     """The path of the archive of lm-2026; InputError if it is not installed."""
     found = installed_archive()

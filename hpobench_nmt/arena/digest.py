@@ -2,8 +2,8 @@
 
 It suffices for the one figure of a method, its interval and its tests. Regret curves, other scores and
 reports need the archive. It has one line per track, table and method with a list of runtimes, which are
-infinite for capped trials. JSON in the schema's metadata has the format, the hash of the archive, and the
-hash of each track's suite.
+infinite for capped trials, and from format 2 on with a hash of the trials. JSON in the schema's metadata has
+the format, the hash of the archive, and the hash of each track's suite.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from hpobench_nmt.arena.beside import (
     check_comparable,
     check_trials,
     installed_archive,
+    is_in_clone,
     load_archive,
     track_of_suite,
 )
@@ -37,7 +38,7 @@ from hpobench_nmt.core.system.files import read_bytes
 from hpobench_nmt.core.system.validation import Strict, checked
 
 DIGEST = Path(__file__).parents[1] / "benchmarking" / "suites" / f"{NAME}-runtimes.parquet"
-_FORMAT = 1
+_FORMAT = 2
 _KEY = b"hpobench_nmt"
 _NAMES = ("track", "table", "method")
 _MOST_LINES, _MOST_BYTES = 2**16, 2**26
@@ -57,11 +58,25 @@ class Digest:
         archive: the SHA-256 of the archive's file.
         suites: the hash of each track's suite.
         runtimes: runtimes of all trials, by track, table and method.
+        hashes: SHA-256 of the trials, as `Archive.hashes` has them; empty in format 1.
     """
 
     archive: str
     suites: Mapping[str, str]
     runtimes: Mapping[tuple[str, str, str], Floats]
+    hashes: Mapping[tuple[str, str, str], str]
+
+    def changed(self, archive: Archive) -> list[str]:
+        """What differs in an archive: a text for each track, table and method whose trials are not these."""
+        own = archive.hashes
+        found = []
+        for key in sorted(self.hashes.keys() | own.keys()):
+            if self.hashes.get(key) != own.get(key):
+                what = "other trials" if key in own and key in self.hashes else "no trials"
+                where = "" if key in own else " in the archive"
+                where = where if key in self.hashes else " in the digest"
+                found.append("{2} on {1} in {0}".format(*key) + f" ({what}{where})")
+        return found
 
     def check(self, suite: Suite, seed: int) -> None:
         """Raise InputError if results of a suite cannot be compared with the digest."""
@@ -104,20 +119,42 @@ def archive_or_digest(place: str | Path, suite: Suite, seed: int) -> Archive | D
     return archive
 
 
-def digest_bytes(archive: Archive) -> bytes:
-    """The content of an archive's digest, on the tables that are installed here."""
+def digest_path(archive: Path) -> Path:
+    """Where the digest of an archive is: the package's for the clone's archive, else beside the archive."""
+    return DIGEST if is_in_clone(archive) else archive.with_name(DIGEST.name)
+
+
+def digest_bytes(archive: Archive, known: Digest | None = None) -> bytes:
+    """The content of an archive's digest.
+
+    Runtimes come from the digest `known` where the trials are the same. The others are computed, on the
+    tables that are installed here.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    lines, suites = [], {}
+    same = known is not None and known.archive == archive.sha256
+    runtimes = {
+        key: known.runtimes[key]
+        for key, own in archive.hashes.items()
+        if known is not None and key in known.runtimes and (same or known.hashes.get(key) == own)
+    }
+    suites = {track: suite_hash(manifests[0].suite) for track, manifests in archive.manifests.items()}
     for track in archive.manifests:
-        results = archived_results(archive, track)
-        suites[track] = suite_hash(results.suite)
-        for table, found in trial_runtimes(results).items():
-            lines += [(track, table, m, found[j]) for j, m in enumerate(results.methods)]
+        missing = {
+            method: None
+            for of, table, method in archive.groups
+            if of == track and (of, table, method) not in runtimes
+        }
+        if missing:
+            results = archived_results(archive, track, methods=missing)
+            for table, found in trial_runtimes(results).items():
+                runtimes |= {(track, table, m): found[j] for j, m in enumerate(results.methods)}
     about = msgspec.to_builtins(_About(_FORMAT, archive.sha256, suites))
-    columns = {name: [line[i] for line in lines] for i, name in enumerate(_NAMES)}
-    arrays = pa.table({**columns, "runtimes": pa.array([line[3] for line in lines], pa.list_(pa.float64()))})
+    keys = [key for key in archive.hashes if key in runtimes]
+    columns = {name: [key[i] for key in keys] for i, name in enumerate(_NAMES)}
+    values = pa.array([runtimes[key] for key in keys], pa.list_(pa.float64()))
+    arrays = pa.table({**columns, "runtimes": values, "sha256": [archive.hashes[key] for key in keys]})
     sink = pa.BufferOutputStream()
     pq.write_table(
         arrays.replace_schema_metadata({_KEY: json.dumps(about).encode()}),
@@ -136,15 +173,18 @@ def load_digest(path: Path | None = None) -> Digest:
     try:
         lines = open_bounded(read_bytes(path), _NAMES, _MOST_LINES, _MOST_BYTES).read()
         content = json.loads(lines.schema.metadata[_KEY])
+        hashed = isinstance(content, dict) and content.get("format") != 1
         text, numbers = pa.dictionary(pa.int32(), pa.string()), pa.list_(pa.float64())
-        lines = lines.cast(pa.schema({**dict.fromkeys(_NAMES, text), "runtimes": numbers}))
+        columns = {**dict.fromkeys(_NAMES, text), "runtimes": numbers}
+        lines = lines.cast(pa.schema(columns | ({"sha256": pa.string()} if hashed else {})))
         if any(column.null_count for column in lines.columns):
             raise ValueError("a cell is empty")
         keys = list(zip(*(texts_of(lines.column(name)) for name in _NAMES), strict=True))
         values = [np.array(each, dtype=np.float64) for each in lines.column("runtimes").to_pylist()]
+        hashes = dict(zip(keys, lines.column("sha256").to_pylist(), strict=True)) if hashed else {}
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError):
         raise InputError(f"{path}: is not a digest, or is damaged. Install hpobench-nmt again.") from None
-    if isinstance(content, dict) and content.get("format") != _FORMAT:
+    if isinstance(content, dict) and content.get("format") not in (1, _FORMAT):
         raise InputError(f"{path}: has another format than this version reads: update hpobench-nmt.")
     about = checked(content, _About, str(path))
-    return Digest(about.archive, about.suites, dict(zip(keys, values, strict=True)))
+    return Digest(about.archive, about.suites, dict(zip(keys, values, strict=True)), hashes)

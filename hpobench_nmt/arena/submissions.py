@@ -1,4 +1,4 @@
-"""Checking an archive by running some of its trials again, and adding a method to it after such a check."""
+"""The parts of an archive, and adding a method to it after some of its trials were run again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from importlib.metadata import metadata
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from hpobench_nmt.arena.archive import (
     MOST_BYTES,
@@ -30,14 +29,13 @@ from hpobench_nmt.benchmarking.contestants.plugins import MethodSpec, resolve_me
 from hpobench_nmt.benchmarking.records.frozen import check_pinned
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.records.store import load_results, unfinished
-from hpobench_nmt.benchmarking.task.instance import Instance, suite_instances
-from hpobench_nmt.benchmarking.task.scoring import summary
+from hpobench_nmt.benchmarking.task.instance import suite_instances
 from hpobench_nmt.benchmarking.task.suite_files import load_suite, track_of, tracks
 from hpobench_nmt.core.system.errors import InputError, not_written, unknown
 from hpobench_nmt.core.system.files import read_bytes, read_toml, write_whole
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.system.validation import checked
-from hpobench_nmt.core.trajectory import Trajectory, same_trial
+from hpobench_nmt.core.trajectory import same_trial
 from hpobench_nmt.lookup.catalogue import installed
 from hpobench_nmt.lookup.download import Limits, download
 from hpobench_nmt.methods import KNOWN
@@ -55,14 +53,12 @@ class Rerun:
     Attributes:
         table, method: the table and the method that ran on it.
         trials, equal: how many trials ran, and how many of them looked up the same rows at the same times.
-        within: whether the mean of each score lies within the range of the known trials.
     """
 
     table: str
     method: str
     trials: int
     equal: int
-    within: bool
 
 
 def rerun(known: Results, again: Results) -> list[Rerun]:
@@ -71,21 +67,10 @@ def rerun(known: Results, again: Results) -> list[Rerun]:
     for (table, method), trials in again.trials.items():
         if (table, method) not in known.trials:
             continue
-        instance, old = known.instances[table], known.trials[table, method]
+        old = known.trials[table, method]
         equal = sum(same_trial(old[i], trials[i]) for i in range(len(trials)))
-        found.append(Rerun(table, method, len(trials), equal, _within(instance, old, trials)))
+        found.append(Rerun(table, method, len(trials), equal))
     return found
-
-
-def _within(instance: Instance, known: Sequence[Trajectory], again: Sequence[Trajectory]) -> bool:
-    """Whether the new trials' mean of each score lies within the range of the known trials."""
-    for goal in instance.goals:
-        values = [summary(instance, goal, [trial]).mean for trial in known]
-        mean = summary(instance, goal, again).mean
-        there = [value for value in values if not np.isnan(value)]
-        if there and not np.isnan(mean) and not min(there) - 1e-9 <= mean <= max(there) + 1e-9:
-            return False
-    return True
 
 
 def archived_results(
@@ -124,32 +109,6 @@ def archived_results(
         step_seconds={pair: value for pair, value in seconds.items() if value == value},
         manifest=next(iter(known.values())),
     )
-
-
-def verify_archive(
-    archive: Archive, track: str, methods: Sequence[str] = (), tables: Sequence[str] = (), trials: int = 1
-) -> list[Rerun]:
-    """Run the first trials of methods of this package again, on tables that are installed.
-
-    With the same processor and library versions, all trials are equal. Elsewhere, sums may be rounded
-    differently, and a method may then choose another row.
-
-    Raises:
-        InputError: a method is not one of this package, or the archive does not have it.
-    """
-    usual = [name for name in archive.methods(track) if name in KNOWN and not KNOWN[name].missing()]
-    chosen = list(methods) or usual
-    if not chosen:
-        raise InputError(f"{archive.path}: has no method of this package in track {track}.")
-    for name in chosen:
-        if name not in KNOWN:
-            raise InputError(f"{name!r} is not a method of this package: 'archive add' is for other methods.")
-    known = archived_results(archive, track, tables, chosen)
-    least = min(map(len, known.trials.values()), default=0)
-    if trials > least:
-        raise InputError(f"{archive.path}: has {counted(least, 'trial')} of a method, not {trials}.")
-    again = run(known.suite, tables=list(known.instances), methods=chosen, trials=trials, seed=known.seed)
-    return rerun(known, again)
 
 
 def add_to_archive(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from pathlib import Path
 
 import click
@@ -140,30 +141,67 @@ def _write(content: bytes, out: Path) -> None:
 @listed_option(
     "-t", "--tables", metavar="TABLE,...", help="Only these tables.  [default: the installed ones]"
 )
-@count_option("--trials", default=1, help="Run the first N trials again.")
+@count_option("--trials", default=1, help="Trials of each method and table to run again.")
+@click.option("--seed", type=int, metavar="N", help="Chooses the trials.  [default: a new seed]")
+@click.option(
+    "--allow-rounding",
+    "rounded",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Accept N unequal trials, except of RS. For other processors or versions of libraries.",
+)
+@count_option("-j", "--jobs", help="Worker processes.  [default: all cores]")
+@click.option(
+    "--digest", type=PATH, metavar="FILE", help="The digest.  [default: beside the archive, or the package's]"
+)
+@click.option("--quiet", is_flag=True, help="No progress bar.")
 @_archive_option
 def archive_verify(
-    track: str, methods: tuple[str, ...], tables: tuple[str, ...], trials: int, place: Path | None
+    track: str,
+    methods: tuple[str, ...],
+    tables: tuple[str, ...],
+    trials: int,
+    seed: int | None,
+    rounded: int,
+    jobs: int | None,
+    digest: Path | None,
+    quiet: bool,
+    place: Path | None,
 ) -> None:
-    """Run the first trials of the archive in a TRACK again, and compare them.
+    """Compare the archive's hashes with its digest, and run trials of a TRACK again.
 
-    With the same processor and library versions, the trials are equal. Elsewhere sums may be rounded
-    differently, so that a method sometimes chooses another row. The mean of each score must then lie within
-    the range of the archive's trials; if not, the exit code is 1.
+    The hashes of all tracks are compared first, which takes seconds. Then one trial of each method and
+    installed table runs again. With the same processor and library versions, the trials are equal. Elsewhere
+    sums may be rounded differently, so that a method sometimes chooses another row. The exit code is 1 unless
+    all hashes and trials are equal. With --seed, the command resumes.
     """
     from hpobench_nmt.arena.beside import load_archive
-    from hpobench_nmt.arena.submissions import verify_archive
+    from hpobench_nmt.arena.verification import BLIND, check_hashes, plan_verification, unequal_trials
+    from hpobench_nmt.benchmarking.call import processors
 
-    found = verify_archive(load_archive(place or "archive"), track, methods, tables, trials)
-    total, equal = sum(each.trials for each in found), sum(each.equal for each in found)
-    say(f"{track}: {equal} of {counted(total, 'trial')} equal to those of the archive.")
-    outside = [each for each in found if not each.within and each.equal < each.trials]
-    if outside:
-        first = outside[0]
-        raise RunError(
-            f"scores outside the range of the archive's trials: {len(outside)} of {len(found)}, such as "
-            f"{first.method} on {first.table}."
-        )
+    archive = load_archive(place or "archive")
+    say(check_hashes(archive, digest))
+    seed = secrets.randbelow(2**31) if seed is None else seed
+    chosen = plan_verification(archive, track, methods, tables, trials, seed)
+    for name, reason in chosen.not_verified.items():
+        say(f"Not verified: {name} ({reason}).")
+    if chosen.libraries:
+        say(f"Sums may be rounded differently: the archive has {', '.join(chosen.libraries)}.")
+    jobs = jobs or processors()
+    total = len(chosen.blocks) + chosen.equal
+    say(
+        f"Seed {seed} chose {counted(total, 'trial')}, of which {len(chosen.blocks)} are left to run: about "
+        f"{max(chosen.seconds / jobs / 60, 0.1):.1f} minutes in {counted(jobs, 'process', 'processes')}. "
+        f"--seed {seed} resumes."
+    )
+    with progress_bar(quiet, track) as progress:
+        unequal = unequal_trials(chosen, jobs, progress)
+    for block in unequal:
+        say(f"Not equal: trial {block.first} of {block.method.name} on {block.table}.")
+    say(f"{track}: {total - len(unequal)} of {counted(total, 'trial')} equal to those of the archive.")
+    if len(unequal) > rounded or any(block.method.name in BLIND for block in unequal):
+        raise RunError(f"trials of track {track} that differ from the archive's: {len(unequal)}.")
 
 
 @archive.command("add")
@@ -180,15 +218,20 @@ def archive_add(folder: Path, method: str, card: Path, place: Path | None, out: 
     Three trials on each table are repeated first, and must be equal. The card has one line for each of the
     keys what, source, licence, hardware and tuned_on.
     """
+    from hpobench_nmt.arena.archive import archive_of
     from hpobench_nmt.arena.beside import load_archive
+    from hpobench_nmt.arena.digest import DIGEST, digest_bytes, digest_path, load_digest
     from hpobench_nmt.arena.submissions import add_to_archive, save_archive
+    from hpobench_nmt.core.system.files import write_whole
 
     found = load_archive(place or "archive")
     content = add_to_archive(found, folder, method, card, notify=say)
-    path = out or found.path
+    path, old = out or found.path, digest_path(found.path)
     with writing(path.parent):
-        digest = save_archive(content, path)
-    say(f"Added to {path}, SHA-256 {digest}.")
+        digest = digest_bytes(archive_of(content, path), load_digest(old if old.is_file() else DIGEST))
+        sha256 = save_archive(content, path)
+        write_whole(digest_path(path), digest)
+    say(f"Added to {path}, SHA-256 {sha256}. Its digest is {digest_path(path)}.")
 
 
 @archive.command("page")

@@ -12,6 +12,7 @@ from hpobench_nmt.arena import beside as beside_module
 from hpobench_nmt.arena import digest as digest_module
 from hpobench_nmt.arena.archive import archive_bytes, read_archive
 from hpobench_nmt.arena.digest import DIGEST, archive_or_digest, digest_bytes, load_digest
+from hpobench_nmt.arena.verification import check_hashes
 from hpobench_nmt.benchmarking.records.frozen import suite_hash
 from hpobench_nmt.benchmarking.task.suite import changed
 from hpobench_nmt.benchmarking.task.suite_files import load_suite, tracks
@@ -107,6 +108,19 @@ def test_files_that_are_no_digest(archive, tmp_path):
             load_digest(path)
 
 
+def test_format_1_had_no_hashes(archive, digest, tmp_path):
+    whole = pq.read_table(pa.BufferReader(digest_bytes(archive))).drop_columns(["sha256"])
+    about = json.loads(whole.schema.metadata[b"hpobench_nmt"])
+    old = whole.replace_schema_metadata({b"hpobench_nmt": json.dumps({**about, "format": 1}).encode()})
+    pq.write_table(old, tmp_path / "old.parquet")
+    found = load_digest(tmp_path / "old.parquet")
+    assert not found.hashes
+    assert {key: each.tolist() for key, each in found.runtimes.items()} == {
+        key: each.tolist() for key, each in digest.runtimes.items()
+    }
+    assert "has format 1, without hashes" in check_hashes(archive, tmp_path / "old.parquet")
+
+
 def test_the_archive_of_this_repository_is_that_of_the_digest():
     path = Path(__file__).parents[2] / "archive" / "lm-2026.parquet"
     if not path.is_file():
@@ -115,6 +129,7 @@ def test_the_archive_of_this_repository_is_that_of_the_digest():
     assert path.stat().st_size < 6_000_000
     assert found.sha256 == load_digest().archive
     assert set(found.groups) == set(load_digest().runtimes)
+    assert load_digest().changed(found) == []
     for track, manifests in found.manifests.items():
         assert {suite_hash(each.suite) for each in manifests} == {load_digest().suites[track]}
 

@@ -1,5 +1,8 @@
 """Additions to an archive: its trials are run again, and its parts are joined, added and installed."""
 
+import json
+import re
+
 import msgspec
 import pytest
 from small_archives import MINE, PLAIN, changed, same
@@ -7,20 +10,21 @@ from small_archives import MINE, PLAIN, changed, same
 import hpobench_nmt as hb
 from hpobench_nmt.arena import beside as beside_module
 from hpobench_nmt.arena.archive import Card, archive_bytes, read_archive
+from hpobench_nmt.arena.digest import DIGEST, digest_bytes, load_digest
 from hpobench_nmt.arena.submissions import (
     add_to_archive,
     install_archive,
     join_parts,
     rerun,
     save_archive,
-    verify_archive,
     with_results,
 )
+from hpobench_nmt.arena.verification import check_hashes, plan_verification, unequal_trials
 from hpobench_nmt.benchmarking.records.frozen import pin_of
 from hpobench_nmt.benchmarking.task import suite_files
 from hpobench_nmt.benchmarking.task.instance import make_instance
 from hpobench_nmt.cli.main import main
-from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.errors import InputError, RunError
 
 CARD = """
 what = "Random search, again <script>alert(1)</script>"
@@ -39,21 +43,81 @@ def submission(tmp_path):
     return tmp_path
 
 
-def test_verifying_runs_trials_again(archive, tmp_path):
-    found = verify_archive(archive, "plain", trials=2)
-    assert [(each.method, each.trials, each.equal) for each in found] == [("RS", 2, 2), ("BO_EI_M_std", 2, 2)]
+def verified(archive, *named, **rules):
+    """The trials (table, method, number) that verifying an archive finds unequal."""
+    return [block.key for block in unequal_trials(plan_verification(archive, "plain", *named, **rules), 1)]
+
+
+def test_verifying_runs_trials_again(archive, home, tmp_path):
+    assert verified(archive, trials=3) == []
+    chosen = plan_verification(archive, "plain", seed=4)
+    assert [block.method.name for block in chosen.blocks] == ["RS", "BO_EI_M_std"]
+    assert {plan_verification(archive, "plain", ["RS"], seed=s).blocks[0].first for s in range(9)} == {
+        0,
+        1,
+        2,
+    }
 
     def edit(lines, about):
-        lines["rows"][0] = list(range(60))  # a trial that nothing here would make
+        lines["rows"][lines["method"].index("RS") + 1] = list(
+            range(60)
+        )  # a trial that nothing here would make
 
     wrong = changed(archive, tmp_path / "a.parquet", edit)
-    assert sum(each.trials - each.equal for each in verify_archive(wrong, "plain", trials=2)) == 1
+    assert verified(wrong, trials=3) == [("sotu-gpt-30k", "RS", 1)]
+    # Run again, the plan repeats only what was not equal.
+    again = plan_verification(wrong, "plain", trials=3)
+    assert (again.equal, [block.key for block in again.blocks]) == (5, [("sotu-gpt-30k", "RS", 1)])
     with pytest.raises(InputError, match="'Mine' is not a method of this package"):
-        verify_archive(archive, "plain", ["Mine"])
+        plan_verification(archive, "plain", ["Mine"])
     with pytest.raises(InputError, match="has 3 trials of a method, not 4"):
-        verify_archive(archive, "plain", ["RS"], trials=4)
+        plan_verification(archive, "plain", ["RS"], trials=4)
     with pytest.raises(InputError, match=r"unknown table 'sotu-gpt-31k'\. Did you mean 'sotu-gpt-30k'"):
-        verify_archive(archive, "plain", ["RS"], ["sotu-gpt-30k", "sotu-gpt-31k"])
+        plan_verification(archive, "plain", ["RS"], ["sotu-gpt-30k", "sotu-gpt-31k"])
+
+
+def test_methods_of_another_version_are_not_verified(archive, tmp_path):
+    def edit(lines, about):
+        for run in about["runs"]:
+            manifest = json.loads(run["manifest"])
+            manifest.pop("sha256")
+            manifest["methods"]["RS"]["rows_version"] = 7
+            manifest["versions"]["numpy"] = "1.0"
+            run["manifest"] = json.dumps(manifest)
+
+    other = plan_verification(changed(archive, tmp_path / "a.parquet", edit), "plain")
+    assert other.not_verified == {"RS": "archived with rows version 7, here rows version 1"}
+    assert [block.method.name for block in other.blocks] == ["BO_EI_M_std"]
+    assert other.libraries[0].startswith("numpy 1.0 (")
+
+
+def test_trials_that_were_changed_by_hand_are_refused(archive, tmp_path):
+    digest = tmp_path / "digest.parquet"
+    digest.write_bytes(digest_bytes(archive))
+    assert "All 5 hashes" in check_hashes(archive, digest)
+
+    def one_row(lines, about):
+        lines["rows"][1][10] += 1
+
+    def swapped(lines, about):
+        lines["method"][:6] = lines["method"][3:6] + lines["method"][:3]
+
+    def faked(lines, about):
+        lines["rows"][5] = lines["rows"][5][:5]
+
+    def failed(lines, about):
+        lines["failure"][4] = "it failed"
+
+    for edit, named in (
+        (one_row, "BO_EI_M_std on sotu-gpt-30k in plain (other trials)."),
+        (faked, "RS on sotu-gpt-30k in plain (other trials)."),
+        (failed, "RS on sotu-gpt-30k in plain (other trials)."),
+        (without("RS"), "RS on sotu-gpt-30k in plain (no trials in the archive)"),
+        (swapped, "BO_EI_M_std on sotu-gpt-30k in plain (other trials), RS on sotu-gpt-30k in plain (other"),
+    ):
+        wrong = changed(archive, tmp_path / "a.parquet", edit)
+        with pytest.raises(RunError, match=re.escape(named)):
+            check_hashes(wrong, digest)
 
 
 def without(method):
@@ -69,14 +133,14 @@ def without(method):
 def test_methods_without_trials_are_named(archive, tmp_path, submission):
     wrong = changed(archive, tmp_path / "a.parquet", without("RS"))
     with pytest.raises(InputError, match="has 0 trials of a method, not 1"):
-        verify_archive(wrong, "plain", ["RS"])
+        plan_verification(wrong, "plain", ["RS"])
     wrong = changed(wrong, tmp_path / "b.parquet", without("BO_EI_M_std"))
     with pytest.raises(InputError, match="method 'RS' of track plain has no trials"):
         join_parts([wrong.path])
     mine = hb.run(**PLAIN, methods=[f"{submission / 'mine.py'}:Mine"])
     wrong.path.write_bytes(archive_bytes({"plain": [mine]}))
-    with pytest.raises(InputError, match="has no method of this package in track plain"):
-        verify_archive(read_archive(wrong.path), "plain")
+    with pytest.raises(InputError, match=r"can be verified here \(Mine: not a method of this package\)"):
+        plan_verification(read_archive(wrong.path), "plain")
 
 
 def test_another_seed_is_refused(tmp_path):
@@ -165,6 +229,9 @@ def test_a_submission_on_the_command_line(small, submission, capsys):
         main([*command, "--card", str(card)])
     assert not ended.value.code
     assert f"Added to {new}, SHA-256 {read_archive(new).sha256}." in capsys.readouterr().out
+    added = load_digest(new.with_name(DIGEST.name))
+    assert added.changed(read_archive(new)) == []
+    assert {method for _, _, method in added.runtimes} == {*read_archive(new).methods("plain")}
     assert read_archive(new).card("plain", "Mine").licence == "MIT"
     assert small.path.read_bytes() == before
 

@@ -6,10 +6,12 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from small_archives import changed
 
 import hpobench_nmt as hb
 from hpobench_nmt.arena.archive import archive_bytes, read_archive
 from hpobench_nmt.arena.beside import fetched_archive
+from hpobench_nmt.arena.digest import DIGEST, digest_bytes
 
 TABLE = ("--tables", "sotu-gpt-30k")
 
@@ -19,6 +21,7 @@ def archive(home):
     results = hb.run("lm-2026", track="plain", tables="sotu-gpt-30k", methods=["RS", "BO_EI_M_std"], trials=2)
     home.mkdir()
     (home / "a.parquet").write_bytes(archive_bytes({"plain": [results]}))
+    (home / DIGEST.name).write_bytes(digest_bytes(read_archive(home / "a.parquet")))
     return home / "a.parquet"
 
 
@@ -27,12 +30,34 @@ def test_show_verify_page_and_fetch(archive, run_here, home):
         "plain: 2 methods on 1 table: RS, BO_EI_M_std"
         in run_here("archive", "show", "--archive", archive).stdout
     )
-    done = run_here("archive", "verify", "plain", "--archive", archive)
-    assert done.stdout == "plain: 2 of 2 trials equal to those of the archive.\n"
+    verify = ("archive", "verify", "plain", "--quiet", "-j", 1, "--archive", archive, "--seed", 3)
+    done = run_here(*verify)
+    assert "All 2 hashes of trials are those of the digest" in done.stdout
+    assert "Seed 3 chose 2 trials, of which 2 are left to run: about 0.1 minutes in 1 process." in done.stdout
+    assert "plain: 2 of 2 trials equal to those of the archive.\n" in done.stdout
+    assert "of which 0 are left" in run_here(*verify).stdout
+    assert "differs from its digest" in run_here(*verify, "--digest", DIGEST, check=1).stderr
     run_here("archive", "page", "--archive", archive, "-o", home / "board")
     assert "Leaderboard of lm-2026" in (home / "board" / "index.html").read_text()
     assert "Installed" in run_here("archive", "fetch", "--from", archive).stdout
     assert "a.parquet" not in run_here("archive", "show").stdout
+
+
+@pytest.mark.parametrize(("place", "method"), [(3, "RS"), (0, "BO_EI_M_std")])
+def test_rounding_explains_unequal_trials_except_of_methods_that_see_no_loss(
+    archive, run_here, home, place, method
+):
+    def fake(lines, about):
+        assert lines["method"][place] == method
+        lines["rows"][place][-2:] = lines["rows"][place][:-3:-1]
+
+    wrong = changed(read_archive(archive), home / "wrong.parquet", fake)
+    (home / DIGEST.name).write_bytes(digest_bytes(wrong))  # whoever fakes trials can write a digest
+    verify = ("archive", "verify", "--quiet", "-j", 1, "--archive", wrong.path, "--trials", 2)
+    done = run_here(*verify, check=1)
+    assert f"Not equal: trial {place % 2} of {method} on sotu-gpt-30k.\n" in done.stdout
+    assert "trials of track plain that differ from the archive's: 1." in done.stderr
+    run_here(*verify, "--allow-rounding", 1, check=method == "RS")
 
 
 def test_beside_a_run_and_in_a_report(archive, run_here, home):
