@@ -10,8 +10,8 @@ A table is a name or a folder. Printed are
   farthest from all rows so far (maximin); and that of the file. Above 2.5, the grid gives the target away;
 - R2 of random forests on normal scores of the objective, of rows left out in 5 folds. Below 0.1, there is
   nothing to learn from the hyperparameters;
-- the ends of the grid at which the best row lies, the noise between seeds, and how many rows beat the
-  baseline.
+- how many rows beat the baseline, which must be at least one;
+- the ends of the grid at which the best row lies, and the noise between seeds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.evaluation.noise import seed_noise
 from hpobench_nmt.evaluation.random_search import none_drawn
-from hpobench_nmt.lookup.baselines import baseline_sentence
+from hpobench_nmt.lookup.baselines import baseline_of, baseline_sentence, rows_that_beat
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.checks.surface_checks import edges_of_best
 from hpobench_nmt.lookup.disk.folder import load_folder
@@ -114,7 +114,9 @@ def main() -> None:
         known = np.flatnonzero(~np.isnan(losses))
         table, losses = table.of_rows(known), losses[known]
         found, r2 = controls(table, losses), forest_r2(table, losses)
-        fits = max(found.values()) < MOST_CONTROL and r2 >= LEAST_R2
+        baseline = baseline_of(table.claims)
+        beaten = baseline is None or rows_that_beat(table, baseline) > 0
+        fits = max(found.values()) < MOST_CONTROL and r2 >= LEAST_R2 and beaten
         told = ", ".join(f"{order} {figure:.2f}" for order, figure in found.items())
         print(f"{table.name}: {len(table)} rows, {objective} {'fits' if fits else 'DOES NOT FIT'} a track")
         print(f"  times fewer than random search: {told}")
