@@ -65,9 +65,8 @@ class BuiltIn:
         """The method's factory."""
         self.require()
         module, _, attribute = self.location.partition(":")
-        with warnings.catch_warnings():
-            if self.libraries:  # libraries warn about each other, and users cannot fix that
-                warnings.simplefilter("ignore")
+        # Libraries warn about each other, and users cannot fix that.
+        with warnings.catch_warnings(action="ignore" if self.libraries else None):
             factory: MethodFactory = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
         return factory
 

@@ -256,17 +256,14 @@ def _distances(features: Floats, point: Floats, categories: list[int]) -> Floats
 @contextmanager
 def _quiet(logger: str) -> Iterator[None]:
     """Within the context, silence warnings and a library's logger."""
-    log = logging.getLogger(logger) if logger else None
-    level = log.level if log else 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if log:
-            log.setLevel(logging.CRITICAL)
-        try:
+    log = logging.getLogger(logger or __name__)
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(action="ignore"):
             yield
-        finally:
-            if log:
-                log.setLevel(level)
+    finally:
+        log.setLevel(level)
 
 
 def _legacy_bits(seed: int) -> np.random.BitGenerator:

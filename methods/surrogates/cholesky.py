@@ -55,10 +55,3 @@ def divide_row(new: Floats, d: float, var: Floats) -> None:
     for i in range(new.shape[0]):
         new[i] *= inverse
         var[i] = max(var[i] - new[i] * new[i], 0.0)
-
-
-@compiled(error_model="numpy")
-def append_row(rows: Floats, n: int, shares: Floats, d: float, var: Floats) -> None:
-    """Make row n of V, which holds K[p,:], by l (`shares`) and d; see `divide_row`. O(n N)."""
-    add_rows(rows[:n], -shares, rows[n])
-    divide_row(rows[n], d, var)

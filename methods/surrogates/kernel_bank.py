@@ -44,7 +44,7 @@ import numpy as np
 
 from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.system.compiled import compiled
-from hpobench_nmt.methods.surrogates.cholesky import add_rows, append_row, solve
+from hpobench_nmt.methods.surrogates.cholesky import add_rows, divide_row, solve
 
 _ROWS = 8  # initial capacity of the arrays; doubled as needed
 _CACHE_BYTES = 512 * 2**20  # limit of V over all members, and the same limit of L
@@ -387,4 +387,5 @@ def _extend(
         _covariances(points, points.code, seen[k], inverse_squares, additive, new)
         for i in range(new.shape[0]):
             new[i] *= shared
-        append_row(whitened, k, factor[k, :k], factor[k, k], var)
+        add_rows(whitened[:k], -factor[k, :k], new)
+        divide_row(new, factor[k, k], var)

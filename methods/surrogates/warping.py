@@ -90,11 +90,7 @@ def warped_violations(violations: Floats) -> tuple[Floats, float]:
     for i in range(n):
         found[i] = math.copysign(min(math.log1p(abs(violations[i]) / s), CAP), violations[i])
     centre, spread, equal = _moments(found)
-    if equal:
-        return np.zeros(n), -centre
-    for i in range(n):
-        found[i] = (found[i] - centre) / spread
-    return found, -centre / spread
+    return _standardised(found), -centre if equal else -centre / spread
 
 
 @compiled(error_model="numpy")
@@ -136,18 +132,12 @@ def _median(values: Floats, count: int) -> float:
 
 
 @compiled(error_model="numpy")
-def _sum(values: Floats) -> float:
-    total = 0.0
-    for i in range(values.shape[0]):
-        total += values[i]
-    return total
-
-
-@compiled(error_model="numpy")
 def _moments(values: Floats) -> tuple[float, float, bool]:
     """Mean and standard deviation, and whether all values are equal or a value is missing."""
-    n = values.shape[0]
-    centre = _sum(values) / n
+    n, total = values.shape[0], 0.0
+    for i in range(n):
+        total += values[i]
+    centre = total / n
     squares, least, most = 0.0, values[0], values[0]
     for i in range(n):
         squares += (values[i] - centre) ** 2

@@ -155,13 +155,10 @@ class Manifest(Strict, frozen=True):
         libraries = {lib: self.versions[lib] for lib in KNOWN[base].libraries if lib in self.versions}
         return MethodEntry(spec=entry.spec, rows_version=rows_version, libraries=libraries)
 
-    def with_hashes(self, hashes: Mapping[str, Mapping[str, str]]) -> Manifest:
+    def with_hashes(self, hashes: Mapping[str, dict[str, str]]) -> Manifest:
         """The manifest with the hashes of more files of observations, by table and method."""
-        every = {
-            table: {**self.observations.get(table, {}), **hashes.get(table, {})}
-            for table in {**self.observations, **hashes}
-        }
-        return msgspec.structs.replace(self, observations=every)
+        every = {table: self.observations.get(table, {}) | of_table for table, of_table in hashes.items()}
+        return msgspec.structs.replace(self, observations=self.observations | every)
 
     def with_hash(self, table: str, method: str, sha256: str) -> Manifest:
         """The manifest with the hash of another file of observations."""

@@ -245,11 +245,9 @@ class _Scheduler:
         (running,) = blocks
         running.opened |= worker.opened()
         running.seconds += time.perf_counter() - running.started
-        if running.stopped is None:
-            running.fail(how_a_method_ended(ended))
-            running.crashes += 1
-        elif running.stopped[0] == running.trial:
-            running.fail(running.stopped[1])
+        trial, reason = running.stopped or (running.trial, how_a_method_ended(ended))
+        if trial == running.trial:
+            running.fail(reason)
             running.crashes += 1
         running.stopped = None
         if running.crashes >= _MAX_CRASHES:
