@@ -27,6 +27,9 @@ import math
 
 import numpy as np
 
+# Not inside the function: a trial limits the threads only of libraries that are loaded before it starts.
+from sklearn.ensemble import HistGradientBoostingRegressor
+
 from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.system.errors import check_whole
@@ -86,7 +89,6 @@ def levels() -> Floats:
 
 def boosted_quantiles(x: Floats, y: Floats, at: Floats, trees: int) -> Floats:
     """The quantiles of y at M places, shape (5, M), from n rows, shape (n, F) and (n,)."""
-    from sklearn.ensemble import HistGradientBoostingRegressor  # slow to import
 
     def fitted(level: float) -> Floats:
         model = HistGradientBoostingRegressor(
