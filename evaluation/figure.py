@@ -87,7 +87,7 @@ def times_fewer(
     """
     cells = [log_ratio(t, g) for t, g in zip(runtimes, references, strict=True)]
     logs, variances = np.moveaxis(np.array(cells), 1, 0)
-    names, of_table = tuple(dict.fromkeys(families)), np.array(families)
+    names = tuple(dict.fromkeys(families))
     weights = np.array([1.0 / (len(names) * families.count(name)) for name in families])
     parts = weights[:, None] ** 2 * variances
     freedom = np.array([[t.shape[1] - 1.0] for t in runtimes])
@@ -96,7 +96,7 @@ def times_fewer(
     if copies is not None:
         none |= copies.any(axis=0)
     squared[none] = np.nan
-    family_logs = np.array([logs[of_table == name].mean(axis=0) for name in names])
+    family_logs = family_means(logs, families)
     return Figure(
         names,
         logs,
@@ -106,6 +106,12 @@ def times_fewer(
         se=np.sqrt(squared),
         degrees=squared**2 / (parts**2 / freedom).sum(axis=0),
     )
+
+
+def family_means(values: Floats, families: Sequence[str]) -> Floats:
+    """Means over the tables of each family, in order of first appearance: shape (F, k) from (n, k)."""
+    names = np.array(families)
+    return np.array([values[names == name].mean(axis=0) for name in dict.fromkeys(families)])
 
 
 def log_ratio(runtimes: Floats, reference: Floats) -> tuple[Floats, Floats]:

@@ -13,9 +13,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hpobench_nmt.analysis.compare import compare as compare
     from hpobench_nmt.analysis.fewer_trainings import fewer_trainings as fewer_trainings
     from hpobench_nmt.analysis.table_front import pareto as pareto
     from hpobench_nmt.arena.beside import beside as beside
+    from hpobench_nmt.arena.power import power as power
     from hpobench_nmt.benchmarking.call import benchmark as benchmark
     from hpobench_nmt.benchmarking.call import run as run
     from hpobench_nmt.benchmarking.contestants.plugins import list_methods as list_methods
@@ -69,6 +71,7 @@ _LOCATION = {
     "Trajectory": "core.trajectory",
     "benchmark": "benchmarking.call",
     "beside": "arena.beside",
+    "compare": "analysis.compare",
     "fetch": "benchmarking.fetching",
     "fewer_trainings": "analysis.fewer_trainings",
     "import_table": "lookup.imports.importing",
@@ -82,6 +85,7 @@ _LOCATION = {
     "pareto_front": "core.pareto",
     "plot": "render.figures",
     "plot_regret": "render.plots.curves",
+    "power": "arena.power",
     "report": "render.report",
     "run": "benchmarking.call",
 }

@@ -19,6 +19,22 @@ ROWS_VERSIONS = {
     **dict.fromkeys(("pymoo.NSGA2", "pymoo.NSGA3"), 2),
 }
 """The `rows_version` of each method whose rows have changed since its first release; 1 for all others."""
+_NMT = ("translation models",)
+_AUTO = (
+    *_NMT,
+    "LSTM language models",
+    "n-gram models",
+    "adaptation at test time",
+    "optimizers of RNNs",
+    "Transformers of a benchmark of optimizers",
+    "pre-training of language models",
+)
+TUNED_ON = {
+    **dict.fromkeys(("BO_auto", "BO_levels"), _AUTO),
+    **dict.fromkeys(("BO_EI_M", "BO_EI_R", "BO_M", "BO_R"), _NMT),
+    **dict.fromkeys(("GB_EI_M", "GB_EI_R", "GB_EIF_M", "GB_EIF_R", "GB_M", "GB_R"), _NMT),
+}
+"""The families of tables whose results were seen when a method's settings were chosen; none for others."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +63,11 @@ class BuiltIn:
     def rows_version(self) -> int:
         """Rises if the method looks up other rows. Results of another version are not reused."""
         return ROWS_VERSIONS.get(self.name, 1)
+
+    @property
+    def tuned_on(self) -> tuple[str, ...]:
+        """The families of tables on which it was tuned. It says nothing about other tables of these."""
+        return TUNED_ON.get(self.name, ())
 
     @property
     def counts(self) -> str:
@@ -126,7 +147,13 @@ _WHOLE = (
     ("RGPE_M", "transfer.rgpe:RGPE", (1, 2), "ensemble of Gaussian processes of this table and other tables"),
     ("ParEGO_M", "parego:ParEGO", _SEVERAL, "Gaussian process, EI of randomly weighted losses"),
     ("NSGA2", "nsga2:NSGA2Search", _SEVERAL, "pymoo's NSGA-II, moved to the nearest unseen rows"),
+    ("corner", "controls:Corner", _ANY, "control that sees no loss: farthest from the centroid first"),
+    ("centre", "controls:Centre", _ANY, "control that sees no loss: nearest to the centroid first"),
+    ("maximin", "controls:Maximin", _ANY, "control that sees no loss: farthest from what was looked up"),
 )
+CONTROLS = ("corner", "centre", "maximin")
+"""The methods that see no loss. They run beside others to show what a table's layout gives away."""
+
 _PARTIAL = (
     ("MOASHA", "early.multi_objective_halving:MOASHA", _SEVERAL, "ASHA by non-dominated rank, epsilon-net"),
     ("median_stop", "early.median_stopping:MedianStopping", _ONE, "random search and the median rule"),

@@ -11,9 +11,9 @@ cores, on one or several machines, start parts 1/4 to 4/4 with a separate file e
 Optuna's GP takes 56.
 
 `development_tables.py` has the tables and their budgets. The figure is *times fewer trainings than random
-search* (evaluation/fewer_trainings.py): the target is a row within the tolerance of the best, and runtimes
-are capped at the budget. The tests are exact signed-rank tests over tables, of the mean regrets and of the
-logarithms of r_i, with Holm's correction over the rivals. Trials of BO_auto are compared with the exact
+search* (evaluation/figure.py) on whole tables: the target is a row among the best 2%, and runtimes are capped
+at the budget. The tests are t tests over means of families, of the mean regrets and of the logarithms of
+ratios, without a correction. Trials of BO_auto are compared with the exact
 expected regret of random search by a test that flips signs, with Holm's correction over tables.
 """
 
@@ -35,15 +35,11 @@ from development_tables import N_INITIAL, budgets, families, loaded, of_random_s
 
 from hpobench_nmt.benchmarking.task.instance import make_instance
 from hpobench_nmt.benchmarking.task.suite import Suite
-from hpobench_nmt.benchmarking.task.target import Target, target_of
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.evaluation.comparisons import holm, sign_flips
-from hpobench_nmt.evaluation.fewer_trainings import (
-    TimesFewer,
-    family_means,
-    signed_rank_exact,
-    times_fewer,
-)
+from hpobench_nmt.evaluation.figure import Figure, family_means, times_fewer
+from hpobench_nmt.evaluation.given_start import random_search_given_start
+from hpobench_nmt.evaluation.verdicts import on_other_families
 from hpobench_nmt.lookup.catalogue import load_table
 
 OURS = "BO_auto"
@@ -77,38 +73,40 @@ def run(path: Path, methods: Sequence[str], tables: Sequence[str], trials: int, 
                 file.flush()
 
 
-def runtimes(trials: Trials, method: str, table: str, which: int) -> tuple[Floats, float, float]:
-    """Runtimes to the target, shape (1, trials), the budget, and random search's mean within it."""
+def runtimes(trials: Trials, method: str, table: str, which: int) -> tuple[Floats, Floats, float]:
+    """Runtimes to the target, those of random search given the start, and the share of capped trials."""
     budget = budgets(len(loaded(table)[1]))[which]
-    target = _target(table, budget)
-    found = []
+    targets = _targets(table, budget)
+    left = len(targets) - N_INITIAL
+    found, given = [], []
     for _, rows in sorted(trials[method, table].items()):
-        met = np.flatnonzero(target.goal.targets[rows[:budget]])
+        met = np.flatnonzero(targets[rows[:budget]])
         found.append(float(max(met[0] + 1, N_INITIAL)) if len(met) else np.inf)
-    return np.array([found]), float(budget), target.random_search
+        start = int(targets[rows[:N_INITIAL]].sum())
+        rules = (int(targets.sum()) - start, start > 0, N_INITIAL, float(budget))
+        given.append(random_search_given_start(left, *rules))
+    return np.minimum(found, budget)[None], np.array(given), float(np.isinf(found).mean())
 
 
 @cache
-def _target(name: str, budget: int) -> Target:
+def _targets(name: str, budget: int) -> Bools:
     table = load_table(name)
     suite = Suite("development", ("ftc",), objectives=tuple(table.objectives[:1]), lookups=budget)
-    return target_of(suite, make_instance(suite, table))
+    return make_instance(suite, table).target.targets
 
 
 def figure_of(
     trials: Trials, method: str, tables: Sequence[str], of: Sequence[str], which: int
-) -> TimesFewer:
-    """Times fewer trainings than random search."""
-    lines, taus, exact = zip(*(runtimes(trials, method, t, which) for t in tables), strict=True)
-    return times_fewer(lines, taus, exact, of, np.zeros((len(tables), 1), dtype=bool))
+) -> tuple[Figure, float]:
+    """Times fewer trainings than random search, and the share of capped trials."""
+    lines, given, capped = zip(*(runtimes(trials, method, t, which) for t in tables), strict=True)
+    return times_fewer(lines, given, of), float(np.mean(capped))
 
 
 def p_values(gains: Floats, of_families: Sequence[str]) -> list[str]:
-    """Tests over tables and over families of gains, shape (tables, rivals), in words."""
-    over_tables = holm(np.array([signed_rank_exact(column) for column in gains.T]))
-    over_families = holm(np.array([signed_rank_exact(c) for c in family_means(gains, of_families).T]))
-    pairs = zip(over_tables, over_families, strict=True)
-    return [f"p {a:.4f} over tables, {b:.3f} over families" for a, b in pairs]
+    """Tests over families of gains, shape (tables, rivals), in words."""
+    means = family_means(gains, of_families)
+    return [f"p {on_other_families(column).p:.4f} over families" for column in means.T]
 
 
 def report(trials: Trials) -> None:
@@ -140,14 +138,15 @@ def report(trials: Trials) -> None:
         print(f"where each table weighs the same, {means[0] / means[1:].min():.2f} times")
         figures = [figure_of(trials, method, names, of_families, which) for method in methods]
         print(f"Times fewer trainings than random search, within {label} look-ups")
-        for method, figure in zip(methods, figures, strict=True):
+        for method, (figure, capped) in zip(methods, figures, strict=True):
             fewest = min(len(trials[method, t]) for t in names)
-            between = f"{figure.low[0]:.2f} to {figure.high[0]:.2f} over {fewest} trials"
-            print(f"{method:16s} {figure.figure[0]:.2f} ({between}), {figure.capped.mean():.0%} capped")
-        logs = np.log(np.concatenate([figure.ratios for figure in figures], axis=1))
+            low, high = figure.interval
+            between = f"{low[0]:.2f} to {high[0]:.2f} over {fewest} trials"
+            print(f"{method:16s} {figure.figure[0]:.2f} ({between}), {capped:.0%} capped")
+        logs = np.concatenate([figure.logs for figure, _ in figures], axis=1)
         by_regret = p_values(regrets[:, 1:, which] - regrets[:, :1, which], of_families)
         by_figure = p_values(logs[:, :1] - logs[:, 1:], of_families)
-        print(f"{OURS} against each rival, signed-rank, Holm (bar: 0.01 over tables)")
+        print(f"{OURS} against each rival")
         for j, rival in enumerate(rivals):
             won = int((regrets[:, 1 + j, which] > regrets[:, 0, which]).sum())
             print(f"{rival:16s} regret smaller on {won} of {len(names)} tables, {by_regret[j]}")

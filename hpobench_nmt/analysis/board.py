@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from hpobench_nmt.analysis.chosen_rows import choice_score, chosen_rows
-from hpobench_nmt.analysis.fewer_trainings import FewerTrainings, can_show
+from hpobench_nmt.analysis.fewer_trainings import FewerTrainings
 from hpobench_nmt.analysis.leaderboard import (
     Cell,
     cells,
@@ -267,49 +267,27 @@ def times_fewer(results: Results, found: FewerTrainings) -> Column:
         for method, value, low, high in lines
     }
     told = "trainings of random search over those of the method, geometric mean over families, over"
-    told += f" {counted(len(found.counted), 'table')}; higher is better"
+    told += f" {counted(len(found.tables), 'table')}; higher is better"
     return Column("times fewer", told, entries, False, Entry("1", 1.0), "log")
 
 
-def _over_families(results: Results, found: FewerTrainings) -> Column | None:
-    lines = found.methods[["method", "families_low", "families_high"]].itertuples(index=False, name=None)
-    entries = {method: Entry(_span(low, high), low) for method, low, high in lines}
-    if not any(entry.text for entry in entries.values()):
+def _other_families(results: Results, found: FewerTrainings) -> Column | None:
+    against = found.tests[(found.tests["b"] == "") & found.tests["families_p_page"].notna()]
+    if not len(against):
         return None
-    return Column("95%, families", "the interval over families and tables", entries, only="run")
-
-
-def _by_table(results: Results, found: FewerTrainings) -> Column:
-    uneven = found.counted["family"].value_counts().nunique() > 1
-    told, entries = "the figure with equal weights of tables", _of_methods(found, "by_tables")
-    return Column("by table", told, entries, False, Entry("1"), only="" if uneven else "arena")
-
-
-def _p(results: Results, found: FewerTrainings) -> Column:
-    told = "signed-rank test against random search over tables, after Holm's correction"
-    telling = can_show(len(found.counted))
-    return Column("p", told, _against_random_search(found, "p_holm"), only="" if telling else "arena")
-
-
-def _p_families(results: Results, found: FewerTrainings) -> Column | None:
-    tables, families = len(found.counted), found.counted["family"].nunique()
-    if not (can_show(tables) and 1 < families < tables):
-        return None
-    told = "the same test over the means of families"
-    return Column("p, families", told, _against_random_search(found, "p_families_holm"), only="run")
+    entries = {
+        line["a"]: Entry(
+            f"{short(line['families_ratio'])}, p {p_cell(line['families_p_page'])}", line["families_ratio"]
+        )
+        for line in against.to_dict("records")
+    }
+    told = "the figure over families that did not tune the method, and the test over their means"
+    return Column("other families", told, entries, False)
 
 
 def _capped(results: Results, found: FewerTrainings) -> Column:
     told = "share of trials that did not reach the target within the budget"
-    reference = Entry(f"{found.counted['random_search_capped'].mean():.0%}")
-    return Column("capped", told, _of_methods(found, "capped", "{:.0%}".format), reference=reference)
-
-
-def _development(results: Results, found: FewerTrainings) -> Column | None:
-    entries = _of_methods(found, "development")
-    known = found.methods["development"].notna().any()
-    told = "the figure over the development half"
-    return Column("development", told, entries, False, Entry("1")) if known else None
+    return Column("capped", told, _of_methods(found, "capped", "{:.0%}".format), reference=Entry(""))
 
 
 def _hypervolume(results: Results, found: FewerTrainings) -> Column | None:
@@ -326,12 +304,8 @@ def _time(results: Results, found: FewerTrainings) -> Column | None:
 
 COLUMNS: tuple[Callable[[Results, FewerTrainings], Column | None], ...] = (
     times_fewer,
-    _over_families,
-    _by_table,
-    _p,
-    _p_families,
+    _other_families,
     _capped,
-    _development,
     _hypervolume,
     _time,
 )
@@ -342,13 +316,6 @@ def _of_methods(found: FewerTrainings, name: str, text: Callable[[float], str] =
     """Entries with the values of a column of `FewerTrainings.methods`."""
     values = zip(found.methods["method"], found.methods[name].tolist(), strict=True)
     return {method: Entry(text(value), value) for method, value in values}
-
-
-def _against_random_search(found: FewerTrainings, name: str) -> dict[str, Entry]:
-    """Entries with the p-values of the comparisons with random search."""
-    tests = found.tests[found.tests["b"] == ""]
-    known = dict(zip(tests["a"], tests[name].tolist(), strict=True))
-    return {m: Entry(p_cell(known.get(m, np.nan)), known.get(m, np.nan)) for m in found.methods["method"]}
 
 
 def _span(low: float, high: float) -> str:

@@ -17,7 +17,7 @@ from hpobench_nmt.benchmarking.task.scoring import by_checkpoints
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.evaluation.curves import hypervolume_shares
-from hpobench_nmt.evaluation.fewer_trainings import family_means
+from hpobench_nmt.evaluation.figure import family_means
 from hpobench_nmt.evaluation.hypervolume import table_scale
 from hpobench_nmt.evaluation.intervals import CONFIDENCE, RESAMPLES, resampled_sums
 from hpobench_nmt.evaluation.random_search import random_search_hypervolume

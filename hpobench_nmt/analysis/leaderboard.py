@@ -17,7 +17,7 @@ from hpobench_nmt.analysis.table_ranks import ranked_by
 from hpobench_nmt.analysis.verdicts import Statistics, decimals, number, run_statistics, without_noise
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.task.instance import Instance
-from hpobench_nmt.benchmarking.task.scoring import exact_score
+from hpobench_nmt.benchmarking.task.scoring import exact_scores
 from hpobench_nmt.benchmarking.task.suite import Suite
 from hpobench_nmt.benchmarking.task.suite_files import load_suite, published_figures, suite_files
 from hpobench_nmt.core.system.errors import InputError
@@ -25,6 +25,7 @@ from hpobench_nmt.core.system.text import NONE, VAST, counted, short
 from hpobench_nmt.evaluation.ranks import rounded
 from hpobench_nmt.evaluation.scores import SCORES, Summary
 from hpobench_nmt.lookup.collections import COLLECTIONS
+from hpobench_nmt.methods import CONTROLS
 
 # The paper's figures are over this many trials, and the same is assumed for other published figures.
 _PUBLISHED_TRIALS = 100
@@ -102,8 +103,7 @@ def ranked_methods(results: Results, statistics: Statistics, table: str) -> list
 
 def exact(results: Results, table: str) -> list[tuple[float, float]]:
     """Mean and standard deviation of each score under random search, without simulation."""
-    instance = results.instances[table]
-    return [exact_score(instance, goal) for goal in instance.goals]
+    return exact_scores(results.instances[table], results.seed, results.suite.trials)
 
 
 def figure(mean: float, std: float, decimals: int) -> str:
@@ -195,22 +195,17 @@ def file_setting(results: Results, table: str) -> str:
 def fewer_answer(results: Results, found: FewerTrainings, table: str) -> str:
     """The method that reaches a table's target first, and when random search reaches it; "" if unknown."""
     chosen, cells = (frame[frame["table"] == table] for frame in (found.tables, found.cells))
-    cells = cells[cells["times_fewer"].notna() & (cells["method"] != SIMULATED)]
+    cells = cells[cells["times_fewer"].notna() & ~cells["method"].isin([SIMULATED, *CONTROLS])]
     if not len(chosen) or not len(cells):
         return ""
-    line, instance = chosen.iloc[0], results.instances[table]
+    line, unit = chosen.iloc[0], results.instances[table].time_unit
     best = cells.iloc[int(cells["times_fewer"].to_numpy().argmax())]
-    unit = instance.table.metric(instance.objectives[0].metric).unit
-    several = len(instance.objectives) > 1
-    target = "A row of the front" if several else f"Within {short(line['tolerance'], unit=unit)} of the best"
     time, reference = (short(value, commas=True) for value in (best["restricted"], line["random_search"]))
+    reference = f"{'' if line['exact'] else '≈'}{reference}"
     if not best["times_fewer"] > 1.0:
-        return (
-            f"{target}: random search after {reference} {instance.time_unit} on average; no method is faster."
-        )
+        return f"random search {reference} {unit}; no method is faster"
     return (
-        f"{target}: {best['method']} after {time} {instance.time_unit} on average, random search after "
-        f"{'' if line['exact'] else '≈'}{reference}, {short(best['times_fewer'])} times fewer."
+        f"{best['method']} {time} {unit}, random search {reference}, {short(best['times_fewer'])} times fewer"
     )
 
 
@@ -219,14 +214,11 @@ def fewer_setting(results: Results, found: FewerTrainings, table: str) -> str:
     chosen = found.tables[found.tables["table"] == table]
     if not len(chosen):
         return ""
-    line, instance = chosen.iloc[0], results.instances[table]
-    within = short(line["tolerance"], unit=instance.table.metric(instance.objectives[0].metric).unit)
-    seeds = ", the standard deviation between seeds" if line["from_seeds"] else ""
+    line, unit = chosen.iloc[0], results.instances[table].time_unit
     sign = "" if line["exact"] else "≈"
-    aim = "a row of the front" if len(instance.objectives) > 1 else f"within {within} of the best{seeds}"
     return (
-        f"times fewer: to {aim} ({counted(int(line['targets']), 'row')}), in "
-        f"{short(line['budget'], commas=True)} {instance.time_unit} at most; random search takes "
+        f"times fewer: to {found.aim} ({short(line['targets'])} of {counted(int(line['rows']), 'row')}), in "
+        f"{short(line['budget'], commas=True)} {unit} at most; random search takes "
         f"{sign}{short(line['random_search'], commas=True)}"
     )
 

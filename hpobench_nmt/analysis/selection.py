@@ -103,12 +103,12 @@ def failure_notes(results: Results, table: str) -> list[str]:
 def families(results: Results) -> dict[str, tuple[str, ...]]:
     """The tables of a run by family, in the order of the run.
 
-    A family is the group that a table's datasheet names, "shipped" for the tables that come with the package,
-    or the table alone.
+    The suite may name a table's family. Else it is the group that the table's datasheet names, "shipped" for
+    the tables that come with the package, or the table alone.
     """
     found: dict[str, tuple[str, ...]] = {}
     for name, instance in results.instances.items():
-        family = family_of(instance.installed)
+        family = results.suite.family.get(name) or family_of(instance.installed)
         found[family] = (*found.get(family, ()), name)
     return found
 

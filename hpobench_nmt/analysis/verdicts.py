@@ -19,7 +19,7 @@ from hpobench_nmt.analysis.selection import methods_on, same_run
 from hpobench_nmt.analysis.table_ranks import RankOutcome, rank_outcome
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.task.instance import Instance
-from hpobench_nmt.benchmarking.task.scoring import exact_score, score_of
+from hpobench_nmt.benchmarking.task.scoring import exact_scores, trial_scores
 from hpobench_nmt.benchmarking.task.target import budget_of, random_search_within
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.system.text import VAST
@@ -158,17 +158,15 @@ def score_values(results: Results, table: str) -> tuple[tuple[str, ...], Mapping
     """
     methods = tuple(m for m in results.methods if (table, m) in results.trials)
     width = max((len(results.trials[table, m]) for m in methods), default=0)
-    values: dict[str, Floats] = {}
     instance = results.instances[table]
-    for goal in instance.goals:
-        array = np.full((len(methods), width), np.nan)
-        for line, method in zip(array, methods, strict=True):
-            for i, trial in enumerate(results.trials[table, method]):
-                value = score_of(instance, goal, trial)
-                line[i] = np.inf if np.isnan(value) else value
-            if same_run(results, table, method):
-                line[1:] = np.nan
-        values[goal.name] = array
+    array = np.full((len(instance.goals), len(methods), width), np.nan)
+    for i, method in enumerate(methods):
+        trials = results.trials[table, method]
+        found = trial_scores(instance, results.seed, trials)
+        array[:, i, : len(trials)] = np.where(np.isnan(found), np.inf, found)
+        if same_run(results, table, method):
+            array[:, i, 1:] = np.nan
+    values = dict(zip(results.suite.scores, array, strict=True))
     return methods, values
 
 
@@ -212,7 +210,7 @@ def _score_frame(
     for table, instance in results.instances.items():
         methods, values = by_trial[table]
         intervals = {score: mean_intervals(array.T) for score, array in values.items()}
-        exact = [exact_score(instance, goal)[0] for goal in instance.goals]
+        exact = [mean for mean, _ in exact_scores(instance, results.seed, results.suite.trials)]
         budget = budget_of(instance)
         for i, method in enumerate(methods):
             summaries = zip(results.summary(table, method), instance.goals, exact, strict=True)

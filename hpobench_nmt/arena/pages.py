@@ -36,14 +36,6 @@ PARTS = np.linspace(0.0, 1.0, 41)[1:]
 _TOLD = (0.25, 0.5, 1.0)
 _MOST_VALUES = 12
 _QUARTER = 0.75
-_DEVELOPMENT = "the tables of the development half"
-# The tables that were used while a method was developed, if known. See docs/explanation/auto.md.
-_TUNED = {
-    "BO_auto": _DEVELOPMENT,
-    "BO_levels": "eight tables with curves of the development half",
-    **dict.fromkeys(("BO_EI_M", "BO_EI_R", "BO_M", "BO_R"), "the paper's tables, to repeat its figures"),
-    **dict.fromkeys(("GB_EI_M", "GB_EI_R", "GB_EIF_M", "GB_EIF_R", "GB_M", "GB_R"), "the paper's tables"),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +130,12 @@ def _method_page(
         facts += [("how it works", paragraph) for paragraph in about[1:]]
         facts += [("code", f"hpobench_nmt.methods.{known.location.partition(':')[0]}")]
         facts += [("settings", "; ".join(settings) or "none")]
-        facts += [("tuned on", _TUNED.get(name, "none of these tables: its settings come from its authors"))]
+        facts += [
+            (
+                "tuned on",
+                ", ".join(known.tuned_on) or "no family of tables: its settings come from its authors",
+            )
+        ]
     if card is not None:
         facts += [("what", card.what), ("source", card.source), ("licence", card.licence)]
         facts += [("hardware", card.hardware), ("tuned on", card.tuned_on)]
@@ -208,15 +205,13 @@ def _table_page(found: Sequence[Track], name: str) -> TablePage:
     facts += [("SHA-256", table.sha256)]
     parts = []
     for track in own:
-        half = track.found.tables.set_index("table")["half"].get(name, "")
-        halved = bool(track.results.suite.development)
         cells = track.found.cells[track.found.cells["table"] == name].dropna(subset=["times_fewer"])
         lines = tuple(
             (line["method"], short(line["times_fewer"]), f"{line['capped']:.0%}")
             for line in cells.sort_values("times_fewer", ascending=False, kind="stable").to_dict("records")
         )
         target = fewer_setting(track.results, track.found, name).removeprefix("times fewer: ")
-        parts.append((f"{track.name}, {half}" if halved else track.name, target, lines))
+        parts.append((track.name, target, lines))
     return TablePage(name, tuple(facts), tuple(parts))
 
 
@@ -238,7 +233,7 @@ def curves_of(results: Results, found: FewerTrainings) -> dict[str, Floats]:
     """Each method's mean at `PARTS`; empty if no table gives a figure."""
     if found.reason:
         return {}
-    budgets = found.counted.set_index("table")["budget"]
+    budgets = found.tables.set_index("table")["budget"]
     return {
         method: np.mean(
             [_mean(results.instances[t], results.trials[t, method], budgets[t]) for t in budgets.index],

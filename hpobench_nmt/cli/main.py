@@ -30,7 +30,7 @@ from hpobench_nmt.core.system.text import printable
 
 # In the order of the help.
 _GROUPS = {
-    "Compare methods": "run score report suites methods archive export",
+    "Compare methods": "run score compare power report suites methods archive export",
     "Tables": "tables pareto",
     "Train models": "train tune ledger translate evaluate adaptation",
     "This installation": "doctor",

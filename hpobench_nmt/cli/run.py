@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from hpobench_nmt.cli.common import first_time, make_console, pairs_text, progress_bar, say, show_leaderboard
+from hpobench_nmt.cli.common import make_console, pairs_text, progress_bar, say, show_leaderboard
 from hpobench_nmt.cli.completion import completing, method_names, suite_names, table_names
 from hpobench_nmt.cli.options import (
     AMOUNT,
@@ -131,6 +132,7 @@ def run(
     from hpobench_nmt.benchmarking.task.suite_files import load_suite, track_of
     from hpobench_nmt.core.system.clusters import known_backend
     from hpobench_nmt.core.system.compiled_folder import has_compiled
+    from hpobench_nmt.render.terminal.run_screen import print_run
 
     place = known_backend(backend)
     budget = given.pop("budget")
@@ -166,9 +168,13 @@ def run(
     if not quiet:
         console = make_console()
         shown = _with_archive(results, known, console) if known else results
-        show_leaderboard(shown, console, explain or first_time("leaderboard"))
+        if explain:
+            show_leaderboard(shown, console, explain)
+        else:
+            print_run(shown, console)
         if results_folder:
-            console.print(f"Results: {results_folder}", highlight=False, soft_wrap=True, markup=False)
+            told = f"The scores of each table: hpobench-nmt score {shlex.quote(str(results_folder))}"
+            console.print(told, highlight=False, soft_wrap=True, markup=False)
     lost = results.all_failed()
     if lost:
         kept = f" Everything else was run; the results are in {results_folder}." if results_folder else ""

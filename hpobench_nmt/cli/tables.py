@@ -54,7 +54,7 @@ def tables_show(name: str, rows: int, constraints: tuple[str, ...]) -> None:
 
     NAME is a table, or a group such as nmthpo.
     """
-    from hpobench_nmt.benchmarking.task.instance import table_violations
+    from hpobench_nmt.benchmarking.task.feasibility import table_violations
     from hpobench_nmt.lookup.catalogue import load_table, members
     from hpobench_nmt.render.terminal.table_charts import print_charts
     from hpobench_nmt.render.terminal.table_summary import print_summary

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol, overload
 
@@ -97,6 +97,21 @@ class Problem:
         if self.space is None:
             object.__setattr__(self, "space", _space_of(self.features))
             object.__setattr__(self, "configs", self.features)
+
+    def of_rows(self, rows: Rows, resources: Floats, lookups: int, time: float) -> Problem:
+        """The problem with some of its candidates, in this order, and with another budget.
+
+        `resources` are those of the candidates that are left. Features keep their scale.
+        """
+        return replace(
+            self,
+            features=frozen(self.features[rows]),
+            configs=frozen(self.configs[rows]),
+            resources=resources,
+            prior=None if self.prior is None else frozen(self.prior[rows]),
+            lookups=lookups,
+            time=time,
+        )
 
     def config(self, row: int) -> dict[str, Value]:
         """A candidate's values by name, without inactive hyperparameters."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.trainings import places_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +32,11 @@ class ReplicateLosses:
         counts = np.diff(self.starts)
         chosen = np.floor(rng.random(len(counts)) * counts).astype(np.int64)
         return np.asarray(self.losses[self.starts[:-1] + chosen])
+
+    def of_rows(self, rows: NDArray[np.int64]) -> ReplicateLosses:
+        """The trainings of some rows, in this order, without their other metrics."""
+        starts, places = places_of(self.starts, rows)
+        return ReplicateLosses(starts, self.losses[places])
 
     @property
     def sha256(self) -> str:

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from hpobench_nmt.core.arrays import Rows
 from hpobench_nmt.core.system.errors import check_whole
 
 
@@ -38,6 +39,15 @@ def initial_rows(seed: int, table: str, trial: int, n_rows: int, n_initial: int)
 def _initial_rows(seed: int, table: str, trial: int, n_rows: int, n_initial: int) -> tuple[int, ...]:
     rng = generator(seed, "initial", table, trial)
     return tuple(rng.choice(n_rows, size=n_initial, replace=False).tolist())
+
+
+def sampled_rows(seed: int, table: str, trial: int, n_rows: int, size: int, attempt: int = 0) -> Rows:
+    """The rows of a table that a trial sees: `size` distinct rows in a random order, for all methods.
+
+    `attempt` counts the samples of the trial that were rejected before.
+    """
+    rng = generator(seed, "sample", table, trial, attempt)
+    return rng.permutation(n_rows)[:size]
 
 
 def method_generator(seed: int, table: str, method: str, trial: int) -> np.random.Generator:

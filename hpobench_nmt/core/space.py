@@ -211,8 +211,9 @@ def _described(name: str, axis: Any) -> Hyperparameter:
         case Hyperparameter():
             return replace(axis, name=name)
         case (low, high) | (low, high, "linear" | "log") if isinstance(axis, tuple):
+            whole = all(isinstance(end, int | np.integer) for end in (low, high))
             scale: Scale = "log" if axis[-1] == "log" else "linear"
-            return Hyperparameter(name, (low, high), scale, continuous=True)
+            return Hyperparameter(name, (low, high), scale, integer=whole, continuous=True)
         case list() | tuple() if _names_a_scale(axis):
             raise _scale_among(name, axis)
         case list():

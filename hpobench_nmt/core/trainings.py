@@ -29,6 +29,16 @@ from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import counted
 
 
+def places_of(starts: Rows, rows: Rows) -> tuple[Rows, Rows]:
+    """Where the entries of some rows begin among their own, shape (n + 1,), and their places in all entries.
+
+    `starts` are where each row's entries begin, and their number at the end, shape (N + 1,).
+    """
+    lengths = np.diff(starts)[rows]
+    found = np.append(0, np.cumsum(lengths))
+    return found, np.arange(found[-1]) + np.repeat(starts[rows] - found[:-1], lengths)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Trainings:
     """The trainings of N rows. The symbols are explained at the top of this file; the arrays are frozen.
@@ -81,6 +91,12 @@ class Trainings:
         n_rows = len(losses)
         known = np.ones(n_rows) if costs is None else costs
         return cls(np.arange(n_rows + 1), np.ones(n_rows), known, losses)
+
+    def of_rows(self, rows: Rows) -> Trainings:
+        """The trainings of some rows, in this order."""
+        starts, places = places_of(self.starts, rows)
+        found = (self.resources[places], self.costs[places], self.losses[places])
+        return Trainings(starts, *found, self.resume)
 
     def __len__(self) -> int:
         """The number of rows."""

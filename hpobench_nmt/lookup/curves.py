@@ -26,7 +26,7 @@ from hpobench_nmt.core.objectives import LARGEST_VALUE, Metric, measured, metric
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.files import check_column, check_distinct
 from hpobench_nmt.core.system.text import counted
-from hpobench_nmt.core.trainings import checkpoint_text, not_increasing, owners_of
+from hpobench_nmt.core.trainings import checkpoint_text, not_increasing, owners_of, places_of
 
 Own = Literal["best", "last"]
 
@@ -156,11 +156,7 @@ class Curves:
 
     def of_rows(self, rows: Sequence[int] | Rows) -> Curves:
         """The curves of these rows, in this order."""
-        chosen = np.asarray(rows, dtype=np.int64)
-        lengths = self.lengths[chosen]
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        places = np.arange(starts[-1]) + np.repeat(self.starts[:-1][chosen] - starts[:-1], lengths)
-        return self._taken(starts, places)
+        return self._taken(*places_of(self.starts, np.asarray(rows, dtype=np.int64)))
 
     def only(self, kept: NDArray[np.bool_]) -> Curves:
         """The curves without the checkpoints of rows that are not `kept`, shape (N,)."""

@@ -16,7 +16,7 @@ from twins.gaussian import (
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
-from hpobench_nmt.methods import BUILT_IN
+from hpobench_nmt.methods import BUILT_IN, CONTROLS
 from hpobench_nmt.testing import CONFORMANCE_CHECKS
 
 NOISE_SD = 1e-3
@@ -24,7 +24,7 @@ NOISE_SD = 1e-3
 # They draw rows by number, and no row of a random table has neighbours: test_neighbourhood.py has grids.
 NEIGHBOURS = ("RE", "LS")
 # test_quantile_regression.py has CQR with few trees, which is quicker.
-DRAWN = ("RS", "TPE", "NSGA2", "TS_M_std", "CTS", *NEIGHBOURS)
+DRAWN = ("RS", "TPE", "NSGA2", "TS_M_std", "CTS", *NEIGHBOURS, *CONTROLS)
 WHOLE = {name: method for name, method in BUILT_IN.items() if not method.partial and name != "CQR"}
 
 
@@ -200,7 +200,9 @@ def test_order_of_rows_does_not_matter(name):
     assert order[moved].tolist() == expected
 
 
-@pytest.mark.parametrize("name", [name for name in WHOLE if name not in ("RS", "CTS", *NEIGHBOURS)])
+@pytest.mark.parametrize(
+    "name", [name for name in WHOLE if name not in ("RS", "CTS", *NEIGHBOURS, *CONTROLS)]
+)
 def test_model_beats_random_search_on_a_smooth_table(name):
     n_objectives = BUILT_IN[name].objectives[0]
     features = np.random.default_rng(1).uniform(size=(200, 2))
@@ -216,7 +218,7 @@ def test_model_beats_random_search_on_a_smooth_table(name):
     assert np.mean(found) > 6.5, found
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", [name for name in WHOLE if name not in CONTROLS])
 def test_row_is_asked_for_without_any_losses(name):
     n_objectives = BUILT_IN[name].objectives[0]
     problem = Problem(np.random.default_rng(0).uniform(size=(10, 2)), n_objectives, 10, 0)

@@ -17,7 +17,7 @@ from hpobench_nmt.analysis.table_front import table_front, with_row_numbers
 from hpobench_nmt.analysis.tables import findings
 from hpobench_nmt.analysis.tables.curve_sections import curve_section
 from hpobench_nmt.analysis.tables.section import Section, section_on
-from hpobench_nmt.benchmarking.task.instance import table_violations, why_infeasible
+from hpobench_nmt.benchmarking.task.feasibility import table_violations, why_infeasible
 from hpobench_nmt.core.constraints import is_feasible
 from hpobench_nmt.core.response import Response
 from hpobench_nmt.core.system.errors import InputError

@@ -14,7 +14,7 @@ from hpobench_nmt.benchmarking.records.manifest import Manifest
 from hpobench_nmt.benchmarking.records.results_folder import ResultsFolder
 from hpobench_nmt.benchmarking.running.trials import Took
 from hpobench_nmt.benchmarking.task.instance import Instance
-from hpobench_nmt.benchmarking.task.scoring import summary
+from hpobench_nmt.benchmarking.task.scoring import summaries
 from hpobench_nmt.benchmarking.task.suite import Suite
 from hpobench_nmt.core.constraints import is_feasible
 from hpobench_nmt.core.system.deprecated import warn_deprecated
@@ -63,8 +63,7 @@ class Results:
 
     def summary(self, table: str, method: str) -> list[Summary]:
         """Each score of a method on a table, in the suite's order."""
-        instance, trials = self.instances[table], self.trials[table, method]
-        return [summary(instance, goal, trials) for goal in instance.goals]
+        return summaries(self.instances[table], self.seed, self.trials[table, method])
 
     def scores(self) -> pd.DataFrame:
         """A data frame with one row for each table, method and score.

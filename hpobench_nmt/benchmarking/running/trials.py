@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.benchmarking.contestants.program import one_trial
+from hpobench_nmt.core.arrays import frozen
 from hpobench_nmt.core.problem import MethodFactory, ParallelMethod, Problem
 from hpobench_nmt.core.replicates import ReplicateLosses
 from hpobench_nmt.core.seeds import check_seed, generator, initial_rows, method_generator
@@ -29,6 +30,16 @@ _TRIALS = 25
 
 
 @dataclass(frozen=True, eq=False)
+class Sample:
+    """The rows that a trial sees, in its order, and what depends on them: the goals and the budget."""
+
+    rows: NDArray[np.int64]
+    goals: tuple[Goal, ...]
+    lookups: int
+    time: float
+
+
+@dataclass(frozen=True, eq=False)
 class TrialTable:
     """The values that all trials on a table share. A worker process receives them once.
 
@@ -38,6 +49,7 @@ class TrialTable:
         violations: violations of each row, shape (N, c); None without constraints.
         numbers: numbers of the rows in the installed table, if some of its rows are left out; else None.
         replicates: trainings of each row, of which a look-up draws one; None if it returns the losses.
+        samples: what each trial sees, by trial number; empty if trials see all rows.
     """
 
     name: str
@@ -48,11 +60,29 @@ class TrialTable:
     violations: NDArray[np.float64] | None = None
     numbers: NDArray[np.int64] | None = None
     replicates: ReplicateLosses | None = None
+    samples: tuple[Sample, ...] = ()
 
     @property
     def losses(self) -> NDArray[np.float64]:
         """The losses of each row's best checkpoint, shape (N, m)."""
         return self.trainings.final
+
+    def of_trial(self, trial: int) -> TrialTable:
+        """What a trial sees: its sample, or all rows."""
+        if not self.samples:
+            return self
+        sample = self.samples[trial]
+        trainings = self.trainings.of_rows(sample.rows)
+        resources = frozen(np.unique(trainings.resources))
+        return replace(
+            self,
+            problem=self.problem.of_rows(sample.rows, resources, sample.lookups, sample.time),
+            trainings=trainings,
+            goals=sample.goals,
+            violations=None if self.violations is None else self.violations[sample.rows],
+            replicates=self.replicates and self.replicates.of_rows(sample.rows),
+            samples=(),
+        )
 
     def initial(self, seed: int, trial: int) -> list[int]:
         """The initial design of a trial."""
@@ -99,7 +129,13 @@ def plan(
     for name, instance in instances.items():
         table = instance.installed.sha256, instance.problem, instance.trainings
         rules = instance.violations, instance.numbers, instance.replicates
-        data = TrialTable(name, *table, instance.stopping_goals, *rules)
+        seen = [instance.of_trial(seed, trial) for trial in range(suite.trials if suite.sample else 0)]
+        samples = tuple(
+            Sample(each.rows, each.stopping_goals, each.problem.lookups, each.problem.time)
+            for each in seen
+            if each.rows is not None
+        )
+        data = TrialTable(name, *table, instance.stopping_goals, *rules, samples)
         for method in methods:
             firsts = range(0, suite.trials, _TRIALS)
             blocks += [Block(data, method, seed, n, min(n + _TRIALS, suite.trials)) for n in firsts]
@@ -144,18 +180,21 @@ def trial_of(
     """
     start = time.process_time()
     rng = method_generator(seed, data.name, method, trial)
-    initial = data.initial(seed, trial)
-    violations = None if data.violations is None else data.violations.__getitem__
-    trainings = data.trainings
-    if data.replicates is not None:
+    seen = data.of_trial(trial)
+    initial = seen.initial(seed, trial)
+    violations = None if seen.violations is None else seen.violations.__getitem__
+    trainings = seen.trainings
+    if seen.replicates is not None:
         # One draw for each row that may be looked up, the same for every method.
-        drawn = data.replicates.drawn(generator(seed, "noise", data.name, trial))
+        drawn = seen.replicates.drawn(generator(seed, "noise", data.name, trial))
         trainings = replace(trainings, losses=drawn)
     transcript = None if transcripts is None else transcripts / f"{trial:06d}.jsonl"
     with one_trial(factory, transcript) as make:
-        found = run_trial(data.problem, trainings, make, rng, initial, data.goals, on_call, violations, debug)
-    if data.replicates is not None:
-        found = replace(found, losses=data.losses[found.candidates])  # the rows' means
+        found = run_trial(seen.problem, trainings, make, rng, initial, seen.goals, on_call, violations, debug)
+    if seen.replicates is not None:
+        found = replace(found, losses=seen.losses[found.candidates])  # the rows' means
+    if data.samples:
+        found = replace(found, rows=data.samples[trial].rows[found.rows])
     return replace(found, own_seconds=time.process_time() - start)
 
 

@@ -55,6 +55,18 @@ class Clock:
             along_curves=_follows_curves(suite),
         )
 
+    def sampled(self, suite: Suite, trainings: Trainings) -> Clock:
+        """The clock on a sample with these trainings.
+
+        A trial may look up as many rows as the suite's `lookups`, or all. On a clock of costs, it instead
+        lasts for the time in which random search trains as many rows in the mean.
+        """
+        n_rows = len(trainings)
+        most, time = min(suite.lookups or n_rows, n_rows), self.time
+        if suite.clock == "cost":
+            most, time = n_rows, min(time, most * float(trainings.whole_costs.mean()) / suite.workers)
+        return replace(self, trainings=trainings, lookups=most, time=time)
+
     @cached_property
     def resources(self) -> Floats:
         """All resources at which some row has a checkpoint, ascending, read-only."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,8 +16,11 @@ from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import short
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal
-from hpobench_nmt.evaluation.scores import SCORES, make_goal
+from hpobench_nmt.evaluation.scores import SCORES, counts_from, make_goal
 from hpobench_nmt.lookup.table import Table, default_tolerance
+
+TARGET = "target"
+"""The name of the goal of "times fewer"."""
 
 
 def tolerance_of(suite: Suite, table: Table, objectives: Sequence[Objective], losses: Floats) -> float:
@@ -34,20 +38,21 @@ def tolerance_of(suite: Suite, table: Table, objectives: Sequence[Objective], lo
     return default_tolerance(losses[:, 0])
 
 
-def goal_of(
-    suite: Suite, score: str, table: Table, clock: Clock, scored: Trainings, tolerance: float
-) -> Goal:
-    """The goal of one of the suite's scores.
+def goals_of(suite: Suite, table: str, clock: Clock, scored: Trainings, tolerance: float) -> tuple[Goal, ...]:
+    """The goal of each score of a suite on a table.
 
     `scored` are the clock's trainings, with NaN in rows that are not feasible; `tolerance` is from
     tolerance_of.
 
     Raises:
-        InputError: a setting is missing, or every row would meet the goal.
+        InputError: a setting is missing, or is beyond the end of a trial.
     """
-    where = f"suite {suite.name!r}, table {table.name!r}"
+    return tuple(_goal_of(suite, score, table, clock, scored, tolerance) for score in suite.scores)
+
+
+def _goal_of(suite: Suite, score: str, table: str, clock: Clock, scored: Trainings, tolerance: float) -> Goal:
+    where = f"suite {suite.name!r}, table {table!r}"
     score_at = _taken_at(suite, score, clock, where) if SCORES[score].needs_score_at else None
-    losses = clock.trainings.final
     try:
         goal = make_goal(score, scored, tolerance=tolerance, score_at=score_at, ties=suite.ties)
     except InputError as error:
@@ -55,13 +60,37 @@ def goal_of(
             raise InputError(f"{where}: {error}") from None
         raise
     if goal.gaps is not None:
-        goal = replace(goal, gaps=counted_gaps(losses, scored))
-    if SCORES[score].needs_tolerance and goal.targets[~np.isnan(losses[:, 0])].all():
-        raise InputError(
-            f"{where}: every row is within the tolerance of {short(tolerance)}. "
-            "Set a smaller one, in the suite's [tolerance] or for the metric in the datasheet."
-        )
+        goal = replace(goal, gaps=counted_gaps(clock.trainings.final, scored))
     return goal
+
+
+def check_goals(suite: Suite, table: str, goals: Sequence[Goal], clock: Clock, tolerance: float) -> None:
+    """Refuse a tolerance with which every row meets a goal."""
+    known = ~np.isnan(clock.trainings.final[:, 0])
+    for goal in goals:
+        if SCORES[goal.name].needs_tolerance and goal.targets[known].all():
+            raise InputError(
+                f"suite {suite.name!r}, table {table!r}: every row is within the tolerance of "
+                f"{short(tolerance)}. Set a smaller one, in the suite's [tolerance] or for the metric in the "
+                f"datasheet."
+            )
+
+
+def target_goal(scored: Trainings) -> Goal:
+    """The goal of "times fewer": a row among the best 2%; with several losses, a row of the front.
+
+    A row counts whose loss is at least as good as that of rank ceil(n / 50) among all n rows. Ties count, and
+    missing values are last. Along curves, it counts from the first checkpoint that is so good. If fewer rows
+    have a loss, all of these count.
+    """
+    losses = scored.final
+    if losses.shape[1] > 1:
+        return replace(make_goal("fto", scored), name=TARGET)
+    known = np.sort(losses[~np.isnan(losses[:, 0]), 0])
+    worst = known[min(math.ceil(len(losses) / 50), len(known)) - 1]
+    good = scored.best[:, 0] <= worst
+    targets = losses[:, 0] <= worst
+    return Goal(targets, 1, name=TARGET, resources=counts_from(targets, good, scored))
 
 
 def _taken_at(suite: Suite, score: str, clock: Clock, where: str) -> float:

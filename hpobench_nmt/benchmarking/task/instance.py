@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from fractions import Fraction
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 
 import numpy as np
 
 from hpobench_nmt.benchmarking.task.clock import Clock, clocked_rows, own_objectives, rows_with_curve
-from hpobench_nmt.benchmarking.task.goals import goal_of, tolerance_of
+from hpobench_nmt.benchmarking.task.feasibility import feasible_trainings, table_violations, why_infeasible
+from hpobench_nmt.benchmarking.task.goals import TARGET, check_goals, goals_of, target_goal, tolerance_of
 from hpobench_nmt.benchmarking.task.noise import noisy
 from hpobench_nmt.benchmarking.task.priors import suite_prior
 from hpobench_nmt.benchmarking.task.suite import INSTALLED, Suite
@@ -20,13 +24,18 @@ from hpobench_nmt.core.constraints import Constraint, is_feasible
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.problem import Problem, Source
 from hpobench_nmt.core.replicates import ReplicateLosses
+from hpobench_nmt.core.seeds import initial_rows, sampled_rows
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.trainings import Trainings
-from hpobench_nmt.core.trajectory import Goal
+from hpobench_nmt.core.trajectory import Goal, Trajectory
+from hpobench_nmt.evaluation.scores import make_goal
 from hpobench_nmt.lookup.catalogue import installed, load_table, members
 from hpobench_nmt.lookup.collections import COLLECTIONS
 from hpobench_nmt.lookup.table import Table
+
+FEWEST_SAMPLED = 40
+"""A trial sees at least this many rows, or all of a smaller table."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -47,6 +56,9 @@ class Instance:
             `rows` are these numbers, and its `candidates` are rows of `table`.
         replicates: the trainings of each row, if look-ups draw one of them; `trainings` has their means.
         tolerance: the tolerance of ftc, in the first objective's unit.
+        suite: the suite.
+        rows: in a sample, the rows of the whole instance that a trial sees, in its order, shape (n,); None
+            in the whole instance.
     """
 
     table: Table
@@ -60,20 +72,69 @@ class Instance:
     numbers: Rows | None
     replicates: ReplicateLosses | None
     tolerance: float
+    suite: Suite
+    rows: Rows | None = None
+
+    def of_trial(self, seed: int, trial: int) -> Instance:
+        """What a trial sees: a sample of the rows if the suite draws one, else this instance.
+
+        The best row, the goals and the budget are those of the sample. A sample without a row that has all
+        losses and keeps the constraints is drawn again. O(P) for P checkpoints; the last samples are kept.
+        """
+        return self if self.suite.sample is None else _sample_of(self, seed, trial)
+
+    def own(self, trial: Trajectory) -> Trajectory:
+        """A trial of results, whose candidates are rows of the whole instance, in the sample's numbers.
+
+        Raises InputError if it looked up a row that is not in the sample.
+        """
+        if self.rows is None:
+            return trial
+        order = np.argsort(self.rows)
+        places = order[np.searchsorted(self.rows, trial.candidates, sorter=order).clip(max=len(order) - 1)]
+        wrong = np.flatnonzero(self.rows[places] != trial.candidates)
+        if len(wrong):
+            row = trial.rows[wrong[0]]
+            raise InputError(
+                f"table {self.table.name!r}: a trial looked up row {row}, which is not in its sample."
+            )
+        return replace(trial, problem_rows=places)
+
+    @cached_property
+    def target(self) -> Goal:
+        """The target of "times fewer": a row among the best 2%, or a row of the front.
+
+        Trials of a frozen suite without samples, as in version 1.1, ended when ftc was met. So in these the
+        target is a row within the tolerance of ftc.
+        """
+        if self.suite.pinned and self.suite.sample is None and len(self.objectives) == 1:
+            return replace(make_goal("ftc", self.scored_trainings, tolerance=self.tolerance), name=TARGET)
+        return target_goal(self.scored_trainings)
+
+    def initial(self, seed: int, trial: int) -> list[int]:
+        """The initial design of a trial, as rows of what it sees."""
+        return initial_rows(seed, self.table.name, trial, len(self.table), self.problem.n_initial)
 
     @property
     def stopping_goals(self) -> tuple[Goal, ...]:
         """The goals that end a trial once all of them are settled; empty if trials do not end early."""
         if not self.stop_when_settled:
             return ()
-        if self.replicates is None:
-            return self.goals
-        # With noise, the row that a trial would choose (fbr) can change after the best mean was looked up. So
-        # a gap (fb) is settled only when it is measured.
-        return tuple(
-            replace(goal, needed=len(goal.targets) + 1) if goal.gaps is not None else goal
-            for goal in self.goals
-        )
+        goals = self.goals
+        if self.replicates is not None:
+            # With noise, the row that a trial would choose (fbr) can change after the best mean was looked
+            # up. So a gap (fb) is settled only when it is measured.
+            goals = tuple(
+                goal if goal.gaps is None else replace(goal, needed=len(goal.targets) + 1) for goal in goals
+            )
+        # The trials of version 1.1, which the archive has, ended without regard to the target.
+        known = self.has_target and not (self.suite.pinned and self.suite.sample is None)
+        return (*goals, self.target) if known else goals
+
+    @property
+    def has_target(self) -> bool:
+        """Whether "times fewer" is defined: with several objectives, it is so on a clock of look-ups."""
+        return len(self.objectives) == 1 or self.problem.clock == "lookups"
 
     @property
     def trainings(self) -> Trainings:
@@ -160,19 +221,52 @@ def make_instance(suite: Suite, table: Table) -> Instance:
     if suite.prior == "source":
         known = np.full_like(scored.final, np.nan) if source is None else source.losses(objectives)
     tolerance = tolerance_of(suite, rows, objectives, clock.trainings.final)
+    goals = goals_of(suite, rows.name, clock, scored, tolerance)
+    check_goals(suite, rows.name, goals, clock, tolerance)
     return Instance(
         table=rows,
         objectives=objectives,
         clock=clock,
         problem=_problem(suite, rows, clock, len(objectives), suite_prior(suite.prior, rows, known)),
-        goals=tuple(goal_of(suite, score, rows, clock, scored, tolerance) for score in suite.scores),
+        goals=goals,
         stop_when_settled=suite.stop == "settled",
         violations=violations,
         all_rows=None if rows is table else table,
         numbers=numbers,
         replicates=replicates,
         tolerance=tolerance,
+        suite=suite,
     )
+
+
+@lru_cache(maxsize=128)  # scores of all methods use the same samples
+def _sample_of(instance: Instance, seed: int, trial: int) -> Instance:
+    """The rows that a trial sees, as an instance."""
+    suite, name, n_rows = instance.suite, instance.table.name, len(instance.table)
+    known = ~np.isnan(instance.scored).any(axis=1)
+    size = sample_size(suite.sample or 1.0, n_rows)
+    draws = (sampled_rows(seed, name, trial, n_rows, size, attempt) for attempt in itertools.count())
+    rows = next(drawn for drawn in draws if known[drawn].any())
+    clock = instance.clock.sampled(suite, instance.trainings.of_rows(rows))
+    violations = None if instance.violations is None else instance.violations[rows]
+    scored = feasible_trainings(clock.trainings, violations)
+    return replace(
+        instance,
+        table=instance.table.of_rows(rows),
+        clock=clock,
+        problem=instance.problem.of_rows(rows, clock.resources, clock.lookups, clock.time),
+        goals=goals_of(suite, name, clock, scored, instance.tolerance),
+        violations=violations,
+        all_rows=instance.installed,
+        numbers=rows if instance.numbers is None else instance.numbers[rows],
+        replicates=instance.replicates and instance.replicates.of_rows(rows),
+        rows=rows,
+    )
+
+
+def sample_size(share: float, n_rows: int) -> int:
+    """The number of rows that a trial sees: the share, rounded down, but at least 40 if there are as many."""
+    return max(math.floor(Fraction(str(share)) * n_rows), min(FEWEST_SAMPLED, n_rows))
 
 
 def _shared(suite: Suite, table: Table) -> tuple[Table, Rows | None, Table]:
@@ -249,46 +343,6 @@ def _problem(suite: Suite, table: Table, clock: Clock, n_objectives: int, prior:
         constraints=suite.constraints,
         prior=prior,
     )
-
-
-def table_violations(table: Table, constraints: Sequence[str]) -> Floats | None:
-    """By how much each row misses each constraint, shape (N, c); None without constraints.
-
-    Raises InputError if a constraint cannot be read, or is on a metric that the table lacks.
-    """
-    if not constraints:
-        return None
-    parsed = [Constraint.parse(text) for text in constraints]
-    return np.column_stack([each.violations(table.column(each.metric)) for each in parsed])
-
-
-def feasible_losses(losses: Floats, violations: Floats | None) -> Floats:
-    """Losses with NaN in all rows that miss a constraint; the same array without constraints."""
-    if violations is None:
-        return losses
-    return np.where(is_feasible(violations)[:, None], losses, np.nan)
-
-
-def feasible_trainings(trainings: Trainings, violations: Floats | None) -> Trainings:
-    """The trainings, with NaN losses at all checkpoints of rows that miss a constraint, if there are any."""
-    if violations is None:
-        return trainings
-    kept = np.repeat(is_feasible(violations), np.diff(trainings.starts))
-    return replace(trainings, losses=np.where(kept[:, None], trainings.losses, np.nan))
-
-
-def why_infeasible(table: Table, constraints: Sequence[str]) -> str:
-    """Why no row is feasible: a constraint that no row keeps and how near one comes, or all constraints."""
-    for text in constraints:
-        constraint = Constraint.parse(text)
-        values = table.column(constraint.metric)
-        if not (constraint.violations(values) <= 0).any():
-            known = values[~np.isnan(values)]
-            if not len(known):
-                return f"no row keeps {text}: {constraint.metric} is missing in all rows."
-            nearest = known.min() if constraint.relation == "<=" else known.max()
-            return f"no row keeps {text}: the nearest has {constraint.metric} {nearest:g}."
-    return f"no row that has all objectives keeps {' and '.join(constraints)}."
 
 
 def with_transfer_tables(suite: Suite, instance: Instance) -> Instance:

@@ -9,10 +9,24 @@ import numpy as np
 
 from hpobench_nmt.benchmarking.task.goals import worst_loss
 from hpobench_nmt.benchmarking.task.instance import Instance
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.constraints import is_feasible
 from hpobench_nmt.core.trajectory import Goal, Timeline, Trajectory
 from hpobench_nmt.evaluation.random_search import exact_random_search
 from hpobench_nmt.evaluation.scores import Summary, answer, summary_of
+
+
+def trial_scores(instance: Instance, seed: int, trials: Sequence[Trajectory]) -> Floats:
+    """The scores of trials 0, 1, ... of a run, each on the rows that it saw, shape (scores, trials).
+
+    A score is NaN if the trial stopped too early to have it.
+    """
+    found = np.full((len(instance.goals), len(trials)), np.nan)
+    for number, trial in enumerate(trials):
+        seen = instance.of_trial(seed, number)
+        own = seen.own(trial)
+        found[:, number] = [score_of(seen, goal, own) for goal in seen.goals]
+    return found
 
 
 def score_of(instance: Instance, goal: Goal, trial: Trajectory) -> float:
@@ -67,18 +81,30 @@ def length_of(trial: Trajectory) -> float:
     return float(trial.timeline.finishes[-1]) if len(trial.rows) else 0.0
 
 
-def summary(instance: Instance, goal: Goal, trials: Sequence[Trajectory]) -> Summary:
-    """Mean and spread of a score over trials. Censored and failed trials are counted separately."""
-    sound = [trial for trial in trials if not trial.failure]
-    answers = np.array([score_of(instance, goal, trial) for trial in sound])
-    lengths = np.array([length_of(trial) for trial in sound])
-    return summary_of(goal, answers, lengths, len(trials) - len(sound))
+def summaries(instance: Instance, seed: int, trials: Sequence[Trajectory]) -> list[Summary]:
+    """Mean and spread of each score over trials. Censored and failed trials are counted separately."""
+    sound = np.array([not trial.failure for trial in trials], dtype=bool)
+    lengths = np.array([length_of(trial) for trial in trials])[sound]
+    answers = trial_scores(instance, seed, trials)[:, sound]
+    failed = len(trials) - len(lengths)
+    return [summary_of(g, a, lengths, failed) for g, a in zip(instance.goals, answers, strict=True)]
+
+
+def exact_scores(instance: Instance, seed: int, trials: int) -> list[tuple[float, float]]:
+    """Mean and standard deviation of each score under random search, without simulation.
+
+    If trials see samples, they are over the samples of this many trials. NaN if unknown: on the cost clock,
+    only runtimes with one worker are known.
+    """
+    several = range(1 if instance.suite.sample is None else trials)
+    seen = [instance.of_trial(seed, trial) for trial in several]
+    found = np.array([[exact_score(sample, goal) for goal in sample.goals] for sample in seen])
+    means = found[:, :, 0].mean(axis=0)
+    deviations = np.sqrt((found[:, :, 1] ** 2).mean(axis=0) + found[:, :, 0].var(axis=0))
+    return list(zip(means.tolist(), deviations.tolist(), strict=True))
 
 
 def exact_score(instance: Instance, goal: Goal) -> tuple[float, float]:
-    """Mean and standard deviation of a score under random search, without simulation.
-
-    NaN if unknown: on the cost clock, only runtimes with one worker are known.
-    """
+    """Mean and standard deviation of a score under random search on an instance's rows; NaN if unknown."""
     problem = instance.problem
     return exact_random_search(goal, problem.n_initial, problem.workers, instance.trainings.whole_costs)

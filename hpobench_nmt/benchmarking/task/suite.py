@@ -40,6 +40,8 @@ _LATER = (
     "prior",
     "development",
     "pinned",
+    "sample",
+    "family",
 )
 
 
@@ -155,6 +157,21 @@ class Suite(Strict, frozen=True):
         ),
     ] = ""
 
+    family: Annotated[
+        dict[str, str],
+        _key(
+            "the family of a table: tables of one task, kind of model and space, which resemble each other. "
+            "Default: the group that its datasheet names, or the table alone"
+        ),
+    ] = msgspec.field(default_factory=dict)
+    sample: Annotated[
+        Annotated[float, Meta(gt=0, lt=1)] | None,
+        _key(
+            "the share of a table's rows that a trial sees, at least 40 rows: a random part in a random "
+            "order, the same for all methods. On a clock of costs, a trial then lasts for the time in which "
+            "random search trains `lookups` rows in the mean. Default: trials see all rows, in their order"
+        ),
+    ] = None
     development: Annotated[
         _Names,
         _key(

@@ -14,7 +14,7 @@ from hpobench_nmt.lookup.disk.folder import table_name
 
 WITH_DEFAULT = ("tolerance", "score_at", "time")
 """The settings by table that may have a `default` for all other tables."""
-OF_A_TABLE = (*WITH_DEFAULT, "source_of", "pinned")
+OF_A_TABLE = (*WITH_DEFAULT, "source_of", "family", "pinned")
 """The settings that may be written with a table."""
 BY_TABLE = (*OF_A_TABLE, "development")
 """The settings that name tables of a run."""

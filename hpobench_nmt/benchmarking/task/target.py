@@ -1,81 +1,95 @@
-"""The target and the budget of "times fewer trainings than random search" on one table.
+"""When trials reached the target of "times fewer trainings than random search", and when random search would.
 
-With several objectives, the target is a row of the front.
-
-With one objective, the target is a row within a tolerance of the best value. The tolerance is the first that
-exists of these: the suite's tolerance for the table; the tolerance in the datasheet; one standard deviation
-between trainings with other seeds, if the table has replicates; and `default_tolerance`. The score ftc uses
-the same tolerance, but without the standard deviation between seeds.
-
-The budget is the maximum of a trial, which is the suite's `lookups` or `time`, but at most the amount that
-training all rows takes. (It is not `score_at`, because a trial continues after it.)
+The target is `Instance.target`, of what a trial saw. The budget tau is the maximum of a trial: the suite's
+`lookups` or `time`, but at most the amount that training all rows takes. (It is not `score_at`, because a
+trial continues after it.)
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 
 from hpobench_nmt.benchmarking.task.instance import Instance
-from hpobench_nmt.benchmarking.task.suite import Suite
+from hpobench_nmt.benchmarking.task.scoring import scored_trial
+from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.core.system.text import short
-from hpobench_nmt.core.trajectory import Goal
-from hpobench_nmt.evaluation.restricted import restricted_random_search, simulated_random_search
-from hpobench_nmt.evaluation.scores import make_goal
+from hpobench_nmt.core.trajectory import Goal, Trajectory
+from hpobench_nmt.evaluation.given_start import random_search_given_start, simulated_given_start
+from hpobench_nmt.evaluation.restricted import (
+    restricted_random_search,
+    runtime_within,
+    simulated_random_search,
+)
 
 
-@dataclass(frozen=True, eq=False)
-class Target:
-    """The target on a table, and how long random search takes to reach it.
+def check_target(instance: Instance) -> None:
+    """Raise InputError if the figure is not defined on a table: it would be met at once, or it is unknown."""
+    if not instance.has_target:
+        raise InputError("with several objectives the figure is for look-ups")
+    if instance.target.targets[~np.isnan(instance.losses).any(axis=1)].all():
+        raise InputError("every row is a target")
 
-    Attributes:
-        goal: the rows that count, and the checkpoint from which they count.
-        tolerance: the tolerance, in the objective's unit; NaN with several objectives.
-        from_seeds: whether the tolerance is the deviation between trainings with other seeds.
-        budget: tau, on the clock.
-        random_search: R of random search.
-        random_search_capped: the probability that random search does not reach the target by tau.
-        exact: whether these two are exact, not simulated.
+
+def runtimes_to_target(instance: Instance, seed: int, trials: Sequence[Trajectory]) -> Floats:
+    """When each of the trials 0, 1, ... of a run reached the target on the rows that it saw, shape (trials,).
+
+    Infinite if it did not by tau; NaN if it failed, or was stopped before tau.
     """
-
-    goal: Goal
-    tolerance: float
-    from_seeds: bool
-    budget: float
-    random_search: float
-    random_search_capped: float
-    exact: bool
-
-    @property
-    def count(self) -> int:
-        """Number of target rows."""
-        return int(self.goal.targets.sum())
+    found = np.full(len(trials), np.nan)
+    for number, trial in enumerate(trials):
+        if not trial.failure:
+            seen = instance.of_trial(seed, number)
+            rules = (budget_of(seen), seen.problem.n_initial, seen.problem.lookups)
+            found[number] = runtime_within(seen.target, scored_trial(seen, seen.own(trial)), *rules)
+    return found
 
 
-def target_of(suite: Suite, instance: Instance) -> Target:
-    """The target of a suite's trials on a table.
+def budgets(instance: Instance, seed: int, trials: int) -> Floats:
+    """tau of each trial, shape (trials,)."""
+    return np.array([budget_of(instance.of_trial(seed, number)) for number in range(trials)])
 
-    Raises:
-        InputError: every row is a target, or there are several objectives on a clock of costs.
+
+def least_to_target(instance: Instance, seed: int, trials: int) -> Floats:
+    """The least that a method could take in each trial, given its start, shape (trials,).
+
+    That is the time of the start if it has a target, else of one look-up more; NaN on a clock of costs.
     """
-    if len(instance.objectives) > 1:
-        if instance.problem.clock != "lookups":
-            raise InputError("with several objectives the figure is for look-ups")
-        tolerance, from_seeds = math.nan, False
-        goal = replace(make_goal("fto", instance.scored_trainings), name="target")
-        if goal.targets[~np.isnan(instance.losses).any(axis=1)].all():
-            raise InputError("every row is on the front")
-    else:
-        tolerance, from_seeds = _tolerance(suite, instance)
-        goal = replace(make_goal("ftc", instance.scored_trainings, tolerance=tolerance), name="target")
-        if goal.targets[~np.isnan(instance.losses[:, 0])].all():
-            raise InputError(f"every row is within the tolerance of {short(tolerance)}")
-    budget = budget_of(instance)
-    return Target(goal, tolerance, from_seeds, budget, *random_search_within(instance, goal, budget))
+    found = np.full(trials, np.nan)
+    if instance.problem.clock == "lookups":
+        for number in range(trials):
+            seen = instance.of_trial(seed, number)
+            start = seen.initial(seed, number)
+            needed = len(start) + (not _targets(seen)[start].any())
+            found[number] = math.ceil(needed / seen.problem.workers)
+    return found
+
+
+def _targets(seen: Instance) -> Bools:
+    """Which rows hold a target, shape (n,)."""
+    return (seen.target.whole or seen.target).targets
+
+
+def random_search_to_target(instance: Instance, seed: int, trials: int) -> Floats:
+    """R of random search given the start of each trial, shape (trials,): the mean of min(T, tau).
+
+    Exact on a clock of look-ups. On a clock of costs, it is simulated (evaluation/given_start.py).
+    """
+    return np.array([_given_start(instance.of_trial(seed, n), seed, n) for n in range(trials)])
+
+
+def _given_start(seen: Instance, seed: int, trial: int) -> float:
+    problem, tau, targets, start = seen.problem, budget_of(seen), _targets(seen), seen.initial(seed, trial)
+    costs = seen.trainings.whole_costs
+    if problem.clock == "lookups" or (costs == 1.0).all():
+        left = len(targets) - len(start), int(targets.sum() - targets[start].sum())
+        rules = (len(start), tau, problem.workers, problem.lookups)
+        return random_search_given_start(*left, bool(targets[start].any()), *rules)
+    until = np.where(targets, costs, np.inf)
+    return simulated_given_start(costs, until, np.array(start, dtype=np.int64), tau, problem.workers)
 
 
 def budget_of(instance: Instance) -> float:
@@ -115,22 +129,3 @@ def random_search_within(instance: Instance, goal: Goal, tau: float) -> tuple[fl
 def _simulated(targets: bytes, costs: bytes, tau: float, n_initial: int, workers: int) -> tuple[float, float]:
     rows, prices = np.frombuffer(targets, dtype=bool), np.frombuffer(costs, dtype=np.float64)
     return simulated_random_search(rows, prices, tau, n_initial, workers)
-
-
-def _tolerance(suite: Suite, instance: Instance) -> tuple[float, bool]:
-    table, metric = instance.table, instance.objectives[0].metric
-    given = suite.tolerance_for(table.name) is not None or table.metric(metric).tolerance is not None
-    replicates = table.replicates
-    if not given and replicates is not None and metric in replicates.metrics:
-        # Its import is slow.
-        from hpobench_nmt.evaluation.noise import seed_noise
-
-        try:
-            found = seed_noise(
-                table.response(instance.objectives[0]), replicates.to_frame(), replicates.averaged
-            )
-        except InputError:  # no row was trained twice
-            return instance.tolerance, False
-        if found.pooled.sd > 0:
-            return found.pooled.sd, True
-    return instance.tolerance, False

@@ -220,8 +220,9 @@ def _read_replicates(
     return ReplicateRows(configs, columns["replicate"], columns["seed"], _values(sheet, columns))
 
 
-def codes_of_cells(h: Hyperparameter, cells: NDArray[Any], place: Place) -> Floats:
+def codes_of_cells(h: Hyperparameter, cells: NDArray[Any], place: Path | Place) -> Floats:
     """The codes of a hyperparameter's column, given as parse_columns returns it."""
+    place = Place(place) if isinstance(place, Path) else place
     codes = h.snapped(cells) if h.is_numeric else _codes_of_labels(h, cells, place)
     if not h.active_if:
         place.refuse(np.isnan(codes), NO_VALUE.format(h.name))

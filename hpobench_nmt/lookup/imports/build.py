@@ -15,7 +15,7 @@ from hpobench_nmt.core.system.text import counted, free_name
 from hpobench_nmt.core.trainings import not_increasing
 from hpobench_nmt.lookup.curves import Curves, Own, until_missing
 from hpobench_nmt.lookup.disk.datasheet import AxisSection, Datasheet, MetricSection, label_written
-from hpobench_nmt.lookup.disk.described_rows import Place, codes_of_cells
+from hpobench_nmt.lookup.disk.described_rows import codes_of_cells
 from hpobench_nmt.lookup.groups import configurations_of, group_ids, means, training_numbers
 from hpobench_nmt.lookup.imports.axes import Axis
 from hpobench_nmt.lookup.imports.decide import Decision, Plan
@@ -38,7 +38,7 @@ def build(
     """
     decisions: list[Decision] = []
     axes = _axes(plan)
-    configs = np.column_stack([codes_of_cells(h, axis.cells, Place(sweep.path)) for h, axis in axes])
+    configs = np.column_stack([codes_of_cells(h, axis.cells, sweep.path) for h, axis in axes])
     kept = _without_retries(configurations_of(configs)[1], plan)
     if not kept.all():
         lost = counted(int((~kept).sum()), "training")

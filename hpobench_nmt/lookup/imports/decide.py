@@ -125,13 +125,17 @@ def _rows(sweep: Sweep) -> tuple[Rows, Bools, Bools, list[str]]:
     if sweep.points is not None:
         curved[sweep.points.rows] = True
     unfinished, bare = sweep.states == "unfinished", pruned & ~curved
-    fates = {
-        "failed (metrics missing)": failed,
-        "pruned (metrics missing, learning curves kept)": pruned & curved,
-        "pruned, without intermediate values here (left out)": bare,
-        "not finished (left out)": unfinished,
-    }
-    told = [f"{counted(int(mask.sum()), 'training')} {fate}" for fate, mask in fates.items() if mask.any()]
+    told = []
+    if failed.any():
+        told.append(f"{counted(int(failed.sum()), 'training')} failed (metrics missing)")
+    if (kept := pruned & curved).any():
+        told.append(f"{counted(int(kept.sum()), 'training')} pruned (metrics missing, learning curves kept)")
+    if bare.any():
+        told.append(
+            f"{counted(int(bare.sum()), 'training')} pruned, without intermediate values here (left out)"
+        )
+    if unfinished.any():
+        told.append(f"{counted(int(unfinished.sum()), 'training')} not finished (left out)")
     rows = np.flatnonzero(~unfinished & ~bare)
     if not (sweep.states[rows] == "finished").any():
         raise InputError(f"{sweep.path}: none of its {counted(n_rows, 'training')} is finished.")

@@ -13,6 +13,7 @@ from hpobench_nmt.analysis.fewer_trainings import TITLE, FewerTrainings, fewer_h
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import short
+from hpobench_nmt.methods import CONTROLS
 from hpobench_nmt.render.figure_spec import FigureSpec, Plot
 from hpobench_nmt.render.plots.style import Style, axes_for, mark, method_styles
 from hpobench_nmt.render.subject import Subject
@@ -27,8 +28,8 @@ def plot_fewer(
 ) -> Figure:
     """The figure of each method with its interval over trials, the best on top, on a logarithmic scale.
 
-    In the shaded area left of 1, a method takes more trainings than random search. The thin line is the
-    interval over families, if there is one. Raises InputError if no method has a figure.
+    In the shaded area left of 1, a method takes more trainings than random search. Controls are grey. Raises
+    InputError if no method has a figure.
     """
     known = found.methods[found.methods["times_fewer"].notna()].sort_values("times_fewer", kind="stable")
     if not len(known):
@@ -38,11 +39,11 @@ def plot_fewer(
     axes.axvline(1.0, **styles.get(EXACT, Style("black", "-.", "")).line())
     for y, line in enumerate(known.to_dict("records")):
         style = styles[line["method"]]
-        drawn = axes.plot(line["times_fewer"], y, style.marker, color=style.colour, markersize=8)
-        for low, high, width in (("families_low", "families_high", 1.0), ("low", "high", 3.0)):
-            if not np.isnan(line[low]):
-                drawn += axes.plot([line[low], line[high]], [y, y], color=style.colour, linewidth=width)
-        end = np.nanmax([line["times_fewer"], line["high"], line["families_high"]])
+        colour = "0.6" if line["method"] in CONTROLS else style.colour
+        drawn = axes.plot(line["times_fewer"], y, style.marker, color=colour, markersize=8)
+        if not np.isnan(line["low"]):
+            drawn += axes.plot([line["low"], line["high"]], [y, y], color=colour, linewidth=3.0)
+        end = np.nanmax([line["times_fewer"], line["high"]])
         beside: dict[str, Any] = {"xytext": (6, 0), "textcoords": "offset points", "va": "center"}
         number_text = axes.annotate(f"{short(line['times_fewer'])}×", (end, y), **beside, fontsize=9)
         for part, artist in enumerate([*drawn, number_text]):

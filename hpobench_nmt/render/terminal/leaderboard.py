@@ -67,8 +67,8 @@ def print_leaderboard(results: Results, console: Console, explain: bool = False)
         if results.suite.constraints:
             print_text(f"constraints kept, {subject_to(results, table)}", console)
         answer = fewer_answer(results, statistics.fewer, table)
-        if answer and len(boards) > 1:  # with one table, `print_fewer` has printed it
-            print_text(answer, console)
+        if answer:
+            print_text(f"{statistics.fewer.aim}: {answer}", console)
         counted_to = fewer_setting(results, statistics.fewer, table)
         if counted_to and explain:
             print_text(counted_to, console, "dim")
@@ -78,7 +78,7 @@ def print_leaderboard(results: Results, console: Console, explain: bool = False)
         else:
             for score in results.suite.scores:
                 of_score = tuple(column for column in board.columns if column.score in ("", score))
-                _print_board(replace(board, columns=of_score), console)
+                print_board(replace(board, columns=of_score), console)
     if left_out:
         named = ", ".join(name for name in _SIDES if name in left_out)
         print_text(f"Left out, because the terminal is narrow: {named}.", console, "dim")
@@ -94,13 +94,10 @@ def print_fewer(results: Results, found: FewerTrainings, console: Console, expla
     """Print, at the top, the answer in a sentence and the main figure of each method."""
     if found.reason:
         return
-    several = len(results.instances) > 1
-    for line in (
-        fewer_headline(found) if several else [fewer_answer(results, found, next(iter(results.instances)))]
-    ):
+    for line in fewer_headline(found) or ["No method takes fewer trainings than random search."]:
         print_text(line, console)
     print_text(TITLE, console, "bold")
-    _print_board(figure_board(results, found), console)
+    print_board(figure_board(results, found), console)
     for line in fewer_sentences(results, found) if explain else found.notes:
         print_text(line, console, "dim")
 
@@ -116,7 +113,7 @@ def _fitting(board: Board, console: Console) -> tuple[Grid | None, tuple[str, ..
     return None, ()
 
 
-def _print_board(board: Board, console: Console) -> None:
+def print_board(board: Board, console: Console) -> None:
     """Print a leaderboard, in blocks if the terminal is too narrow for a grid."""
     grid = _grid(board)
     if fits(grid, console):

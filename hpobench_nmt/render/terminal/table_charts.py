@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from hpobench_nmt.analysis.table_front import with_row_numbers
-from hpobench_nmt.benchmarking.task.instance import feasible_losses, table_violations
+from hpobench_nmt.benchmarking.task.feasibility import feasible_losses, table_violations
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.core.pareto import pareto_front

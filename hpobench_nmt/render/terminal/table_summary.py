@@ -10,7 +10,7 @@ from rich.text import Text
 
 from hpobench_nmt.analysis.table_front import with_row_numbers
 from hpobench_nmt.analysis.tables.curve_sections import curve_summary
-from hpobench_nmt.benchmarking.task.instance import feasible_losses, table_violations
+from hpobench_nmt.benchmarking.task.feasibility import feasible_losses, table_violations
 from hpobench_nmt.core.constraints import is_feasible
 from hpobench_nmt.core.system.text import NONE, counted
 from hpobench_nmt.lookup.baselines import baseline_sentence

@@ -28,9 +28,12 @@ def test_each_method_is_at_its_figure_with_its_interval(found):
         assert list(interval) == [row["low"], row["high"]]
 
 
-def test_the_interval_over_families_is_there_where_it_is_known(found):
-    wide = dataclasses.replace(found, methods=found.methods.assign(families_low=0.9, families_high=9.0))
-    assert len(plot_fewer(wide).axes[0].lines) == len(plot_fewer(found).axes[0].lines) + 2
+def test_controls_are_grey(found):
+    methods = found.methods.assign(method=["corner", *found.methods["method"][1:]])
+    figure = plot_fewer(dataclasses.replace(found, methods=methods))
+    colours = {line.get_color() for line in figure.axes[0].lines}
+    assert "0.6" in colours
+    assert "0.6" not in {line.get_color() for line in plot_fewer(found).axes[0].lines}
 
 
 def test_why_there_is_no_figure(found):

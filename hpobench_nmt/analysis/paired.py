@@ -1,0 +1,74 @@
+"""When trials reached their targets. They are paired: all methods share a trial's sample and its start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.evaluation.figure import Figure, times_fewer
+from hpobench_nmt.evaluation.intervals import CONFIDENCE
+from hpobench_nmt.evaluation.verdicts import on_these_tables
+from hpobench_nmt.methods import CONTROLS
+
+
+@dataclass(frozen=True, eq=False)
+class Paired:
+    """The trials of k methods on the tables of a run, of which trials of one number are paired.
+
+    Attributes:
+        methods: their names.
+        families: by table, the name of its family.
+        runtimes: by table, min(T, tau) of each trial, shape (k, trials); NaN if the trial failed, or was
+            stopped before tau.
+        references: by table, that of random search given each trial's start, shape (trials,).
+        least: by table, the least that a method could take, shape (trials,); NaN if unknown.
+        copies: by table, whether all trials of a method are the same run, shape (k,).
+    """
+
+    methods: tuple[str, ...]
+    families: Mapping[str, str]
+    runtimes: Mapping[str, Floats]
+    references: Mapping[str, Floats]
+    least: Mapping[str, Floats]
+    copies: Mapping[str, Sequence[bool]]
+
+    def figure(self, method: str = "", other: str = "") -> Figure:
+        """The figure of all methods, or of one, against random search, or against another method."""
+        own = [self.methods.index(method)] if method else [*range(len(self.methods))]
+        runtimes = [values[own] for values in self.runtimes.values()]
+        copies = np.array([[same[i] for i in own] for same in self.copies.values()])
+        references = [*self.references.values()]
+        if other:
+            references = self._of(other)
+        return times_fewer(runtimes, references, [self.families[t] for t in self.runtimes], copies)
+
+    def best_possible(self, other: str = "") -> Floats:
+        """The log ratio of a method that knows the targets, mean of each family's tables, shape (F,)."""
+        references = self._of(other) if other else [*self.references.values()]
+        least = [values[None] for values in self.least.values()]
+        return times_fewer(least, references, [self.families[t] for t in self.runtimes]).family_logs[:, 0]
+
+    def ranked_on(self, table: str) -> list[str]:
+        """The methods that have a value on a table, without controls, the fastest first."""
+        means = self.runtimes[table].mean(axis=1)
+        order = np.argsort(means, kind="stable")
+        return [self.methods[i] for i in order if means[i] == means[i] and self.methods[i] not in CONTROLS]
+
+    def as_fast_on(self, table: str) -> list[str]:
+        """The methods that a t test over paired trials does not show to be slower than the fastest, at 5%."""
+        first, *others = self.ranked_on(table)
+        runtimes = self.runtimes[table]
+        found = []
+        for method in others:
+            pair = [self.methods.index(name) for name in (first, method)]
+            figure = times_fewer([runtimes[pair[:1]]], [runtimes[pair[1:]]], [table])
+            if not on_these_tables(figure, 0).p < 1 - CONFIDENCE:
+                found.append(method)
+        return found
+
+    def _of(self, method: str) -> list[Floats]:
+        place = self.methods.index(method)
+        return [values[[place]] for values in self.runtimes.values()]

@@ -1,0 +1,75 @@
+"""How many families, tables and trials a test over families takes to show a ratio."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from hpobench_nmt.analysis.compare import variance_components
+from hpobench_nmt.analysis.decisions import RANDOM_SEARCH
+from hpobench_nmt.analysis.fewer_trainings import fewer_trainings
+from hpobench_nmt.arena.beside import ARCHIVE, load_archive, track_of_suite
+from hpobench_nmt.arena.submissions import archived_results
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.core.system.errors import InputError, check_whole, unknown
+from hpobench_nmt.evaluation.power import power_at
+
+RATIOS = (1.3, 1.5, 2.0)
+_DRAWS = 10_000
+
+
+def power(
+    source: Results | str,
+    method: str = "BO_auto",
+    other: str = RANDOM_SEARCH,
+    *,
+    families: int | None = None,
+    tables: int | None = None,
+    trials: int | None = None,
+) -> pd.DataFrame:
+    """The power of the verdict on other families, from the variance of results that exist.
+
+        hb.power(results, "BO_EI_M_std", families=8, tables=2, trials=10)
+
+    One row for each true ratio of 1.3, 1.5 and 2: ratio; power, the probability that the t test over families
+    shows it, with its 90% range low and high; families, the number that a power of 0.8 takes, with its range
+    fewest and most. The range comes from the few families on which the variance is known.
+
+    Args:
+        source: results, or the name of a track's suite, such as "lm-2026-plain", for those of the archive.
+        method, other: the comparison whose variance is used; by default with random search.
+        families, tables, trials: of the planned study: families, tables of each, trials on each. By default,
+            those of the results.
+
+    Raises:
+        InputError: there are results of fewer than two families, or of one trial.
+    """
+    results = source if isinstance(source, Results) else _archived(source, method, other)
+    found = fewer_trainings(results)
+    if found.paired is None:
+        raise InputError(found.reason)
+    for name in (method, *([other] if other else [])):
+        if name not in found.paired.methods:
+            raise unknown("method", name, found.paired.methods)
+    names = list(found.paired.families.values())
+    planned_families = families or len(set(names))
+    planned_tables = tables or len(names) / len(set(names))
+    planned_trials = trials or float(np.mean([each.shape[1] for each in found.paired.runtimes.values()]))
+    for what, value in (("families", families), ("tables", tables), ("trials", trials)):
+        if value is not None:
+            check_whole(what, value, 2 if what == "families" else 1)
+    estimated = variance_components(found.paired, method, other)
+    plausible = variance_components(found.paired, method, other, _DRAWS)
+    rows = [
+        power_at(ratio, planned_families, planned_tables, planned_trials, estimated, plausible)
+        for ratio in RATIOS
+    ]
+    columns = ["ratio", "power", "low", "high", "families", "fewest", "most"]
+    return pd.DataFrame(
+        [(r.ratio, r.power, r.low, r.high, r.needed, r.fewest, r.most) for r in rows], columns=columns
+    )
+
+
+def _archived(suite: str, method: str, other: str) -> Results:
+    methods = [method, *([other] if other else [])]
+    return archived_results(load_archive(ARCHIVE), track_of_suite(suite), methods=methods)

@@ -1,0 +1,50 @@
+"""What a run shows at its end, on one screen: the answer, the methods in order, and a line for each table."""
+
+from __future__ import annotations
+
+import numpy as np
+from rich.console import Console
+
+from hpobench_nmt.analysis.board import figure_board
+from hpobench_nmt.analysis.failures import grouped_failures
+from hpobench_nmt.analysis.fewer_trainings import FewerTrainings, fewer_headline, fewer_trainings
+from hpobench_nmt.analysis.paired import Paired
+from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.core.system.text import NONE, short
+from hpobench_nmt.render.terminal.grids import print_grid, print_text
+from hpobench_nmt.render.terminal.leaderboard import print_board
+
+_MOST_NAMES = 2
+_MOST_LINES = 4  # of notes, and of failures
+_HEAD = ("", "fastest", "after", "random search", "not shown to be slower")
+
+
+def print_run(results: Results, console: Console) -> None:
+    """Print the headline, the figure of each method, and the fastest method on each table."""
+    found = fewer_trainings(results)
+    if found.paired is not None:
+        lines = fewer_headline(found) or ["No method takes fewer trainings than random search."]
+        for line in lines:
+            print_text(line, console)
+        print_board(figure_board(results, found), console)
+        rows = [_line(found, found.paired, table) for table in found.paired.runtimes]
+        print_grid(_HEAD, rows, console, right=_HEAD[2:4], wrapped=_HEAD[4:])
+    for note in (*found.notes, *filter(None, [found.reason]))[:_MOST_LINES]:
+        print_text(note, console, "dim")
+    for group in grouped_failures(results)[:_MOST_LINES]:
+        which = f"{group.method} on {group.table}, trial {group.which}"
+        print_text(f"failed: {which}: {group.reason}", console, "red")
+
+
+def _line(found: FewerTrainings, paired: Paired, table: str) -> tuple[str, ...]:
+    """A table's line: the method with the smallest mean, the means, and the methods that are as fast."""
+    line = found.tables[found.tables["table"] == table].iloc[0]
+    reference = f"{'' if line['exact'] else '≈'}{short(line['random_search'], commas=True)}"
+    ranked = paired.ranked_on(table)
+    if not ranked:
+        return table, NONE, NONE, reference, ""
+    best = paired.methods.index(ranked[0])
+    names = paired.as_fast_on(table)
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    mean = float(np.mean(paired.runtimes[table][best]))
+    return table, ranked[0], short(mean, commas=True), reference, ", ".join(names[:_MOST_NAMES]) + more
