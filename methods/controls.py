@@ -49,7 +49,7 @@ class Corner(Control):
 
     def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
         super().__init__(problem, rng)
-        self._distances = np.linalg.norm(self._features - self._features.mean(axis=0), axis=1)
+        self._distances = lengths(self._features - self._features.mean(axis=0))
 
     def values(self, running: Mapping[int, float]) -> Floats:
         """The distance from the centroid."""
@@ -61,7 +61,7 @@ class Centre(Corner):
 
     def values(self, running: Mapping[int, float]) -> Floats:
         """The distance from the centroid, negated."""
-        return -self._distances
+        return np.negative(self._distances)
 
 
 class Maximin(Control):
@@ -73,7 +73,10 @@ class Maximin(Control):
 
     def values(self, running: Mapping[int, float]) -> Floats:
         """The distance to the nearest row that was looked up or is running."""
-        return np.minimum.reduce([self._nearest, *(self._from(row) for row in running)])
+        found = self._nearest
+        for row in running:
+            found = np.minimum(found, self._from(row))
+        return found
 
     def tell(self, index: int, losses: Floats) -> None:
         """Remember that the row was looked up."""
@@ -81,4 +84,9 @@ class Maximin(Control):
         self._nearest = np.minimum(self._nearest, self._from(index))
 
     def _from(self, row: int) -> Floats:
-        return np.linalg.norm(self._features - self._features[row], axis=1)
+        return lengths(self._features - self._features[row])
+
+
+def lengths(vectors: Floats) -> Floats:
+    """The Euclidean length of each of n vectors, shape (n,)."""
+    return np.asarray(np.sqrt((vectors**2).sum(axis=1)))

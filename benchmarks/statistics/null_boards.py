@@ -63,8 +63,10 @@ def main() -> None:
     for verdict, p in p_values(figure, asked.boards).items():
         corrected = np.array([benjamini_hochberg(board) for board in p])
         print(f"{verdict}: each copy", *(share(copy < 0.05) for copy in p.T), end="; ")
-        print(f"pairs {share(of_pairs[verdict] < 0.05)}; any copy {share((p < 0.05).any(axis=1))},", end=" ")
-        print(f"corrected {share((corrected < 0.05).any(axis=1))}")
+        print(
+            f"pairs {share(of_pairs[verdict] < 0.05)}; any copy {share(np.any(p < 0.05, axis=1))},", end=" "
+        )
+        print(f"corrected {share(np.any(corrected < 0.05, axis=1))}")
 
 
 if __name__ == "__main__":

@@ -81,8 +81,8 @@ def main() -> None:
     for path in map(Path, sys.argv[1:]):
         spec = load_spec(path)
         corpus = load_corpus(spec.corpus, spec.base, training_cache())
-        of = of_translation if isinstance(corpus, ParallelCorpus) else of_language_models
-        name, metric, value, how = of(corpus)
+        found = of_translation(corpus) if isinstance(corpus, ParallelCorpus) else of_language_models(corpus)
+        name, metric, value, how = found
         keys = {"name": name, "metric": metric, "value": round(value, 1), "how": f"{how} ({SCRIPT})"}
         print(f"# {path}\n{tomli_w.dumps({'baseline': keys})}", flush=True)
 

@@ -63,7 +63,8 @@ def target_runtimes(results: Results) -> TargetRuntimes:
 
     Only targets that the run's scores had to settle are used (see evaluation.runtime_distribution).
     """
-    targets, notes = {}, []
+    targets: dict[str, list[Goal]] = {}
+    notes = []
     for table, instance in results.instances.items():
         if results.suite.sample is not None:
             targets[table] = []

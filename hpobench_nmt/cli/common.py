@@ -77,21 +77,6 @@ def show_leaderboard(results: Results, console: Console, explain: bool) -> None:
         console.print("--explain explains how figures, intervals and tests are made.", style="dim")
 
 
-def first_time(what: str) -> bool:
-    """Whether this is the user's first call with `what`. Always true if that cannot be recorded."""
-    from hpobench_nmt.lookup.user_folders import fetched_folder
-
-    folder = fetched_folder().parent / "seen"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / what).touch(exist_ok=False)
-    except FileExistsError:
-        return False
-    except OSError:
-        pass
-    return True
-
-
 @contextmanager
 def progress_bar(quiet: bool, name: str, at_first: str = "") -> Iterator[Any]:
     """A progress bar on stderr with the time left. Yields a function of (done, total) that updates it.

@@ -19,7 +19,7 @@ from hpobench_nmt.benchmarking.task.noise import noisy
 from hpobench_nmt.benchmarking.task.priors import suite_prior
 from hpobench_nmt.benchmarking.task.suite import INSTALLED, Suite
 from hpobench_nmt.benchmarking.task.transfer import only_rows, shared_rows, transfer_table, transfer_tables
-from hpobench_nmt.core.arrays import Floats, Rows
+from hpobench_nmt.core.arrays import Bools, Floats, Rows
 from hpobench_nmt.core.constraints import Constraint, is_feasible
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.problem import Problem, Source
@@ -243,7 +243,7 @@ def make_instance(suite: Suite, table: Table) -> Instance:
 def _sample_of(instance: Instance, seed: int, trial: int) -> Instance:
     """The rows that a trial sees, as an instance."""
     suite, name, n_rows = instance.suite, instance.table.name, len(instance.table)
-    known = ~np.isnan(instance.scored).any(axis=1)
+    known: Bools = np.asarray(~np.isnan(instance.scored).any(axis=1))
     size = sample_size(suite.sample or 1.0, n_rows)
     draws = (sampled_rows(seed, name, trial, n_rows, size, attempt) for attempt in itertools.count())
     rows = next(drawn for drawn in draws if known[drawn].any())

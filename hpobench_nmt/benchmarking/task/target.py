@@ -18,7 +18,6 @@ from hpobench_nmt.benchmarking.task.scoring import scored_trial
 from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trajectory import Goal, Trajectory
-from hpobench_nmt.evaluation.given_start import random_search_given_start, simulated_given_start
 from hpobench_nmt.evaluation.restricted import (
     restricted_random_search,
     runtime_within,
@@ -82,6 +81,9 @@ def random_search_to_target(instance: Instance, seed: int, trials: int) -> Float
 
 
 def _given_start(seen: Instance, seed: int, trial: int) -> float:
+    # Its import compiles functions.
+    from hpobench_nmt.evaluation.given_start import random_search_given_start, simulated_given_start
+
     problem, tau, targets, start = seen.problem, budget_of(seen), _targets(seen), seen.initial(seed, trial)
     costs = seen.trainings.whole_costs
     if problem.clock == "lookups" or (costs == 1.0).all():
