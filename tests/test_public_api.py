@@ -49,6 +49,7 @@ used = {
     "Trajectory": lambda: hb.Trajectory,
     "beside": lambda: fails(lambda: hb.beside(results), "is not a track of lm-2026"),
     "benchmark": lambda: hb.benchmark(table, ["RS"], trials=1),
+    "compare": lambda: hb.compare(results, methods=["RS", "BO_EI_M_std"]),
     "fetch": lambda: fails(lambda: hb.fetch("nmtpho"), "Did you mean 'nmthpo'?"),
     "import_table": lambda: hb.import_table("sweep.csv", metrics="loss"),
     "list_methods": lambda: hb.list_methods(),
@@ -62,6 +63,7 @@ used = {
     "pareto_front": lambda: hb.pareto_front(table.losses(["bleu", "seconds"])),
     "plot": lambda: hb.plot(results, "scores"),
     "plot_regret": lambda: hb.plot_regret(results),
+    "power": lambda: fails(lambda: hb.power(results, "RS"), "of two or more families, not 1"),
     "report": lambda: hb.report([results], out="tables", format="latex", jobs=1),
     "run": lambda: hb.run(tables=table, methods=["RS"], trials=1),
 }
