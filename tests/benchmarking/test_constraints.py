@@ -126,7 +126,9 @@ def test_methods_look_for_what_is_feasible_and_rows_are_the_same_for_any_jobs(to
 def test_trials_without_a_feasible_row_are_counted_and_named(toy, tmp_path, run_here, toy_home):
     best = ("--constraint", f"seconds<={np.sort(toy.column('seconds'))[1]}")
     arguments = ("--tables", "toy", "--methods", "RS", "--lookups", 6, "--score-at", 5, "--trials", 20)
-    shown = run_here("run", "quick", *arguments, *best, "--jobs", 1, "--out", tmp_path / "r").stdout
+    shown = run_here(
+        "run", "quick", *arguments, "--explain", *best, "--jobs", 1, "--out", tmp_path / "r"
+    ).stdout
     results = hb.load_results(tmp_path / "r")
     assert np.isfinite(results.instances["toy"].goals[-1].gaps).all()
     lost = results.without_feasible_row()["toy", "RS"]

@@ -121,7 +121,7 @@ def test_a_missing_loss_is_told_as_it_is(toy, notes):
 def test_each_call_of_a_method_is_announced(toy, notes):
     (block,) = blocks_of(toy, notes, trials=1, stop="exhausted", lookups=6)
     calls = []
-    trial_of(block.data, "Notes", Notes, 0, 0, calls.append)
+    trial_of(block.data, "Notes", Notes, 0, 0, on_call=calls.append)
     assert calls == ["making it"] + ["tell"] * 4 + ["ask", "tell"] * 2
 
 
@@ -151,6 +151,6 @@ def test_a_plan_is_in_order_and_shares_what_a_table_has(two, notes):
         assert block.data.sha256 == instance.table.sha256
         assert block.data.problem is instance.problem
         assert block.data.losses is instance.losses
-        assert block.data.goals == instance.goals
+        assert block.data.goals == (*instance.goals, instance.target)
     exact = plan(changed(suite, trials=25), instances, [notes], 3)
     assert [(b.first, b.stop) for b in exact] == [(0, 25)] * 2

@@ -156,7 +156,8 @@ class _Running:
 
     def fail(self, reason: str) -> None:
         """Record that the current trial has failed. Only its initial design is known."""
-        self.done.append(failed_trial(self.block.data, self.block.seed, self.trial, reason))
+        block, trial = self.block, self.trial
+        self.done.append(failed_trial(block.data, block.seed, trial, reason, block.sample(trial)))
 
 
 class _Scheduler:
@@ -205,14 +206,16 @@ class _Scheduler:
 
     def _give(self, worker: Worker) -> None:
         running = self._waiting.popleft()
-        block = running.block
+        block = running.block = running.block.drawn()
         if block.table not in self._tables.setdefault(worker, set()):
             worker.send(block.data)
             self._tables[worker].add(block.table)
         running.started = time.perf_counter()
         trials = range(running.trial, block.stop)
         name, source = block.method.name, running.source
-        task = Task(block.table, name, source, block.seed, trials, self._untrusted, block.transcripts)
+        samples = block.samples[running.trial - block.first :]
+        kept = block.transcripts
+        task = Task(block.table, name, source, block.seed, trials, self._untrusted, kept, samples)
         worker.send(task)
         self._running.setdefault(worker, deque()).append(running)
 
@@ -299,8 +302,9 @@ def _source(method: NamedMethod) -> str | bytes:
 def _run_on_cluster(blocks: Sequence[Block], jobs: int, backend: Cluster) -> Iterator[Result]:
     if not blocks:
         return
+    numbered = ((number, block.drawn()) for number, block in enumerate(blocks))
     with cluster(backend, jobs):
-        results = cluster_results(backend, _numbered, enumerate(blocks), jobs, max_retries=_MOST_RETRIES)
+        results = cluster_results(backend, _numbered, numbered, jobs, max_retries=_MOST_RETRIES)
         for number, trajectories, seconds in results:
             yield blocks[number], trajectories, seconds
 

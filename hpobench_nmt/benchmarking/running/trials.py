@@ -49,7 +49,6 @@ class TrialTable:
         violations: violations of each row, shape (N, c); None without constraints.
         numbers: numbers of the rows in the installed table, if some of its rows are left out; else None.
         replicates: trainings of each row, of which a look-up draws one; None if it returns the losses.
-        samples: what each trial sees, by trial number; empty if trials see all rows.
     """
 
     name: str
@@ -60,18 +59,16 @@ class TrialTable:
     violations: NDArray[np.float64] | None = None
     numbers: NDArray[np.int64] | None = None
     replicates: ReplicateLosses | None = None
-    samples: tuple[Sample, ...] = ()
 
     @property
     def losses(self) -> NDArray[np.float64]:
         """The losses of each row's best checkpoint, shape (N, m)."""
         return self.trainings.final
 
-    def of_trial(self, trial: int) -> TrialTable:
+    def of_sample(self, sample: Sample | None) -> TrialTable:
         """What a trial sees: its sample, or all rows."""
-        if not self.samples:
+        if sample is None:
             return self
-        sample = self.samples[trial]
         trainings = self.trainings.of_rows(sample.rows)
         resources = frozen(np.unique(trainings.resources))
         return replace(
@@ -81,7 +78,6 @@ class TrialTable:
             goals=sample.goals,
             violations=None if self.violations is None else self.violations[sample.rows],
             replicates=self.replicates and self.replicates.of_rows(sample.rows),
-            samples=(),
         )
 
     def initial(self, seed: int, trial: int) -> list[int]:
@@ -93,7 +89,8 @@ class TrialTable:
 class Block:
     """Trials first to stop - 1 of one method on one table, with a root seed.
 
-    `transcripts` is the folder for the lines of a method that is a program; None if they are not kept.
+    `transcripts` is the folder for the lines of a method that is a program; None if they are not kept. If
+    trials see samples, a block has the `instance` that they are drawn from, or what each of its trials sees.
     """
 
     data: TrialTable
@@ -102,6 +99,24 @@ class Block:
     first: int
     stop: int
     transcripts: Path | None = None
+    instance: Instance | None = None
+    samples: tuple[Sample, ...] = ()
+
+    def drawn(self) -> Block:
+        """The block with its samples, ready to be sent to another process."""
+        if self.instance is None:
+            return self
+        seen = [self.instance.of_trial(self.seed, trial) for trial in range(self.first, self.stop)]
+        samples = tuple(
+            Sample(each.rows, each.stopping_goals, each.problem.lookups, each.problem.time)
+            for each in seen
+            if each.rows is not None
+        )
+        return replace(self, instance=None, samples=samples)
+
+    def sample(self, trial: int) -> Sample | None:
+        """What one of its trials sees, of a block with its samples; None if trials see all rows."""
+        return self.samples[trial - self.first] if self.samples else None
 
     @property
     def table(self) -> str:
@@ -129,16 +144,14 @@ def plan(
     for name, instance in instances.items():
         table = instance.installed.sha256, instance.problem, instance.trainings
         rules = instance.violations, instance.numbers, instance.replicates
-        seen = [instance.of_trial(seed, trial) for trial in range(suite.trials if suite.sample else 0)]
-        samples = tuple(
-            Sample(each.rows, each.stopping_goals, each.problem.lookups, each.problem.time)
-            for each in seen
-            if each.rows is not None
-        )
-        data = TrialTable(name, *table, instance.stopping_goals, *rules, samples)
+        data = TrialTable(name, *table, instance.stopping_goals, *rules)
         for method in methods:
             firsts = range(0, suite.trials, _TRIALS)
-            blocks += [Block(data, method, seed, n, min(n + _TRIALS, suite.trials)) for n in firsts]
+            drawn_from = instance if suite.sample else None
+            blocks += [
+                Block(data, method, seed, n, min(n + _TRIALS, suite.trials), instance=drawn_from)
+                for n in firsts
+            ]
     return blocks
 
 
@@ -150,14 +163,16 @@ def run_block(block: Block, debug: bool = False) -> tuple[list[Trajectory], floa
     import scipy.linalg  # noqa: F401
     from threadpoolctl import threadpool_limits
 
-    start = time.perf_counter()
+    start, block = time.perf_counter(), block.drawn()
     factory = block.method.load()
     # Results must have the same bits for any number of BLAS threads. The limit applies only to libraries that
     # are already loaded, hence the import above.
     with threadpool_limits(limits=1):
         trials = range(block.first, block.stop)
         found = [
-            trial_of(block.data, block.method.name, factory, block.seed, trial, debug=debug)
+            trial_of(
+                block.data, block.method.name, factory, block.seed, trial, block.sample(trial), debug=debug
+            )
             for trial in trials
         ]
     return found, time.perf_counter() - start
@@ -169,18 +184,20 @@ def trial_of(
     factory: MethodFactory,
     seed: int,
     trial: int,
+    sample: Sample | None = None,
     on_call: Callable[[str], None] | None = None,
     transcripts: Path | None = None,
     debug: bool = False,
 ) -> Trajectory:
     """Run one trial of a method on a table, and measure the processor time that it takes.
 
-    The random generator depends on the method's name. `on_call` and `debug` are as in
+    The random generator depends on the method's name. `sample` is what the trial sees, None for all rows.
+    `on_call` and `debug` are as in
     hpobench_nmt.core.trial_loop.run_trial, and `transcripts` is as in Block.
     """
     start = time.process_time()
     rng = method_generator(seed, data.name, method, trial)
-    seen = data.of_trial(trial)
+    seen = data.of_sample(sample)
     initial = seen.initial(seed, trial)
     violations = None if seen.violations is None else seen.violations.__getitem__
     trainings = seen.trainings
@@ -193,18 +210,20 @@ def trial_of(
         found = run_trial(seen.problem, trainings, make, rng, initial, seen.goals, on_call, violations, debug)
     if seen.replicates is not None:
         found = replace(found, losses=seen.losses[found.candidates])  # the rows' means
-    if data.samples:
-        found = replace(found, rows=data.samples[trial].rows[found.rows])
+    if sample is not None:
+        found = replace(found, rows=sample.rows[found.rows])
     return replace(found, own_seconds=time.process_time() - start)
 
 
-def failed_trial(data: TrialTable, seed: int, trial: int, reason: str) -> Trajectory:
+def failed_trial(
+    data: TrialTable, seed: int, trial: int, reason: str, sample: Sample | None = None
+) -> Trajectory:
     """A trial of a method that did not get beyond its initial design."""
 
     def never(problem: Problem, rng: np.random.Generator) -> ParallelMethod:
         raise RuntimeError
 
-    failed = trial_of(data, "", never, seed, trial)
+    failed = trial_of(data, "", never, seed, trial, sample)
     return replace(failed, failure=reason, own_seconds=math.nan)
 
 

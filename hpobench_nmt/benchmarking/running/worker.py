@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from hpobench_nmt.benchmarking.contestants.opened_files import Notes, recorded
 from hpobench_nmt.benchmarking.contestants.plugins import PREPARE, load_method, stand_in
-from hpobench_nmt.benchmarking.running.trials import TrialTable, failed_trial, trial_of
+from hpobench_nmt.benchmarking.running.trials import Sample, TrialTable, failed_trial, trial_of
 from hpobench_nmt.core.guard import failure_text, is_no_room
 from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.system.errors import RunError, one_line
@@ -56,6 +56,7 @@ class Task:
     trials: range
     untrusted: bool
     transcripts: Path | None = None
+    samples: tuple[Sample, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -193,7 +194,8 @@ class _Worker:
         start = time.perf_counter()
         data = self._tables[task.table]
         factory: MethodFactory | None = None
-        for trial in task.trials:
+        samples = task.samples or (None,) * len(task.trials)
+        for trial, sample in zip(task.trials, samples, strict=True):
             # A method's changes to the working directory or to Ctrl-C last only for its own trial.
             with contextlib.suppress(OSError):
                 os.chdir(self._home)
@@ -204,12 +206,13 @@ class _Worker:
                     self._on_call("loading it")
                     factory = _load(task.source)
                 where = "its code outside of ask and tell"
-                done = trial_of(data, task.method, factory, task.seed, trial, self._on_call, task.transcripts)
+                at, rules = (task.seed, trial, sample), (self._on_call, task.transcripts)
+                done = trial_of(data, task.method, factory, *at, *rules)
             except BaseException as error:
                 if not task.untrusted or is_no_room(error):
                     return TaskBroken(one_line(error))
                 reason = failure_text(f"{where} raised {one_line(error)}")
-                done = failed_trial(data, task.seed, trial, reason)
+                done = failed_trial(data, task.seed, trial, reason, sample)
             finally:
                 self._idle()
                 if os.getpid() != self._process:
