@@ -22,9 +22,9 @@ from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.system.errors import InputError, RunError
 from hpobench_nmt.core.system.text import counted, some_of
 from hpobench_nmt.core.trajectory import Trials, same_trial
-from hpobench_nmt.methods import KNOWN
+from hpobench_nmt.methods import CONTROLS, KNOWN
 
-BLIND = ("RS",)
+BLIND = ("RS", *CONTROLS)
 """Methods that see no loss, so that no rounding changes their rows."""
 
 

@@ -234,7 +234,7 @@ def test_a_folder_is_of_these_trainings(noisy, run_here, tmp_path, home):
     (tmp_path / "noisy.toml").write_text(
         'scores = ["fb"]\ntables = ["toy"]\nnoise = "replicates"\ntrials = 3\nscore_at = {default = 10}\n'
     )
-    run = ("run", tmp_path / "noisy.toml", "--jobs", 1, "--out", tmp_path / "r")
+    run = ("run", tmp_path / "noisy.toml", "--jobs", 1, "--explain", "--out", tmp_path / "r")
     assert (
         "; a look-up draws one of the row's trainings, and scores use the row's mean"
         in " ".join(run_here(*run).stdout.split())  # lines may be folded
