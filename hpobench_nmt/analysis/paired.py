@@ -24,7 +24,7 @@ class Paired:
         runtimes: by table, min(T, tau) of each trial, shape (k, trials); NaN if the trial failed, or was
             stopped before tau.
         references: by table, that of random search given each trial's start, shape (trials,).
-        least: by table, the least that a method could take, shape (trials,); NaN if unknown.
+        least: by table, the least that a method could take, shape (trials,).
         copies: by table, whether all trials of a method are the same run, shape (k,).
     """
 

@@ -269,3 +269,30 @@ def test_the_headline_never_names_a_lucky_simulation_of_random_search(toy):
     times = found.methods["method"].map({"RS": 99.0, "BO_EI_M_std": 2.0})
     lucky = dataclasses.replace(found, methods=found.methods.assign(times_fewer=times))
     assert fewer_headline(lucky)[0].startswith("BO_EI_M_std takes 2 times fewer")
+
+
+@pytest.mark.filterwarnings("ignore:Left out")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_least_is_what_a_method_that_knows_the_targets_takes(curved, workers):
+    rules = {"clock": "cost", "curves": True, "workers": workers, "n_initial": 0, "scores": ["ftb"]}
+    results = hb.benchmark(curved, ["ASHA"], trials=1, **rules)
+    goal, trainings = results.instances["toy"].target, results.instances["toy"].trainings
+    rows = np.flatnonzero(goal.targets)
+    costs = trainings.costs[trainings.place_of(rows, goal.resources[rows])]
+    place = costs.argmin()
+
+    class Knows:
+        """Trains the row that reaches the target first, up to there."""
+
+        def __init__(self, problem, rng):
+            self.row, self.resource = int(rows[place]), float(goal.resources[rows[place]])
+
+        def suggest(self, running):
+            return None if self.row in running else (self.row, self.resource)
+
+        def observe(self, progress):
+            """After this the trial has ended, because its goals are settled."""
+
+    assert fewer_trainings(results).paired.least["toy"].tolist() == [costs.min()]
+    found = hb.benchmark(curved, [Knows], trials=1, **rules)
+    assert fewer_trainings(found).paired.runtimes["toy"].tolist() == [[costs.min()]]

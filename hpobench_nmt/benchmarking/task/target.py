@@ -53,18 +53,22 @@ def budgets(instance: Instance, seed: int, trials: int) -> Floats:
 
 
 def least_to_target(instance: Instance, seed: int, trials: int) -> Floats:
-    """The least that a method could take in each trial, given its start, shape (trials,).
+    """The least that a method could take in each trial, given its start, shape (trials,)."""
+    return np.array([_least(instance.of_trial(seed, number), seed, number) for number in range(trials)])
 
-    That is the time of the start if it has a target, else of one look-up more; NaN on a clock of costs.
-    """
-    found = np.full(trials, np.nan)
-    if instance.problem.clock == "lookups":
-        for number in range(trials):
-            seen = instance.of_trial(seed, number)
-            start = seen.initial(seed, number)
-            needed = len(start) + (not _targets(seen)[start].any())
-            found[number] = math.ceil(needed / seen.problem.workers)
-    return found
+
+def _least(seen: Instance, seed: int, trial: int) -> float:
+    from hpobench_nmt.evaluation.given_start import fewest_given_start
+
+    start = np.array(seen.initial(seed, trial), dtype=np.int64)
+    costs, places = seen.trainings.whole_costs, np.flatnonzero(_targets(seen))
+    until = np.full(len(costs), np.inf)
+    until[places] = 1.0
+    if seen.problem.clock == "lookups":
+        costs = np.ones(len(costs))
+    elif seen.target.resources is not None:  # a training can end at its first good checkpoint
+        until[places] = seen.trainings.costs[seen.trainings.place_of(places, seen.target.resources[places])]
+    return fewest_given_start(costs, until, start, budget_of(seen), seen.problem.workers)
 
 
 def _targets(seen: Instance) -> Bools:
