@@ -92,7 +92,7 @@ class TablePage:
     Attributes:
         name: its name.
         facts: facts from its datasheet, each a name and a text.
-        tracks: for each of its tracks, the track and half, the target, and a line for each method, the best
+        tracks: for each of its tracks, its name, the target, and a line for each method, the best
             first: its name, figure and share of capped trials.
     """
 

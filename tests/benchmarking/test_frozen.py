@@ -103,9 +103,7 @@ def test_a_run_on_a_part_says_so(frozen, toy, tmp_path):
     results = hb.run(frozen, tables=toy, methods=["RS"], out=tmp_path / "out")
     for each in (results, hb.load_results):
         note = part_note(frozen, results.instances)
-        assert note.startswith(
-            "This run has only a part of mine-2026: 1 of its 2 tables, 1 of 1 of its test half."
-        )
+        assert note.startswith("This run has only a part of mine-2026: 1 of its 2 tables.")
         assert each is not results or note in hb.fewer_trainings(results).notes
     with pytest.raises(InputError, match="no table of mine-2026 is installed"):
         hb.run(frozen, methods=["RS"])

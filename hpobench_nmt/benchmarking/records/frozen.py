@@ -108,12 +108,9 @@ def part_note(suite: Suite, tables: Mapping[str, Instance]) -> str:
     """A note for results of only a part of a frozen suite; empty for results of the whole suite."""
     if not suite.pinned or len(tables) == len(suite.pinned):
         return ""
-    test = [name for name in suite.pinned if name not in suite.development]
-    there = sum(name in tables for name in test)
-    halves = f", {there} of {len(test)} of its test half" if suite.development else ""
     return (
         f"This run has only a part of {suite.name}: {len(tables)} of its "
-        f"{counted(len(suite.pinned), 'table')}{halves}. The figures are not those of the whole suite."
+        f"{counted(len(suite.pinned), 'table')}. The figures are not those of the whole suite."
     )
 
 

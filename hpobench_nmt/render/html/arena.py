@@ -96,21 +96,12 @@ def _index(
             (
                 t.name,
                 dict(t.facts)["rows"],
-                _by_half([p[0] for p in t.tracks]),
+                ", ".join(track for track, *_ in t.tracks),
                 dict(t.facts).get("licence", "–"),
             )
             for t in tables
         ],
     )
-
-
-def _by_half(tracks: Sequence[str]) -> str:
-    """Names of tracks, grouped by the half that may follow a comma: "plain, early (test); scale"."""
-    halves: dict[str, list[str]] = {}
-    for track in tracks:
-        name, _, half = track.partition(", ")
-        halves.setdefault(half, []).append(name)
-    return "; ".join(", ".join(names) + (f" ({half})" if half else "") for half, names in halves.items())
 
 
 def _method(page: MethodPage) -> str:
