@@ -77,7 +77,7 @@ def main() -> None:
     """Draw each picture into docs/_static/gallery."""
     for name, figure in gallery().items():
         draw(figure, name)
-    results = hb.run(tables="sotu-ngram", methods=METHODS, trials=100, score_at=50, jobs=2)
+    results = hb.run("modern-single", tables="sotu-ngram", methods=METHODS, trials=100, score_at=50, jobs=2)
     draw(hb.plot_regret(results), "ngram-regret")
 
 

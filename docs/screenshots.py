@@ -53,10 +53,8 @@ def command(home: Path, *arguments: str) -> str:
 
 
 def terminal(printed: str) -> str:
-    """The leaderboard over all tables and that of the first table, as SVG."""
-    lines = printed.splitlines()
-    ends = [i for i, line in enumerate(lines) if line.startswith("└")]
-    shown = ["$ hpobench-nmt run", *lines[: ends[1] + 1]]
+    """What a command printed, as SVG."""
+    shown = ["$ hpobench-nmt run", *printed.splitlines(), ""]
     console = Console(record=True, width=_COLUMNS, file=io.StringIO(), force_terminal=True)
     console.print(Text.from_ansi("\n".join(shown)), end="")
     return console.export_svg(theme=_LIGHT, code_format=_FORMAT, unique_id="t", font_aspect_ratio=0.6)
@@ -90,8 +88,6 @@ def main() -> None:
     """Write them into docs/_static."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        command(home, "run", "--out", "results")
-        # What the first run explains is left out from the second on, which has nothing to run.
         svg = terminal(command(home, "run", "--out", "results"))
         write_whole(STATIC / "terminal.svg", re.sub(r"[ \t]+\n", "\n", svg).encode())
         command(home, "report", "results", "--out", "report.html")

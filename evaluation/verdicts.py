@@ -5,7 +5,7 @@
     se      its standard error, with df degrees of freedom
     t       log r / se
 
-*On these tables*, se is that of paired trials, and tables are fixed. *On other families*, the families are a
+On these tables, se is that of paired trials, and tables are fixed. On other families, the families are a
 sample from all families, and se is the standard deviation of their means over the root of their number. Both
 are t tests. Tables of a family resemble each other, so they are never counted one by one.
 

@@ -175,8 +175,7 @@ class Suite(Strict, frozen=True):
     development: Annotated[
         _Names,
         _key(
-            "tables on which methods may have been tuned. The figure of a method is computed on the other "
-            "tables. Default: none, so the figure is over all tables"
+            "tables on which methods may have been tuned. Deprecated, removed in 2.0: figures are over all tables"
         ),
     ] = ()
     pinned: Annotated[
