@@ -54,7 +54,7 @@ def command(home: Path, *arguments: str) -> str:
 
 def terminal(printed: str) -> str:
     """What a command printed, as SVG."""
-    shown = ["$ hpobench-nmt run", *printed.splitlines(), ""]
+    shown = ["$ hpobench-nmt run", *printed.splitlines(), " "]
     console = Console(record=True, width=_COLUMNS, file=io.StringIO(), force_terminal=True)
     console.print(Text.from_ansi("\n".join(shown)), end="")
     return console.export_svg(theme=_LIGHT, code_format=_FORMAT, unique_id="t", font_aspect_ratio=0.6)

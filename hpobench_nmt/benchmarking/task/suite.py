@@ -175,7 +175,8 @@ class Suite(Strict, frozen=True):
     development: Annotated[
         _Names,
         _key(
-            "tables on which methods may have been tuned. Deprecated, removed in 2.0: figures are over all tables"
+            "deprecated, removed in 2.0: tables on which methods may have been tuned. Figures are over all "
+            "tables"
         ),
     ] = ()
     pinned: Annotated[
