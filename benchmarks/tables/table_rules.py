@@ -1,138 +1,124 @@
-"""Whether tables can distinguish methods: the figures that decide whether a table belongs in a track.
+"""Whether a table can distinguish methods: the rules that decide whether it belongs in a track.
 
-    python benchmarks/tables/table_rules.py lohelp-alignment sotu-ngram [--objective dev_ppl]
+    python benchmarks/tables/table_rules.py lohelp-alignment sotu-ngram [--objective dev_ppl] [--samples 2000]
 
-A table is a name or a folder. Printed are
+A table is a name or a folder. It needs
 
-- for orders that see no loss, the times fewer trainings than random search. The target is a row among the
-  best 2%. A trial sees a random 60% of the rows, starts with three random ones, and ends after 100 look-ups.
-  The orders are: nearest to the middle of the grid first; farthest from it first; each time the row that is
-  farthest from all rows so far (maximin); and that of the file. Above 2.5, the grid gives the target away;
-- R2 of random forests on normal scores of the objective, of rows left out in 5 folds. Below 0.1, there is
-  nothing to learn from the hyperparameters;
-- how many rows beat the baseline, which must be at least one;
-- the ends of the grid at which the best row lies, and the noise between seeds.
+- 50 rows or more;
+- no control (methods/controls.py) that is more than 2.5 times as fast as random search, by its whole
+  interval. A trial sees a random 60% of the rows, and looks up at most 100 of these;
+- R2 of 0.1 or more, of forests on rows left out in five folds, for normal scores of the first objective.
+  Rows without a value have the last rank;
+- at most 10% of its rows within one standard deviation between seeds of the best row, if it is known.
+
+A new table also needs a row that beats its baseline. How fast the order of the file is on the whole table is
+printed as well.
 """
 
-from __future__ import annotations
-
 import argparse
-import math
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from scipy.special import ndtri
 from scipy.stats import rankdata
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import KFold, cross_val_predict
 
-from hpobench_nmt.core.arrays import Floats, Rows
-from hpobench_nmt.core.seeds import generator
+from hpobench_nmt.analysis.tables.controls import MOST_CONTROL, SAMPLES, in_words, times_fewer, too_fast
+from hpobench_nmt.benchmarking.task.instance import Instance, make_instance
+from hpobench_nmt.benchmarking.task.suite import Suite, changed
+from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.evaluation.noise import seed_noise
-from hpobench_nmt.evaluation.random_search import none_drawn
-from hpobench_nmt.lookup.baselines import baseline_of, baseline_sentence, rows_that_beat
+from hpobench_nmt.lookup.baselines import baseline_of, rows_that_beat
 from hpobench_nmt.lookup.catalogue import load_table
-from hpobench_nmt.lookup.checks.surface_checks import edges_of_best
 from hpobench_nmt.lookup.disk.folder import load_folder
 from hpobench_nmt.lookup.table import Table
 
-SAMPLES, SHARE, INITIAL, MOST, BEST = 400, 0.6, 3, 100, 50
-MOST_CONTROL, LEAST_R2 = 2.5, 0.1
+FEWEST_ROWS, LEAST_R2, MOST_NEAR = 50, 0.1, 0.1
+NONE_BEATS = "no row beats the baseline"
 
 
-def from_middle(table: Table) -> Floats:
-    """The distance of each row from the middle of the grid, over numbers and ordered labels."""
-    squares = np.zeros(len(table))
-    for h, codes in zip(table.hyperparameters, table.configs.T, strict=True):
-        if h.kind != "categorical":
-            squares += np.nan_to_num(h.scaled(codes) - 0.5) ** 2
-    return np.sqrt(squares)
+class FileOrder:
+    """Looks up the rows in the order of the file."""
+
+    def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
+        self._left = dict.fromkeys(range(len(problem.features)))
+
+    def ask(self) -> int:
+        return next(iter(self._left))
+
+    def tell(self, index: int, losses: Floats) -> None:
+        del self._left[index]
 
 
-def maximin(features: Floats, rows: Rows) -> Rows:
-    """Rows in an order in which each is the farthest from all before it, after the first ones."""
-    distance = np.full(len(rows), np.inf)
-    order = list(range(INITIAL))
-    for place in order:
-        distance = np.minimum(distance, np.linalg.norm(features[rows] - features[rows[place]], axis=1))
-    while len(order) < min(MOST, len(rows)):
-        distance[order] = -1.0
-        order.append(int(distance.argmax()))
-        distance = np.minimum(distance, np.linalg.norm(features[rows] - features[rows[order[-1]]], axis=1))
-    return rows[order]
+@dataclass(frozen=True)
+class Figures:
+    """What the rules ask of a table. `near` is the share of its rows near the best; NaN if it is unknown."""
+
+    rows: int
+    controls: pd.DataFrame
+    r2: float
+    near: float
+    beats_baseline: bool
+
+    def __str__(self) -> str:
+        near = "unknown" if np.isnan(self.near) else f"{self.near:.1%}"
+        beaten = "" if self.beats_baseline else f"; {NONE_BEATS}"
+        return f"{self.rows} rows; {in_words(self.controls)}; R2 {self.r2:.2f}; near the best: {near}{beaten}"
+
+    def failures(self, fewest_rows: int = FEWEST_ROWS) -> list[str]:
+        """Each rule that fails, in words."""
+        failed = [f"{control} above {MOST_CONTROL}" for control in too_fast(self.controls)]
+        failed += [f"fewer than {fewest_rows} rows"] * (self.rows < fewest_rows)
+        failed += [f"R2 below {LEAST_R2}"] * (self.r2 < LEAST_R2)
+        return failed + [f"more than {MOST_NEAR:.0%} near the best"] * (self.near > MOST_NEAR)
 
 
-def controls(table: Table, losses: Floats) -> dict[str, float]:
-    """How many times fewer trainings than random search each order needs, by its name."""
-    away, features = from_middle(table), table.features
-
-    def sorted_by(key: Floats) -> Callable[[Rows], Rows]:
-        return lambda rows: np.concatenate(
-            [rows[:INITIAL], rows[INITIAL:][np.argsort(key[rows[INITIAL:]], kind="stable")]]
-        )
-
-    orders: dict[str, Callable[[Rows], Rows]] = {
-        "centre": sorted_by(away),
-        "corner": sorted_by(-away),
-        "maximin": lambda rows: maximin(features, rows),
-        "file": sorted_by(np.arange(len(table), dtype=np.float64)),
-    }
-    needed = dict.fromkeys(("random", *orders), 0.0)
-    for sample in range(SAMPLES):
-        rng = generator(0, "rules of tables", table.name, sample)
-        rows = rng.choice(len(table), round(SHARE * len(table)), replace=False)
-        target = np.sort(losses[rows])[math.ceil(len(rows) / BEST) - 1]
-        most = min(MOST, len(rows))
-        survival = none_drawn(len(rows), int((losses[rows] <= target).sum()))[:most]
-        needed["random"] += INITIAL + survival[INITIAL:].sum()
-        for name, order in orders.items():
-            hits = np.flatnonzero(losses[order(rows)[:most]] <= target)
-            needed[name] += max(hits[0] + 1, INITIAL) if len(hits) else most
-    return {name: needed["random"] / needed[name] for name in orders}
+def figures_of(suite: Suite, table: Table) -> Figures:
+    """The figures of a table in a suite, whose trials are samples. InputError if the suite cannot use it."""
+    instance = make_instance(suite, table)
+    controls, baseline = times_fewer(suite, table), baseline_of(table.claims)
+    beats = baseline is None or rows_that_beat(table, baseline) > 0
+    return Figures(len(instance.table), controls, forest_r2(instance), share_near_best(instance), beats)
 
 
-def forest_r2(table: Table, losses: Floats) -> float:
-    """R2 of random forests on normal scores of the losses, of rows left out."""
-    scores = ndtri((rankdata(losses) - 0.5) / len(losses))
+def forest_r2(instance: Instance) -> float:
+    """R2 of forests on normal scores of the first objective, of rows left out. Missing values rank last."""
+    ranks = rankdata(np.nan_to_num(instance.losses[:, 0], nan=np.inf))
+    scores = ndtri((ranks - 0.5) / len(ranks))
+    forest = RandomForestRegressor(min_samples_leaf=2, random_state=0)
     folds = KFold(5, shuffle=True, random_state=0)
-    forest = RandomForestRegressor(300, min_samples_leaf=2, random_state=0)
-    found = cross_val_predict(forest, table.features, scores, cv=folds)
+    found = cross_val_predict(forest, instance.table.features, scores, cv=folds)
     return float(1 - ((scores - found) ** 2).sum() / ((scores - scores.mean()) ** 2).sum())
 
 
+def share_near_best(instance: Instance) -> float:
+    """The share of the rows within one deviation between seeds of the best; NaN if it is unknown."""
+    again = instance.table.replicates
+    if again is None:
+        return np.nan
+    found = seed_noise(instance.table.response(str(instance.objectives[0])), again.to_frame(), again.averaged)
+    deviation = found.pooled.sd / found.averaged_over**0.5
+    return float((found.ranked["gap"] <= deviation).sum() / len(instance.table))
+
+
 def main() -> None:
-    """Print the figures of each table."""
+    """Print the figures of each table, and the rules that fail."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tables", nargs="+")
-    parser.add_argument("--objective")
-    arguments = parser.parse_args()
-    for name in arguments.tables:
+    parser.add_argument("--objective", help="default: the first of each table")
+    parser.add_argument("--samples", type=int, default=2000)
+    given = parser.parse_args()
+    suite = changed(SAMPLES, trials=given.samples, objectives=[given.objective] if given.objective else [])
+    for name in given.tables:
         table = load_folder(Path(name)) if Path(name).is_dir() else load_table(name)
-        objective = arguments.objective or table.objectives[0]
-        losses = table.losses([objective])[:, 0]
-        known = np.flatnonzero(~np.isnan(losses))
-        table, losses = table.of_rows(known), losses[known]
-        found, r2 = controls(table, losses), forest_r2(table, losses)
-        baseline = baseline_of(table.claims)
-        beaten = baseline is None or rows_that_beat(table, baseline) > 0
-        fits = max(found.values()) < MOST_CONTROL and r2 >= LEAST_R2 and beaten
-        told = ", ".join(f"{order} {figure:.2f}" for order, figure in found.items())
-        print(f"{table.name}: {len(table)} rows, {objective} {'fits' if fits else 'DOES NOT FIT'} a track")
-        print(f"  times fewer than random search: {told}")
-        print(f"  R2 of rows left out: {r2:.2f}")
-        print(f"  best at: {', '.join(edges_of_best(table, objective)) or 'no end of an axis'}")
-        print(f"  noise: {noise(table, objective)}")
-        print(f"  baseline: {baseline_sentence(table) or 'none'}", flush=True)
-
-
-def noise(table: Table, objective: str) -> str:
-    """The deviation between seeds, in words."""
-    if table.replicates is None:
-        return "unknown"
-    found = seed_noise(table.response(objective), table.replicates.to_frame())
-    near = f"{found.rows_within} of {found.n_rows} rows cannot be told from the best"
-    return f"standard deviation {found.pooled.sd:.3g} ({found.pooled.df} degrees of freedom), {near}"
+        figures, whole = figures_of(suite, table), changed(suite, sample=None)
+        failed = [*figures.failures(), *[NONE_BEATS] * (not figures.beats_baseline)]
+        print(f"{table.name}: {', '.join(failed) or 'fits a track'}\n  {figures}")
+        print(f"  {in_words(times_fewer(whole, table, [FileOrder]))}", flush=True)
 
 
 if __name__ == "__main__":

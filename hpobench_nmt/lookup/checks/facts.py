@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -387,9 +387,11 @@ def _count(number: int) -> str:
     return f"{number:,}" if number < 10**12 else f"about 10^{round(math.log10(number))}"
 
 
-def find_check(name: str, tables: Sequence[tuple[Table, Path]]) -> list[Finding]:
-    """Findings on each table, given with its folder, and on all of them together as the collection `name`."""
+def find_check(
+    name: str, tables: Sequence[tuple[Table, Path]], more: Callable[[Table], Sequence[Finding]] = lambda _: ()
+) -> list[Finding]:
+    """Findings and `more` on each table, given with its folder, and on all as the collection `name`."""
     if not tables:
         raise InputError("no table to check.")
-    findings = [finding for table, folder in tables for finding in check_table(table, folder)]
+    findings = [f for table, folder in tables for f in (*check_table(table, folder), *more(table))]
     return findings + check_collection(name, [table for table, _ in tables])
