@@ -261,10 +261,15 @@ def figure_board(results: Results, found: FewerTrainings, where: Literal["run", 
 
 def times_fewer(results: Results, found: FewerTrainings) -> Column:
     """Times fewer trainings than random search, with the interval over trials."""
-    lines = found.methods[["method", "times_fewer", "low", "high"]].itertuples(index=False, name=None)
+    names = ["method", "times_fewer", "low", "high", "failed"]
     entries = {
-        method: Entry(short(value), value, _span(low, high), None if np.isnan(value) else (low, high))
-        for method, value, low, high in lines
+        method: Entry(
+            "failed" if failed else short(value),
+            value,
+            _span(low, high),
+            None if np.isnan(value) else (low, high),
+        )
+        for method, value, low, high, failed in found.methods[names].itertuples(index=False, name=None)
     }
     told = "trainings of random search over those of the method, geometric mean over families, over"
     told += f" {counted(len(found.tables), 'table')}; higher is better"
@@ -285,9 +290,19 @@ def _other_families(results: Results, found: FewerTrainings) -> Column | None:
     return Column("other families", told, entries, False)
 
 
+def _places(results: Results, found: FewerTrainings) -> Column | None:
+    places = found.paired.places() if found.paired is not None else {}
+    if not places:
+        return None
+    entries = {
+        m: Entry(f"{low}–{high}" if low < high else str(low), low) for m, (low, high) in places.items()
+    }
+    return Column("places", "its best and worst place when one family is left out", entries)
+
+
 def _capped(results: Results, found: FewerTrainings) -> Column:
     told = "share of trials that did not reach the target within the budget"
-    return Column("capped", told, _of_methods(found, "capped", "{:.0%}".format), reference=Entry(""))
+    return Column("capped", told, _of_methods(found, "capped", _percent), reference=Entry(""))
 
 
 def _hypervolume(results: Results, found: FewerTrainings) -> Column | None:
@@ -305,6 +320,7 @@ def _time(results: Results, found: FewerTrainings) -> Column | None:
 COLUMNS: tuple[Callable[[Results, FewerTrainings], Column | None], ...] = (
     times_fewer,
     _other_families,
+    _places,
     _capped,
     _hypervolume,
     _time,
@@ -316,6 +332,10 @@ def _of_methods(found: FewerTrainings, name: str, text: Callable[[float], str] =
     """Entries with the values of a column of `FewerTrainings.methods`."""
     values = zip(found.methods["method"], found.methods[name].tolist(), strict=True)
     return {method: Entry(text(value), value) for method, value in values}
+
+
+def _percent(share: float) -> str:
+    return NONE if np.isnan(share) else f"{share:.0%}"
 
 
 def _span(low: float, high: float) -> str:

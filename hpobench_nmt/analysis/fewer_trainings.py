@@ -101,7 +101,7 @@ def fewer_trainings(results: Results, others: Runtimes = MappingProxyType({})) -
         every = [*reached[table], *(others[table, m] for m in further)]
         common = min(map(len, every))
         found = np.array([values[:common] for values in every])
-        capped[i] = np.isinf(found).mean(axis=1)
+        capped[i] = np.where(np.isnan(found).any(axis=1), np.nan, np.isinf(found).mean(axis=1))
         instance = results.instances[table]
         trial_budgets[table] = budgets(instance, results.seed, common)
         references[table] = random_search_to_target(instance, results.seed, common)

@@ -51,6 +51,25 @@ class Paired:
         least = [values[None] for values in self.least.values()]
         return times_fewer(least, references, [self.families[t] for t in self.runtimes]).family_logs[:, 0]
 
+    def places(self) -> dict[str, tuple[int, int]]:
+        """The best and the worst place of each method when one family is left out; empty for one family.
+
+        Methods without a figure, and controls, have no place.
+        """
+        figure = self.figure()
+        logs = figure.family_logs
+        ranked = [
+            i for i, m in enumerate(self.methods) if m not in CONTROLS and figure.log[i] == figure.log[i]
+        ]
+        if len(logs) < 2:
+            return {}
+        places = []
+        for left_out in range(len(logs)):
+            means = np.delete(logs, left_out, axis=0).mean(axis=0)[ranked]
+            places.append([1 + int((means > mean).sum()) for mean in means])
+        ends = np.min(places, axis=0).tolist(), np.max(places, axis=0).tolist()
+        return {self.methods[i]: (low, high) for i, low, high in zip(ranked, *ends, strict=True)}
+
     def ranked_on(self, table: str) -> list[str]:
         """The methods that have a value on a table, without controls, the fastest first."""
         means = self.runtimes[table].mean(axis=1)

@@ -10,6 +10,7 @@ import numpy as np
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.task.instance import Instance
 from hpobench_nmt.benchmarking.task.scoring import length_of, scored_trial
+from hpobench_nmt.benchmarking.task.suite_files import load_suite
 from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.trajectory import Trajectory, same_trial
@@ -18,6 +19,14 @@ from hpobench_nmt.lookup.catalogue import family_of
 # The name of random search among the methods if it is computed, not simulated.
 EXACT = "RS (exact)"
 _MOST_MILESTONES = 10
+FAMILIES = {
+    "nmthpo": "translation models",
+    "nmtlc": "translation models",
+    "taskset": "optimizers of RNNs",
+    "algoperf": "Transformers of a benchmark of optimizers",
+    "steplaw": "pre-training of language models",
+}
+"""The family of a collection's tables, by which a method's `tuned_on` knows them."""
 
 
 def instance_of(results: Results, table: str, n_objectives: int | None = None) -> Instance:
@@ -103,12 +112,14 @@ def failure_notes(results: Results, table: str) -> list[str]:
 def families(results: Results) -> dict[str, tuple[str, ...]]:
     """The tables of a run by family, in the order of the run.
 
-    The suite may name a table's family. Else it is the group that the table's datasheet names, "shipped" for
-    the tables that come with the package, or the table alone.
+    The suite may name a table's family, or the suite quick, or `FAMILIES` that of its collection. Else it is
+    the group that the table's datasheet names, or the table alone.
     """
+    known = {**load_suite("quick").family, **results.suite.family}
     found: dict[str, tuple[str, ...]] = {}
     for name, instance in results.instances.items():
-        family = results.suite.family.get(name) or family_of(instance.installed)
+        group = family_of(instance.installed)
+        family = known.get(name) or FAMILIES.get(group, group)
         found[family] = (*found.get(family, ()), name)
     return found
 

@@ -47,8 +47,8 @@ def test_where_columns_are_shown(run):
         w: [c.heading for c in figure_board(run.results, run.statistics.fewer, w).columns]
         for w in ("run", "arena")
     }
-    assert headings["run"] == ["times fewer", "capped"]
-    assert headings["arena"] == ["times fewer", "capped", "ms/step"]
+    assert headings["run"] == ["times fewer", "places", "capped"]
+    assert headings["arena"] == ["times fewer", "places", "capped", "ms/step"]
 
 
 def test_methods_without_a_value_come_last_and_ties_keep_their_order():

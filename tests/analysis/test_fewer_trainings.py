@@ -11,8 +11,11 @@ import hpobench_nmt as hb
 from hpobench_nmt.analysis.board import figure_board
 from hpobench_nmt.analysis.fewer_trainings import fewer_headline, fewer_sentences, fewer_trainings
 from hpobench_nmt.analysis.leaderboard import fewer_setting
+from hpobench_nmt.analysis.selection import FAMILIES, families
 from hpobench_nmt.analysis.verdicts import run_statistics
+from hpobench_nmt.benchmarking.task.suite_files import load_suite
 from hpobench_nmt.core.seeds import sampled_rows
+from hpobench_nmt.methods import TUNED_ON
 
 
 class InOrder:
@@ -117,7 +120,7 @@ def test_two_verdicts(toy):
     assert "On these 6 tables, shown to need fewer trainings than random search: BO_EI_M_std" in text
     assert "that did not tune the method: InOrder." in text
     heads, rows = figure_board(results, found).texts()
-    assert heads == ["times fewer", "95%", "other families", "capped"]
+    assert heads == ["times fewer", "95%", "other families", "places", "capped"]
     values = found.methods.set_index("method")["times_fewer"]
     assert [row[0] for row in rows[:-1]] == list(values.sort_values(ascending=False).index)
     few = fewer_trainings(hb.benchmark(tables[:4], ["RS", "BO_EI_M_std"], trials=4, scores=["ftb"]))
@@ -296,3 +299,27 @@ def test_the_least_is_what_a_method_that_knows_the_targets_takes(curved, workers
     assert fewer_trainings(results).paired.least["toy"].tolist() == [costs.min()]
     found = hb.benchmark(curved, [Knows], trials=1, **rules)
     assert fewer_trainings(found).paired.runtimes["toy"].tolist() == [[costs.min()]]
+
+
+def test_places_when_a_family_is_left_out(toy):
+    tables = rolled(toy, 4, lambda i: "abcd"[i])
+    rules = {"trials": 6, "scores": ["ftb"]}
+    methods = ["RS", "BO_EI_M_std", "BO_EI_M", "corner"]
+    places = fewer_trainings(hb.benchmark(tables, methods, **rules)).paired.places()
+    assert list(places) == methods[:3]
+    found = {name: [] for name in places}
+    for left_out in range(4):
+        some = [table for i, table in enumerate(tables) if i != left_out]
+        figures = fewer_trainings(hb.benchmark(some, methods[:3], **rules)).methods
+        for name, figure in zip(figures["method"], figures["times_fewer"], strict=True):
+            found[name].append(1 + (figures["times_fewer"] > figure).sum())
+    assert places == {name: (min(each), max(each)) for name, each in found.items()}
+    assert fewer_trainings(hb.benchmark(toy, methods, **rules)).paired.places() == {}
+
+
+def test_tables_that_ship_and_collections_have_the_families_that_methods_name():
+    """Else a method would have a verdict on families on which it was tuned."""
+    named = {name for families in TUNED_ON.values() for name in families}
+    assert named <= {*FAMILIES.values(), *load_suite("quick").family.values()}
+    results = hb.benchmark(["sotu-awd-lstm", "sotu-gpt-30k"], ["RS"], trials=2, scores=["ftb"])
+    assert list(families(results)) == ["LSTM language models", "small GPTs"]

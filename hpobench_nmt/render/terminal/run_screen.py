@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from rich.console import Console
 
@@ -9,6 +11,7 @@ from hpobench_nmt.analysis.board import figure_board
 from hpobench_nmt.analysis.failures import grouped_failures
 from hpobench_nmt.analysis.fewer_trainings import FewerTrainings, fewer_headline, fewer_trainings
 from hpobench_nmt.analysis.paired import Paired
+from hpobench_nmt.analysis.run_notes import trial_notes
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.core.system.text import NONE, short
 from hpobench_nmt.render.terminal.grids import print_grid, print_text
@@ -29,11 +32,20 @@ def print_run(results: Results, console: Console) -> None:
         print_board(figure_board(results, found), console)
         rows = [_line(found, found.paired, table) for table in found.paired.runtimes]
         print_grid(_HEAD, rows, console, right=_HEAD[2:4], wrapped=_HEAD[4:])
-    for note in (*found.notes, *filter(None, [found.reason]))[:_MOST_LINES]:
-        print_text(note, console, "dim")
-    for group in grouped_failures(results)[:_MOST_LINES]:
-        which = f"{group.method} on {group.table}, trial {group.which}"
-        print_text(f"failed: {which}: {group.reason}", console, "red")
+    _print_some([*found.notes, *filter(None, [found.reason]), *trial_notes(results)], "notes", console, "dim")
+    failed = [
+        f"failed: {group.method} on {group.table}, trial {group.which}: {group.reason}"
+        for group in grouped_failures(results)
+    ]
+    _print_some(failed, "failures", console, "red")
+
+
+def _print_some(lines: Sequence[str], what: str, console: Console, style: str) -> None:
+    """Print the first lines, and how many more `score` prints."""
+    for line in lines[:_MOST_LINES]:
+        print_text(line, console, style)
+    if len(lines) > _MOST_LINES:
+        print_text(f"{len(lines) - _MOST_LINES} more {what}: see score.", console, style)
 
 
 def _line(found: FewerTrainings, paired: Paired, table: str) -> tuple[str, ...]:

@@ -67,7 +67,7 @@ def test_the_figures_are_those_of_the_run(archive):
     for column in ("times_fewer", "low", "high", "capped"):
         assert theirs.loc[["RS", "BO_EI_M_std"], column].tolist() == ours[column].tolist()
     board = track_board(plain)
-    assert [c.heading for c in board.columns] == ["times fewer", "capped", "ms/step"]
+    assert [c.heading for c in board.columns] == ["times fewer", "places", "capped", "ms/step"]
     values = [entries[0].value for _, entries in board.rows]
     assert values == sorted(values, reverse=True)
     assert "hypervolume" in [c.heading for c in track_board(multi).columns]
