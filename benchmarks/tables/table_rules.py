@@ -45,7 +45,7 @@ class FileOrder:
     """Looks up the rows in the order of the file."""
 
     def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
-        self._left = dict.fromkeys(range(len(problem.features)))
+        self._left: dict[int, None] = dict.fromkeys(range(len(problem.features)))
 
     def ask(self) -> int:
         return next(iter(self._left))

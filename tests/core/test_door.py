@@ -32,6 +32,7 @@ OWN = {
     "hpobench_nmt/runner/disk/archives.py": "writes",
     "hpobench_nmt/runner/disk/curve_file.py": "own cache",
     "hpobench_nmt/runner/disk/locks.py": "a lock",
+    "hpobench_nmt/runner/families/dynamic_evaluation.py": "own cache",
     "hpobench_nmt/runner/families/shared_models.py": "own cache",
     "hpobench_nmt/runner/families/sockeye.py": "own work",
     "hpobench_nmt/runner/ledgers/ledger.py": "appends, and the ends of what was read by the door",
