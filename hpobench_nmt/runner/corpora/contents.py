@@ -12,36 +12,28 @@ from hpobench_nmt.core.system.errors import InputError
 HEAD = 1 << 16
 """The number of bytes at a file's beginning by which its content is recognised."""
 
-# Some magic numbers are letters, with which a text might begin. Their patterns have further bytes.
-_MAGIC = {
-    "gz": rb"\x1f\x8b",
-    "xz": rb"\xfd7zXZ\x00",
-    "zst": rb"\x28\xb5\x2f\xfd",
-    "bz2": rb"BZh[1-9]1AY&SY",
-    "zip": rb"PK\x03\x04",
-    "parquet": rb"PAR1\x15",
-    "arrow": rb"ARROW1\x00\x00",
-}
-_NAMES = {
-    "gz": "a gzip archive",
-    "xz": "an xz archive",
-    "zst": "a Zstandard archive",
-    "bz2": "a bzip2 archive",
-    "zip": "a zip archive",
-    "parquet": "Parquet",
-    "arrow": "Arrow",
-    "jsonl": "JSON lines",
-    "text": "plain text",
-    "tsv": "tab-separated columns",
+# The name of each kind, for people, and the bytes that it begins with. Some magic numbers are letters, with
+# which a text might begin. Their patterns have further bytes.
+_KINDS = {
+    "gz": ("a gzip archive", rb"\x1f\x8b"),
+    "xz": ("an xz archive", rb"\xfd7zXZ\x00"),
+    "zst": ("a Zstandard archive", rb"\x28\xb5\x2f\xfd"),
+    "bz2": ("a bzip2 archive", rb"BZh[1-9]1AY&SY"),
+    "zip": ("a zip archive", rb"PK\x03\x04"),
+    "parquet": ("Parquet", rb"PAR1\x15"),
+    "arrow": ("Arrow", rb"ARROW1\x00\x00"),
+    "jsonl": ("JSON lines", None),
+    "text": ("plain text", None),
+    "tsv": ("tab-separated columns", None),
 }
 PACKED = ("gz", "xz", "zst")
 _JSON_LINES = 3
 
 
 def content_of(head: bytes) -> str:
-    """The kind of a file, by its first bytes: a key of `_NAMES`. An unknown file counts as text."""
-    for kind, magic in _MAGIC.items():
-        if re.match(magic, head, re.DOTALL):
+    """The kind of a file, by its first bytes: a key of `_KINDS`. An unknown file counts as text."""
+    for kind, (_, magic) in _KINDS.items():
+        if magic and re.match(magic, head, re.DOTALL):
             return kind
     return "jsonl" if _is_json_lines(head) else "text"
 
@@ -56,8 +48,9 @@ def refuse_content(head: bytes, path: Path, wanted: str, advice: Mapping[str, st
     if found == wanted or (found == "text" and wanted != "parquet"):
         return
     archive = found in (*PACKED, "bz2", "zip")
-    usual = "Unpack it first" if archive else f"Convert it to {_NAMES[wanted]} first"
-    raise InputError(f"{path}: holds {_NAMES[found]}, not {_NAMES[wanted]}. {advice.get(found, usual)}.")
+    usual = "Unpack it first" if archive else f"Convert it to {_KINDS[wanted][0]} first"
+    holds = f"holds {_KINDS[found][0]}, not {_KINDS[wanted][0]}"
+    raise InputError(f"{path}: {holds}. {advice.get(found, usual)}.")
 
 
 def _is_json_lines(head: bytes) -> bool:

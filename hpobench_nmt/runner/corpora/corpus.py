@@ -108,7 +108,7 @@ def write_prepared(corpus: Corpus, path: Path) -> None:
     if same := same_texts(corpus):
         about["provenance"]["caution"] = same
     with path.open("wb") as file:
-        np.savez(file, about=_bytes(json.dumps(about)), **arrays)
+        np.savez(file, about=np.frombuffer(json.dumps(about).encode(), np.uint8), **arrays)
 
 
 def read_prepared(path: Path) -> Corpus:
@@ -118,7 +118,7 @@ def read_prepared(path: Path) -> Corpus:
     """
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            about = json.loads(_text(arrays["about"]))
+            about = json.loads(arrays["about"].tobytes())
             if "unit" in about:
                 about["vocabulary"] = tuple(about["vocabulary"])
                 return TextCorpus(**about, **{part: arrays[part].astype(np.int64) for part in PARTS})
@@ -126,14 +126,6 @@ def read_prepared(path: Path) -> Corpus:
             return ParallelCorpus(**about, train=train, dev=dev, test=test)
     except (zipfile.BadZipFile, EOFError, KeyError, ValueError) as error:
         raise InputError(f"{path} is damaged ({error}). Remove it; it will be prepared again.") from error
-
-
-def _bytes(text: str) -> NDArray[np.uint8]:
-    return np.frombuffer(text.encode(), dtype=np.uint8)
-
-
-def _text(array: NDArray[np.uint8]) -> str:
-    return array.tobytes().decode()
 
 
 def _lines(path: Path, name: str) -> Lines:

@@ -26,7 +26,7 @@ _OWN_ENDS = ("<eos>", "</s>")
 def findings(corpus: Corpus) -> str:
     """Sentences about likely faults, with counts; "" if nothing is found. Linear in the corpus's size."""
     found = _of_text(corpus) if isinstance(corpus, TextCorpus) else _of_pairs(corpus)
-    return "; ".join(found)
+    return "; ".join(filter(None, found))
 
 
 def lengths(corpus: ParallelCorpus) -> str:
@@ -71,7 +71,7 @@ def _of_pairs(corpus: ParallelCorpus) -> list[str]:
         decomposed = sum(not is_normalized("NFC", line) for line in chain(source, target))
         found.append(f"lines of {part} that end in <eos> or </s>: {ends:,}" if ends else "")
         found.append(f"lines of {part} with decomposed letters (NFD): {decomposed:,}" if decomposed else "")
-    return [sentence for sentence in found if sentence]
+    return found
 
 
 def _of_text(corpus: TextCorpus) -> list[str]:
@@ -92,7 +92,7 @@ def _of_text(corpus: TextCorpus) -> list[str]:
         decomposed = [name for name in corpus.vocabulary if not is_normalized("NFC", f"e{name}")]
     if decomposed:
         found.append(f"{corpus.unit}s with decomposed letters (NFD): {len(decomposed):,}")
-    return [sentence for sentence in found if sentence]
+    return found
 
 
 def _distinct(keys: Iterable[bytes]) -> int:

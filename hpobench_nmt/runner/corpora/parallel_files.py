@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy as np
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import PARTS, Corpus
 from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader
-from hpobench_nmt.runner.corpora.pair_filters import PairOptions, check_filters, empty_line, kept_pairs
+from hpobench_nmt.runner.corpora.pair_filters import Kept, PairOptions, check_filters, empty_line, kept_pairs
 from hpobench_nmt.runner.corpora.records import (
     UNPACK,
     Reading,
@@ -85,7 +85,7 @@ def _side_files(options: ParallelOptions, base: Path) -> Files:
 
 
 def _side_rows(options: ParallelOptions, files: Files, part: str) -> Rows:
-    """The lines of both sides. Raises InputError if one side has more lines, or if a side is empty."""
+    """The lines of both sides. Raises InputError if one side has more lines."""
     advice = UNPACK | dict.fromkeys(("jsonl", "parquet"), 'Set name = "pairs" and format in [corpus]')
     reading = Reading(unpack=options.unpack, advice=advice)
 
@@ -93,7 +93,6 @@ def _side_rows(options: ParallelOptions, files: Files, part: str) -> Rows:
         return records(files[name], name, reading)
 
     names = [f"{part}_{name}" for name in _SIDES]
-    empty = True
     for number, row in enumerate(zip_longest(*map(side, names))):
         for name, found in zip(names, row, strict=True):
             if found is None:
@@ -104,10 +103,7 @@ def _side_rows(options: ParallelOptions, files: Files, part: str) -> Rows:
                 if blank and not (part == "train" and "empty" in texts_of(options.filters)):
                     raise empty_line(blank[0], "the line, and its partner in the other file")
                 raise _misaligned([[text.text for text in lines] for lines in texts], names, files)
-        empty = False
         yield row[0][0], row[1][0]
-    if empty:
-        raise InputError(f"[corpus] {names[0]}: {file_names(files[names[0]])} is empty.")
 
 
 def _misaligned(sides: list[list[str]], names: Sequence[str], files: Files) -> InputError:
@@ -149,20 +145,23 @@ def _both_rows(options: PairsOptions, files: Files, part: str) -> Rows:
     )
     advice = UNPACK | {kind: f'Set format = "{kind}" in [corpus]' for kind in ("jsonl", "parquet")}
     reading = Reading(options.format, columns, options.unpack, advice)
-    empty = True
-    for source, target in records(files[part], part, reading):
-        empty = False
-        yield source, target
-    if empty:
-        raise InputError(f"[corpus] {part}: {file_names(files[part])} is empty.")
+    return ((source, target) for source, target in records(files[part], part, reading))
 
 
 def _read(name: str, options: PairOptions, files: Files, rows: Callable[[str], Rows]) -> Corpus:
     """The corpus. Only train is filtered, because scores are compared on dev and test."""
-    kept = {part: kept_pairs(rows(part), options) for part in ("dev", "test")}
+
+    def read(part: str, filters: Collection[str] = (), held_out: Collection[str] = ()) -> Kept:
+        found = kept_pairs(rows(part), options, filters, held_out)
+        if not found.read:
+            option = next(option for option in files if option.startswith(part))
+            raise InputError(f"[corpus] {option}: {file_names(files[option])} is empty.")
+        return found
+
+    kept = {part: read(part) for part in ("dev", "test")}
     filters = texts_of(options.filters)
     held_out = {line.casefold() for part in kept.values() for side in part.sides for line in side}
-    kept["train"] = kept_pairs(rows("train"), options, filters, held_out if "held_out" in filters else ())
+    kept["train"] = read("train", filters, held_out if "held_out" in filters else ())
     if not kept["train"].count:
         raise InputError(f"corpus {name!r}: no pair is left. {kept['train'].sentence('train')}.")
     provenance = {

@@ -20,7 +20,7 @@ from typing import IO, Annotated, Any, Literal, NamedTuple, cast
 
 from hpobench_nmt.core.system.errors import InputError, one_line, shortened
 from hpobench_nmt.runner.corpora.contents import HEAD, PACKED, content_of, refuse_content
-from hpobench_nmt.runner.corpora.text_reading import decoded, read_head
+from hpobench_nmt.runner.corpora.text_reading import decoded, read_bytes
 from hpobench_nmt.runner.disk.user_paths import user_path
 from hpobench_nmt.runner.settings import About, texts_of
 
@@ -136,7 +136,7 @@ def records(paths: Sequence[Path], option: str, reading: Reading) -> Iterator[tu
 
 
 def _head(path: Path, option: str, reading: Reading) -> bytes:
-    head = read_head(path, option, HEAD)
+    head = read_bytes(path, option, HEAD)
     if not reading.unpack or content_of(head) not in PACKED:
         return head
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from sys import intern
@@ -126,11 +126,6 @@ def _corpus(name: str, places: Places, options: TextOptions, licence: str) -> Co
     words = {part: _words(texts[part], options) for part in texts}
     make = subword_corpus if _unit(options) == "subword" else word_corpus
     return make(name, words, options, provenance)
-
-
-def _texts(paths: Sequence[Path], option: str, reading: Reading) -> Iterator[Text]:
-    for (text,) in records(paths, option, reading):
-        yield text
 
 
 def _reading(options: TextOptions) -> Reading:

@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import codecs
-import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from hpobench_nmt.core.system.errors import InputError
 
 
-def read_bytes(path: Path, option: str) -> bytes:
-    """A file's content. Raises InputError if it is missing, a folder, or not readable."""
-    try:
-        _refuse_no_file(path, option)
-        return path.read_bytes()
-    except OSError as error:
-        raise _unreadable(path, option, error) from error
+def read_bytes(path: Path, option: str, size: int = -1) -> bytes:
+    """A file's content, or its first bytes.
 
-
-def read_head(path: Path, option: str, size: int) -> bytes:
-    """The first bytes of a file. Raises the errors of `read_bytes`."""
-    try:
-        _refuse_no_file(path, option)
-        with path.open("rb") as file:
-            return file.read(size)
-    except OSError as error:
-        raise _unreadable(path, option, error) from error
+    Raises InputError if it is missing, a folder, a pipe or a device, or not readable.
+    """
+    status(path, option)
+    with _readable(path, option), path.open("rb") as file:
+        return file.read(size)
 
 
 def decoded(content: bytes, path: Path, first: int = 1) -> str:
@@ -59,22 +51,20 @@ def lines_of(text: str) -> list[str]:
 def status(path: Path, option: str) -> str:
     """A file's path, size and modification time, which change with the content and are quick to find out.
 
-    Raises InputError if the file does not exist.
+    Raises InputError if the file does not exist, or is a pipe or a device.
     """
-    try:
-        found = _refuse_no_file(path, option)
-    except OSError as error:
-        raise _unreadable(path, option, error) from error
+    with _readable(path, option):
+        found = path.stat()
+    # Reading a pipe or a device might never end.
+    if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+        raise InputError(f"[corpus] {option}: {path} is not a file.")
     return f"{path.resolve()} {found.st_size} {found.st_mtime_ns}"
 
 
-def _refuse_no_file(path: Path, option: str) -> os.stat_result:
-    """The file's status. A pipe or a device is refused: reading it might never end."""
-    found = path.stat()
-    if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
-        raise InputError(f"[corpus] {option}: {path} is not a file.")
-    return found
-
-
-def _unreadable(path: Path, option: str, error: OSError) -> InputError:
-    return InputError(f"[corpus] {option}: cannot read {path} ({error.strerror}).")
+@contextmanager
+def _readable(path: Path, option: str) -> Iterator[None]:
+    """Turn an OSError into an InputError that names the option and the file."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"[corpus] {option}: cannot read {path} ({error.strerror}).") from error

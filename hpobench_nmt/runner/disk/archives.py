@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,31 @@ def load_named_tensors(path: Path) -> dict[str, Any]:
         raise ValueError("it does not have tensors by name")
     _check(tensors.values(), path)
     return tensors
+
+
+def read_weights(path: Path, numbers: int) -> dict[str, Any]:
+    """The weights of a kept model by name.
+
+    Raises InputError if the file is damaged, or has another number of numbers than the model: before memory
+    is allocated for it.
+    """
+    weights: dict[str, Any] = read_archive(path, load_named_tensors)
+    found = sum(tensor.numel() for tensor in weights.values())
+    if found != numbers:
+        raise InputError(f"{path}: holds {found:,} numbers; a model of these settings has {numbers:,}.")
+    return weights
+
+
+def put_weights(weights: Mapping[str, Any], parameters: Mapping[str, Any], where: object) -> None:
+    """Copy weights into a model's parameters. Raises InputError if names, types or shapes differ."""
+    import torch
+
+    kinds = [{name: (t.dtype, t.shape) for name, t in each.items()} for each in (weights, parameters)]
+    if kinds[0] != kinds[1]:
+        raise InputError(f"{where}: its tensors do not fit a model with these settings.")
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(weights[name])
 
 
 def load_tensor_list(path: Path) -> list[Any]:

@@ -20,9 +20,9 @@ from hpobench_nmt.runner.nmt.commands import run_command
 from hpobench_nmt.runner.nmt.kept_files import read_translation_model, save_translation_model
 from hpobench_nmt.runner.nmt.metrics import METRICS, scores
 from hpobench_nmt.runner.nmt.prepare_corpus import Prepared, prepare
-from hpobench_nmt.runner.nmt.settings import SockeyeSettings
+from hpobench_nmt.runner.nmt.settings import SockeyeSettings, check_translation
 from hpobench_nmt.runner.nmt.sockeye_logs import read_parameter_count
-from hpobench_nmt.runner.nmt.text_scores import bleu, check_tokenizer, refuse_unspaced, signature
+from hpobench_nmt.runner.nmt.text_scores import bleu, refuse_unspaced, signature
 from hpobench_nmt.runner.nmt.timed_translate import read_times
 from hpobench_nmt.runner.nmt.train_model import Training, decode_arguments, train_model
 from hpobench_nmt.runner.nmt.translate_kept import translate
@@ -32,23 +32,6 @@ if TYPE_CHECKING:
 
 SOCKEYE = "3.1.34"
 """The version with which the commands and the lines of logs were checked."""
-
-
-def check(settings: SockeyeSettings) -> None:
-    """Refuse impossible settings, with errors that name them."""
-    if settings.num_embed % settings.num_heads:
-        raise InputError(
-            f"num_embed {settings.num_embed} must be a multiple of num_heads {settings.num_heads}."
-        )
-    if settings.stop_on == "bleu" and not settings.checkpoint_sentences:
-        raise InputError(
-            "stop_on 'bleu' needs checkpoint_sentences: -1 for all of dev, or a number of sentences."
-        )
-    if settings.num_embed % 2:
-        raise InputError(
-            f"num_embed {settings.num_embed} must be even, because positions are sines and cosines."
-        )
-    check_tokenizer(settings.bleu_tokenizer)
 
 
 def corpus_check(settings: SockeyeSettings, corpus: ParallelCorpus) -> None:
@@ -194,7 +177,7 @@ FAMILY = Family(
     settings=SockeyeSettings,
     metrics=METRICS,
     train=train,
-    check=check,
+    check=check_translation,
     corpus_check=corpus_check,
     missing=missing,
     translator=Translator(read_translation_model, translate),

@@ -17,16 +17,13 @@ torch.nn.LSTM has neither these gates nor these masks.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 
 from hpobench_nmt.runner.lm import scanned_cells
+from hpobench_nmt.runner.lm.parameter_budget import Gates
+from hpobench_nmt.runner.lm.scanned_cells import Mask, masked
 from hpobench_nmt.runner.torch_training.precision import for_products
-
-Gates = Literal["capped", "tied", "untied"]
-Mask = Tensor | None
 
 NAS_BLOCKS = (4, 6, 5, 7, 0, 2, 1, 3)
 """The leaf of the NAS cell to which each block of its pre-activations belongs."""
@@ -145,8 +142,3 @@ def nas(
         h = torch.tanh(c * torch.tanh(torch.tanh(a[4] * a[5]) + torch.sigmoid(a[6] + a[7])))
         outputs.append(h)
     return torch.stack(outputs), h, c
-
-
-def masked(x: Tensor, mask: Mask) -> Tensor:
-    """x times its mask, or x if there is none."""
-    return x if mask is None else x * mask

@@ -27,9 +27,10 @@ from hpobench_nmt.core.system.validation import Strict, load_json
 from hpobench_nmt.runner.corpora import TextCorpus
 from hpobench_nmt.runner.disk.archives import (
     load_arrays,
-    load_named_tensors,
     load_tensor_list,
+    put_weights,
     read_archive,
+    read_weights,
     save_tensors,
 )
 from hpobench_nmt.runner.disk.kept_model import KeptModel, kept_file
@@ -111,20 +112,11 @@ def read_language_model(
     """
     words = load_json(kept_file(folder, about, VOCABULARY), _Vocabulary, follow_link=False)
     path = kept_file(folder, about, WEIGHTS)
-    weights = read_archive(path, load_named_tensors)
     shape = (settings, len(words.tokens), words.unit)
-    expected, found = architecture.parameters(*shape), sum(w.numel() for w in weights.values())
-    if found != expected:  # before memory is allocated for a model of these settings
-        raise InputError(f"{path}: holds {found:,} numbers; a model of these settings has {expected:,}.")
+    weights = read_weights(path, architecture.parameters(*shape))
     where = set_up(device)
     model: nn.Module = architecture.build(*shape, torch.Generator(where))
-    parameters = dict(model.named_parameters())
-    shapes = [{n: (t.dtype, t.shape) for n, t in each.items()} for each in (weights, parameters)]
-    if shapes[0] != shapes[1]:
-        raise InputError(f"{path}: its tensors do not fit a model with these settings.")
-    with torch.no_grad():
-        for name, parameter in parameters.items():
-            parameter.copy_(weights[name])
+    put_weights(weights, dict(model.named_parameters()), path)
     corpus = _corpus(kept_file(folder, about, TOKENS), about, words)
     statistics = None
     if STATISTICS in about.files:

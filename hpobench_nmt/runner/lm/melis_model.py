@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hpobench_nmt.runner.lm.cells import Mask
 from hpobench_nmt.runner.lm.dropout import mask
 from hpobench_nmt.runner.lm.parameter_budget import ModelShape
 from hpobench_nmt.runner.lm.recurrent_layers import (
@@ -24,6 +23,7 @@ from hpobench_nmt.runner.lm.recurrent_layers import (
     orthogonal,
     weight,
 )
+from hpobench_nmt.runner.lm.scanned_cells import Mask
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from torch.nn import functional
 from torch.nn.utils.parametrizations import weight_norm
 
 from hpobench_nmt.runner.lm import scanned_cells
-from hpobench_nmt.runner.lm.cells import Mask, masked
 from hpobench_nmt.runner.lm.dropout import locked_dropout, mask
 from hpobench_nmt.runner.lm.recurrent_layers import LayerState, adapted_layer, constant, embed, orthogonal
+from hpobench_nmt.runner.lm.scanned_cells import Mask, masked
 from hpobench_nmt.runner.torch_training.precision import for_products
 
 # With this bias, memories are initially kept for a while.

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hpobench_nmt.runner.lm.cells import Gates, Mask, lstm, nas, rhn
+from hpobench_nmt.runner.lm.cells import lstm, nas, rhn
+from hpobench_nmt.runner.lm.parameter_budget import Gates
+from hpobench_nmt.runner.lm.scanned_cells import Mask
 
 LayerState = tuple[Tensor, ...]
 

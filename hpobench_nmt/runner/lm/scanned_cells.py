@@ -29,6 +29,7 @@ from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.torch_training.precision import for_products
 
 Mask = Tensor | None
+_Outputs = tuple[Tensor, Tensor, Tensor]
 _compiles = False
 
 
@@ -73,54 +74,26 @@ def _made(step: Callable[..., Any]) -> Callable[..., Any]:
     return _compiled(step) if _compiles else step
 
 
-def lstm(
-    inputs: Tensor,
-    weight: Tensor,
-    h: Tensor,
-    c: Tensor,
-    gates: str,
-    state_mask: Mask = None,
-    update_mask: Mask = None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """`cells.lstm`."""
-    found: tuple[Tensor, Tensor, Tensor] = _LSTM.apply(  # type: ignore[no-untyped-call]
-        gates, inputs, weight, h, c, state_mask, update_mask, None, None
-    )
-    return found
+def lstm(inputs: Tensor, weight: Tensor, h: Tensor, c: Tensor, gates: str, *masks: Mask) -> _Outputs:
+    """`cells.lstm`; the masks are those of the state and of the update."""
+    return _LSTM.apply(gates, inputs, weight, h, c, *masks, None, None)  # type: ignore[no-any-return,no-untyped-call]
 
 
 def mlstm(
-    inputs: Tensor,
-    factor: Tensor,
-    to_factor: Tensor,
-    from_product: Tensor,
-    h: Tensor,
-    c: Tensor,
-    state_mask: Mask = None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """`mlstm_model.mlstm`."""
-    found: tuple[Tensor, Tensor, Tensor] = _LSTM.apply(  # type: ignore[no-untyped-call]
-        "untied", inputs, from_product, h, c, state_mask, None, factor, to_factor
-    )
-    return found
+    inputs: Tensor, factor: Tensor, to_factor: Tensor, from_product: Tensor, h: Tensor, c: Tensor, mask: Mask
+) -> _Outputs:
+    """`mlstm_model.mlstm`; the mask is that of the state."""
+    given = "untied", inputs, from_product, h, c, mask, None, factor, to_factor
+    return _LSTM.apply(*given)  # type: ignore[no-any-return,no-untyped-call]
 
 
-def rhn(
-    inputs: Tensor,
-    weights: Tensor,
-    biases: Tensor,
-    s: Tensor,
-    state_mask: Mask = None,
-    update_mask: Mask = None,
-) -> tuple[Tensor, Tensor]:
-    """`cells.rhn`."""
-    found: tuple[Tensor, Tensor] = _RHN.apply(  # type: ignore[no-untyped-call]
-        inputs, weights, biases, s, state_mask, update_mask
-    )
-    return found
+def rhn(inputs: Tensor, weights: Tensor, biases: Tensor, s: Tensor, *masks: Mask) -> tuple[Tensor, Tensor]:
+    """`cells.rhn`; the masks are those of the state and of the update."""
+    return _RHN.apply(inputs, weights, biases, s, *masks)  # type: ignore[no-any-return,no-untyped-call]
 
 
-def _masked(x: Tensor, mask: Mask) -> Tensor:
+def masked(x: Tensor, mask: Mask) -> Tensor:
+    """x times its mask, or x if there is none."""
     return x if mask is None else x * mask
 
 
@@ -147,7 +120,7 @@ def _lstm_step(
         o, f, *i = (block.sigmoid() for block in blocks.chunk(count, 1))
     else:
         o, f, *i = blocks.sigmoid().chunk(count, 1)
-    update = _masked(new, update_mask)
+    update = masked(new, update_mask)
     if gates == "tied":
         c = torch.lerp(update, c, f)
     else:
@@ -155,7 +128,7 @@ def _lstm_step(
         c = torch.addcmul(admitted * update, f, c)
     squashed = c.tanh()
     h = o * squashed
-    return o, f, *i, new, squashed, c, h, _masked(h, state_mask).to(read)
+    return o, f, *i, new, squashed, c, h, masked(h, state_mask).to(read)
 
 
 def _lstm_factors(
@@ -168,7 +141,7 @@ def _lstm_factors(
     gradients of the other blocks of z, and of c one step earlier.
     """
     o, f, *i, new, squashed = kept
-    update = _masked(new, update_mask)
+    update = masked(new, update_mask)
     if gates == "untied":
         admitted, of_gates = i[0], [_of_sigmoid(before, f), _of_sigmoid(update, i[0])]
     else:
@@ -180,7 +153,7 @@ def _lstm_factors(
             admitted = torch.minimum(admitted, i[0])
             of_i = _of_sigmoid(update.masked_fill(capped, 0.0), i[0])
             of_gates = [_of_sigmoid(torch.where(capped, both, before), f), of_i]
-    of_new = _of_tanh(_masked(admitted, update_mask), new)
+    of_new = _of_tanh(masked(admitted, update_mask), new)
     return _of_tanh(o, squashed), _of_sigmoid(squashed, o), torch.stack((*of_gates, of_new, f), 2)
 
 
@@ -226,7 +199,7 @@ class _LSTM(torch.autograd.Function):
         factors: Sequence[Any] = [None] * len(inputs)
         if factor is not None:
             factors = factor.to(product.dtype).unbind(0)
-        read, cs, kept = _masked(h, state_mask).to(product.dtype), [c], []
+        read, cs, kept = masked(h, state_mask).to(product.dtype), [c], []
         for x, multiplier in zip(inputs.to(product.dtype).unbind(0), factors, strict=True):
             reads, mapped = read, read
             if transition is not None:
@@ -265,7 +238,7 @@ class _LSTM(torch.autograd.Function):
                 of_reads.append(of_read)
                 of_mapped.append(of_read * multipliers[t])
                 of_read = torch.mm(of_mapped[-1], transition)
-        of_x, of_first = torch.stack(of_zs[::-1]), _masked(of_read.to(of_c.dtype), state_mask)
+        of_x, of_first = torch.stack(of_zs[::-1]), masked(of_read.to(of_c.dtype), state_mask)
         if factor is None:
             of_weight = _of_weight(of_x, reads).to(of_weights)
             return None, of_x.to(of_inputs), of_weight, of_first, of_c, None, None, None, None
@@ -297,8 +270,8 @@ def _rhn_step(
     """tanh z_h, the gate, the state, and the masked state in the precision of products."""
     update, gate = z.to(s.dtype).chunk(2, 1)
     update, gate = update.tanh(), gate.sigmoid()
-    s = torch.lerp(s, _masked(update, update_mask), gate)
-    return update, gate, s, _masked(s, state_mask).to(z.dtype)
+    s = torch.lerp(s, masked(update, update_mask), gate)
+    return update, gate, s, masked(s, state_mask).to(z.dtype)
 
 
 def _rhn_back(of_s: Tensor, of_read: Tensor, factors: Tensor, state_mask: Mask) -> tuple[Tensor, Tensor]:
@@ -321,7 +294,7 @@ class _RHN(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         step, product = _made(_rhn_step), for_products(weights)
         transposed, added = product.transpose(1, 2).unbind(0), biases.to(product.dtype).unbind(0)
-        read, before, outputs, kept = _masked(s, state_mask).to(product.dtype), [], [], []
+        read, before, outputs, kept = masked(s, state_mask).to(product.dtype), [], [], []
         for x in inputs.to(product.dtype).unbind(0):
             for number, weight in enumerate(transposed):
                 z = torch.addmm(added[number - 1] if number else x, read, weight)
@@ -341,8 +314,8 @@ class _RHN(torch.autograd.Function):
         update, gate, reads, before, product, state_mask, update_mask = ctx.saved_tensors
         of_inputs, of_weights = ctx.dtypes
         parts = (
-            _of_tanh(_masked(gate, update_mask), update),
-            _of_sigmoid(_masked(update, update_mask) - before, gate),
+            _of_tanh(masked(gate, update_mask), update),
+            _of_sigmoid(masked(update, update_mask) - before, gate),
             1.0 - gate,
         )
         factors, depth = torch.stack(parts, 2).unbind(0), len(product)

@@ -18,8 +18,7 @@ from typing import Any
 
 import torch
 
-from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.runner.disk.archives import load_named_tensors, read_archive, save_tensors
+from hpobench_nmt.runner.disk.archives import put_weights, read_weights, save_tensors
 from hpobench_nmt.runner.disk.kept_model import KeptModel, kept_file
 from hpobench_nmt.runner.family import Translated
 from hpobench_nmt.runner.nmt.bpe import Bpe, read_bpe
@@ -63,11 +62,8 @@ def read_model(folder: Path, about: KeptModel, settings: MarianSettings) -> Kept
     """
     source, target = (read_bpe(kept_file(folder, about, name)) for name in SUBWORDS)
     path = kept_file(folder, about, WEIGHTS)
-    weights = read_archive(path, load_named_tensors)
-    expected = parameters(settings, vocabulary_size(source), vocabulary_size(target))
-    found = sum(tensor.numel() for tensor in weights.values())
-    if found != expected:  # before memory is allocated for a model of these settings
-        raise InputError(f"{path}: holds {found:,} numbers; a model of these settings has {expected:,}.")
+    numbers = parameters(settings, vocabulary_size(source), vocabulary_size(target))
+    weights = read_weights(path, numbers)
     return KeptMarian(settings, source, target, {name: tensor.clone() for name, tensor in weights.items()})
 
 
@@ -77,12 +73,7 @@ def translate(kept: KeptMarian, lines: Sequence[str], device: str) -> Translated
     sizes = vocabulary_size(kept.source), vocabulary_size(kept.target)
     model = build(kept.settings, *sizes, torch.Generator(where))
     own = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    shapes = [{n: (t.dtype, t.shape) for n, t in each.items()} for each in (own, kept.weights)]
-    if shapes[0] != shapes[1]:
-        raise InputError(f"{WEIGHTS}: its tensors do not fit a model with these settings.")
-    with torch.no_grad():
-        for name, parameter in own.items():
-            parameter.copy_(kept.weights[name])
+    put_weights(kept.weights, own, WEIGHTS)
     numbers = encode(kept.source, lines)
     subwords = sum(len(line) - 1 for line in numbers)
     outside = sum(line.count(UNKNOWN) for line in numbers)

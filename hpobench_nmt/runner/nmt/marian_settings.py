@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.runner.nmt.settings import TranslationSettings
-from hpobench_nmt.runner.nmt.text_scores import check_tokenizer
+from hpobench_nmt.runner.nmt.settings import TranslationSettings, check_translation
 from hpobench_nmt.runner.settings import About
 from hpobench_nmt.runner.torch_training.settings import Precision, TimingSettings
 
@@ -63,18 +62,7 @@ class MarianSettings(TimingSettings, TranslationSettings):
 
 def check(settings: MarianSettings) -> None:
     """Refuse impossible settings, with errors that name them."""
-    if settings.num_embed % settings.num_heads:
-        raise InputError(
-            f"num_embed {settings.num_embed} must be a multiple of num_heads {settings.num_heads}."
-        )
-    if settings.num_embed % 2:
-        raise InputError(
-            f"num_embed {settings.num_embed} must be even, because positions are sines and cosines."
-        )
-    if settings.stop_on == "bleu" and not settings.checkpoint_sentences:
-        raise InputError(
-            "stop_on 'bleu' needs checkpoint_sentences: -1 for all of dev, or a number of sentences."
-        )
+    check_translation(settings)
     if settings.tied == "all" and settings.vocabularies == "separate":
         raise InputError(
             'tied = "all" needs vocabularies = "joint", because two vocabularies cannot share a matrix.'
@@ -86,7 +74,6 @@ def check(settings: MarianSettings) -> None:
             f"warmup {settings.warmup:,} is longer than the training (max_updates "
             f"{settings.max_updates:,}), so the rate would never reach learning_rate."
         )
-    check_tokenizer(settings.bleu_tokenizer)
 
 
 def longest(settings: MarianSettings) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from hpobench_nmt.runner.nmt.text_scores import Tokenizer
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.runner.nmt.text_scores import Tokenizer, check_tokenizer
 from hpobench_nmt.runner.settings import About, Settings
 from hpobench_nmt.runner.torch_training.settings import TimingSettings
 
@@ -141,6 +142,23 @@ class TranslationSettings(Settings):
             on_grid=False,
         ),
     ] = 1
+
+
+def check_translation(settings: TranslationSettings) -> None:
+    """Refuse settings that are impossible in every family, with errors that name them."""
+    if settings.num_embed % settings.num_heads:
+        raise InputError(
+            f"num_embed {settings.num_embed} must be a multiple of num_heads {settings.num_heads}."
+        )
+    if settings.num_embed % 2:
+        raise InputError(
+            f"num_embed {settings.num_embed} must be even, because positions are sines and cosines."
+        )
+    if settings.stop_on == "bleu" and not settings.checkpoint_sentences:
+        raise InputError(
+            "stop_on 'bleu' needs checkpoint_sentences: -1 for all of dev, or a number of sentences."
+        )
+    check_tokenizer(settings.bleu_tokenizer)
 
 
 @dataclass(frozen=True, kw_only=True)
