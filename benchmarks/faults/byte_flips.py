@@ -47,10 +47,10 @@ def flipped(path: Path, read: Callable[[], Any], flips: int, seed: int = 0) -> t
 def a_ledger(folder: Path, rows: int) -> Path:
     """A ledger of `rows` trainings, each with a curve of ten checkpoints."""
     from hpobench_nmt.lookup.disk.file_names import LEDGER
-    from hpobench_nmt.runner.ledgers import ledger, plan
+    from hpobench_nmt.runner.ledgers import ledger
 
     path = folder / LEDGER
-    plan.open_ledger(path, {"name": "t", "seed": 1}, {"sha256": "ab" * 32})
+    ledger.open_ledger(path, {"name": "t", "seed": 1}, {"sha256": "ab" * 32})
     rng = np.random.default_rng(0)
     os.fsync = lambda fd: None  # the disk's time does not count
     versions = {"torch": "2.9.0", "python": "3.11.9"}

@@ -19,9 +19,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from hpobench_nmt.runner.ledgers.ledger import Record, append, chained, read_ledger, training_key
+from hpobench_nmt.runner.ledgers.ledger import Record, append, chained, open_ledger, read_ledger, training_key
 from hpobench_nmt.runner.ledgers.ledger_tail import recorded
-from hpobench_nmt.runner.ledgers.plan import open_ledger
 from hpobench_nmt.runner.specs.spec_file import load_spec
 
 PLAN_BAR, STATUS_BAR, LOOK_BAR = 2.0, 0.5, 0.02

@@ -37,7 +37,7 @@ from hpobench_nmt.runner.lm import (
     gradient,
     single_stream_lstm,
 )
-from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, Regularisation
+from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, AwdLstmShape
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms
 from hpobench_nmt.runner.lm.language_model import detach
 from hpobench_nmt.runner.lm.plateau_adam import PlateauAdam
@@ -148,21 +148,14 @@ def replaced(run: Callable[[], int], *replacements: tuple[Any, str, Any]) -> Cal
     return with_replacements
 
 
-def awd_lstm(regularisation: Regularisation) -> AWDLSTM:
-    generator = torch.Generator().manual_seed(0)
-    return AWDLSTM(
-        WORDS,
-        layers=2,
-        embedding_size=200,
-        hidden_size=400,
-        regularisation=regularisation,
-        generator=generator,
-    )
+def awd_lstm(*rates: float, **others: float) -> AWDLSTM:
+    shape = AwdLstmShape(2, 200, 400, "lstm", *rates, **others)
+    return AWDLSTM(WORDS, shape, torch.Generator().manual_seed(0))
 
 
 def output_layer() -> Iterator[tuple[str, Contenders]]:
     for batch in (20, 64):
-        run = update(awd_lstm(Regularisation(0.4, 0.25, 0.4, 0.1, 0.5, 2.0, 1.0)), WORDS, batch, 35)
+        run = update(awd_lstm(0.4, 0.25, 0.4, 0.1, 0.5, alpha=2.0, beta=1.0), WORDS, batch, 35)
         plain = replaced(run, (gradient, "linear_cross_entropy", plain_cross_entropy))
         contenders = {"by hand": run, "autograd": plain}
         if hasattr(functional, "linear_cross_entropy"):
@@ -172,7 +165,7 @@ def output_layer() -> Iterator[tuple[str, Contenders]]:
 
 
 def dynamic_evaluation() -> Iterator[tuple[str, Contenders]]:
-    model = awd_lstm(Regularisation()).eval()
+    model = awd_lstm().eval()
     for segment in (5, 20):
         tokens = text(WORDS, 40 * segment + 1)
         rms = gradient_rms(model, tokens, 5, segment)

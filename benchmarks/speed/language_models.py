@@ -44,7 +44,7 @@ from hpobench_nmt.lookup.user_folders import training_cache
 from hpobench_nmt.runner.corpora import load_corpus
 from hpobench_nmt.runner.families.dynamic_evaluation import FAMILY, trained_model
 from hpobench_nmt.runner.family import Job
-from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, Regularisation
+from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, AwdLstmShape
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, adapting_reader, dynamic_nll, gradient_rms, pieces
 from hpobench_nmt.runner.lm.language_model import detach
 from hpobench_nmt.runner.lm.measure import tuned_rule
@@ -60,7 +60,15 @@ BATCH, STEPS, SEGMENT = 20, 70, 5
 TRAINING_BAR, DYNAMIC_BAR, MEMORY_BAR, LOSSES_BAR = 0.7, 0.5, 5.0, 0.05
 TURNS, LOSSES_TURNS = 5, 20
 EPSILONS = (1e-4, 3e-4, 1e-3, 3e-3)
-REGULARISED = Regularisation(0.4, 0.25, 0.4, 0.1, 0.5, 2.0, 1.0)
+REGULARISED = {
+    "dropout_input": 0.4,
+    "dropout_hidden": 0.25,
+    "dropout_output": 0.4,
+    "dropout_embedding": 0.1,
+    "weight_drop": 0.5,
+    "alpha": 2.0,
+    "beta": 1.0,
+}
 RULE = UpdateRule("rms-rms-prior", 1e-4, SEGMENT, 0.005, 1e-4)
 
 
@@ -86,15 +94,9 @@ class Plain(torch.nn.Module):
         return cross_entropy(logits, targets)
 
 
-def awd_lstm(arguments: argparse.Namespace, regularisation: Regularisation) -> AWDLSTM:
-    return AWDLSTM(
-        arguments.vocabulary,
-        layers=arguments.layers,
-        embedding_size=arguments.embedding,
-        hidden_size=arguments.hidden,
-        regularisation=regularisation,
-        generator=torch.Generator().manual_seed(1),
-    )
+def awd_lstm(arguments: argparse.Namespace, **rates: Any) -> AWDLSTM:
+    shape = AwdLstmShape(arguments.layers, arguments.embedding, arguments.hidden, **rates)
+    return AWDLSTM(arguments.vocabulary, shape, torch.Generator().manual_seed(1))
 
 
 def words(arguments: argparse.Namespace, n: int) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -142,7 +144,7 @@ def training_contenders(arguments: argparse.Namespace) -> dict[str, Callable[[],
         return step
 
     def ours(precision: str) -> Callable[[], int]:
-        model = awd_lstm(arguments, REGULARISED)
+        model = awd_lstm(arguments, **REGULARISED)
         parameters = list(model.parameters())
         optimiser = NTASGD(parameters, learning_rate=1.0, weight_decay=1.2e-6, window=0, patience=5)
         for loss in (1.0, 2.0):
@@ -177,7 +179,7 @@ def dynamic_contenders(arguments: argparse.Namespace) -> dict[str, Callable[[], 
     column = torch.from_numpy(text)[:, None]
     sizes = [arguments.embedding, *[arguments.hidden] * (arguments.layers - 1), arguments.embedding]
     plain = Plain(arguments.vocabulary, sizes)
-    model = awd_lstm(arguments, Regularisation()).eval()
+    model = awd_lstm(arguments).eval()
     rms = gradient_rms(model, text, 5, SEGMENT)
 
     def plain_passes() -> int:
@@ -205,7 +207,7 @@ def dynamic_contenders(arguments: argparse.Namespace) -> dict[str, Callable[[], 
 
 
 def speed(arguments: argparse.Namespace) -> None:
-    print(f"{parameter_count(awd_lstm(arguments, REGULARISED)):,} parameters")
+    print(f"{parameter_count(awd_lstm(arguments, **REGULARISED)):,} parameters")
     for contenders, reference, bar in (
         (training_contenders(arguments), (0, 1), TRAINING_BAR),
         (dynamic_contenders(arguments), (0, 1), DYNAMIC_BAR),
@@ -220,7 +222,7 @@ def speed(arguments: argparse.Namespace) -> None:
 
 def losses(arguments: argparse.Namespace) -> None:
     text = words(arguments, 301)
-    model = awd_lstm(arguments, Regularisation()).eval()
+    model = awd_lstm(arguments).eval()
     rms = gradient_rms(model, text, 5, SEGMENT)
 
     def mean_alone() -> int:
@@ -265,9 +267,9 @@ def forget_peak() -> None:
 def memory(arguments: argparse.Namespace) -> None:
     text = words(arguments, 201)
     small = argparse.Namespace(vocabulary=100, embedding=8, hidden=8, layers=2)
-    tiny = awd_lstm(small, Regularisation())
+    tiny = awd_lstm(small)
     dynamic_nll(tiny, text[:50] % 100, RULE, gradient_rms(tiny, text % 100, 5, SEGMENT))  # loads code
-    model = awd_lstm(arguments, Regularisation())
+    model = awd_lstm(arguments)
     size = 4 * parameter_count(model)
     static_nll(model, text)
     gc.collect()

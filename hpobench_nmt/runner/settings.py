@@ -3,7 +3,7 @@
     @dataclass(frozen=True, kw_only=True)
     class Mine(Settings):
         cell: Annotated[Literal["lstm", "rhn"], About("the recurrent cell")] = "lstm"
-        layers: Annotated[int, About("recurrent layers", low=1, high=20)] = 3
+        layers: Annotated[int, About("recurrent layers", 1, 20)] = 3
 
 A field's type is int, float, bool, str or a Literal of strings. `T | tuple[T, ...]`, where T is such a type
 of strings, accepts one string or a list. A spec must set a field that has no default. The default of a new
@@ -101,6 +101,12 @@ class Setting:
 def texts_of(value: str | tuple[str, ...]) -> tuple[str, ...]:
     """The value of a setting with `several` as a tuple, whether it is one string or a list."""
     return (value,) if isinstance(value, str) else value
+
+
+def values_of(kind: type[Any], settings: Settings) -> dict[str, Any]:
+    """The values of the settings that have the names of a dataclass's fields."""
+    names = [field.name for field in fields(kind) if hasattr(settings, field.name)]
+    return {name: getattr(settings, name) for name in names}
 
 
 def _choices(of: Any) -> tuple[str, ...]:

@@ -90,17 +90,11 @@ def wait_for():
 def tiny():
     """Makes an AWD-LSTM of 9 words, layers of 6 and 5 units, without regularisation unless it is given."""
     torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-nmt[train]'")
-    from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, Regularisation
+    from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, AwdLstmShape
 
     def make(layers=2, vocabulary=9, seed=0, **rates):
-        model = AWDLSTM(
-            vocabulary,
-            layers=layers,
-            embedding_size=5,
-            hidden_size=6,
-            regularisation=Regularisation(**rates),
-            generator=torch.Generator().manual_seed(seed),
-        )
+        shape = AwdLstmShape(layers, embedding_size=5, hidden_size=6, **rates)
+        model = AWDLSTM(vocabulary, shape, torch.Generator().manual_seed(seed))
         with torch.no_grad():
             # Weights far from zero, so that what a test changes shows.
             for parameter in model.parameters():

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import reprlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
@@ -126,14 +126,15 @@ def _parts(content: Any, kind: Any) -> Iterator[tuple[str | int, Any, Any]]:
     """The values in a mapping or list by key or index, with their types, up to a key that is wrong itself."""
     for each in _alternatives(kind):
         origin, inner, fields = get_origin(each), get_args(each), _fields(each)
-        if isinstance(content, list) and origin in (list, tuple):
+        named = origin in (dict, Mapping)
+        if isinstance(content, list) and origin in (list, tuple, Sequence):
             yield from ((place, value, inner[0]) for place, value in enumerate(content))
-        elif isinstance(content, Mapping) and (origin is dict or fields):
+        elif isinstance(content, Mapping) and (named or fields):
             for key, value in content.items():
                 if not isinstance(key, str) or (fields and key not in fields and issubclass(each, Strict)):
                     return
-                if origin is dict or key in fields:
-                    yield key, value, inner[1] if origin is dict else fields[key]
+                if named or key in fields:
+                    yield key, value, inner[1] if named else fields[key]
 
 
 def _fields(kind: Any) -> dict[str, Any]:

@@ -32,10 +32,7 @@ class Lines(Sequence[str]):
         """The given lines, at least one."""
         if isinstance(lines, Lines):
             return lines
-        block = LineBlock()
-        for line in lines:
-            block.append(line)
-        return block.lines()
+        return cls(np.frombuffer("\n".join(lines).encode(), np.uint8))
 
     @cached_property
     def starts(self) -> Ints:

@@ -14,15 +14,7 @@ from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import PARTS, Corpus
 from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader
 from hpobench_nmt.runner.corpora.pair_filters import Kept, PairOptions, check_filters, empty_line, kept_pairs
-from hpobench_nmt.runner.corpora.records import (
-    UNPACK,
-    Reading,
-    Text,
-    Unpack,
-    file_names,
-    part_files,
-    records,
-)
+from hpobench_nmt.runner.corpora.records import UNPACK, Reading, Text, Unpack, file_names, part_files, records
 from hpobench_nmt.runner.corpora.sentence_pairs import parallel_corpus
 from hpobench_nmt.runner.corpora.text_reading import decoded, lines_of, status
 from hpobench_nmt.runner.corpora.tokenise import tokenise
@@ -181,10 +173,7 @@ def _split(options: PairOptions, content: bytes, path: Path) -> list[str]:
 
 
 def _reader(
-    name: str,
-    kind: type[T],
-    files: Callable[[T, Path], Files],
-    rows: Callable[[T, Files, str], Rows],
+    name: str, kind: type[T], files: Callable[[T, Path], Files], rows: Callable[[T, Files, str], Rows]
 ) -> CorpusReader[T]:
     def depends(options: T, base: Path, cache: Path) -> list[str]:
         return [status(path, option) for option, paths in files(options, base).items() for path in paths]

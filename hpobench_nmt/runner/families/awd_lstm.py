@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.runner.family import Architecture, Job, Outcome, Unit
-from hpobench_nmt.runner.lm.language_family import language_model_family
+from hpobench_nmt.runner.family import Architecture, Outcome, Unit
+from hpobench_nmt.runner.lm.language_family import language_model_family, with_flops
 from hpobench_nmt.runner.lm.settings import (
     METRICS,
     STATE_SIZE,
@@ -20,9 +20,10 @@ from hpobench_nmt.runner.lm.settings import (
     TrainingSettings,
     dropout,
 )
-from hpobench_nmt.runner.settings import About, Settings
+from hpobench_nmt.runner.settings import About, Settings, values_of
 
 if TYPE_CHECKING:
+    from hpobench_nmt.runner.corpora import TextCorpus
     from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM
     from hpobench_nmt.runner.lm.ntasgd import NTASGD
     from hpobench_nmt.runner.lm.schedule import TrainingSchedule
@@ -32,64 +33,58 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class _AwdLstm(Settings):
     cell: Annotated[Literal["lstm", "qrnn"], About("kind of the recurrent layers, see lm/qrnn.py")] = "lstm"
-    layers: Annotated[int, About("recurrent layers", low=1, high=20)] = 3
+    layers: Annotated[int, About("recurrent layers", 1, 20)] = 3
     embedding_size: Annotated[
-        int, About("size of word embeddings, and of the last layer (tied)", low=1, high=100_000)
+        int, About("size of word embeddings, and of the last layer (tied)", 1, 100_000)
     ] = 400
-    hidden_size: Annotated[int, About("size of every layer except the last", low=1, high=100_000)] = 1150
+    hidden_size: Annotated[int, About("size of every layer except the last", 1, 100_000)] = 1150
     dropout_input: Annotated[float, dropout("embedded words, one mask per sequence")] = 0.4
     dropout_hidden: Annotated[float, dropout("connections between layers, one mask per sequence")] = 0.25
     dropout_output: Annotated[float, dropout("the last layer's output, one mask per sequence")] = 0.4
     dropout_embedding: Annotated[float, dropout("whole words")] = 0.1
     weight_drop: Annotated[
-        float,
-        dropout("single hidden-to-hidden weights (QRNN: all weights), one mask per sequence"),
+        float, dropout("single hidden-to-hidden weights (QRNN: all weights), one mask per sequence")
     ] = 0.5
     zoneout: Annotated[float, dropout("updates of a QRNN's memory (zoneout), one mask per time step")] = 0.0
-    alpha: Annotated[float, About("activation regularisation (AR)", low=0.0, high=1e3)] = 2.0
-    beta: Annotated[float, About("temporal activation regularisation (TAR)", low=0.0, high=1e3)] = 1.0
+    alpha: Annotated[float, About("activation regularisation (AR)", 0.0, 1e3)] = 2.0
+    beta: Annotated[float, About("temporal activation regularisation (TAR)", 0.0, 1e3)] = 1.0
     learning_rate: Annotated[
-        float, About("learning rate for a sequence of bptt steps", low=0.0, high=1e4, scale="log")
+        float, About("learning rate for a sequence of bptt steps", 0.0, 1e4, scale="log")
     ] = 30.0
-    weight_decay: Annotated[float, About("L2 penalty", low=0.0, high=1.0, scale="log")] = 1.2e-6
+    weight_decay: Annotated[float, About("L2 penalty", 0.0, 1.0, scale="log")] = 1.2e-6
     batch_size: Streams = 20
-    bptt: Annotated[
-        int, About("mean length of a sequence", low=1, high=100_000, scale="log", unit="steps")
-    ] = 70
+    bptt: Annotated[int, About("mean length of a sequence", 1, 100_000, scale="log", unit="steps")] = 70
     clip: Clip = 0.25
     averaging_window: Annotated[
         int,
         About(
             "averaging starts when the dev loss is worse than the best of all checks except the last n",
-            low=0, high=1000, unit="checks",
+            0, 1000, unit="checks",
         ),
     ] = 5  # fmt: skip
     patience: Annotated[
-        int, About("checks without improvement after averaging has started", low=1, high=1000, unit="checks")
+        int, About("checks without improvement after averaging has started", 1, 1000, unit="checks")
     ] = 5
     min_improvement: Annotated[
-        float,
-        About("smallest drop of the dev loss that counts, for patience", low=0.0, high=10.0, unit="nats"),
+        float, About("smallest drop of the dev loss that counts, for patience", 0.0, 10.0, unit="nats")
     ] = 0.0
     fine_tune: Annotated[
         bool, About("after convergence, train again from the averaged weights, with averaging from the start")
     ] = False
     max_epochs: MaxEpochs = 500
-    checks_per_epoch: Annotated[
-        int, About("dev evaluations per pass over the training data", low=1, high=1000)
-    ] = 1
+    checks_per_epoch: Annotated[int, About("dev evaluations per pass over the training data", 1, 1000)] = 1
     check_updates: Annotated[
         int,
         About(
             "updates between dev evaluations, instead of checks_per_epoch; 0: checks_per_epoch decides",
-            low=0, high=10**9, unit="updates",
+            0, 10**9, unit="updates",
         ),
     ] = 0  # fmt: skip
     dev_streams: Annotated[
         int,
         About(
             "streams that dev is cut into at a check; with 1, checks measure the same as the end does",
-            low=1, high=1000, unit="streams",
+            1, 1000, unit="streams",
         ),
     ] = 10  # fmt: skip
 
@@ -108,12 +103,9 @@ class AwdLstmSettings(EvaluationSettings, OptimizerSettings, ModelSettings):
         About("update rule of training; all but nt-asgd follow a schedule over a budget of tokens"),
     ] = "nt-asgd"
     tokens: Annotated[
-        int,
-        About("tokens to train on, unless nt-asgd", low=1, high=10**13, scale="log", unit="tokens"),
+        int, About("tokens to train on, unless nt-asgd", 1, 10**13, scale="log", unit="tokens")
     ] = 10_000_000
-    checks: Annotated[
-        int, About("dev evaluations at most, evenly spaced, unless nt-asgd", low=1, high=10_000)
-    ] = 10
+    checks: Annotated[int, About("dev evaluations at most, evenly spaced, unless nt-asgd", 1, 10_000)] = 10
 
     @property
     def updates(self) -> int:
@@ -123,26 +115,9 @@ class AwdLstmSettings(EvaluationSettings, OptimizerSettings, ModelSettings):
 
 def build(settings: ModelSettings, vocabulary: int, unit: Unit, generator: Any) -> AWDLSTM:
     """A model on the torch.Generator's device, with fresh weights drawn from it."""
-    from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, Regularisation
+    from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, AwdLstmShape
 
-    return AWDLSTM(
-        vocabulary,
-        layers=settings.layers,
-        embedding_size=settings.embedding_size,
-        hidden_size=settings.hidden_size,
-        regularisation=Regularisation(
-            input=settings.dropout_input,
-            hidden=settings.dropout_hidden,
-            output=settings.dropout_output,
-            embedding=settings.dropout_embedding,
-            weight=settings.weight_drop,
-            zoneout=settings.zoneout,
-            alpha=settings.alpha,
-            beta=settings.beta,
-        ),
-        generator=generator,
-        cell=settings.cell,
-    )
+    return AWDLSTM(vocabulary, AwdLstmShape(**values_of(AwdLstmShape, settings)), generator)
 
 
 def parameters(settings: ModelSettings, vocabulary: int, unit: Unit = "word") -> int:
@@ -203,36 +178,21 @@ def check(settings: ModelSettings) -> None:
 
 
 ARCHITECTURE = Architecture(build, parameters, course)
-_WITH_BUDGET = Architecture(build, parameters, course_with_budget)
 
 
-def _train(job: Job[AwdLstmSettings]) -> Outcome:
-    """Train and measure, and add the tokens that were read and their floating-point operations to the curve.
-
-    A parameter costs 6 operations per token: 2 in the forward pass and 4 in the backward pass.
-    """
-    from hpobench_nmt.runner.corpora import corpus_of
-    from hpobench_nmt.runner.lm.measure import train_and_measure
-
-    corpus = corpus_of(job)
-    outcome = train_and_measure(job, _WITH_BUDGET, corpus)
-    flops = 6 * parameters(job.settings, len(corpus.vocabulary))
-    curve = []
-    for point in outcome.curve:
-        tokens = round(point["epoch"] * len(corpus.train))
-        curve.append({**point, "tokens": tokens, "flops": tokens * flops})
-    return replace(outcome, curve=curve)
+def _costed(settings: AwdLstmSettings, corpus: TextCorpus, outcome: Outcome) -> Outcome:
+    """A parameter costs 6 operations per token: 2 in the forward pass and 4 in the backward pass."""
+    flops = 6 * parameters(settings, len(corpus.vocabulary))
+    return with_flops(outcome, lambda point: round(point["epoch"] * len(corpus.train)), flops)
 
 
-FAMILY = replace(
-    language_model_family(
-        "awd-lstm",
-        'AWD-LSTM, or AWD-QRNN (`cell = "qrnn"`), with neural cache and dynamic evaluation',
-        "Merity et al. 2018, Bradbury et al. 2017",
-        AwdLstmSettings,
-        _WITH_BUDGET,
-        metrics=(*METRICS, STATE_SIZE),
-        check=_check_budget,
-    ),
-    train=_train,
+FAMILY = language_model_family(
+    "awd-lstm",
+    'AWD-LSTM, or AWD-QRNN (`cell = "qrnn"`), with neural cache and dynamic evaluation',
+    "Merity et al. 2018, Bradbury et al. 2017",
+    AwdLstmSettings,
+    Architecture(build, parameters, course_with_budget),
+    metrics=(*METRICS, STATE_SIZE),
+    check=_check_budget,
+    costed=_costed,
 )

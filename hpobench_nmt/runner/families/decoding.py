@@ -49,7 +49,6 @@ def _train(job: Job[DecodingSettings]) -> Outcome:
     from hpobench_nmt.runner.nmt.decoding import translated
     from hpobench_nmt.runner.nmt.marian_corpus import encode_corpus
     from hpobench_nmt.runner.nmt.marian_model import build, trained
-    from hpobench_nmt.runner.nmt.marian_numbers import vocabulary_size
     from hpobench_nmt.runner.torch_training.loop import put
     from hpobench_nmt.runner.torch_training.repeatable import set_up
 
@@ -57,9 +56,7 @@ def _train(job: Job[DecodingSettings]) -> Outcome:
     corpus: ParallelCorpus = corpus_of(job)
     encoded = encode_corpus(corpus, settings, job.cache)
     kept = torch.load(_checkpoints(job, corpus, encoded) / _WEIGHTS, map_location=where, weights_only=True)
-    model = build(
-        settings, vocabulary_size(encoded.source), vocabulary_size(encoded.target), torch.Generator(where)
-    )
+    model = build(settings, *encoded.sizes, torch.Generator(where))
     chosen = kept["checkpoints"][-settings.averaged :]
     put(trained(model), [torch.stack(several).mean(0) for several in zip(*chosen, strict=True)])
     (sources, dev_lines), (test_sources, test_lines) = (
@@ -89,10 +86,9 @@ def _checkpoints(job: Job[DecodingSettings], corpus: ParallelCorpus, encoded: En
     import torch
     import transformers
 
-    from hpobench_nmt.runner.nmt.marian_model import build
-    from hpobench_nmt.runner.nmt.marian_numbers import vocabulary_size
+    from hpobench_nmt.runner.nmt.marian_model import fresh
     from hpobench_nmt.runner.nmt.marian_training import last_checkpoints
-    from hpobench_nmt.runner.torch_training.repeatable import seeds_of, set_up
+    from hpobench_nmt.runner.torch_training.repeatable import set_up
     from hpobench_nmt.runner.torch_training.training_state import Checkpoints
 
     own = {name: getattr(job.settings, name) for name in settings_of(MarianSettings)}
@@ -102,13 +98,8 @@ def _checkpoints(job: Job[DecodingSettings], corpus: ParallelCorpus, encoded: En
 
     def make(folder: Path, state: Path) -> None:
         settings = MarianSettings(**own | {"average": KEPT, "checkpoint_sentences": 0})
-        where = set_up(job.device)
-        sizes = vocabulary_size(encoded.source), vocabulary_size(encoded.target)
-        of_model, of_data = seeds_of(job.seed)
-        with torch.random.fork_rng([where] if where.type == "cuda" else []):
-            torch.manual_seed(of_model)
-            model = build(settings, *sizes, torch.Generator(where).manual_seed(of_model))
-            saved = Checkpoints(state, {"model": identity, **versions})
+        saved = Checkpoints(state, {"model": identity, **versions})
+        with fresh(settings, encoded.sizes, job.seed, set_up(job.device)) as (model, of_data):
             summary, last = last_checkpoints(model, encoded, settings, of_data, saved)
         folder.mkdir(parents=True)
         torch.save({"checkpoints": last, "updates": summary.updates}, folder / _WEIGHTS)

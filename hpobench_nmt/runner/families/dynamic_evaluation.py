@@ -34,7 +34,7 @@ from hpobench_nmt.runner.lm.settings import (
     never_measured,
 )
 from hpobench_nmt.runner.settings import About, settings_of
-from hpobench_nmt.runner.torch_training.settings import TimingSettings
+from hpobench_nmt.runner.torch_training.settings import ModelSeed, TimingSettings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -59,10 +59,7 @@ class _Dynamic(DynamicSettings, CacheSettings, TimingSettings):
         About("dynamic evaluation, a neural cache, or a cache of the model that dynamic evaluation adapts"),
     ] = "dynamic"
     dynamic_rule: Annotated[Rule, About("dynamic evaluation: update rule")] = "rms-rms-prior"
-    # Not on a grid: a replicate of a row with one seed would equal the row with the next seed.
-    model_seed: Annotated[
-        int, About("seed of the model; replicates have the following seeds", low=0, high=2**31, on_grid=False)
-    ] = 1
+    model_seed: ModelSeed = 1
 
 
 @dataclass(frozen=True, kw_only=True)

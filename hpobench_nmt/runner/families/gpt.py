@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.corpora import TextCorpus
-from hpobench_nmt.runner.family import Architecture, Job, Outcome, Unit
+from hpobench_nmt.runner.family import Architecture, Outcome, Unit
 from hpobench_nmt.runner.lm.gpt_shape import Activation, GPTShape, Norm, Positions, shape_of_size
-from hpobench_nmt.runner.lm.language_family import language_model_family
+from hpobench_nmt.runner.lm.language_family import language_model_family, with_flops
 from hpobench_nmt.runner.lm.settings import (
     METRICS,
     STATE_SIZE,
@@ -21,7 +21,7 @@ from hpobench_nmt.runner.lm.settings import (
     TrainingSettings,
     dropout,
 )
-from hpobench_nmt.runner.settings import About, Settings
+from hpobench_nmt.runner.settings import About, Settings, values_of
 
 if TYPE_CHECKING:
     from hpobench_nmt.runner.lm.gpt_model import GPT
@@ -33,21 +33,19 @@ _TRAIN_FLOPS, _BODY = "train_flops", "num_param_body"
 
 @dataclass(frozen=True, kw_only=True)
 class _Gpt(Settings):
-    depth: Annotated[int, About("number of blocks", low=1, high=200)] = 4
+    depth: Annotated[int, About("number of blocks", 1, 200)] = 4
     width: Annotated[
-        int, About("size of the vectors, a multiple of heads; 0: computed from size", low=0, high=100_000)
+        int, About("size of the vectors, a multiple of heads; 0: computed from size", 0, 100_000)
     ] = 128
     size: Annotated[
         int,
         About(
             "number of parameters without embeddings, which determines the width; 0: width is set instead",
-            low=0, high=10**11, scale="log",
+            0, 10**11, scale="log",
         ),
     ] = 0  # fmt: skip
-    heads: Annotated[int, About("number of attention heads", low=1, high=1000)] = 4
-    mlp_ratio: Annotated[
-        float, About("hidden width of a block's MLP, divided by width", low=0.1, high=100.0)
-    ] = 4.0
+    heads: Annotated[int, About("number of attention heads", 1, 1000)] = 4
+    mlp_ratio: Annotated[float, About("hidden width of a block's MLP, divided by width", 0.1, 100.0)] = 4.0
     norm: Annotated[Norm, About("normalisation")] = "rmsnorm"
     positions: Annotated[Positions, About("encoding of positions")] = "rotary"
     activation: Annotated[Activation, About("activation of a block's MLP; swiglu has a third matrix")] = (
@@ -57,20 +55,17 @@ class _Gpt(Settings):
     tied: Annotated[bool, About("whether input and output embedding share a matrix")] = True
     dropout: Annotated[float, dropout("embedded tokens and of the output of each block")] = 0.1
     context: Annotated[
-        int, About("tokens in a window, an even number", low=2, high=1_000_000, scale="log", unit="tokens")
+        int, About("tokens in a window, an even number", 2, 1_000_000, scale="log", unit="tokens")
     ] = 128
-    batch_size: Annotated[
-        int, About("windows in a batch", low=1, high=100_000, scale="log", unit="windows")
-    ] = 32
+    batch_size: Annotated[int, About("windows in a batch", 1, 100_000, scale="log", unit="windows")] = 32
     tokens: Annotated[
-        int,
-        About("tokens to train on; then the training ends", low=1, high=10**13, scale="log", unit="tokens"),
+        int, About("tokens to train on; then the training ends", 1, 10**13, scale="log", unit="tokens")
     ] = 10_000_000
-    learning_rate: Annotated[float, About("highest learning rate", low=0.0, high=1e4, scale="log")] = 0.001
+    learning_rate: Annotated[float, About("highest learning rate", 0.0, 1e4, scale="log")] = 0.001
     optimizer: Annotated[OptimizerName, About("update rule of training")] = "adamw"
-    weight_decay: Annotated[float, About("decoupled, of matrices", low=0.0, high=100.0, scale="log")] = 0.1
+    weight_decay: Annotated[float, About("decoupled, of matrices", 0.0, 100.0, scale="log")] = 0.1
     clip: Clip = 1.0
-    checks: Annotated[int, About("dev evaluations at most, evenly spaced", low=1, high=10_000)] = 10
+    checks: Annotated[int, About("dev evaluations at most, evenly spaced", 1, 10_000)] = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,16 +93,8 @@ def shape_of(settings: GptSettings, vocabulary: int) -> GPTShape:
     def of_width(width: int) -> GPTShape:
         return GPTShape(
             vocabulary=vocabulary,
-            depth=settings.depth,
-            width=width,
-            heads=settings.heads,
             hidden=max(1, round(settings.mlp_ratio * width)),
-            context=settings.context,
-            norm=settings.norm,
-            positions=settings.positions,
-            activation=settings.activation,
-            biases=settings.biases,
-            tied=settings.tied,
+            **values_of(GPTShape, settings) | {"width": width},
         )
 
     if settings.width:
@@ -188,42 +175,29 @@ def _corpus_check(settings: GptSettings, corpus: TextCorpus) -> None:
         )
 
 
-ARCHITECTURE = Architecture(build, parameters, course)
-
-
-def _train(job: Job[GptSettings]) -> Outcome:
-    """Train and measure, and add the cost in floating-point operations (lm/gpt_shape.py)."""
-    from hpobench_nmt.runner.corpora import corpus_of
-    from hpobench_nmt.runner.lm.measure import train_and_measure
-
-    corpus = corpus_of(job)
-    shape = shape_of(job.settings, len(corpus.vocabulary))
-    outcome = train_and_measure(job, ARCHITECTURE, corpus)
-    curve = []
-    for point in outcome.curve:
-        tokens = point["update"] * job.settings.tokens_per_update
-        curve.append({**point, "tokens": tokens, "flops": tokens * shape.flops})
+def _costed(settings: GptSettings, corpus: TextCorpus, outcome: Outcome) -> Outcome:
+    """The outcome with its cost in floating-point operations (lm/gpt_shape.py)."""
+    shape, tokens = shape_of(settings, len(corpus.vocabulary)), settings.tokens_per_update
+    found = with_flops(outcome, lambda point: point["update"] * tokens, shape.flops)
     if outcome.paused:
-        return replace(outcome, curve=curve)
-    cost = {_BODY: float(shape.body), _TRAIN_FLOPS: curve[-1]["flops"]}
-    return replace(outcome, curve=curve, metrics={**outcome.metrics, **cost})
+        return found
+    cost = {_BODY: float(shape.body), _TRAIN_FLOPS: found.curve[-1]["flops"]}
+    return replace(found, metrics={**found.metrics, **cost})
 
 
-FAMILY = replace(
-    language_model_family(
-        "gpt",
-        "decoder-only Transformer of words, subwords or characters",
-        "Radford et al. 2019, Touvron et al. 2023",
-        GptSettings,
-        ARCHITECTURE,
-        metrics=(
-            *METRICS,
-            STATE_SIZE,
-            Metric(_BODY, "min", "parameters", description="parameters without embeddings and output biases"),
-            Metric(_TRAIN_FLOPS, "min", "FLOPs", description="floating-point operations of training"),
-        ),
-        check=_check,
-        corpus_check=_corpus_check,
+FAMILY = language_model_family(
+    "gpt",
+    "decoder-only Transformer of words, subwords or characters",
+    "Radford et al. 2019, Touvron et al. 2023",
+    GptSettings,
+    Architecture(build, parameters, course),
+    metrics=(
+        *METRICS,
+        STATE_SIZE,
+        Metric(_BODY, "min", "parameters", description="parameters without embeddings and output biases"),
+        Metric(_TRAIN_FLOPS, "min", "FLOPs", description="floating-point operations of training"),
     ),
-    train=_train,
+    check=_check,
+    corpus_check=_corpus_check,
+    costed=_costed,
 )

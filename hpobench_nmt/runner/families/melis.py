@@ -46,25 +46,21 @@ def _by_unit(what: str, name: str) -> str:
 @dataclass(frozen=True, kw_only=True)
 class _Melis(Settings):
     cell: Annotated[Literal["lstm", "rhn", "nas"], About("the recurrent cell")] = "lstm"
-    depth: Annotated[
-        int, About("number of layers; in an RHN, processing steps per token", low=1, high=100)
-    ] = 1
+    depth: Annotated[int, About("number of layers; in an RHN, processing steps per token", 1, 100)] = 1
     budget: Annotated[
         int,
         About(
             "number of parameters, from which the hidden size is computed (within 0.5%)",
-            low=1000, high=10**10, scale="log", unit="parameters",
+            1000, 10**10, scale="log", unit="parameters",
         ),
     ] = 10_000_000  # fmt: skip
     input_embedding_ratio: Annotated[
         float,
         About(
             "embedding size, divided by hidden size; with 1 there is no down-projection",
-            low=0.01,
-            high=4.0,
-            scale="log",
+            0.01, 4.0, scale="log",
         ),
-    ] = 1.0
+    ] = 1.0  # fmt: skip
     down_projection: Annotated[
         Literal["auto", "yes", "no"],
         About("projection of the output to the embedding size; auto: only if embeddings are shared"),
@@ -94,7 +90,7 @@ class _Melis(Settings):
             "or as in the code of the paper (lamb)"
         ),
     ] = "variational"
-    zero_state: Annotated[float, About("share of sequences that start from zeros", low=0.0, high=1.0)] = 0.01
+    zero_state: Annotated[float, About("share of sequences that start from zeros", 0.0, 1.0)] = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,25 +98,24 @@ class MelisSettings(EvaluationSettings, PlateauTrainingSettings, _Melis):
     """Settings of one configuration."""
 
     learning_rate: LearningRate = 0.003
-    weight_decay: Annotated[
-        float, About("L2, in the gradient of the mean loss", low=0.0, high=1.0, scale="log")
-    ] = 3e-6
-    beta1: Annotated[float, About("of Adam", low=0.0, high=0.9999)] = 0.0
-    beta2: Annotated[float, About(_by_unit("of Adam", "beta2"), low=0.0, high=0.999999)] = 0.0
-    epsilon: Annotated[float, About(_by_unit("of Adam", "epsilon"), low=0.0, high=1.0, scale="log")] = 0.0
+    weight_decay: Annotated[float, About("L2, in the gradient of the mean loss", 0.0, 1.0, scale="log")] = (
+        3e-6
+    )
+    beta1: Annotated[float, About("of Adam", 0.0, 0.9999)] = 0.0
+    beta2: Annotated[float, About(_by_unit("of Adam", "beta2"), 0.0, 0.999999)] = 0.0
+    epsilon: Annotated[float, About(_by_unit("of Adam", "epsilon"), 0.0, 1.0, scale="log")] = 0.0
     clip: Clip = 0.3
     batch_size: Annotated[
-        int,
-        About(_by_unit("parallel streams", "batch_size"), low=0, high=100_000, scale="log", unit="streams"),
+        int, About(_by_unit("parallel streams", "batch_size"), 0, 100_000, scale="log", unit="streams")
     ] = 0
     bptt: Annotated[
-        int, About(_by_unit("length of a sequence", "bptt"), low=0, high=100_000, scale="log", unit="steps")
+        int, About(_by_unit("length of a sequence", "bptt"), 0, 100_000, scale="log", unit="steps")
     ] = 0
     check_updates: Annotated[
         int,
         About(
             _by_unit("updates between evaluations of dev (checks)", "check_updates"),
-            low=0, high=10**9, unit="updates",
+            0, 10**9, unit="updates",
         ),
     ] = 0  # fmt: skip
     patience: Patience = 30
@@ -150,14 +145,10 @@ def build(settings: MelisSettings, vocabulary: int, unit: Unit, generator: Any) 
         output=settings.dropout_output,
         recurrent=settings.state_dropout != "variational",
         lamb=settings.state_dropout == "recurrent-lamb",
-    )
-    return MelisModel(
-        shape,
-        *solve_sizes(shape, settings.budget, settings.input_embedding_ratio),
-        dropout=rates,
         zero_state=settings.zero_state,
-        generator=generator,
     )
+    sizes = solve_sizes(shape, settings.budget, settings.input_embedding_ratio)
+    return MelisModel(shape, *sizes, rates, generator)
 
 
 def parameters(settings: MelisSettings, vocabulary: int, unit: Unit) -> int:

@@ -14,7 +14,7 @@ from hpobench_nmt.runner.lm.settings import (
     PlateauTrainingSettings,
     dropout,
 )
-from hpobench_nmt.runner.settings import About, Settings
+from hpobench_nmt.runner.settings import About, Settings, values_of
 
 if TYPE_CHECKING:
     from hpobench_nmt.runner.lm.mlstm_model import MLSTM
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class _Mlstm(Settings):
-    embedding_size: Annotated[int, About("of symbols", low=1, high=100_000)] = 400
-    hidden_size: Annotated[int, About("number of units in the recurrent layer", low=1, high=100_000)] = 2800
+    embedding_size: Annotated[int, About("of symbols", 1, 100_000)] = 400
+    hidden_size: Annotated[int, About("number of units in the recurrent layer", 1, 100_000)] = 2800
     weight_norm: Annotated[bool, About("whether the recurrent layer's weights are normalised")] = True
     dropout_embedding: Annotated[float, dropout("embedded symbols, one mask per sequence")] = 0.5
     dropout_hidden: Annotated[
@@ -44,15 +44,7 @@ def build(settings: MlstmSettings, vocabulary: int, unit: Unit, generator: Any) 
     """A model on the torch.Generator's device, with fresh weights drawn from it."""
     from hpobench_nmt.runner.lm.mlstm_model import MLSTM
 
-    return MLSTM(
-        vocabulary,
-        embedding_size=settings.embedding_size,
-        hidden_size=settings.hidden_size,
-        dropout_embedding=settings.dropout_embedding,
-        dropout_hidden=settings.dropout_hidden,
-        normalised=settings.weight_norm,
-        generator=generator,
-    )
+    return MLSTM(vocabulary, **values_of(_Mlstm, settings), generator=generator)
 
 
 def parameters(settings: MlstmSettings, vocabulary: int, unit: Unit = "character") -> int:

@@ -58,11 +58,12 @@ def missing() -> str:
 
 def train(job: Job[SockeyeSettings]) -> Outcome:
     """Prepare the corpus (or reuse it), train, translate dev and test, and score the translations."""
+    from hpobench_nmt.runner.corpora import corpus_of
     from hpobench_nmt.runner.torch_training.clock import alone, timing_lock
 
     if job.device == "cpu" and job.settings.amp:
         raise InputError("amp = true needs a CUDA device: on a CPU, Sockeye trains with 32-bit numbers only.")
-    corpus = _load(job)
+    corpus: ParallelCorpus = corpus_of(job)
     settings = job.settings
     first_devices([job.device], settings.workers)  # raises an error if there are too few GPUs
     # This job stands still while another job on this GPU measures the time of its decoding.
@@ -120,17 +121,6 @@ def train(job: Job[SockeyeSettings]) -> Outcome:
         nondeterministic="" if job.device == "cpu" else "Sockeye on a GPU",
         save=lambda folder: save_translation_model(folder, model, prepared.folder, translations),
     )
-
-
-def _load(job: Job[SockeyeSettings]) -> ParallelCorpus:
-    from hpobench_nmt.runner.corpora import ParallelCorpus, corpus_of
-
-    corpus = corpus_of(job)
-    if not isinstance(corpus, ParallelCorpus):
-        raise InputError(
-            f"corpus {corpus.name!r} has one language: family 'sockeye' needs a parallel corpus."
-        )
-    return corpus
 
 
 def _curve(job: Job[SockeyeSettings], prepared: Prepared, training: Training) -> list[dict[str, float]]:

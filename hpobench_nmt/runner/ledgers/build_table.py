@@ -27,13 +27,7 @@ from hpobench_nmt.lookup.curves import AT_CHECKPOINTS, Curves, Own
 from hpobench_nmt.lookup.disk.folder import LEDGER, SPEC, write_into_folder
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.runner.devices import mixed_devices
-from hpobench_nmt.runner.ledgers.ledger import (
-    Ledger,
-    Reader,
-    Record,
-    read_content,
-    uncovered_note,
-)
+from hpobench_nmt.runner.ledgers.ledger import Ledger, Reader, Record, read_content, uncovered_note
 from hpobench_nmt.runner.ledgers.plan import (
     Placed,
     best_rows,

@@ -288,14 +288,14 @@ def _head_of(path: Path) -> str:
         return hashlib.sha256(file.read()).hexdigest()
 
 
-def start_ledger(path: Path, header: Mapping[str, Any]) -> Ledger:
-    """Read a ledger, or start it with this first line."""
+def open_ledger(path: Path, spec: Mapping[str, Any], corpus: Mapping[str, str]) -> Ledger:
+    """Read a ledger, or start it with the identity of its spec and the provenance of its corpus."""
     path.parent.mkdir(parents=True, exist_ok=True)
     for name in (path.name, f"{path.name}.lock", f"{path.name}.torn"):
         refuse_link(path.with_name(name))
     with locked(path):
         if not path.exists() or _mend(path) == 0:
-            _write(path, header)
+            _write(path, {"ledger": FORMAT, "spec": spec, "corpus": dict(corpus)})
             sync_folder(path.parent)
         return read_ledger(path)
 

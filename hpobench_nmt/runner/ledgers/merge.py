@@ -28,7 +28,7 @@ from hpobench_nmt.runner.ledgers.ledger import (
     uncovered_note,
 )
 from hpobench_nmt.runner.ledgers.plan import refuse_misfit
-from hpobench_nmt.runner.specs.spec import Spec, copy_for, describe
+from hpobench_nmt.runner.specs.spec import Spec, describe, write_copy
 from hpobench_nmt.runner.specs.spec_file import load_spec
 
 _SHOWN = 4  # differing values of a training that a message names
@@ -103,7 +103,7 @@ def merge(
             if conflicts or (twice and not keep):
                 return Merged((*conflicts, *twice), held, 0, notes)
             if not (out / SPEC).exists():
-                write_whole(out / SPEC, copy_for(spec, out).encode())
+                write_copy(spec, out)
             if len(lines) > held or edited:
                 write_whole(target, _joined(sources, lines))
             return Merged((), len(lines), len(lines) - held, notes)

@@ -14,7 +14,7 @@ from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import short_label
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import printable
-from hpobench_nmt.runner.ledgers.ledger import FORMAT, Ledger, Record, read_ledger, start_ledger
+from hpobench_nmt.runner.ledgers.ledger import Ledger, Record, read_ledger
 from hpobench_nmt.runner.specs.spec import SAME_SEED, Spec
 
 _NO_DEFAULTS: Mapping[str, Any] = {}
@@ -26,9 +26,16 @@ Placed = Sequence[tuple[int, Record]]
 """Records with their rows of a spec's grid."""
 
 
-def refuse_misfit(path: Path, ledger: Ledger, spec: Spec, to_train: bool = True) -> None:
-    """Raise InputError if a ledger belongs to another spec, or has a record off the spec's grid."""
+def refuse_misfit(
+    path: Path, ledger: Ledger, spec: Spec, to_train: bool = True, corpus: Mapping[str, str] | None = None
+) -> None:
+    """Raise InputError if a ledger belongs to another spec, or has a record off the spec's grid.
+
+    With the provenance of a corpus, also if the ledger belongs to another corpus.
+    """
     refuse_other_spec(path, ledger, spec.identity, spec.family.defaults, to_train)
+    if corpus is not None:
+        refuse_other_corpus(path, ledger, corpus)
     refuse_rows_off_the_grid(path, ledger, spec)
 
 
@@ -50,22 +57,14 @@ def refuse_rows_off_the_grid(path: Path, ledger: Ledger, spec: Spec) -> None:
                 )
 
 
-def open_ledger(
-    path: Path, spec: Mapping[str, Any], corpus: Mapping[str, str], usual: Mapping[str, Any] = _NO_DEFAULTS
-) -> Ledger:
-    """Read the ledger of a spec, or start it. `refuse_other_spec` describes the arguments.
-
-    Raises InputError if the ledger belongs to another spec, or if its corpus has changed since.
-    """
-    found = start_ledger(path, {"ledger": FORMAT, "spec": spec, "corpus": dict(corpus)})
-    refuse_other_spec(path, found, spec, usual)
-    then, now = (str(c.get("sha256"))[:12] for c in (found.corpus, corpus))
+def refuse_other_corpus(path: Path, ledger: Ledger, corpus: Mapping[str, str]) -> None:
+    """Raise InputError if the corpus with this provenance is not that of a ledger."""
+    then, now = (str(c.get("sha256"))[:12] for c in (ledger.corpus, corpus))
     if then != now:
         raise InputError(
             f"{path}: the corpus has changed since its first row (SHA-256 {then}… then, {now}… now). Use "
             f"another folder with --out."
         )
-    return found
 
 
 def refuse_other_spec(

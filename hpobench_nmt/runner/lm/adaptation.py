@@ -24,7 +24,14 @@ from torch import Tensor
 
 from hpobench_nmt.core.arrays import Floats, Tokens
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.runner.lm.dynamic import AdaptingReader, UpdateRule, adapting_reader, dynamic_nll, pieces
+from hpobench_nmt.runner.lm.dynamic import (
+    AdaptingReader,
+    Rms,
+    UpdateRule,
+    adapting_reader,
+    dynamic_nll,
+    pieces,
+)
 from hpobench_nmt.runner.lm.language_model import LanguageModel, State
 from hpobench_nmt.runner.lm.static import static_nll
 
@@ -52,12 +59,7 @@ def losses_of_parts(tokens: Tokens, parts: int, evaluate: Evaluation, carried_on
 
 
 def timescales(
-    model: LanguageModel,
-    tokens: Tokens,
-    parts: int,
-    rule: UpdateRule,
-    rms: Sequence[Tensor] | None = None,
-    window: int = 100,
+    model: LanguageModel, tokens: Tokens, parts: int, rule: UpdateRule, rms: Rms = None, window: int = 100
 ) -> pd.DataFrame:
     """Mean losses of many sequences against the number of tokens read (figure 2a).
 
@@ -87,7 +89,7 @@ def adaptation_curve(
     model: LanguageModel,
     sequences: Sequence[Tokens],
     rule: UpdateRule,
-    rms: Sequence[Tensor] | None = None,
+    rms: Rms = None,
     change: int = 0,
     window: int = 100,
 ) -> pd.DataFrame:
@@ -127,7 +129,7 @@ def _windows(position: NDArray[np.int64], losses: Mapping[str, Floats], window: 
 
 
 def word_effect(
-    model: LanguageModel, tokens: Tokens, position: int, rule: UpdateRule, rms: Sequence[Tensor] | None = None
+    model: LanguageModel, tokens: Tokens, position: int, rule: UpdateRule, rms: Rms = None
 ) -> pd.DataFrame:
     """How the update on a segment changes the log-probability of every word at one position (table 6).
 
@@ -166,7 +168,7 @@ def sample(
     count: int,
     rule: UpdateRule | None,
     rng: np.random.Generator,
-    rms: Sequence[Tensor] | None = None,
+    rms: Rms = None,
 ) -> tuple[Tokens, Floats]:
     """Text that the model writes after a context, and the negative log-likelihood of each of its tokens.
 

@@ -24,14 +24,21 @@ _FEW_STEPS = 16
 
 
 @dataclass(frozen=True)
-class Regularisation:
-    """Rates of dropout, and the weights alpha (AR) and beta (TAR); families/awd_lstm.py describes each."""
+class AwdLstmShape:
+    """Sizes, rates of dropout, and the weights alpha (AR) and beta (TAR), as in families/awd_lstm.py.
 
-    input: float = 0.0
-    hidden: float = 0.0
-    output: float = 0.0
-    embedding: float = 0.0
-    weight: float = 0.0
+    By default, there is no regularisation.
+    """
+
+    layers: int
+    embedding_size: int
+    hidden_size: int
+    cell: str = "lstm"
+    dropout_input: float = 0.0
+    dropout_hidden: float = 0.0
+    dropout_output: float = 0.0
+    dropout_embedding: float = 0.0
+    weight_drop: float = 0.0
     zoneout: float = 0.0
     alpha: float = 0.0
     beta: float = 0.0
@@ -45,29 +52,20 @@ class AWDLSTM(nn.Module):
     words.
     """
 
-    def __init__(
-        self,
-        vocabulary: int,
-        *,
-        layers: int,
-        embedding_size: int,
-        hidden_size: int,
-        regularisation: Regularisation,
-        generator: torch.Generator,
-        cell: str = "lstm",
-    ) -> None:
+    def __init__(self, vocabulary: int, shape: AwdLstmShape, generator: torch.Generator) -> None:
         super().__init__()
-        self.output_weight = uniform(0.1, generator, vocabulary, embedding_size)
+        size = shape.embedding_size
+        self.output_weight = uniform(0.1, generator, vocabulary, size)
         self.output_bias = nn.Parameter(torch.zeros(vocabulary, device=generator.device))
-        self.hidden_sizes = (*[hidden_size] * (layers - 1), embedding_size)
+        self.hidden_sizes = (*[shape.hidden_size] * (shape.layers - 1), size)
         self.layers = nn.ModuleList()
-        for inputs, units in zip((embedding_size, *self.hidden_sizes), self.hidden_sizes, strict=False):
-            if cell == "qrnn":
+        for inputs, units in zip((size, *self.hidden_sizes), self.hidden_sizes, strict=False):
+            if shape.cell == "qrnn":
                 window = 1 if len(self.layers) else 2
-                self.layers.append(QRNNLayer(inputs, units, window, regularisation.zoneout, generator))
+                self.layers.append(QRNNLayer(inputs, units, window, shape.zoneout, generator))
             else:
                 self.layers.append(_LSTMLayer(inputs, units, generator))
-        self.rates = regularisation
+        self.rates = shape
         self.generator = generator
         self._outputs: tuple[Tensor, Tensor] | None = None
 
@@ -84,13 +82,13 @@ class AWDLSTM(nn.Module):
         for i, (layer, before) in enumerate(zip(layers, state, strict=True)):
             weights: list[Tensor] = list(layer.parameters())
             if self.training:
-                weights[layer.dropped] = weight_drop(weights[layer.dropped], rates.weight, draw)
+                weights[layer.dropped] = weight_drop(weights[layer.dropped], rates.weight_drop, draw)
             raw, new = layer.read(x, before, weights, draw)
             after.append(new)
             last = i == len(self.layers) - 1
             x = raw
             if self.training:
-                x = locked_dropout(raw, rates.output if last else rates.hidden, draw)
+                x = locked_dropout(raw, rates.dropout_output if last else rates.dropout_hidden, draw)
         if self.training:
             self._outputs = (raw, x)
         return x, tuple(after)
@@ -125,8 +123,9 @@ class AWDLSTM(nn.Module):
         x = embed(self.output_weight, tokens, self.output_weight)
         if not self.training:
             return x
-        x = embedding_dropout(x, tokens, len(self.output_weight), self.rates.embedding, self.generator)
-        return locked_dropout(x, self.rates.input, self.generator)
+        rates, words = self.rates, len(self.output_weight)
+        x = embedding_dropout(x, tokens, words, rates.dropout_embedding, self.generator)
+        return locked_dropout(x, rates.dropout_input, self.generator)
 
 
 class _LSTMLayer(nn.ParameterList):

@@ -31,7 +31,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -46,6 +45,9 @@ from hpobench_nmt.runner.lm.settings import DECAY_SCALES, RULES
 from hpobench_nmt.runner.lm.softmax import nll_with_gradients
 from hpobench_nmt.runner.lm.static import evaluating
 from hpobench_nmt.runner.lm.update_rules import descend, descend_rms, descend_together, groups
+
+Rms = Sequence[Tensor] | None
+"""sqrt(MS_g) of each adapted tensor, from `gradient_rms`; None for rules that do not need it."""
 
 
 @dataclass(frozen=True)
@@ -102,11 +104,7 @@ class UpdateRule:
 
 
 def dynamic_nll(
-    model: LanguageModel,
-    tokens: Tokens,
-    rule: UpdateRule,
-    rms: Sequence[Tensor] | None = None,
-    cache: NeuralCache | None = None,
+    model: LanguageModel, tokens: Tokens, rule: UpdateRule, rms: Rms = None, cache: NeuralCache | None = None
 ) -> Floats:
     """Negative log-likelihood (nats) of every token of a stream except the first, shape (N - 1,).
 
@@ -126,7 +124,7 @@ def dynamic_nll(
 class AdaptingReader:
     """Reads one stream segment by segment, and adapts the model to each segment after reading it."""
 
-    def __init__(self, model: LanguageModel, rule: UpdateRule, local: _Local, rms: Any) -> None:
+    def __init__(self, model: LanguageModel, rule: UpdateRule, local: _Local, rms: Rms) -> None:
         self.state: State = model.initial_state(1)
         self.hidden = torch.zeros(0)  # vectors that predicted the last piece, shape (segment, D)
         self._local, self._rule = local, rule
@@ -150,9 +148,7 @@ class AdaptingReader:
 
 
 @contextmanager
-def adapting_reader(
-    model: LanguageModel, rule: UpdateRule, rms: Sequence[Tensor] | None = None
-) -> Iterator[AdaptingReader]:
+def adapting_reader(model: LanguageModel, rule: UpdateRule, rms: Rms = None) -> Iterator[AdaptingReader]:
     """A reader. Afterwards the model has its own parameters again. See `dynamic_nll` for the arguments."""
     if rule.needs_rms and rms is None:
         raise InputError(f"rule {rule.name!r} needs the RMS of the gradients on training data.")
@@ -267,7 +263,7 @@ def _with_matrices(model: LanguageModel, units: int) -> Iterator[_Local]:
     yield _Local(matrices, None, gradient, forward)
 
 
-def _updater(rule: UpdateRule, local: _Local, rms: Sequence[Tensor] | None) -> Callable[[float], None]:
+def _updater(rule: UpdateRule, local: _Local, rms: Rms) -> Callable[[float], None]:
     """The rule as a function of eta that updates the local parameters with their gradients."""
     values = [p.data for p in local.parameters]
     wholes = local.globals or [torch.zeros_like(value) for value in values]

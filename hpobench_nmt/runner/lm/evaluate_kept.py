@@ -20,9 +20,8 @@ from hpobench_nmt.runner.lm.kept_files import KeptLanguageModel
 from hpobench_nmt.runner.lm.measure import rule_of, scores_of, statistics, tune_cache, tuned_rule
 from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll
 from hpobench_nmt.runner.lm.settings import RULES, EvaluationSettings
-from hpobench_nmt.runner.lm.static import WARM_UP, static_nll
+from hpobench_nmt.runner.lm.static import static_nll, timed
 from hpobench_nmt.runner.settings import settings_of
-from hpobench_nmt.runner.torch_training.clock import seconds
 
 
 @dataclass(frozen=True)
@@ -99,10 +98,7 @@ def _timed(
     used: Mapping[str, float] | None = None,
 ) -> Evaluation:
     device = kept.model.get_parameter("output_bias").device
-    nll(tokens[:WARM_UP])
-    started = seconds(device)
-    losses = nll(tokens)
-    taken = seconds(device) - started
+    losses, taken = timed(nll, tokens, device)
     scores = scores_of(kept.corpus, tokens, losses)
     if not math.isfinite(losses.mean()):
         scores = dict.fromkeys(scores, math.nan)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from hpobench_nmt.core.objectives import Metric
@@ -20,14 +21,19 @@ def language_model_family(
     metrics: tuple[Metric, ...] = METRICS,
     check: Callable[[S], None] = lambda settings: None,
     corpus_check: Callable[[S, Any], None] | None = None,
+    costed: Callable[[S, Any, Outcome], Outcome] = lambda settings, corpus, outcome: outcome,
 ) -> Family[S]:
-    """A family of language models, which are trained and then measured as their EvaluationSettings say."""
+    """A family of language models, which are trained and then measured as their EvaluationSettings say.
+
+    `costed` adds what a training has cost to its outcome, given its settings and the corpus.
+    """
 
     def train(job: Job[S]) -> Outcome:
         from hpobench_nmt.runner.corpora import corpus_of
         from hpobench_nmt.runner.lm.measure import train_and_measure
 
-        return train_and_measure(job, architecture, corpus_of(job))
+        corpus = corpus_of(job)
+        return costed(job.settings, corpus, train_and_measure(job, architecture, corpus))
 
     def checkpoint_check(settings: S, corpus: Any, metric: str) -> None:
         measured = "dev_bpc" if corpus.unit == "character" else "dev_ppl"
@@ -51,3 +57,14 @@ def language_model_family(
         missing=missing,
         architecture=architecture,
     )
+
+
+def with_flops(outcome: Outcome, tokens: Callable[[Mapping[str, float]], float], flops: int) -> Outcome:
+    """An outcome whose curve has the tokens that were read so far, and their floating-point operations.
+
+    Args:
+        tokens: the number of tokens at a point of the curve.
+        flops: operations of training on one token.
+    """
+    counted = [(point, tokens(point)) for point in outcome.curve]
+    return replace(outcome, curve=[{**point, "tokens": n, "flops": n * flops} for point, n in counted])

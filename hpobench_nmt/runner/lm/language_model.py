@@ -23,14 +23,10 @@ class LanguageModel(Protocol):
 
     training: bool
     """Whether dropout is on."""
-
-    @property
-    def output_weight(self) -> nn.Parameter:
-        """The output embedding, shape (V, D). If weights are tied, it is also the input embedding."""
-
-    @property
-    def output_bias(self) -> nn.Parameter:
-        """Shape (V,)."""
+    output_weight: nn.Parameter
+    """The output embedding, shape (V, D). If weights are tied, it is also the input embedding."""
+    output_bias: nn.Parameter
+    """Shape (V,)."""
 
     def initial_state(self, batch: int) -> State:
         """The state before the first token of `batch` streams."""

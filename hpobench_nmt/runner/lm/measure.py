@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,15 +18,15 @@ from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.corpora import TextCorpus
 from hpobench_nmt.runner.corpora.vocabulary import words_and_characters
 from hpobench_nmt.runner.family import Architecture, Job, Outcome, TrainingFailed
-from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms
+from hpobench_nmt.runner.lm.dynamic import Rms, UpdateRule, dynamic_nll, gradient_rms
 from hpobench_nmt.runner.lm.fit import fit
 from hpobench_nmt.runner.lm.kept_files import save_language_model
 from hpobench_nmt.runner.lm.language_model import LanguageModel
 from hpobench_nmt.runner.lm.mc_dropout import mc_nll
 from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll, tuned_cache
 from hpobench_nmt.runner.lm.settings import DynamicSettings, EvaluationSettings
-from hpobench_nmt.runner.lm.static import WARM_UP, bits, perplexity, static_nll
-from hpobench_nmt.runner.torch_training.clock import alone, lock_of, seconds
+from hpobench_nmt.runner.lm.static import bits, perplexity, static_nll, timed
+from hpobench_nmt.runner.torch_training.clock import alone, lock_of
 from hpobench_nmt.runner.torch_training.loop import TrainingSummary
 from hpobench_nmt.runner.torch_training.memory import forget_gpu_peak, memory_of_phases, size_metrics
 from hpobench_nmt.runner.torch_training.training_state import checkpoints_of
@@ -97,12 +97,8 @@ def measure(
         nll: Callable[[Tokens], Floats],
         refuse: Callable[[Floats], None] = lambda dev: None,
     ) -> None:
-        device = lm.output_weight.device
         with alone(lock):
-            nll(corpus.dev[:WARM_UP])
-            started = seconds(device)
-            dev = nll(corpus.dev)
-            taken = seconds(device) - started
+            dev, taken = timed(nll, corpus.dev, lm.output_weight.device)
         refuse_diverged(corpus, dev, _SLACK)
         refuse(dev)
         test = nll(corpus.test)
@@ -157,7 +153,7 @@ def refuse_chaotic(
     model: LanguageModel,
     tokens: Tokens,
     rule: UpdateRule,
-    rms: Sequence[Tensor] | None,
+    rms: Rms,
     static: float,
     adapted: Floats,
     cache: NeuralCache | None = None,

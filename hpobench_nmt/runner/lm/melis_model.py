@@ -39,6 +39,8 @@ class Dropout:
     github.com/google-deepmind/lamb). In training, the kept updates are not multiplied by 1 / (1 - p). In
     evaluation, all updates are multiplied by 1 - p. For LSTMs whose input gate is capped or tied, the updates
     are 1.5 times as large in both cases.
+
+    In training, a sequence starts from zeros with probability `zero_state`, whatever state it is given.
     """
 
     input: float = 0.0
@@ -47,28 +49,21 @@ class Dropout:
     output: float = 0.0
     recurrent: bool = False
     lamb: bool = False
+    zero_state: float = 0.0
 
 
 class MelisModel(nn.Module):
     """An embedding, recurrent layers whose outputs are added up, and an optional down-projection.
 
-    Each layer has H hidden units, and an embedded word has E numbers. E is H if the shape is square. In
-    training, a sequence starts from zeros with probability `zero_state`, whatever state it is given. The
+    Each layer has H hidden units, and an embedded word has E numbers. E is H if the shape is square. The
     generator, on the model's device, draws the initial weights and, in training, the masks.
     """
 
     def __init__(
-        self,
-        shape: ModelShape,
-        hidden: int,
-        embedding: int,
-        *,
-        dropout: Dropout,
-        zero_state: float,
-        generator: torch.Generator,
+        self, shape: ModelShape, hidden: int, embedding: int, rates: Dropout, generator: torch.Generator
     ) -> None:
         super().__init__()
-        self.rates, self.zero_state, self.generator = dropout, zero_state, generator
+        self.rates, self.zero_state, self.generator = rates, rates.zero_state, generator
         output = embedding if shape.projection else hidden
         self.output_weight = weight(shape.vocabulary, output, generator)
         self.output_bias = constant(0.0, generator, shape.vocabulary)

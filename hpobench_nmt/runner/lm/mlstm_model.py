@@ -19,7 +19,14 @@ from torch.nn.utils.parametrizations import weight_norm
 
 from hpobench_nmt.runner.lm import scanned_cells
 from hpobench_nmt.runner.lm.dropout import locked_dropout, mask
-from hpobench_nmt.runner.lm.recurrent_layers import LayerState, adapted_layer, constant, embed, orthogonal
+from hpobench_nmt.runner.lm.recurrent_layers import (
+    LayerState,
+    adapted_layer,
+    constant,
+    embed,
+    orthogonal,
+    uniform,
+)
 from hpobench_nmt.runner.lm.scanned_cells import Mask, masked
 from hpobench_nmt.runner.torch_training.precision import for_products
 
@@ -72,17 +79,14 @@ class MLSTM(nn.Module):
         *,
         embedding_size: int,
         hidden_size: int,
+        weight_norm: bool,
         dropout_embedding: float,
         dropout_hidden: float,
-        normalised: bool,
         generator: torch.Generator,
     ) -> None:
         super().__init__()
-        device = generator.device
-        self.input_weight = nn.Parameter(
-            torch.empty(vocabulary, embedding_size, device=device).uniform_(-0.2, 0.2, generator=generator)
-        )
-        self.layer = MLSTMLayer(embedding_size, hidden_size, normalised, generator)
+        self.input_weight = uniform(0.2, generator, vocabulary, embedding_size)
+        self.layer = MLSTMLayer(embedding_size, hidden_size, weight_norm, generator)
         self.output_weight = orthogonal(vocabulary, hidden_size, generator)
         self.output_bias = constant(0.0, generator, vocabulary)
         self.hidden_sizes = (hidden_size,)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from hpobench_nmt.runner.settings import values_of
 
 
 @dataclass(frozen=True)
@@ -77,5 +79,4 @@ def check_interval(steps: int, schedule: TrainingSchedule) -> int:
 
 def schedule_of(settings: Any, vary: bool) -> TrainingSchedule:
     """The schedule with the settings of a training that have the names of its fields."""
-    names = [field.name for field in fields(TrainingSchedule) if hasattr(settings, field.name)]
-    return TrainingSchedule(**{name: getattr(settings, name) for name in names}, vary=vary)
+    return TrainingSchedule(**values_of(TrainingSchedule, settings), vary=vary)

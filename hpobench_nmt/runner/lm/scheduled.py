@@ -31,6 +31,7 @@ from torch import nn
 
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.lm.settings import OptimizerName
+from hpobench_nmt.runner.settings import values_of
 
 Decay = Literal["cosine", "wsd", "constant"]
 
@@ -116,8 +117,7 @@ def scheduled(settings: Any, model: nn.Module, updates: int) -> Scheduled:
             made = {"soap": _library().SOAP([matrices, vectors], **adam, **own)}
         case _:
             made = {"adam": torch.optim.AdamW([matrices, vectors], **adam, fused=True)}
-    rates = (settings.warm_up, settings.decay, settings.decay_share, settings.final_share)
-    return Scheduled(made, RateSchedule(rate, updates, *rates))
+    return Scheduled(made, RateSchedule(rate, **values_of(RateSchedule, settings) | {"updates": updates}))
 
 
 def _library() -> Any:

@@ -25,7 +25,7 @@ DECAY_SCALES: tuple[DecayScale, ...] = get_args(DecayScale)
 
 def dropout(what: str) -> About:
     """A rate of dropout."""
-    return About(f"dropout of {what}", low=0.0, high=0.95)
+    return About(f"dropout of {what}", 0.0, 0.95)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,24 +44,19 @@ class TrainingSettings(Settings):
         About(
             "number of batches of batch_size streams, read one after the other, whose mean gradient makes "
             "an update; it needs the memory of one batch",
-            low=1, high=10_000, unit="batches",
+            1, 10_000, unit="batches",
         ),
     ] = 1  # fmt: skip
 
 
-Streams = Annotated[int, About("parallel streams", low=1, high=100_000, scale="log", unit="streams")]
-LearningRate = Annotated[float, About("initial learning rate of Adam", low=0.0, high=10.0, scale="log")]
-Clip = Annotated[float, About("largest norm of the gradient; 0: not clipped", low=0.0, high=1e6, scale="log")]
+Streams = Annotated[int, About("parallel streams", 1, 100_000, scale="log", unit="streams")]
+LearningRate = Annotated[float, About("initial learning rate of Adam", 0.0, 10.0, scale="log")]
+Clip = Annotated[float, About("largest norm of the gradient; 0: not clipped", 0.0, 1e6, scale="log")]
 Patience = Annotated[
-    int,
-    About(
-        "checks without a better dev loss before the learning rate drops", low=1, high=10_000, unit="checks"
-    ),
+    int, About("checks without a better dev loss before the learning rate drops", 1, 10_000, unit="checks")
 ]
-Drop = Annotated[float, About("factor by which the learning rate is then multiplied", low=0.0, high=1.0)]
-MaxEpochs = Annotated[
-    int, About("maximum number of epochs, converged or not", low=1, high=100_000, unit="epochs")
-]
+Drop = Annotated[float, About("factor by which the learning rate is then multiplied", 0.0, 1.0)]
+MaxEpochs = Annotated[int, About("maximum number of epochs, converged or not", 1, 100_000, unit="epochs")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,20 +64,18 @@ class PlateauSettings(Settings):
     """Settings of Adam with a learning rate that drops at plateaus of dev, see lm/plateau_adam.py."""
 
     learning_rate: LearningRate = 0.001
-    weight_decay: Annotated[float, About("L2, in the gradient", low=0.0, high=1.0, scale="log")] = 0.0
-    beta1: Annotated[float, About("of Adam", low=0.0, high=0.9999)] = 0.9
-    beta2: Annotated[float, About("of Adam", low=0.0, high=0.999999)] = 0.999
-    epsilon: Annotated[float, About("of Adam", low=0.0, high=1.0, scale="log")] = 1e-8
+    weight_decay: Annotated[float, About("L2, in the gradient", 0.0, 1.0, scale="log")] = 0.0
+    beta1: Annotated[float, About("of Adam", 0.0, 0.9999)] = 0.9
+    beta2: Annotated[float, About("of Adam", 0.0, 0.999999)] = 0.999
+    epsilon: Annotated[float, About("of Adam", 0.0, 1.0, scale="log")] = 1e-8
     clip: Clip = 1.0
     batch_size: Streams = 100
-    bptt: Annotated[int, About("length of a sequence", low=1, high=100_000, scale="log", unit="steps")] = 200
-    check_updates: Annotated[
-        int, About("updates between dev evaluations", low=1, high=10**9, unit="updates")
-    ] = 400
+    bptt: Annotated[int, About("length of a sequence", 1, 100_000, scale="log", unit="steps")] = 200
+    check_updates: Annotated[int, About("updates between dev evaluations", 1, 10**9, unit="updates")] = 400
     patience: Patience = 5
     drop: Drop = 0.25
     drops: Annotated[
-        int, About("number of drops of the learning rate; one more ends the training", low=0, high=100)
+        int, About("number of drops of the learning rate; one more ends the training", 0, 100)
     ] = 2
     max_epochs: MaxEpochs = 100
 
@@ -109,39 +102,33 @@ class OptimizerSettings(Settings):
         About(
             "learning rate in multiples of the optimizer's usual one, instead of learning_rate; "
             "0: learning_rate decides",
-            low=0.0, high=1e4, scale="log",
+            0.0, 1e4, scale="log",
         ),
     ] = 0.0  # fmt: skip
-    warm_up: Annotated[
-        float, About("share of the updates in which the learning rate rises", low=0.0, high=1.0)
-    ] = 0.05
+    warm_up: Annotated[float, About("share of the updates in which the learning rate rises", 0.0, 1.0)] = 0.05
     decay: Annotated[
         Literal["cosine", "wsd", "constant"],
         About("schedule of the learning rate after warm-up; wsd: constant, then linear at the end"),
     ] = "cosine"
     decay_share: Annotated[
-        float, About("share of the updates in which the rate falls, for wsd", low=0.0, high=1.0)
+        float, About("share of the updates in which the rate falls, for wsd", 0.0, 1.0)
     ] = 0.2
-    final_share: Annotated[
-        float, About("share of the learning rate that remains at the end", low=0.0, high=1.0)
-    ] = 0.0
-    beta1: Annotated[float, About("of adamw, lion and soap", low=0.0, high=0.9999)] = 0.9
-    beta2: Annotated[float, About("of adamw, lion and soap", low=0.0, high=0.999999)] = 0.95
-    epsilon: Annotated[float, About("of adamw and soap", low=0.0, high=1.0, scale="log")] = 1e-8
-    l2: Annotated[
-        float, About("L2 penalty of sgd, instead of weight_decay", low=0.0, high=1.0, scale="log")
-    ] = 0.0
-    momentum: Annotated[float, About("Nesterov's, of sgd and muon", low=0.0, high=0.9999)] = 0.95
-    ns_steps: Annotated[int, About("steps of Newton and Schulz, of muon", low=1, high=100)] = 5
+    final_share: Annotated[float, About("share of the learning rate that remains at the end", 0.0, 1.0)] = 0.0
+    beta1: Annotated[float, About("of adamw, lion and soap", 0.0, 0.9999)] = 0.9
+    beta2: Annotated[float, About("of adamw, lion and soap", 0.0, 0.999999)] = 0.95
+    epsilon: Annotated[float, About("of adamw and soap", 0.0, 1.0, scale="log")] = 1e-8
+    l2: Annotated[float, About("L2 penalty of sgd, instead of weight_decay", 0.0, 1.0, scale="log")] = 0.0
+    momentum: Annotated[float, About("Nesterov's, of sgd and muon", 0.0, 0.9999)] = 0.95
+    ns_steps: Annotated[int, About("steps of Newton and Schulz, of muon", 1, 100)] = 5
     adam_rate: Annotated[
         float,
         About(
             "learning rate of what muon leaves to adamw (embeddings and vectors), divided by its own",
-            low=0.0, high=1e3, scale="log",
+            0.0, 1e3, scale="log",
         ),
     ] = 1.0  # fmt: skip
     frequency: Annotated[
-        int, About("updates between new bases, of soap", low=1, high=10_000, scale="log", unit="updates")
+        int, About("updates between new bases, of soap", 1, 10_000, scale="log", unit="updates")
     ] = 10
 
 
@@ -149,15 +136,13 @@ class OptimizerSettings(Settings):
 class CacheSettings(Settings):
     """Settings of a neural cache."""
 
-    cache_window: Annotated[int, About("neural cache; 0: none", low=0, high=100_000, unit="tokens")] = 2000
-    cache_theta: Annotated[float, About("neural cache: flatness", low=0.0, high=1e3, scale="log")] = 0.5
-    cache_lambda: Annotated[
-        float, About("share of the neural cache in the probability", low=0.0, high=0.99)
-    ] = 0.1
+    cache_window: Annotated[int, About("neural cache; 0: none", 0, 100_000, unit="tokens")] = 2000
+    cache_theta: Annotated[float, About("neural cache: flatness", 0.0, 1e3, scale="log")] = 0.5
+    cache_lambda: Annotated[float, About("share of the neural cache in the probability", 0.0, 0.99)] = 0.1
 
 
 DynamicUnits = Annotated[
-    int, About("number of hidden units in each layer that the rule sparse adapts", low=1, high=100_000)
+    int, About("number of hidden units in each layer that the rule sparse adapts", 1, 100_000)
 ]
 
 
@@ -168,24 +153,20 @@ class DynamicSettings(Settings):
     dynamic_rule: Annotated[Rule | Literal["none"], About("dynamic evaluation: update rule")] = (
         "rms-rms-prior"
     )
-    dynamic_learning_rate: Annotated[
-        float, About("dynamic evaluation: eta", low=0.0, high=1e3, scale="log")
-    ] = 1e-4
-    dynamic_decay: Annotated[float, About("dynamic evaluation: lambda", low=0.0, high=1.0, scale="log")] = (
-        0.005
+    dynamic_learning_rate: Annotated[float, About("dynamic evaluation: eta", 0.0, 1e3, scale="log")] = 1e-4
+    dynamic_decay: Annotated[float, About("dynamic evaluation: lambda", 0.0, 1.0, scale="log")] = 0.005
+    dynamic_epsilon: Annotated[float, About("dynamic evaluation: stabilisation", 0.0, 1e3, scale="log")] = (
+        1e-4
     )
-    dynamic_epsilon: Annotated[
-        float, About("dynamic evaluation: stabilisation", low=0.0, high=1e3, scale="log")
-    ] = 1e-4
     dynamic_segment: Annotated[
         int,
         About(
             "dynamic evaluation: the segment length n; 0: 5 for words, 20 for characters, as in the paper",
-            low=0, high=10_000, unit="tokens",
+            0, 10_000, unit="tokens",
         ),
     ] = 0  # fmt: skip
     dynamic_batch: Annotated[
-        int, About("number of parallel streams in a batch for MS_g", low=1, high=10_000, scale="log")
+        int, About("number of parallel streams in a batch for MS_g", 1, 10_000, scale="log")
     ] = 20
     dynamic_units: DynamicUnits = 100
     dynamic_statistics: Annotated[
@@ -203,7 +184,7 @@ class DynamicSettings(Settings):
         About(
             "dynamic evaluation: number of tokens after which eta has fallen linearly to 0; 0: eta is "
             "constant",
-            low=0, high=10**10, unit="tokens",
+            0, 10**10, unit="tokens",
         ),
     ] = 0  # fmt: skip
 
@@ -225,14 +206,14 @@ class EvaluationSettings(DynamicSettings, CacheSettings, TimingSettings):
         About(
             "number of dropout masks over which probabilities are averaged in a separate evaluation of dev "
             "and test; 0: no such evaluation",
-            low=0, high=10**6,
+            0, 10**6,
         ),
     ] = 0  # fmt: skip
     mc_steps: Annotated[
         int,
         About(
             "length of a sequence in that evaluation, for masks that hold for a whole sequence",
-            low=1, high=10**6, unit="steps",
+            1, 10**6, unit="steps",
         ),
     ] = 35  # fmt: skip
 
@@ -288,11 +269,7 @@ def losses_in(evaluations: Iterable[tuple[str, str]]) -> tuple[Metric, ...]:
 
 
 # Of each loss, the units of tokens with which it is measured (lm/measure.py).
-_UNITS = {
-    "ppl_word": ("subword",),
-    "ppl": ("word", "subword"),
-    "bpc": ("character", "subword"),
-}
+_UNITS = {"ppl_word": ("subword",), "ppl": ("word", "subword"), "bpc": ("character", "subword")}
 
 
 def never_measured(metric: str, corpus: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -13,6 +13,7 @@ from torch import Tensor
 from hpobench_nmt.core.arrays import Floats, Tokens
 from hpobench_nmt.runner.lm.language_model import LanguageModel, streams
 from hpobench_nmt.runner.lm.softmax import linear_nll
+from hpobench_nmt.runner.torch_training.clock import seconds
 
 _STEPS = 256
 WARM_UP = _STEPS + 10
@@ -55,6 +56,14 @@ def static_nll(model: LanguageModel, tokens: Tokens, batch: int = 1) -> Floats:
             for hidden, targets in hidden_vectors(model, tokens, batch)
         ]
     return np.concatenate(parts).astype(np.float64)
+
+
+def timed(nll: Callable[[Tokens], Floats], tokens: Tokens, device: torch.device) -> tuple[Floats, float]:
+    """The losses of a stream, and the seconds that reading it takes by the clock of clock.py."""
+    nll(tokens[:WARM_UP])
+    started = seconds(device)
+    losses = nll(tokens)
+    return losses, seconds(device) - started
 
 
 def perplexity(nll: Floats) -> float:

@@ -24,6 +24,7 @@ from hpobench_nmt.runner.nmt.marian_numbers import (
     cut,
     encode,
     read_encoded,
+    vocabulary_size,
     write_encoded,
 )
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings, longest
@@ -49,6 +50,11 @@ class EncodedCorpus:
     short: Ints
     dev: Pairs
     dev_lines: tuple[Sequence[str], Sequence[str]]
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The sizes of the two vocabularies."""
+        return vocabulary_size(self.source), vocabulary_size(self.target)
 
     def sample(self, sentences: int) -> tuple[str, list[str], list[str]]:
         """The name of BLEU on evenly spaced lines of dev, and their source and target; -1: all of dev."""

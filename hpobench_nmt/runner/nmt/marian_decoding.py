@@ -22,11 +22,7 @@ def translate_lines(
 
     Lines that are too long for the model are cut (`marian_settings.longest`).
     """
-    options = {
-        "num_beams": settings.beam_size,
-        "do_sample": False,
-        "length_penalty": settings.length_penalty,
-    }
+    options = {"num_beams": settings.beam_size, "do_sample": False, "length_penalty": settings.length_penalty}
     found = generated(
         model, source, lines, settings.decode_batch_size, lambda n: _LONGER[0] * n + _LONGER[1], options
     )

@@ -9,15 +9,12 @@ from functools import partial
 from importlib.metadata import version
 from typing import Any
 
-import torch
-
 from hpobench_nmt.runner.corpora import ParallelCorpus, corpus_of
 from hpobench_nmt.runner.family import Job, Outcome
 from hpobench_nmt.runner.nmt.marian_corpus import EncodedCorpus, encode_corpus
 from hpobench_nmt.runner.nmt.marian_decoding import translate_lines
 from hpobench_nmt.runner.nmt.marian_files import save_model
-from hpobench_nmt.runner.nmt.marian_model import build, trained
-from hpobench_nmt.runner.nmt.marian_numbers import vocabulary_size
+from hpobench_nmt.runner.nmt.marian_model import fresh, trained
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings
 from hpobench_nmt.runner.nmt.marian_training import train
 from hpobench_nmt.runner.nmt.marian_workers import Workers, workers_of
@@ -26,7 +23,7 @@ from hpobench_nmt.runner.nmt.text_scores import signature
 from hpobench_nmt.runner.torch_training.clock import alone, seconds, timing_lock
 from hpobench_nmt.runner.torch_training.loop import TrainingSummary
 from hpobench_nmt.runner.torch_training.memory import size_metrics
-from hpobench_nmt.runner.torch_training.repeatable import seeds_of, set_up
+from hpobench_nmt.runner.torch_training.repeatable import set_up
 from hpobench_nmt.runner.torch_training.training_state import checkpoints_of
 
 
@@ -81,12 +78,7 @@ def _trained(
     found = checkpoints_of(job, corpus.provenance["sha256"])
     identity = {**found.identity, "transformers": version("transformers")}
     checkpoints = replace(found, identity=identity, stands_still_for=timing_lock(job))
-    of_model, of_data = seeds_of(job.seed)
-    sizes = vocabulary_size(encoded.source), vocabulary_size(encoded.target)
-    # Dropout and the library's own initialisation draw from torch's global generator.
-    with torch.random.fork_rng([where] if where.type == "cuda" else []):
-        torch.manual_seed(of_model)
-        model = build(settings, *sizes, torch.Generator(where).manual_seed(of_model))
+    with fresh(settings, encoded.sizes, job.seed, where) as (model, of_data):
         return model, train(model, encoded, settings, of_data, checkpoints, workers)
 
 

@@ -18,6 +18,8 @@ vectors of words are lost beside positions of size 1. With all weights drawn as 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -27,6 +29,7 @@ from torch.nn import functional
 from hpobench_nmt.runner.nmt.marian_batches import Batch, PaddedBatch
 from hpobench_nmt.runner.nmt.marian_numbers import BEGIN, END, PAD
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings, longest
+from hpobench_nmt.runner.torch_training.repeatable import seeds_of
 
 _EMBEDDED = 0.07
 
@@ -73,6 +76,20 @@ def build(settings: MarianSettings, source: int, target: int, generator: torch.G
     if settings.tied != "none":  # on some kinds of device, each module gets its own copy
         model.lm_head.weight = model.model.decoder.embed_tokens.weight
     return model
+
+
+@contextmanager
+def fresh(
+    settings: MarianSettings, sizes: tuple[int, int], seed: int, device: torch.device
+) -> Iterator[tuple[Any, int]]:
+    """A model to train, with the sizes of its two vocabularies, and the seed of the order of its data.
+
+    Inside, torch's global generator, from which dropout draws, has the training's seed.
+    """
+    of_model, of_data = seeds_of(seed)
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        torch.manual_seed(of_model)
+        yield build(settings, *sizes, torch.Generator(device).manual_seed(of_model)), of_data
 
 
 def parameters(settings: MarianSettings, source: int, target: int) -> int:
@@ -139,10 +156,7 @@ def loss(model: Any, batch: Batch, smoothing: float) -> Tensor:
     The smoothed distribution spreads `smoothing` evenly over all words, including the correct word.
     """
     hidden = model.model(
-        input_ids=batch.source,
-        attention_mask=batch.mask,
-        decoder_input_ids=batch.read,
-        use_cache=False,
+        input_ids=batch.source, attention_mask=batch.mask, decoder_input_ids=batch.read, use_cache=False
     ).last_hidden_state
     logits = model.lm_head(hidden[batch.real]).float()
     return functional.cross_entropy(logits, batch.written, label_smoothing=smoothing, reduction="sum")

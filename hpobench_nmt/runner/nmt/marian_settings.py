@@ -37,13 +37,11 @@ class MarianSettings(TimingSettings, TranslationSettings):
             "32 bits"
         ),
     ] = "fp32"
-    beta1: Annotated[float, About("of Adam", low=0.0, high=0.9999)] = 0.9
-    beta2: Annotated[float, About("of Adam", low=0.0, high=0.999999)] = 0.999
-    epsilon: Annotated[float, About("of Adam", low=0.0, high=1.0, scale="log")] = 1e-8
-    weight_decay: Annotated[float, About("decoupled, of matrices", low=0.0, high=100.0, scale="log")] = 0.0
-    clip: Annotated[
-        float, About("largest norm of the gradient; 0: not clipped", low=0.0, high=1e6, scale="log")
-    ] = 0.0
+    beta1: Annotated[float, About("of Adam", 0.0, 0.9999)] = 0.9
+    beta2: Annotated[float, About("of Adam", 0.0, 0.999999)] = 0.999
+    epsilon: Annotated[float, About("of Adam", 0.0, 1.0, scale="log")] = 1e-8
+    weight_decay: Annotated[float, About("decoupled, of matrices", 0.0, 100.0, scale="log")] = 0.0
+    clip: Annotated[float, About("largest norm of the gradient; 0: not clipped", 0.0, 1e6, scale="log")] = 0.0
     ema: Annotated[
         float,
         About(
@@ -51,12 +49,10 @@ class MarianSettings(TimingSettings, TranslationSettings):
         ),
     ] = 0.0
     average: Annotated[
-        int,
-        About("number of last checkpoints whose mean is evaluated", low=1, high=1000, unit="checkpoints"),
+        int, About("number of last checkpoints whose mean is evaluated", 1, 1000, unit="checkpoints")
     ] = 1
     length_penalty: Annotated[
-        float,
-        About("exponent of the length of a translation, by which its score is divided", low=0.0, high=10.0),
+        float, About("exponent of the length of a translation, by which its score is divided", 0.0, 10.0)
     ] = 1.0
 
 

@@ -21,14 +21,12 @@ class TranslationSettings(Settings):
     tables, bpe_symbols counts merges. Here it counts the vocabulary, unless bpe_count says otherwise.
     """
 
-    bpe_symbols: Annotated[
-        int, About("number of subwords of each side, including characters", low=10, high=200_000)
-    ]
-    num_layers: Annotated[int, About("number of layers of the encoder, and of the decoder", low=1, high=100)]
-    num_embed: Annotated[int, About("model size", low=4, high=16_384, scale="log")]
-    num_hidden: Annotated[int, About("feed-forward size", low=1, high=65_536, scale="log")]
-    num_heads: Annotated[int, About("attention heads", low=1, high=256, scale="log")]
-    learning_rate: Annotated[float, About("Adam's initial step", low=1e-7, high=1.0, scale="log")]
+    bpe_symbols: Annotated[int, About("number of subwords of each side, including characters", 10, 200_000)]
+    num_layers: Annotated[int, About("number of layers of the encoder, and of the decoder", 1, 100)]
+    num_embed: Annotated[int, About("model size", 4, 16_384, scale="log")]
+    num_hidden: Annotated[int, About("feed-forward size", 1, 65_536, scale="log")]
+    num_heads: Annotated[int, About("attention heads", 1, 256, scale="log")]
+    learning_rate: Annotated[float, About("Adam's initial step", 1e-7, 1.0, scale="log")]
     bpe_count: Annotated[
         Literal["vocabulary", "merges"],
         About("what bpe_symbols counts: all subwords, or only merges, as in the published tables"),
@@ -38,49 +36,35 @@ class TranslationSettings(Settings):
         About(
             "number of training pairs, evenly spaced, from which subwords are learned; 0: all. Characters "
             "that occur only in other pairs are unknown",
-            low=0,
-            high=10**9,
-            on_grid=False,
+            0, 10**9, on_grid=False,
         ),
-    ] = 0
-    max_length: Annotated[int, About("longest training sentence", low=1, high=10_000, unit="subwords")] = 95
-    batch_size: Annotated[
-        int, About("number of target words in a batch", low=1, high=10**6, unit="subwords")
-    ] = 4096
-    dropout: Annotated[float, About("dropout between layers", low=0.0, high=_MOST_DROPPED)] = 0.1
-    attention_dropout: Annotated[
-        float, About("dropout of attention weights", low=0.0, high=_MOST_DROPPED)
-    ] = 0.1
+    ] = 0  # fmt: skip
+    max_length: Annotated[int, About("longest training sentence", 1, 10_000, unit="subwords")] = 95
+    batch_size: Annotated[int, About("number of target words in a batch", 1, 10**6, unit="subwords")] = 4096
+    dropout: Annotated[float, About("dropout between layers", 0.0, _MOST_DROPPED)] = 0.1
+    attention_dropout: Annotated[float, About("dropout of attention weights", 0.0, _MOST_DROPPED)] = 0.1
     feed_forward_dropout: Annotated[
-        float, About("dropout inside feed-forward layers", low=0.0, high=_MOST_DROPPED)
+        float, About("dropout inside feed-forward layers", 0.0, _MOST_DROPPED)
     ] = 0.1
-    embed_dropout: Annotated[float, About("dropout of embeddings", low=0.0, high=_MOST_DROPPED)] = 0.0
+    embed_dropout: Annotated[float, About("dropout of embeddings", 0.0, _MOST_DROPPED)] = 0.0
     label_smoothing: Annotated[
-        float, About("probability that is spread over all words", low=0.0, high=_MOST_DROPPED)
+        float, About("probability that is spread over all words", 0.0, _MOST_DROPPED)
     ] = 0.1
     warmup: Annotated[
         int,
         About(
             "updates in which the learning rate rises; not used if learning_rate_scheduler is none, or if it "
             "is plateau-reduce and reduce_factor is 1",
-            low=0,
-            high=1_000_000,
-            unit="updates",
+            0, 1_000_000, unit="updates",
         ),
-    ] = 0
-    reduce_factor: Annotated[
-        float, About("factor of the learning rate; 1 never lowers it", low=0.01, high=1.0)
-    ] = 0.7
+    ] = 0  # fmt: skip
+    reduce_factor: Annotated[float, About("factor of the learning rate; 1 never lowers it", 0.01, 1.0)] = 0.7
     reduce_after: Annotated[
-        int,
-        About(
-            "checkpoints without improvement before the rate is lowered", low=1, high=1000, unit="checkpoints"
-        ),
+        int, About("checkpoints without improvement before the rate is lowered", 1, 1000, unit="checkpoints")
     ] = 3
-    checkpoint_interval: Annotated[int, About("updates between checkpoints", low=1, high=1_000_000)] = 1000
+    checkpoint_interval: Annotated[int, About("updates between checkpoints", 1, 1_000_000)] = 1000
     max_not_improved: Annotated[
-        int,
-        About("checkpoints without improvement before training ends", low=1, high=1000, unit="checkpoints"),
+        int, About("checkpoints without improvement before training ends", 1, 1000, unit="checkpoints")
     ] = 8
     stop_on: Annotated[
         Literal["perplexity", "bleu"],
@@ -97,20 +81,19 @@ class TranslationSettings(Settings):
         ),
     ] = "13a"
     min_improvement: Annotated[
-        float, About("smallest improvement of stop_on over max_not_improved", low=0.0, high=1e6)
+        float, About("smallest improvement of stop_on over max_not_improved", 0.0, 1e6)
     ] = 0.0
-    max_updates: Annotated[int, About("maximum number of updates", low=1, high=10**8)] = 10**6
+    max_updates: Annotated[int, About("maximum number of updates", 1, 10**8)] = 10**6
     checkpoint_sentences: Annotated[
         int,
         About(
             "number of dev sentences decoded at each checkpoint, for the curve's dev_bleu; -1: all, 0: "
             "none. For a sample, the metric is called dev_bleu_sample",
-            low=-1,
-            high=1_000_000,
+            -1, 1_000_000,
         ),
-    ] = -1
+    ] = -1  # fmt: skip
     update_interval: Annotated[
-        int, About("number of batches in an update, which uses their mean gradient", low=1, high=1000)
+        int, About("number of batches in an update, which uses their mean gradient", 1, 1000)
     ] = 1
     learning_rate_scheduler: Annotated[
         Literal["plateau-reduce", "inv-sqrt-decay", "linear-decay", "none"],
@@ -124,24 +107,20 @@ class TranslationSettings(Settings):
         About(
             "number of processes of one training, each with one batch of an update. On CUDA, each has a "
             "GPU, starting with the training's own GPU. Times and memory are measured in the first process",
-            low=1,
-            high=64,
-            on_grid=False,
+            1, 64, on_grid=False,
         ),
-    ] = 1
-    beam_size: Annotated[int, About("beam size for decoding dev and test", low=1, high=100)] = 5
+    ] = 1  # fmt: skip
+    beam_size: Annotated[int, About("beam size for decoding dev and test", 1, 100)] = 5
     decode_batch_size: Annotated[
-        int, About("sentences that are decoded at once", low=1, high=10_000, unit="sentences")
+        int, About("sentences that are decoded at once", 1, 10_000, unit="sentences")
     ] = 16
     decode_times: Annotated[
         int,
         About(
             "how often dev is decoded; its time is the smallest, which other work disturbs least",
-            low=1,
-            high=100,
-            on_grid=False,
+            1, 100, on_grid=False,
         ),
-    ] = 1
+    ] = 1  # fmt: skip
 
 
 def check_translation(settings: TranslationSettings) -> None:

@@ -22,8 +22,10 @@ from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Hyperparameter, Space, Value, config_key, label, row_index, short_label
 from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.files import write_whole
 from hpobench_nmt.core.system.text import number_of
 from hpobench_nmt.lookup.baselines import Baseline
+from hpobench_nmt.lookup.disk.file_names import SPEC
 from hpobench_nmt.runner.family import Family
 from hpobench_nmt.runner.settings import settings_of
 
@@ -274,6 +276,13 @@ def short_key(configuration: Configuration, replicate: int) -> str:
     """A file name for one training."""
     text = f"{configuration_key(configuration)} {replicate}"
     return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def write_copy(spec: Spec, folder: Path) -> None:
+    """Write a copy of the spec's file into a folder, unless the file lies there."""
+    copy, text = folder / SPEC, copy_for(spec, folder)
+    if copy.resolve() != spec.path.resolve():
+        write_whole(copy, text.encode())
 
 
 def copy_for(spec: Spec, folder: Path) -> str:

@@ -74,25 +74,20 @@ class Training(Protocol):
     Together, the model, the scaler, the course and `state` are everything that further updates depend on.
     """
 
-    @property
-    def model(self) -> nn.Module:
-        """The model, whose parameters are trained."""
+    model: Any
+    """The model, whose parameters are trained."""
+    scaler: torch.amp.GradScaler
+    """The scaler of the loss in 16 bits."""
+    times_checks: bool
+    """Whether the seconds of training include evaluations of dev."""
 
     @property
     def parameters(self) -> Sequence[nn.Parameter]:
         """The parameters that are trained, all on one device."""
 
     @property
-    def scaler(self) -> torch.amp.GradScaler:
-        """The scaler of the loss in 16 bits."""
-
-    @property
     def course(self) -> Course:
         """The progress, which `update` and `check` advance."""
-
-    @property
-    def times_checks(self) -> bool:
-        """Whether the seconds of training include evaluations of dev."""
 
     def update(self) -> Tensor:
         """Make one update. Returns its training loss, a scalar."""

@@ -11,6 +11,13 @@ Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 """Precisions of matrix products in training, see torch_training/precision.py."""
 
 
+# Not on a grid: a replicate of a row with one seed would equal the row with the next seed.
+ModelSeed = Annotated[
+    int, About("seed of the model; replicates have the following seeds", 0, 2**31, on_grid=False)
+]
+"""The seed of a trained model that several configurations share."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TimingSettings(Settings):
     """Settings of the clock."""

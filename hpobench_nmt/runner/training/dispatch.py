@@ -18,7 +18,7 @@ from hpobench_nmt.runner.ledgers.plan import Training
 from hpobench_nmt.runner.specs.spec import describe
 from hpobench_nmt.runner.training.processes import Processes
 from hpobench_nmt.runner.training.train_row import GO_ON, Unfinished, train_and_record
-from hpobench_nmt.runner.training.workspace import Workspace, clear_workspace
+from hpobench_nmt.runner.training.workspace import Workspace
 
 # The run ends after this many trainings with an unexpected error if no training has succeeded.
 _MOST_ERRORS = 3
@@ -106,7 +106,6 @@ def train(
             f"{len(errors)} of {counted(len(trainings), 'training')} ended with an error and "
             f"{'is' if len(errors) == 1 else 'are'} not recorded. The first: {printable(errors[0])} {GO_ON}"
         )
-    clear_workspace(workspace)
     return paused
 
 

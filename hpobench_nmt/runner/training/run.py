@@ -139,8 +139,7 @@ def train_rows(
         limit = limit and limit - len(todo)
     done = tuple(record for record in ledger.records if record.status == "done")
     left = len(pending(spec, ledger, range(spec.size), shard))
-    if not left and run.workspace.work.exists():  # the run was killed after its last record
-        clear_workspace(run.workspace)
+    clear_workspace(run.workspace)  # not reached after an error, whose message may name a log
     # For a GPU this is not checked before the run, because its model's name would open CUDA in this process.
     mixed = mixed_devices(record.device for record in done) if run.devices != ["cpu"] else ""
     return Ended(done, len(ledger.records) - len(done), left, paused, mixed)

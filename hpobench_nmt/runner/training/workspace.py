@@ -12,15 +12,15 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from hpobench_nmt.core.system.errors import InputError, not_written
-from hpobench_nmt.core.system.files import remove_folder, write_whole
-from hpobench_nmt.lookup.disk.file_names import LEDGER, SPEC
+from hpobench_nmt.core.system.files import remove_folder
+from hpobench_nmt.lookup.disk.file_names import LEDGER
 from hpobench_nmt.runner.disk.kept_model import MODELS
 from hpobench_nmt.runner.disk.locks import file_lock
 from hpobench_nmt.runner.disk.user_paths import refuse_link
 from hpobench_nmt.runner.ledgers import ledger as ledgers
 from hpobench_nmt.runner.ledgers.ledger import Ledger
-from hpobench_nmt.runner.ledgers.plan import open_ledger, refuse_rows_off_the_grid
-from hpobench_nmt.runner.specs.spec import Configuration, Spec, copy_for, short_key
+from hpobench_nmt.runner.ledgers.plan import refuse_misfit
+from hpobench_nmt.runner.specs.spec import Configuration, Spec, short_key, write_copy
 
 _WORK = "work"
 _CLAIM = ".claim"
@@ -101,11 +101,9 @@ def open_workspace(
         refuse_link(folder / _WORK)
         refuse_link(folder / MODELS)
         ledgers.reserve(folder)
-        ledger = open_ledger(folder / LEDGER, spec.identity, corpus.provenance, spec.family.defaults)
-        refuse_rows_off_the_grid(folder / LEDGER, ledger, spec)
-        copy = folder / SPEC
-        if not copy.exists() or copy.resolve() != spec.path.resolve():
-            write_whole(copy, copy_for(spec, folder).encode())
+        ledger = ledgers.open_ledger(folder / LEDGER, spec.identity, corpus.provenance)
+        refuse_misfit(folder / LEDGER, ledger, spec, corpus=corpus.provenance)
+        write_copy(spec, folder)
     except OSError as error:
         raise not_written(error.filename or folder, error) from error
     return Workspace(spec, folder, cache, keep or spec.keep, until, corpus.provenance), ledger

@@ -215,21 +215,20 @@ class LiveTrainer:
         known = len(self._curves.get(row, ()))
         self._curves[row] = reached
         done = ended and len(reached) == len(points)
-        now = self._clock()
-        event = Event(now, request.number, request.worker, row, len(reached), request.start,
-                      now - request.start, done)  # fmt: skip
         new = [
             (p.resource, p.cost, [None if math.isnan(x) else x for x in (*p.losses, *p.violations)])
             for p in reached[known:]
         ]
+        number, worker, start = request.number, request.worker, request.start
+        line = Line(number, row, worker, start, self._clock(), len(reached), done, new)
         if self._journal:
-            self._journal.append(
-                Line(event.number, row, event.worker, event.start, now, event.checkpoint, done, new)
-            )
-        self._tell(event, "ledger" if known_before else "new")
-        return [event]
+            self._journal.append(line)
+        return [self._tell(line, "ledger" if known_before else "new")]
 
-    def _tell(self, event: Event, source: Literal["new", "ledger", "journal"]) -> None:
+    def _tell(self, line: Line, source: Literal["new", "ledger", "journal"]) -> Event:
+        """Tell of a training that has finished, now or before a kill."""
+        event = Event(line.finish, line.number, line.worker, line.row, line.checkpoint, line.start,
+                      line.finish - line.start, line.done)  # fmt: skip
         reason = ""
         if event.done:
             self._ended.add(event.row)
@@ -238,6 +237,7 @@ class LiveTrainer:
         violations = np.array(self._curves[event.row][-1].violations)
         self._steps += 1
         self._told(TuningStep(self._steps, event, self.best(event), violations, source, reason))
+        return event
 
     def _recorded(self, row: int) -> Record | None:
         key = training_key(self._workspace.spec.configuration(row), 0)
@@ -260,10 +260,7 @@ class LiveTrainer:
                 f"are not repeated."
             )
         self._now = line.finish
-        event = Event(line.finish, line.number, line.worker, line.row, line.checkpoint, line.start,
-                      line.finish - line.start, line.done)  # fmt: skip
-        self._tell(event, "journal")
-        return event
+        return self._tell(line, "journal")
 
     def _work(self, row: int, request: _Request) -> None:
         try:

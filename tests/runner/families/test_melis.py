@@ -158,7 +158,7 @@ def test_every_dropout_reaches_the_model():
     for kind in ("variational", "recurrent"):
         chosen = settings(**given, state_dropout=kind, zero_state=0.5)
         model = build(chosen, 50, "word", torch.Generator().manual_seed(0))
-        assert model.rates == Dropout(**rates, recurrent=kind == "recurrent")
+        assert model.rates == Dropout(**rates, recurrent=kind == "recurrent", zero_state=0.5)
         assert model.zero_state == 0.5
 
 

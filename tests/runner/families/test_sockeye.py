@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.runner.corpora import corpus_of
 from hpobench_nmt.runner.disk.curve_file import read_curve
 from hpobench_nmt.runner.family import Job, TrainingFailed, TrainingStarved
 from hpobench_nmt.runner.nmt.prepare_corpus import Prepared, prepare
@@ -216,7 +217,7 @@ def test_paused_killed_and_gone_on_with_it_has_the_same_bits(undisturbed, job, t
 def test_two_workers_train_one_model_and_go_on_with_the_same_bits(job, tmp_path):
     this = job(workers=2, dropout=0.1, checkpoint_interval=20, max_updates=40, checkpoint_sentences=0)
     prepared = prepare(
-        sockeye._load(this), 30, 20, this.cache, tmp_path / "prepare.log", tmp_path / "measuring", False
+        corpus_of(this), 30, 20, this.cache, tmp_path / "prepare.log", tmp_path / "measuring", False
     )
 
     def attempt(name, state):

@@ -12,8 +12,8 @@ pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.disk.folder import LEDGER, SPEC, load_folder
 from hpobench_nmt.runner.ledgers.build_table import build
-from hpobench_nmt.runner.ledgers.ledger import Record, append, read_ledger
-from hpobench_nmt.runner.ledgers.plan import open_ledger, refuse_other_spec
+from hpobench_nmt.runner.ledgers.ledger import Record, append, open_ledger, read_ledger
+from hpobench_nmt.runner.ledgers.plan import refuse_other_spec
 from hpobench_nmt.runner.specs.spec import SAME_SEED
 from hpobench_nmt.runner.specs.spec_file import load_spec
 

@@ -10,8 +10,7 @@ pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-
 
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.disk.folder import LEDGER
-from hpobench_nmt.runner.ledgers.ledger import Reader, Record, append, read_ledger, split
-from hpobench_nmt.runner.ledgers.plan import open_ledger
+from hpobench_nmt.runner.ledgers.ledger import Reader, Record, append, open_ledger, read_ledger, split
 
 OLD = [
     b'{"ledger":1,"spec":{"name":"t"},"corpus":{"sha256":"ab"}}',

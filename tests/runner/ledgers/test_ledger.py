@@ -13,8 +13,8 @@ pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-
 
 from hpobench_nmt.core.system.errors import InputError, RunError
 from hpobench_nmt.lookup.disk.folder import LEDGER
-from hpobench_nmt.runner.ledgers.ledger import Record, append, read_ledger, reserve, training_key
-from hpobench_nmt.runner.ledgers.plan import open_ledger, refuse_other_spec, refuse_rows_off_the_grid
+from hpobench_nmt.runner.ledgers.ledger import Record, append, open_ledger, read_ledger, reserve, training_key
+from hpobench_nmt.runner.ledgers.plan import refuse_other_corpus, refuse_other_spec, refuse_rows_off_the_grid
 from hpobench_nmt.runner.specs.spec_file import load_spec
 
 SPEC = {"name": "t", "seed": 1, "fixed": {"layers": 2}, "defaults": {"dropout": 0.1}}
@@ -225,6 +225,13 @@ def test_what_is_not_a_ledger_is_refused(tmp_path, content):
         read_ledger(path)
 
 
+def opened_for(path, spec, corpus, usual=None):
+    """The ledger, if it belongs to a spec with this identity."""
+    ledger = open_ledger(path, spec, corpus)
+    refuse_other_spec(path, ledger, spec, usual or {})
+    return ledger
+
+
 def test_a_ledger_of_another_spec_or_corpus_is_refused_untouched(path):
     append(path, record(1))
     before = path.read_bytes()
@@ -235,9 +242,9 @@ def test_a_ledger_of_another_spec_or_corpus_is_refused_untouched(path):
         ({"seed": 2}, "seed is 1 there, 2 here"),
     ):
         with pytest.raises(InputError, match=f"{path}: belongs to another spec: {message}"):
-            open_ledger(path, SPEC | other, CORPUS)
+            opened_for(path, SPEC | other, CORPUS)
     with pytest.raises(InputError, match="corpus has changed"):
-        open_ledger(path, SPEC, {**CORPUS, "sha256": "cd" * 32})
+        refuse_other_corpus(path, read_ledger(path), {**CORPUS, "sha256": "cd" * 32})
     assert path.read_bytes() == before
 
 
@@ -254,10 +261,10 @@ def test_a_ledger_of_another_spec_or_corpus_is_refused_untouched(path):
 def test_a_default_that_changed_matters_to_training_and_not_to_a_table(path, defaults, message):
     now = SPEC | {"defaults": defaults}
     with pytest.raises(InputError, match=message):
-        open_ledger(path, now, CORPUS)
+        opened_for(path, now, CORPUS)
     refuse_other_spec(path, read_ledger(path), now, to_train=False)
     if defaults:
-        open_ledger(path, SPEC | {"defaults": {}, "fixed": {"layers": 2, "dropout": 0.1}}, CORPUS)
+        opened_for(path, SPEC | {"defaults": {}, "fixed": {"layers": 2, "dropout": 0.1}}, CORPUS)
 
 
 @pytest.mark.parametrize(
@@ -271,18 +278,18 @@ def test_a_default_that_changed_matters_to_training_and_not_to_a_table(path, def
 )
 def test_a_default_that_is_said_or_not_and_a_new_setting_make_no_other_spec(path, same):
     append(path, record(1))
-    assert len(open_ledger(path, SPEC | same, CORPUS).records) == 1
+    assert len(opened_for(path, SPEC | same, CORPUS).records) == 1
 
 
 def test_a_setting_that_a_ledger_does_not_know_had_its_default(path):
     usual = {"layers": 3, "dropout": 0.1, "new": 1}
     for same in ({"fixed": {"layers": 2, "new": 1}}, {"defaults": {"dropout": 0.1, "new": 1}}):
-        open_ledger(path, SPEC | same, CORPUS, usual)
+        opened_for(path, SPEC | same, CORPUS, usual)
     with pytest.raises(InputError, match="another spec: new is 1 there, 2 here"):
-        open_ledger(path, SPEC | {"fixed": {"layers": 2, "new": 2}}, CORPUS, usual)
+        opened_for(path, SPEC | {"fixed": {"layers": 2, "new": 2}}, CORPUS, usual)
     on_the_grid = {"hyperparameters": ["a", "new"]}
     with pytest.raises(InputError, match="another spec: hyperparameters"):
-        open_ledger(path, SPEC | on_the_grid, CORPUS, usual)
+        opened_for(path, SPEC | on_the_grid, CORPUS, usual)
 
 
 def test_a_file_that_cannot_be_written_is_told_in_one_line(path):
@@ -371,8 +378,7 @@ _SMALL_DISK = """
 import sys
 from pathlib import Path
 from hpobench_nmt.core.system.errors import RunError
-from hpobench_nmt.runner.ledgers.ledger import Record, append, read_ledger, reserve
-from hpobench_nmt.runner.ledgers.plan import open_ledger
+from hpobench_nmt.runner.ledgers.ledger import Record, append, open_ledger, read_ledger, reserve
 from hpobench_nmt.lookup.disk.folder import LEDGER
 folder = Path(sys.argv[1])
 reserve(folder)

@@ -9,9 +9,8 @@ pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.disk.folder import LEDGER
 from hpobench_nmt.runner.ledgers import ledger_tail
-from hpobench_nmt.runner.ledgers.ledger import Record, append, read_ledger, training_key
+from hpobench_nmt.runner.ledgers.ledger import Record, append, open_ledger, read_ledger, training_key
 from hpobench_nmt.runner.ledgers.ledger_tail import recorded
-from hpobench_nmt.runner.ledgers.plan import open_ledger
 
 
 def record(number, value=1.0):

@@ -11,9 +11,9 @@ from hpobench_nmt.cli.main import main
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.disk.file_names import LEDGER
 from hpobench_nmt.runner.devices import mixed_devices
-from hpobench_nmt.runner.ledgers.ledger import Ledger, Record, append, read_ledger, split
+from hpobench_nmt.runner.ledgers.ledger import Ledger, Record, append, open_ledger, read_ledger, split
 from hpobench_nmt.runner.ledgers.merge import merge
-from hpobench_nmt.runner.ledgers.plan import open_ledger, pending
+from hpobench_nmt.runner.ledgers.plan import pending
 from hpobench_nmt.runner.specs.spec_file import load_spec
 
 SPEC = """

@@ -100,7 +100,7 @@ def test_reading_in_pieces_is_reading_at_once(tiny):
 
 
 def test_weight_drop_drops_hidden_to_hidden_weights_only(tiny):
-    model = tiny(1, weight=0.5)
+    model = tiny(1, weight_drop=0.5)
     words = tokens(2, 3)
     # A first step from an empty state sees no hidden-to-hidden weight; a second one does.
     outputs = [model(words, model.initial_state(3))[0] for _ in range(8)]
@@ -110,7 +110,7 @@ def test_weight_drop_drops_hidden_to_hidden_weights_only(tiny):
 
 
 def test_dropped_weights_of_every_layer_get_no_gradient_and_others_do(tiny):
-    model = tiny(2, weight=0.5)
+    model = tiny(2, weight_drop=0.5)
     hidden, _ = model(tokens(6, 3), model.initial_state(3))
     hidden.square().sum().backward()
     for layer in model.layers:
@@ -120,7 +120,10 @@ def test_dropped_weights_of_every_layer_get_no_gradient_and_others_do(tiny):
         assert all((p.grad != 0).all() for p in weights)
 
 
-@pytest.mark.parametrize("rate", ["input", "hidden", "output", "embedding", "weight"])
+RATES = ("dropout_input", "dropout_hidden", "dropout_output", "dropout_embedding", "weight_drop")
+
+
+@pytest.mark.parametrize("rate", RATES)
 def test_every_dropout_acts_in_training_and_never_in_evaluation(tiny, rate):
     model, plain = tiny(**{rate: 0.5}), tiny()
     words = tokens(9, 4)
@@ -130,7 +133,7 @@ def test_every_dropout_acts_in_training_and_never_in_evaluation(tiny, rate):
 
 
 def test_the_same_seed_gives_the_same_masks(tiny):
-    rates = {"input": 0.3, "hidden": 0.3, "output": 0.3, "embedding": 0.3, "weight": 0.3}
+    rates = dict.fromkeys(RATES, 0.3)
     words = tokens(9, 4)
     one, same, other = (tiny(seed=seed, **rates) for seed in (1, 1, 2))
     state = one.initial_state(4)
@@ -141,7 +144,7 @@ def test_the_same_seed_gives_the_same_masks(tiny):
 
 
 def test_activation_regularisation(tiny):
-    model = tiny(alpha=2.0, beta=3.0, output=0.5)
+    model = tiny(alpha=2.0, beta=3.0, dropout_output=0.5)
     words = tokens(9, 4)
     hidden, _ = model(words, model.initial_state(4))
     added = model.regularisation()

@@ -191,7 +191,7 @@ def test_probabilities_sum_to_one_at_every_word(tiny, name):
 
 @pytest.mark.parametrize("name", RULES)
 def test_the_model_is_left_as_it_was(tiny, name):
-    model, rule = tiny(input=0.5), RULE[name]
+    model, rule = tiny(dropout_input=0.5), RULE[name]
     values = [p.detach().clone() for p in model.parameters()]
     places = [p.data_ptr() for p in model.parameters()]
     dynamic_nll(model, WORDS, rule, gradient_rms(model, TRAIN, 3, 5, rule.units))

@@ -20,13 +20,21 @@ def seeded(seed=0):
 @pytest.fixture(params=["awd-lstm", "melis", "mlstm"])
 def model(request, tiny):
     if request.param == "awd-lstm":
-        return tiny(input=0.3, hidden=0.2, output=0.3, embedding=0.2, weight=0.4, alpha=1.0, beta=1.0)
+        return tiny(
+            dropout_input=0.3,
+            dropout_hidden=0.2,
+            dropout_output=0.3,
+            dropout_embedding=0.2,
+            weight_drop=0.4,
+            alpha=1.0,
+            beta=1.0,
+        )
     if request.param == "melis":
-        rates = Dropout(input=0.3, layer=0.2, state=0.3, output=0.3)
+        rates = Dropout(input=0.3, layer=0.2, state=0.3, output=0.3, zero_state=0.5)
         shape = ModelShape(9, "lstm", 2)
-        return MelisModel(shape, 6, 6, dropout=rates, zero_state=0.5, generator=seeded())
+        return MelisModel(shape, 6, 6, rates, seeded())
     sizes = {"embedding_size": 5, "hidden_size": 6, "dropout_embedding": 0.3, "dropout_hidden": 0.3}
-    return MLSTM(9, **sizes, normalised=True, generator=seeded())
+    return MLSTM(9, **sizes, weight_norm=True, generator=seeded())
 
 
 def test_probabilities_are_averaged_over_the_masks(model):

@@ -45,7 +45,7 @@ def test_each_metric_is_what_its_name_says(tiny):
 
 
 def test_probabilities_averaged_over_masks_are_measured_where_asked_for(tiny):
-    model = tiny(input=0.5)
+    model = tiny(dropout_input=0.5)
     plain = {"cache_window": 0, "dynamic_rule": "none", "mc_masks": 3, "mc_steps": 20}
     found = metrics_of(model, CORPUS, dataclasses.replace(SETTINGS, **plain))
     for part in ("dev", "test"):

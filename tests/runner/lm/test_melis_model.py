@@ -27,14 +27,8 @@ def tokens(steps, batch, seed=0):
 def make(cell="lstm", depth=1, *, zero_state=0.0, seed=0, scale=2.0, **options):
     rates = {k: options.pop(k) for k in tuple(options) if k in Dropout.__dataclass_fields__}
     shape = ModelShape(V, cell, depth, **{"projection": True, **options})
-    model = MelisModel(
-        shape,
-        H,
-        H if shape.square else E,
-        dropout=Dropout(**rates),
-        zero_state=zero_state,
-        generator=seeded(seed),
-    )
+    dropout = Dropout(**rates, zero_state=zero_state)
+    model = MelisModel(shape, H, H if shape.square else E, dropout, seeded(seed))
     with torch.no_grad():
         # Weights far from zero, so that what a test changes shows.
         for parameter in model.parameters():

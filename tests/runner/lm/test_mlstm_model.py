@@ -71,7 +71,7 @@ def tokens(steps, batch, seed=0):
 
 def make(normalised=True, seed=0, scale=1.0, **rates):
     given = {"dropout_embedding": 0.0, "dropout_hidden": 0.0, **rates}
-    model = MLSTM(V, embedding_size=E, hidden_size=H, normalised=normalised, generator=seeded(seed), **given)
+    model = MLSTM(V, embedding_size=E, hidden_size=H, weight_norm=normalised, generator=seeded(seed), **given)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(scale)

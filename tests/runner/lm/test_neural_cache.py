@@ -84,16 +84,9 @@ def test_repetition_makes_the_cache_pay(tiny):
 
 @pytest.fixture(scope="module")
 def tiny_model():
-    from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, Regularisation
+    from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, AwdLstmShape
 
-    model = AWDLSTM(
-        9,
-        layers=1,
-        embedding_size=5,
-        hidden_size=5,
-        regularisation=Regularisation(),
-        generator=torch.Generator().manual_seed(4),
-    )
+    model = AWDLSTM(9, AwdLstmShape(1, 5, 5), torch.Generator().manual_seed(4))
     with torch.no_grad():
         model.output_weight.mul_(10)
     return model

@@ -41,7 +41,7 @@ def nll_of(model, words, double):
 
 def test_static_evaluation_reads_one_stream_to_its_end(tiny, double):
     words = np.random.default_rng(1).integers(9, size=600)
-    model = tiny(input=0.5)
+    model = tiny(dropout_input=0.5)
     found = static_nll(model, words)
     assert found == pytest.approx(nll_of(model, words, double), abs=1e-5)
     assert model.training
@@ -176,7 +176,14 @@ def test_training_learns_and_keeps_the_best_weights(tiny):
 
 def test_the_same_seeds_give_the_same_bytes_and_others_do_not(tiny):
     def weights(model_seed, data_seed):
-        model = tiny(seed=model_seed, input=0.2, hidden=0.2, output=0.2, embedding=0.2, weight=0.2)
+        model = tiny(
+            seed=model_seed,
+            dropout_input=0.2,
+            dropout_hidden=0.2,
+            dropout_output=0.2,
+            dropout_embedding=0.2,
+            weight_drop=0.2,
+        )
         train(model, TRAIN, DEV, descent(model), SCHEDULE, seeded(data_seed))
         return b"".join(p.detach().numpy().tobytes() for p in model.parameters())
 

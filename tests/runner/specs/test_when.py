@@ -13,8 +13,8 @@ pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.disk.folder import LEDGER, SPEC, load_folder
 from hpobench_nmt.runner.ledgers.build_table import build
-from hpobench_nmt.runner.ledgers.ledger import Ledger, Record, append
-from hpobench_nmt.runner.ledgers.plan import open_ledger, pending
+from hpobench_nmt.runner.ledgers.ledger import Ledger, Record, append, open_ledger
+from hpobench_nmt.runner.ledgers.plan import pending
 from hpobench_nmt.runner.specs.spec import configuration_key, select
 from hpobench_nmt.runner.specs.spec_file import load_spec
 

@@ -137,7 +137,7 @@ def test_an_lstm_gets_numbers_of_the_precision_asked_for(monkeypatch):
 def test_a_training_in_16_bits_ends_near_one_in_32_and_dev_is_evaluated_in_32(tiny):
     found = {}
     for precision in ("fp32", "bf16"):
-        model = tiny(input=0.05, weight=0.05)
+        model = tiny(dropout_input=0.05, weight_drop=0.05)
         schedule = replace(SCHEDULE, precision=precision, max_epochs=3)
         done = train(model, TRAIN, DEV, descent(model, 1.5), schedule, seeded())
         found[precision] = min(point["dev_ppl"] for point in done.curve)
@@ -161,7 +161,8 @@ def test_a_training_in_fp16_makes_the_steps_of_one_in_32_bits():
 
 def test_with_the_defaults_an_update_is_the_plain_one_to_the_bit(tiny):
     """A loop without precision or accumulation, as one would write it: every weight is the same."""
-    rates = {"input": 0.2, "hidden": 0.2, "output": 0.2, "weight": 0.2, "alpha": 0.3, "beta": 0.7}
+    names = ("dropout_input", "dropout_hidden", "dropout_output", "weight_drop")
+    rates = dict.fromkeys(names, 0.2) | {"alpha": 0.3, "beta": 0.7}
     trained, model = tiny(**rates), tiny(**rates)
     schedule = TrainingSchedule(batch_size=4, bptt=10, vary=False, clip=0.25, max_epochs=1)
     train(trained, TRAIN, DEV, descent(trained), schedule, seeded())

