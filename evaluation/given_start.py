@@ -94,8 +94,23 @@ def simulated_given_start(
     left = np.delete(np.arange(len(costs)), start)
     most = len(left) if lookups is None else min(len(left), max(lookups - len(start), 0))
     rng = np.random.default_rng(seed)
-    total = _sum_of_runtimes(rng, costs[left], until_target[left], free, found, over, tau, most, permutations)
-    return float(total) / permutations
+    parts = (costs[left], until_target[left], free, found, over)
+    return float(_sum_of_runtimes(rng, *parts, 0, tau, most, permutations)) / permutations
+
+
+def simulated_random_search(
+    costs: Floats,
+    until_target: Floats,
+    n_initial: int,
+    tau: float,
+    workers: int = 1,
+    permutations: int = PERMUTATIONS,
+    seed: int = 0,
+) -> float:
+    """The same without a given start: the first `n_initial` rows of the random order are the start."""
+    rng, free, n_rows = np.random.default_rng(seed), np.zeros(workers), len(costs)
+    parts = (costs, until_target, free, np.inf, 0.0)
+    return float(_sum_of_runtimes(rng, *parts, n_initial, tau, n_rows, permutations)) / permutations
 
 
 def fewest_given_start(
@@ -132,21 +147,25 @@ def _sum_of_runtimes(
     free_after_start: Floats,
     found_in_start: float,
     start_over: float,
+    n_initial: int,
     tau: float,
     most: int,
     permutations: int,
 ) -> float:
-    """Sum of min(T, tau) over random orders of the rows that are left, of which `most` are trained."""
+    """Sum of min(T, tau) over random orders of the rows that are left, of which `most` are trained.
+
+    The first `n_initial` of an order belong to the start: T is not before they are trained.
+    """
     order = np.arange(len(costs))
     free = free_after_start.copy()
     total = 0.0
     for _ in range(permutations):
         free[:] = free_after_start
-        found = found_in_start
+        found, over = found_in_start, start_over
         for place in range(most):
             worker = free.argmin()
             # Each later training starts at this time or later.
-            if free[worker] >= min(found, tau):
+            if place >= n_initial and free[worker] >= min(found, tau):
                 break
             # One step of Fisher and Yates's shuffle. Any order of the previous permutation is a fair start.
             other = place + int(rng.random() * (len(order) - place))
@@ -155,5 +174,7 @@ def _sum_of_runtimes(
             order[place] = row
             found = min(found, free[worker] + until_target[row])
             free[worker] += costs[row]
-        total += min(max(found, start_over), tau)
+            if place < n_initial:
+                over = max(over, free[worker])
+        total += min(max(found, over), tau)
     return total

@@ -31,7 +31,6 @@ from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.evaluation.intervals import CONFIDENCE
 from hpobench_nmt.evaluation.verdicts import FEWEST_FAMILIES, POWER
 
-_DRAWS = 10_000
 _QUANTILES = (0.05, 0.95)
 _MOST_FAMILIES = 10_000
 # The power at this noncentrality is 1.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from functools import reduce
 
 import numpy as np
 
@@ -49,7 +50,7 @@ class Corner(Control):
 
     def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
         super().__init__(problem, rng)
-        self._distances = lengths(self._features - self._features.mean(axis=0))
+        self._distances = np.asarray(np.linalg.norm(self._features - self._features.mean(axis=0), axis=1))
 
     def values(self, running: Mapping[int, float]) -> Floats:
         """The distance from the centroid."""
@@ -61,7 +62,7 @@ class Centre(Corner):
 
     def values(self, running: Mapping[int, float]) -> Floats:
         """The distance from the centroid, negated."""
-        return np.negative(self._distances)
+        return np.asarray(-self._distances)
 
 
 class Maximin(Control):
@@ -73,10 +74,7 @@ class Maximin(Control):
 
     def values(self, running: Mapping[int, float]) -> Floats:
         """The distance to the nearest row that was looked up or is running."""
-        found = self._nearest
-        for row in running:
-            found = np.minimum(found, self._from(row))
-        return found
+        return reduce(np.minimum, map(self._from, running), self._nearest)
 
     def tell(self, index: int, losses: Floats) -> None:
         """Remember that the row was looked up."""
@@ -84,9 +82,4 @@ class Maximin(Control):
         self._nearest = np.minimum(self._nearest, self._from(index))
 
     def _from(self, row: int) -> Floats:
-        return lengths(self._features - self._features[row])
-
-
-def lengths(vectors: Floats) -> Floats:
-    """The Euclidean length of each of n vectors, shape (n,)."""
-    return np.asarray(np.sqrt((vectors**2).sum(axis=1)))
+        return np.asarray(np.linalg.norm(self._features - self._features[row], axis=1))

@@ -108,7 +108,7 @@ def main() -> None:
         instance = with_transfer_tables(results.suite, results.instances[table])
         regret, share, rank = zero_shot(instance)
         goal = next(goal for goal in instance.goals if goal.name == "ftc")
-        chance, _, _ = random_search_within(instance, goal, budget_of(instance))
+        chance = random_search_within(instance, goal, budget_of(instance))
         price = source_price(table, source, len(instance.table))
         print(
             f"{source} -> {table}: {len(instance.table)} configurations, {int(goal.targets.sum())} within "

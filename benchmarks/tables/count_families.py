@@ -99,7 +99,7 @@ def trained_again(table: Table) -> Table:
 def count(track: str, tables: list[Table], samples: int) -> None:
     """Print the tables of a track, its families, and how many of them did not tune each method."""
     print(f"\n# {track}")
-    kept = defaultdict(list)
+    kept: defaultdict[str, list[str]] = defaultdict(list)
     for name, figures in fitting(track, tables, samples).items():
         family = FAMILIES[name]
         failed = figures.failures(FEWEST_WITH_NOISE if track == "noise" else FEWEST_ROWS)

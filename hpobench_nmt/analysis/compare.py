@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hpobench_nmt.analysis.decisions import RANDOM_SEARCH, tuned_on, verdicts
-from hpobench_nmt.analysis.fewer_trainings import SIMULATED, fewer_trainings, trial_runtimes
+from hpobench_nmt.analysis.fewer_trainings import fewer_trainings, trial_runtimes
 from hpobench_nmt.analysis.number_text import listed, p_text
-from hpobench_nmt.analysis.paired import Paired
+from hpobench_nmt.analysis.paired import SIMULATED, Paired
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.core.system.text import counted, short

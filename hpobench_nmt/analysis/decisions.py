@@ -14,12 +14,13 @@ correction is over the comparisons that a page shows. Controls are not among the
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
 
 from hpobench_nmt.analysis.number_text import listed
-from hpobench_nmt.analysis.paired import Paired
+from hpobench_nmt.analysis.paired import SIMULATED, Paired
 from hpobench_nmt.core.system.text import short
 from hpobench_nmt.evaluation.intervals import CONFIDENCE
 from hpobench_nmt.evaluation.verdicts import (
@@ -35,7 +36,6 @@ BESIDE = ("BO_auto", "BO_EI_M")
 _OF_VERDICT = ["ratio", "low", "high", "p", "p_page", "smallest", "smallest_low", "smallest_high", "can_show"]
 _FAMILIES = "families_"
 COMPARISONS = ["a", "b", "tables", *_OF_VERDICT, "families", *(_FAMILIES + name for name in _OF_VERDICT)]
-_SIMULATED = "RS"
 RANDOM_SEARCH = ""
 """The name of exact random search among the methods that are compared."""
 
@@ -69,7 +69,7 @@ def compared(paired: Paired) -> pd.DataFrame:
     rows = []
     for b in (RANDOM_SEARCH, *BESIDE):
         for a in paired.methods:
-            if a in (b, _SIMULATED) or b not in (RANDOM_SEARCH, *paired.methods):
+            if a in (b, SIMULATED) or b not in (RANDOM_SEARCH, *paired.methods):
                 continue
             here, others, families = verdicts(paired, a, b)
             parts = {**_parts(here), **{_FAMILIES + k: v for k, v in _parts(others).items()}}
@@ -83,8 +83,7 @@ def compared(paired: Paired) -> pd.DataFrame:
 
 
 def _parts(verdict: Verdict) -> dict[str, float | bool]:
-    names = [name for name in _OF_VERDICT if name not in ("p_page", "can_show")]
-    return {**{name: getattr(verdict, name) for name in names}, "can_show": verdict.could_be_shown}
+    return {**asdict(verdict), "can_show": verdict.could_be_shown}
 
 
 def decision_sentences(tests: pd.DataFrame) -> list[str]:

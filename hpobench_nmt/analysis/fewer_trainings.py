@@ -15,17 +15,11 @@ import pandas as pd
 
 from hpobench_nmt.analysis.decisions import COMPARISONS, compared, decision_sentences
 from hpobench_nmt.analysis.number_text import listed
-from hpobench_nmt.analysis.paired import Paired
+from hpobench_nmt.analysis.paired import SIMULATED, Paired
 from hpobench_nmt.analysis.selection import families, same_run
 from hpobench_nmt.benchmarking.records.frozen import part_note
 from hpobench_nmt.benchmarking.records.results import Results
-from hpobench_nmt.benchmarking.task.target import (
-    budgets,
-    check_target,
-    least_to_target,
-    random_search_to_target,
-    runtimes_to_target,
-)
+from hpobench_nmt.benchmarking.task.target import Aims, aims_of, check_target, runtimes_to_target
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import counted, short
@@ -33,7 +27,6 @@ from hpobench_nmt.evaluation.figure import family_means
 from hpobench_nmt.methods import CONTROLS
 
 TITLE = "Times fewer trainings than random search"
-SIMULATED = "RS"
 _HYPERVOLUME = "fbh"
 _METHODS = ["method", "times_fewer", "low", "high", "capped", "failed", "hypervolume"]
 _TABLES = ["table", "family", "rows", "targets", "budget", "random_search", "exact"]
@@ -95,21 +88,17 @@ def fewer_trainings(results: Results, others: Runtimes = MappingProxyType({})) -
     tables = list(reached)
     further = [m for m in dict.fromkeys(m for _, m in others) if all((t, m) in others for t in tables)]
     methods = (*results.methods, *further)
-    runtimes, capped = {}, np.empty((len(tables), len(methods)))
-    references, least, trial_budgets = {}, {}, {}
+    runtimes, aims, capped = {}, {}, np.empty((len(tables), len(methods)))
     for i, table in enumerate(tables):
         every = [*reached[table], *(others[table, m] for m in further)]
         common = min(map(len, every))
         found = np.array([values[:common] for values in every])
         capped[i] = np.where(np.isnan(found).any(axis=1), np.nan, np.isinf(found).mean(axis=1))
-        instance = results.instances[table]
-        trial_budgets[table] = budgets(instance, results.seed, common)
-        references[table] = random_search_to_target(instance, results.seed, common)
-        least[table] = least_to_target(instance, results.seed, common)
-        runtimes[table] = np.minimum(found, trial_budgets[table])
+        aims[table] = aims_of(results.instances[table], results.seed, common)
+        runtimes[table] = np.minimum(found, aims[table].budget)
     by_table = {table: family for family, members in families(results).items() for table in members}
     same = {t: [*(same_run(results, t, m) for m in results.methods), *[False] * len(further)] for t in tables}
-    paired = Paired(methods, {t: by_table[t] for t in tables}, runtimes, references, least, same)
+    paired = Paired(methods, {t: by_table[t] for t in tables}, runtimes, aims, same)
     figure = paired.figure()
     low, high = figure.interval
     failed = np.array([[_failures(results, t, m) for m in methods] for t in tables])
@@ -122,7 +111,7 @@ def fewer_trainings(results: Results, others: Runtimes = MappingProxyType({})) -
         for i, t in enumerate(tables)
         for j, m in enumerate(methods)
     ]
-    lines = [_line(results, t, by_table[t], trial_budgets[t], references[t]) for t in tables]
+    lines = [_line(results, t, by_table[t], aims[t]) for t in tables]
     cell_frame = pd.DataFrame(cells, columns=_CELLS)
     table_frame = pd.DataFrame(lines, columns=_TABLES)
     notes = [part_note(results.suite, results.instances), *_notes(frame, table_frame, cell_frame), *reasons]
@@ -179,8 +168,8 @@ def _reached(results: Results) -> tuple[dict[str, list[Floats]], list[str]]:
         except InputError as error:
             reasons.append(f"{table} does not count: {str(error).rstrip('.')}.")
             continue
-        of_methods = (results.trials[table, method] for method in results.methods)
-        found[table] = [runtimes_to_target(instance, results.seed, trials) for trials in of_methods]
+        of_methods = [results.trials[table, method] for method in results.methods]
+        found[table] = runtimes_to_target(instance, results.seed, of_methods)
     return found, reasons
 
 
@@ -189,13 +178,10 @@ def trial_runtimes(results: Results) -> dict[str, list[Floats]]:
     return _reached(results)[0]
 
 
-def _line(results: Results, table: str, family: str, budget: Floats, reference: Floats) -> tuple[object, ...]:
-    instance = results.instances[table]
-    seen = [instance.of_trial(results.seed, number) for number in range(len(budget))]
-    rows = len(seen[0].table)
-    targets = float(np.mean([each.target.targets.sum() for each in seen]))
-    exact = instance.problem.clock == "lookups"
-    return (table, family, rows, targets, float(budget.mean()), float(reference.mean()), exact)
+def _line(results: Results, table: str, family: str, aims: Aims) -> tuple[object, ...]:
+    exact = results.instances[table].problem.clock == "lookups"
+    means = (float(values.mean()) for values in (aims.targets, aims.budget, aims.random_search))
+    return (table, family, int(aims.rows[0]), *means, exact)
 
 
 def _notes(methods: pd.DataFrame, tables: pd.DataFrame, cells: pd.DataFrame) -> list[str]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from hpobench_nmt.analysis.fewer_trainings import SIMULATED
 from hpobench_nmt.analysis.number_text import listed
+from hpobench_nmt.analysis.paired import SIMULATED
 from hpobench_nmt.analysis.selection import families
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.task.instance import Instance

@@ -12,7 +12,8 @@ import numpy as np
 
 from hpobench_nmt.analysis.chosen_rows import TRUE_REGRET, chosen_rows
 from hpobench_nmt.analysis.families import ranks_of
-from hpobench_nmt.analysis.fewer_trainings import SIMULATED, FewerTrainings
+from hpobench_nmt.analysis.fewer_trainings import FewerTrainings
+from hpobench_nmt.analysis.paired import SIMULATED
 from hpobench_nmt.analysis.table_ranks import ranked_by
 from hpobench_nmt.analysis.verdicts import Statistics, decimals, number, run_statistics, without_noise
 from hpobench_nmt.benchmarking.records.results import Results

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hpobench_nmt.benchmarking.task.target import Aims
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.evaluation.figure import Figure, times_fewer
 from hpobench_nmt.evaluation.intervals import CONFIDENCE
 from hpobench_nmt.evaluation.verdicts import on_these_tables
 from hpobench_nmt.methods import CONTROLS
+
+SIMULATED = "RS"
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,16 +26,14 @@ class Paired:
         families: by table, the name of its family.
         runtimes: by table, min(T, tau) of each trial, shape (k, trials); NaN if the trial failed, or was
             stopped before tau.
-        references: by table, that of random search given each trial's start, shape (trials,).
-        least: by table, the least that a method could take, shape (trials,).
+        aims: by table, what trials aim at, and how long random search takes.
         copies: by table, whether all trials of a method are the same run, shape (k,).
     """
 
     methods: tuple[str, ...]
     families: Mapping[str, str]
     runtimes: Mapping[str, Floats]
-    references: Mapping[str, Floats]
-    least: Mapping[str, Floats]
+    aims: Mapping[str, Aims]
     copies: Mapping[str, Sequence[bool]]
 
     def figure(self, method: str = "", other: str = "") -> Figure:
@@ -40,16 +41,14 @@ class Paired:
         own = [self.methods.index(method)] if method else [*range(len(self.methods))]
         runtimes = [values[own] for values in self.runtimes.values()]
         copies = np.array([[same[i] for i in own] for same in self.copies.values()])
-        references = [*self.references.values()]
-        if other:
-            references = self._of(other)
-        return times_fewer(runtimes, references, [self.families[t] for t in self.runtimes], copies)
+        return times_fewer(runtimes, self._references(other), list(self.families.values()), copies)
 
     def best_possible(self, other: str = "") -> Floats:
         """The log ratio of a method that knows the targets, mean of each family's tables, shape (F,)."""
-        references = self._of(other) if other else [*self.references.values()]
-        least = [values[None] for values in self.least.values()]
-        return times_fewer(least, references, [self.families[t] for t in self.runtimes]).family_logs[:, 0]
+        least = [aims.least[None] for aims in self.aims.values()]
+        return times_fewer(
+            least, self._references(other), [self.families[t] for t in self.runtimes]
+        ).family_logs[:, 0]
 
     def places(self) -> dict[str, tuple[int, int]]:
         """The best and the worst place of each method when one family is left out; empty for one family.
@@ -88,6 +87,9 @@ class Paired:
                 found.append(method)
         return found
 
-    def _of(self, method: str) -> list[Floats]:
-        place = self.methods.index(method)
+    def _references(self, other: str) -> list[Floats]:
+        """By table, how long random search takes given each trial's start, or another method."""
+        if not other:
+            return [aims.random_search for aims in self.aims.values()]
+        place = self.methods.index(other)
         return [values[[place]] for values in self.runtimes.values()]

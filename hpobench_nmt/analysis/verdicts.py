@@ -238,7 +238,7 @@ def _restricted(
     if goal.score_at is not None:
         return dict.fromkeys(names, np.nan)
     instance = results.instances[table]
-    exact = random_search_within(instance, goal, budget)[0]
+    exact = random_search_within(instance, goal, budget)
     if not over:
         return dict(zip(names, (summary.mean, 0.0, exact), strict=True))
     rules = (budget, instance.problem.n_initial, instance.problem.lookups)

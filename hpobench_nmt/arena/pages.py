@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from hpobench_nmt.analysis.fewer_trainings import SIMULATED, FewerTrainings
+from hpobench_nmt.analysis.fewer_trainings import FewerTrainings
 from hpobench_nmt.analysis.leaderboard import fewer_setting
 from hpobench_nmt.analysis.method_card import about_method, method_card
+from hpobench_nmt.analysis.paired import SIMULATED
 from hpobench_nmt.arena.archive import Archive
 from hpobench_nmt.arena.boards import Track
 from hpobench_nmt.benchmarking.records.results import Results

@@ -44,11 +44,13 @@ def power(
     Raises:
         InputError: there are results of fewer than two families, or of one trial.
     """
-    results = source if isinstance(source, Results) else _archived(source, method, other)
-    found = fewer_trainings(results)
+    methods = [method, *([other] if other else [])]
+    if not isinstance(source, Results):
+        source = archived_results(load_archive(ARCHIVE), track_of_suite(source), methods=methods)
+    found = fewer_trainings(source)
     if found.paired is None:
         raise InputError(found.reason)
-    for name in (method, *([other] if other else [])):
+    for name in methods:
         if name not in found.paired.methods:
             raise unknown("method", name, found.paired.methods)
     names = list(found.paired.families.values())
@@ -68,8 +70,3 @@ def power(
     return pd.DataFrame(
         [(r.ratio, r.power, r.low, r.high, r.needed, r.fewest, r.most) for r in rows], columns=columns
     )
-
-
-def _archived(suite: str, method: str, other: str) -> Results:
-    methods = [method, *([other] if other else [])]
-    return archived_results(load_archive(ARCHIVE), track_of_suite(suite), methods=methods)

@@ -296,7 +296,7 @@ def test_the_least_is_what_a_method_that_knows_the_targets_takes(curved, workers
         def observe(self, progress):
             """After this the trial has ended, because its goals are settled."""
 
-    assert fewer_trainings(results).paired.least["toy"].tolist() == [costs.min()]
+    assert fewer_trainings(results).paired.aims["toy"].least.tolist() == [costs.min()]
     found = hb.benchmark(curved, [Knows], trials=1, **rules)
     assert fewer_trainings(found).paired.runtimes["toy"].tolist() == [[costs.min()]]
 

@@ -38,7 +38,7 @@ def test_one_objective_by_hand():
     instance = make_instance(SINGLE, small())
     assert instance.objectives == (Objective("bleu", "max"),)
     np.testing.assert_array_equal(instance.losses, [[-10], [-12], [-12], [-11], [np.nan], [-9]])
-    assert instance.stop_when_settled
+    assert instance.stopping_goals == (*instance.goals, instance.target)
     problem = instance.problem
     assert (problem.n_objectives, problem.lookups, problem.n_initial) == (1, 6, 3)
     np.testing.assert_allclose(problem.features[:, 0], np.arange(6) / 5)
@@ -74,7 +74,7 @@ def test_settings_of_the_suite():
     )
     instance = make_instance(suite, small())
     assert instance.objectives == (Objective("time", "max"),)
-    assert not instance.stop_when_settled
+    assert instance.stopping_goals == ()
     assert (instance.problem.lookups, instance.problem.n_initial) == (5, 2)
     assert instance.goals[2].score_at == 5
     assert targets(suite) == {"ftb": [1], "ftc": [0, 1, 2], "fb": [1]}

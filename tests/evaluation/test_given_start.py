@@ -66,7 +66,7 @@ def test_its_mean_over_starts_is_random_search_from_nothing(workers):
         random_search_given_start(n - n_initial, k - hits, hits > 0, n_initial, tau, workers)
         for hits in range(k + 1)
     ]
-    without, _ = restricted_random_search(Goal(np.arange(n) < k, 1), tau, n_initial, workers)
+    without = restricted_random_search(Goal(np.arange(n) < k, 1), tau, n_initial, workers)
     assert np.average(values, weights=chances) == pytest.approx(without, rel=1e-12)
 
 

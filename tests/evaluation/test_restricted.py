@@ -12,12 +12,12 @@ from twins.permutations import score_of_order
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.trajectory import Goal, Timeline, Trajectory
 from hpobench_nmt.core.trial_loop import run_trial
+from hpobench_nmt.evaluation.given_start import simulated_random_search
 from hpobench_nmt.evaluation.random_search import exact_random_search
 from hpobench_nmt.evaluation.restricted import (
     restricted_mean,
     restricted_random_search,
     runtime_within,
-    simulated_random_search,
 )
 from hpobench_nmt.evaluation.scores import make_goal
 from hpobench_nmt.methods.random_search import RandomSearch
@@ -26,12 +26,12 @@ RUNTIMES = ("ftb", "ftc", "fto", "fta")
 
 
 def naive(goal, tau, n_initial, workers, lookups):
-    """Restricted mean and capped share over all orders of the rows, each look-up on its own."""
+    """Restricted mean over all orders of the rows, each look-up on its own."""
     runtimes = []
     for order in itertools.permutations(range(len(goal.targets))):
         row_by_row = score_of_order(goal, order, n_initial)
         runtimes.append(math.ceil(row_by_row / workers) if row_by_row <= lookups else math.inf)
-    return np.mean([min(t, tau) for t in runtimes]), np.mean([t > tau for t in runtimes])
+    return np.mean([min(t, tau) for t in runtimes])
 
 
 @pytest.mark.parametrize("score", RUNTIMES)
@@ -60,21 +60,22 @@ def test_the_closed_form_of_one_worker():
     n, k, n_initial, tau = 118, 7, 3, 20
     goal = Goal(np.arange(n) < k, 1)
     by_hand = sum(1.0 if t < n_initial else math.comb(n - k, t) / math.comb(n, t) for t in range(tau))
-    mean, capped = restricted_random_search(goal, tau, n_initial)
-    assert mean == pytest.approx(by_hand, rel=1e-12)
-    assert capped == pytest.approx(math.comb(n - k, tau) / math.comb(n, tau), rel=1e-12)
+    assert restricted_random_search(goal, tau, n_initial) == pytest.approx(by_hand, rel=1e-12)
 
 
 def test_without_a_cap_it_is_the_mean_runtime():
     goal = Goal(np.arange(30) < 4, 2)
-    mean, capped = restricted_random_search(goal, math.inf, 3, 4)
+    mean = restricted_random_search(goal, math.inf, 3, 4)
     assert mean == pytest.approx(exact_random_search(goal, 3, 4)[0], rel=1e-12)
-    assert capped == 0.0
 
 
 def test_too_few_targets_are_never_reached():
-    assert np.isnan(restricted_random_search(Goal(np.zeros(5, bool), 1), 3, 1)).all()
-    assert np.isnan(simulated_random_search(np.zeros(5, bool), np.ones(5), 3, 1)).all()
+    assert np.isnan(restricted_random_search(Goal(np.zeros(5, bool), 1), 3, 1))
+
+
+def simulated(targets, costs, tau, n_initial, workers, permutations=100_000):
+    until = np.where(targets, costs, np.inf)
+    return simulated_random_search(costs, until, n_initial, tau, workers, permutations)
 
 
 def event_by_event(order, costs, targets, tau, n_initial, workers):
@@ -86,7 +87,7 @@ def event_by_event(order, costs, targets, tau, n_initial, workers):
         finishes.append(start + costs[row])
     hit = min(f for row, f in zip(order, finishes, strict=True) if targets[row])
     runtime = max(hit, max(finishes[:n_initial], default=0.0))
-    return min(runtime, tau), runtime > tau
+    return min(runtime, tau)
 
 
 @pytest.mark.parametrize(("workers", "n_initial", "tau"), [(1, 1, 9.0), (2, 3, 6.0), (3, 0, 50.0)])
@@ -95,28 +96,23 @@ def test_a_clock_of_costs_over_all_permutations(workers, n_initial, tau):
     targets = np.array([False, False, True, False, True, False])
     orders = list(itertools.permutations(range(6)))
     every = np.array([event_by_event(o, costs, targets, tau, n_initial, workers) for o in orders])
-    mean, capped = simulated_random_search(targets, costs, tau, n_initial, workers, permutations=40_000)
-    error = every[:, 0].std() / 200
-    assert mean == pytest.approx(every[:, 0].mean(), abs=4 * error)
-    assert capped == pytest.approx(every[:, 1].mean(), abs=0.01)
+    mean = simulated(targets, costs, tau, n_initial, workers, 40_000)
+    assert mean == pytest.approx(every.mean(), abs=4 * every.std() / 200)
 
 
-def test_a_training_that_reaches_the_target_at_the_budget_itself_is_not_capped():
+def test_a_training_may_reach_the_target_at_the_budget_itself():
     """Of four rows that cost 1 each, the target is as likely to be the first as the fourth."""
-    mean, capped = simulated_random_search(np.arange(4) == 0, np.ones(4), 2.0, 1, permutations=4000)
+    mean = simulated(np.arange(4) == 0, np.ones(4), 2.0, 1, 1, 4000)
     assert mean == pytest.approx((1 + 2 + 2 + 2) / 4, abs=0.05)
-    assert capped == pytest.approx(0.5, abs=0.05)
 
 
 def test_a_clock_of_costs_without_a_cap_has_the_exact_mean():
     rng = np.random.default_rng(3)
     costs, targets = rng.gamma(1.0, size=40), np.arange(40) < 3
     exact, _ = exact_random_search(Goal(targets, 1), 3, 1, costs)
-    mean, capped = simulated_random_search(targets, costs, math.inf, 3, permutations=20_000)
+    mean = simulated(targets, costs, math.inf, 3, 1, 20_000)
     assert mean == pytest.approx(exact, rel=0.02)
-    assert capped == 0.0
-    again = simulated_random_search(targets, costs, math.inf, 3, permutations=20_000)
-    assert again == (mean, capped)
+    assert simulated(targets, costs, math.inf, 3, 1, 20_000) == mean
 
 
 def test_trials_with_curves_on_a_clock_agree_with_the_simulation(made):
@@ -131,11 +127,10 @@ def test_trials_with_curves_on_a_clock_agree_with_the_simulation(made):
         initial = rng.permutation(30)[:n_initial]
         told = run_trial(problem, trainings, RandomSearch, rng, initial)
         runtimes.append(runtime_within(goal, told, tau, n_initial, 30))
-    mean, capped = restricted_mean(np.array(runtimes), tau)
-    expected, beyond = simulated_random_search(goal.targets, trainings.whole_costs, tau, n_initial, workers)
+    mean, _ = restricted_mean(np.array(runtimes), tau)
+    expected = simulated(goal.targets, trainings.whole_costs, tau, n_initial, workers)
     spread = np.minimum(runtimes, tau).std() / len(runtimes) ** 0.5
     assert mean == pytest.approx(expected, abs=4 * spread)
-    assert capped == pytest.approx(beyond, abs=0.12)
 
 
 def trial(*rows, failure="", timing=None):

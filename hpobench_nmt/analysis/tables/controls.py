@@ -57,7 +57,7 @@ def control_findings(table: Table) -> list[Finding]:
         figures = times_fewer(SAMPLES, table)
     except InputError:
         return []
-    fact = f"rules that see no loss are so many times as fast as random search: {in_words(figures)}"
+    fact = f"times fewer trainings than random search, by rules that see no loss: {in_words(figures)}"
     fast = " and ".join(too_fast(figures))
     if not fast:
         return [Finding(table.name, "note", fact, "the layout of the grid does not give its best rows away.")]

@@ -48,7 +48,6 @@ class Instance:
         clock: the unit of time, and the trainings of all rows with their losses and costs.
         problem: what methods see.
         goals: a goal for each score, in the suite's order.
-        stop_when_settled: whether trials end once all goals are settled (see `stopping_goals`).
         violations: by how much each row misses each constraint, shape (N, c), NaN if the metric is missing;
             None without constraints.
         all_rows: the installed table, if `table` lacks some of its rows or has metrics of its curves.
@@ -66,7 +65,6 @@ class Instance:
     clock: Clock
     problem: Problem
     goals: tuple[Goal, ...]
-    stop_when_settled: bool
     violations: Floats | None
     all_rows: Table | None
     numbers: Rows | None
@@ -118,7 +116,7 @@ class Instance:
     @property
     def stopping_goals(self) -> tuple[Goal, ...]:
         """The goals that end a trial once all of them are settled; empty if trials do not end early."""
-        if not self.stop_when_settled:
+        if self.suite.stop != "settled":
             return ()
         goals = self.goals
         if self.replicates is not None:
@@ -229,7 +227,6 @@ def make_instance(suite: Suite, table: Table) -> Instance:
         clock=clock,
         problem=_problem(suite, rows, clock, len(objectives), suite_prior(suite.prior, rows, known)),
         goals=goals,
-        stop_when_settled=suite.stop == "settled",
         violations=violations,
         all_rows=None if rows is table else table,
         numbers=numbers,

@@ -10,19 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 from hpobench_nmt.benchmarking.task.instance import Instance
 from hpobench_nmt.benchmarking.task.scoring import scored_trial
-from hpobench_nmt.core.arrays import Bools, Floats
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trajectory import Goal, Trajectory
-from hpobench_nmt.evaluation.restricted import (
-    restricted_random_search,
-    runtime_within,
-    simulated_random_search,
-)
+from hpobench_nmt.evaluation.restricted import restricted_random_search, runtime_within
 
 
 def check_target(instance: Instance) -> None:
@@ -33,69 +30,71 @@ def check_target(instance: Instance) -> None:
         raise InputError("every row is a target")
 
 
-def runtimes_to_target(instance: Instance, seed: int, trials: Sequence[Trajectory]) -> Floats:
-    """When each of the trials 0, 1, ... of a run reached the target on the rows that it saw, shape (trials,).
+def runtimes_to_target(
+    instance: Instance, seed: int, of_methods: Sequence[Sequence[Trajectory]]
+) -> list[Floats]:
+    """When trials 0, 1, ... of each method reached the target on the rows that they saw: (trials,) each.
 
-    Infinite if it did not by tau; NaN if it failed, or was stopped before tau.
+    Infinite if a trial did not by tau; NaN if it failed, or was stopped before tau.
     """
-    found = np.full(len(trials), np.nan)
-    for number, trial in enumerate(trials):
-        if not trial.failure:
-            seen = instance.of_trial(seed, number)
-            rules = (budget_of(seen), seen.problem.n_initial, seen.problem.lookups)
-            found[number] = runtime_within(seen.target, scored_trial(seen, seen.own(trial)), *rules)
+    found = [np.full(len(trials), np.nan) for trials in of_methods]
+    # Trial by trial, because all methods share a trial's sample.
+    for number in range(max(map(len, of_methods), default=0)):
+        seen = instance.of_trial(seed, number)
+        rules = (budget_of(seen), seen.problem.n_initial, seen.problem.lookups)
+        for values, trials in zip(found, of_methods, strict=True):
+            if number < len(trials) and not trials[number].failure:
+                own = scored_trial(seen, seen.own(trials[number]))
+                values[number] = runtime_within(seen.target, own, *rules)
     return found
 
 
-def budgets(instance: Instance, seed: int, trials: int) -> Floats:
-    """tau of each trial, shape (trials,)."""
-    return np.array([budget_of(instance.of_trial(seed, number)) for number in range(trials)])
+class Aims(NamedTuple):
+    """What trials aim at, given their starts; arrays of shape (trials,).
 
-
-def least_to_target(instance: Instance, seed: int, trials: int) -> Floats:
-    """The least that a method could take in each trial, given its start, shape (trials,)."""
-    return np.array([_least(instance.of_trial(seed, number), seed, number) for number in range(trials)])
-
-
-def _least(seen: Instance, seed: int, trial: int) -> float:
-    from hpobench_nmt.evaluation.given_start import fewest_given_start
-
-    start = np.array(seen.initial(seed, trial), dtype=np.int64)
-    costs, places = seen.trainings.whole_costs, np.flatnonzero(_targets(seen))
-    until = np.full(len(costs), np.inf)
-    until[places] = 1.0
-    if seen.problem.clock == "lookups":
-        costs = np.ones(len(costs))
-    elif seen.target.resources is not None:  # a training can end at its first good checkpoint
-        until[places] = seen.trainings.costs[seen.trainings.place_of(places, seen.target.resources[places])]
-    return fewest_given_start(costs, until, start, budget_of(seen), seen.problem.workers)
-
-
-def _targets(seen: Instance) -> Bools:
-    """Which rows hold a target, shape (n,)."""
-    return (seen.target.whole or seen.target).targets
-
-
-def random_search_to_target(instance: Instance, seed: int, trials: int) -> Floats:
-    """R of random search given the start of each trial, shape (trials,): the mean of min(T, tau).
-
-    Exact on a clock of look-ups. On a clock of costs, it is simulated (evaluation/given_start.py).
+    Attributes:
+        rows: the rows that a trial sees.
+        targets: how many of them are targets.
+        budget: tau.
+        random_search: R of random search, the mean of min(T, tau): exact on a clock of look-ups, else
+            simulated (evaluation/given_start.py).
+        least: the least that a method could take.
     """
-    return np.array([_given_start(instance.of_trial(seed, n), seed, n) for n in range(trials)])
+
+    rows: Floats
+    targets: Floats
+    budget: Floats
+    random_search: Floats
+    least: Floats
 
 
-def _given_start(seen: Instance, seed: int, trial: int) -> float:
+def aims_of(instance: Instance, seed: int, trials: int) -> Aims:
+    """The aims of trials 0, 1, ... of a run."""
+    return Aims(*np.array([_aim_of(instance.of_trial(seed, n), seed, n) for n in range(trials)]).T)
+
+
+def _aim_of(seen: Instance, seed: int, trial: int) -> tuple[float, ...]:
     # Its import compiles functions.
-    from hpobench_nmt.evaluation.given_start import random_search_given_start, simulated_given_start
+    from hpobench_nmt.evaluation import given_start
 
-    problem, tau, targets, start = seen.problem, budget_of(seen), _targets(seen), seen.initial(seed, trial)
-    costs = seen.trainings.whole_costs
+    problem, tau, goal, trainings = seen.problem, budget_of(seen), seen.target, seen.trainings
+    targets = (goal.whole or goal).targets
+    start = np.array(seen.initial(seed, trial), dtype=np.int64)
+    places, costs = np.flatnonzero(targets), trainings.whole_costs
+    until = np.full(len(costs), np.inf)  # until the target, for a method that knows it
     if problem.clock == "lookups" or (costs == 1.0).all():
+        costs = np.ones(len(costs))
+        until[places] = 1.0
         left = len(targets) - len(start), int(targets.sum() - targets[start].sum())
         rules = (len(start), tau, problem.workers, problem.lookups)
-        return random_search_given_start(*left, bool(targets[start].any()), *rules)
-    until = np.where(targets, costs, np.inf)
-    return simulated_given_start(costs, until, np.array(start, dtype=np.int64), tau, problem.workers)
+        mean = given_start.random_search_given_start(*left, bool(targets[start].any()), *rules)
+    else:
+        resources = np.ones(len(costs)) if goal.resources is None else goal.resources
+        until[places] = trainings.costs[trainings.place_of(places, resources[places])]
+        whole = np.where(targets, costs, np.inf)
+        mean = given_start.simulated_given_start(costs, whole, start, tau, problem.workers)
+    least = given_start.fewest_given_start(costs, until, start, tau, problem.workers)
+    return len(targets), len(places), tau, mean, least
 
 
 def budget_of(instance: Instance) -> float:
@@ -112,26 +111,27 @@ def budget_of(instance: Instance) -> float:
     return min(problem.time, longest)
 
 
-def random_search_within(instance: Instance, goal: Goal, tau: float) -> tuple[float, float, bool]:
-    """The restricted mean of random search, its probability of being capped, and whether both are exact.
+def random_search_within(instance: Instance, goal: Goal, tau: float) -> float:
+    """The restricted mean of random search: exact on a clock of look-ups, else simulated.
 
-    NaN if they are not known: on a clock of costs for a goal of several rows, or if no goal in rows is
+    NaN if it is not known: on a clock of costs for a goal of several rows, or if no goal in rows is
     equivalent to a goal in checkpoints.
     """
     problem, costs, goal = instance.problem, instance.trainings.whole_costs, goal.whole or goal
     if goal.rows is not None:
-        return np.nan, np.nan, False
+        return np.nan
     if problem.clock == "lookups" or (costs == 1.0).all():
-        how = (problem.n_initial, problem.workers, problem.lookups)
-        return *restricted_random_search(goal, tau, *how), True
-    if goal.needed > 1:
-        return np.nan, np.nan, False
+        return restricted_random_search(goal, tau, problem.n_initial, problem.workers, problem.lookups)
+    if goal.needed > 1 or not goal.targets.any():
+        return np.nan
     # Cached by content, so that the same trainings are simulated only once.
-    found = _simulated(goal.targets.tobytes(), costs.tobytes(), tau, problem.n_initial, problem.workers)
-    return *found, False
+    return _simulated(goal.targets.tobytes(), costs.tobytes(), problem.n_initial, tau, problem.workers)
 
 
 @lru_cache(maxsize=256)
-def _simulated(targets: bytes, costs: bytes, tau: float, n_initial: int, workers: int) -> tuple[float, float]:
-    rows, prices = np.frombuffer(targets, dtype=bool), np.frombuffer(costs, dtype=np.float64)
-    return simulated_random_search(rows, prices, tau, n_initial, workers)
+def _simulated(targets: bytes, costs: bytes, n_initial: int, tau: float, workers: int) -> float:
+    from hpobench_nmt.evaluation.given_start import simulated_random_search
+
+    prices = np.frombuffer(costs, dtype=np.float64)
+    until = np.where(np.frombuffer(targets, dtype=bool), prices, np.inf)
+    return simulated_random_search(prices, until, n_initial, tau, workers)

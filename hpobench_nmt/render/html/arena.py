@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hpobench_nmt.analysis.fewer_trainings import SIMULATED
+from hpobench_nmt.analysis.paired import SIMULATED
 from hpobench_nmt.arena.archive import NAME, Archive
 from hpobench_nmt.arena.boards import Track, arena_lead, arena_tracks, track_board
 from hpobench_nmt.arena.pages import PARTS, Chart, MethodPage, TablePage, method_pages, table_pages

@@ -55,7 +55,7 @@ class _Tail:
         self._move(0, content)
 
     def _move(self, before: int, content: bytes) -> None:
-        """Note that the whole lines of these bytes were read, after so many bytes before them."""
+        """Record how far the file was read. `content` begins at byte `before`; a torn last line is unread."""
         whole = content[: len(content) - len(self._reader.torn)]
         self._offset = before + len(whole)
         self._last = (self._last + whole[-_CHECKED_BYTES:])[-_CHECKED_BYTES:]
