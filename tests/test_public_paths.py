@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PROMISED = {
+    "hpobench_nmt.analysis.compare": ["Compared"],
     "hpobench_nmt.analysis.fewer_trainings": ["FewerTrainings"],
     "hpobench_nmt.analysis.table_front": ["Front"],
     "hpobench_nmt.adapters.minimize": ["Minimum", "minimize"],
@@ -48,9 +49,9 @@ HB += [
     "benchmark",
     "beside",
 ]
-HB += ["beside", "fetch", "fewer_trainings", "import_table", "list_methods", "list_suites", "list_tables"]
+HB += ["compare", "fetch", "fewer_trainings", "import_table", "list_methods", "list_suites", "list_tables"]
 HB += ["load_results", "load_table", "minimize", "pareto", "pareto_front", "plot", "plot_regret"]
-HB += ["report", "run", "__version__"]
+HB += ["power", "report", "run", "__version__"]
 PROMISED["hpobench_nmt"] = HB
 
 CODE = re.compile(r"^```(?:\{code-block\} )?python\n(?::caption: \S+\n)?(.*?)^```$", re.MULTILINE | re.DOTALL)
