@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from hpobench_nmt.runner.family import TrainingFailed
 from hpobench_nmt.runner.torch_training.clock import Watch, seconds
+from hpobench_nmt.runner.torch_training.repeatable import without_denormals
 from hpobench_nmt.runner.torch_training.training_state import Checkpoints, StateFile
 
 _LOOK_UPDATES = 50  # between two looks at the training loss, for which a GPU must finish its work
@@ -136,7 +137,7 @@ def learn(training: Training, checkpoints: Checkpoints, leads: bool = True) -> T
     if course.curve:
         file.write_curve(course.curve)
     training.model.train()
-    with file.listening():
+    with file.listening(), without_denormals():
         _update_and_check(training, checkpoints, file, leads)
     if course.ended:
         put(training.parameters, course.best_values)

@@ -17,8 +17,6 @@ def set_up(device: str) -> torch.device:
     torch.set_float32_matmul_precision("highest")
     if chosen.type == "cpu":
         torch.set_num_threads(1)
-        # Numbers near 1e-40 become 0: averages of gradients that fall this low make AdamW 15 times slower.
-        torch.set_flush_denormal(True)
     else:
         torch.backends.cudnn.allow_tf32 = False
         # Without this, a few operations (such as index_add) sum in any order. cuBLAS reads its own setting
@@ -46,6 +44,19 @@ def repeatable(device: torch.device) -> Iterator[None]:
         yield
     finally:
         torch.use_deterministic_algorithms(True, warn_only=True)
+
+
+@contextmanager
+def without_denormals() -> Iterator[None]:
+    """Inside, numbers near 1e-40 become 0 on a CPU: averages of gradients this low slow AdamW 15 times.
+
+    Other libraries of the process rely on such numbers. SciPy's k-d trees, for instance, crash without them.
+    """
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
 
 
 def seeds_of(seed: int) -> tuple[int, int]:

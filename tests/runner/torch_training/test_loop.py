@@ -27,6 +27,7 @@ class Training:
         self.events, self.own = [], 0
 
     def update(self):
+        assert torch.tensor([1e-30]) * 1e-10 == 0  # it makes numbers that are not normal 0
         self.course.update += 1
         self.own += 1
         with torch.no_grad():
@@ -126,6 +127,13 @@ def test_other_processes_of_a_training_resume_and_pause_but_write_nothing(tmp_pa
     summary = learn(other, Checkpoints(whole.folder, {}, until=6, seconds=0.0), leads=False)
     assert summary.paused and summary.updates == 6
     assert before == {path: path.read_bytes() for path in whole.folder.iterdir()}
+
+
+def test_numbers_that_are_not_normal_are_left_alone_outside_of_updates():
+    learn(Training(True, last=1), Checkpoints())
+    with pytest.raises(TrainingFailed):
+        learn(Training(False, diverges=1), Checkpoints())
+    assert torch.tensor([1e-30]) * 1e-10 > 0
 
 
 @pytest.mark.parametrize("update, found", [(1, 1), (2, 51), (51, 51), (52, 101)])
