@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hpobench_nmt.analysis.leaderboard import meaning, tolerance
@@ -32,16 +32,19 @@ def command(run: Run) -> str:
     for key, number in (("trials", suite.trials), ("lookups", suite.lookups)):
         if number is not None and (usual is None or number != getattr(usual, key)):
             parts += [f"--{key}", str(number)]
-    for key in ("clock", "cost", "workers"):
-        if getattr(suite, key) != getattr(usual or Suite("", suite.scores), key):
-            parts += [f"--{key}", str(getattr(suite, key))]
-    if suite.curves and not (usual and usual.curves):
-        parts.append("--curves")
-    for key in ("score_at", "time"):
-        given = getattr(suite, key)
-        if list(given) == ["default"] and (usual is None or given != getattr(usual, key)):
-            parts += [f"--{key.replace('_', '-')}", f"{given['default']:.10g}"]
+    base = usual or Suite("", suite.scores)
+    timed = [key for key in ("score_at", "time") if list(getattr(suite, key)) == ["default"]]
+    keys = ["clock", "cost", "workers", "curves", *timed]
+    changed = [key for key in keys if getattr(suite, key) != getattr(base, key)]
+    parts += ["--set", ",".join(f"{key}={_value(getattr(suite, key))}" for key in changed)] * bool(changed)
     return shlex.join([*parts, "--seed", str(run.results.seed)])
+
+
+def _value(value: object) -> str:
+    """A setting as `run --set` takes it."""
+    if isinstance(value, Mapping):
+        return f"{value['default']:.10g}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _shipped(suite: Suite) -> Suite | None:

@@ -1,4 +1,4 @@
-"""`hpobench-nmt adaptation`: how a kept language model adapts to a text (Krause et al. 2018, 7.4 and 7.5)."""
+"""`hpobench-nmt model adaptation`: how a kept language model adapts (Krause et al. 2018, 7.4 and 7.5)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from hpobench_nmt.cli.common import (
     require_installed,
     say,
 )
-from hpobench_nmt.cli.models import LARGEST_TEXT, device_option, model_argument, one_device
-from hpobench_nmt.cli.options import PATH, count_option, seed_option
+from hpobench_nmt.cli.models import LARGEST_TEXT, device_option, model, model_argument, one_device
+from hpobench_nmt.cli.options import PATH, listed_option, seed_option, settings_option
 from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.validation import Positive, Strict, checked
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,30 +35,38 @@ _TITLES = {
 _RELATED = 10  # number of words that the terminal shows; the file has all words
 
 
-@click.command()
+class _Shown(Strict, frozen=True):
+    """The settings of the option --set."""
+
+    dynamic: str = ""
+    parts: Positive = 20
+    window: Positive = 100
+    word: str = ""
+    sample: Positive | None = None
+    context: Positive = 10_000
+
+
+@model.command("adaptation")
 @model_argument
 @click.option("-o", "--out", type=PATH, required=True, help="Folder of the files.")
-@click.option("--text", "path", type=PATH, help="A UTF-8 file.  [default: the test part]")
-@click.option("--dynamic", "rule", metavar="RULE", default="", help="Update rule.  [default: the training's]")
-@count_option("--parts", default=20, help="Sequences to cut the text into.")
-@count_option("--window", default=100, help="Tokens per point.")
-@click.option("--then", "other", type=PATH, help="A second text, read after the first.")
-@click.option("--word", metavar="WORD", help="Show words related to this one.")
-@count_option("--sample", "length", help="Write a sample of this many tokens.")
-@count_option("--context", default=10_000, help="Tokens read before the sample.")
+@listed_option(
+    "--text",
+    "paths",
+    metavar="FILE[,FILE]",
+    help="A UTF-8 file, and a second one that is read after it.  [default: the test part]",
+)
+@settings_option(
+    "dynamic=RULE of updates, by default the training's; parts=20, sequences to cut the text into; "
+    "window=100, tokens per point; word=WORD, to which related words are shown; sample=N, tokens to write; "
+    "context=10000, tokens read before them."
+)
 @seed_option("Seed of the sample.")
 @device_option
 def adaptation(
     model: Path,
     out: Path,
-    path: Path | None,
-    rule: str,
-    parts: int,
-    window: int,
-    other: Path | None,
-    word: str | None,
-    length: int | None,
-    context: int,
+    paths: tuple[str, ...],
+    settings: dict[str, Any],
     seed: int,
     device: str,
 ) -> None:
@@ -66,15 +75,18 @@ def adaptation(
     MODEL is a folder that 'train --keep' made.
 
     OUT/timescales.csv has static and dynamic losses (nats per token) against the number of tokens read,
-    averaged over --parts sequences. With --then FILE, OUT/shift.csv has these losses before and after the
-    change to another text. With --word WORD, OUT/related.csv shows how the first occurrence of the word
-    changes the log-probabilities of all words. With --sample N, OUT/samples.txt has samples of the static and
-    the adapted model, which continue the first --context tokens of the last text. The losses are also drawn,
-    in files .png and .pdf beside the .csv files.
+    averaged over the parts. With a second text, OUT/shift.csv has these losses before and after the change.
+    With --set word=WORD, OUT/related.csv shows how the first occurrence of the word changes the
+    log-probabilities of all words. With --set sample=N, OUT/samples.txt has samples of the static and the
+    adapted model, which continue the first tokens of the last text. The losses are also drawn, in files .png
+    and .pdf beside the .csv files.
     """
     from hpobench_nmt.runner.disk.kept_model import read_kept
     from hpobench_nmt.runner.families import load_family
 
+    shown = checked(settings, _Shown, "--set")
+    if len(paths) > 2:
+        raise InputError(f"--text takes one or two files, not {len(paths)}.")
     check_out_folder(out)
     require_installed("filelock", "torch")
     require_family(load_family(read_kept(model).family))
@@ -91,33 +103,33 @@ def adaptation(
 
     kept = load_language_model(model, one_device(device))
     lm: Any = kept.model
-    tokens = _tokens(kept, path) if path else kept.corpus.test
-    second = _tokens(kept, other) if other else None
+    tokens = _tokens(kept, Path(paths[0])) if paths else kept.corpus.test
+    second = _tokens(kept, Path(paths[1])) if len(paths) > 1 else None
     own = kept.settings.dynamic_rule
-    adapted, rms = kept_rule(kept, rule or (own if own != "none" else "rms-rms-prior"))
-    frames = {"timescales": timescales(lm, tokens, parts, adapted, rms, window)}
+    adapted, rms = kept_rule(kept, shown.dynamic or (own if own != "none" else "rms-rms-prior"))
+    frames = {"timescales": timescales(lm, tokens, shown.parts, adapted, rms, shown.window)}
     if second is not None:
         joined = np.concatenate([tokens, second])
-        frames["shift"] = adaptation_curve(lm, [joined], adapted, rms, len(tokens), window)
-    if word is not None:
-        frames["related"] = _related(kept, tokens, word, adapted, rms)
+        frames["shift"] = adaptation_curve(lm, [joined], adapted, rms, len(tokens), shown.window)
+    if shown.word:
+        frames["related"] = _related(kept, tokens, shown.word, adapted, rms)
     texts = []
-    if length is not None:
-        before = (tokens if second is None else second)[:context]
+    if shown.sample:
+        before = (tokens if second is None else second)[: shown.context]
         for name, chosen in (("static", None), ("dynamic", adapted)):
-            written, _ = sample(lm, before, length, chosen, np.random.default_rng(seed), rms)
+            written, _ = sample(lm, before, shown.sample, chosen, np.random.default_rng(seed), rms)
             texts.append(f"{name}:\n{_text(kept, written)}\n")
     for name, frame in frames.items():
         save_file(out / f"{name}.csv", csv_text(frame).encode())
         if name in _TITLES:
-            figure = plot_adaptation(frame, _TITLES[name].format(parts=parts))
+            figure = plot_adaptation(frame, _TITLES[name].format(parts=shown.parts))
             for form in FIGURE_FORMATS:
                 save(figure, out / f"{name}.{form}", form)
     if texts:
         save_file(out / "samples.txt", "\n".join(texts).encode())
     last = frames["timescales"].iloc[-1]
     losses = f"static {last['static']:.4f}, dynamic {last['dynamic']:.4f} nats per token"
-    say(f"At the end of {parts} sequences: {losses}.")
+    say(f"At the end of {shown.parts} sequences: {losses}.")
     if "related" in frames:
         _print_related(frames["related"])
     names = ", ".join([f"{name}.csv" for name in frames] + ["samples.txt"] * bool(texts))
@@ -143,11 +155,11 @@ def _related(
 
     vocabulary = kept.corpus.vocabulary
     if word not in vocabulary:
-        raise InputError(f"--word {word!r} is not in the vocabulary of {len(vocabulary):,}.")
+        raise InputError(f"the word {word!r} is not in the vocabulary of {len(vocabulary):,}.")
     places = np.flatnonzero(tokens == vocabulary.index(word))
     places = places[places > 0]
     if not len(places):
-        raise InputError(f"--word {word!r} does not occur in the text after its first token.")
+        raise InputError(f"the word {word!r} does not occur in the text after its first token.")
     lm: Any = kept.model
     found = word_effect(lm, tokens, int(places[0]), rule, rms)
     found.insert(0, "word", vocabulary)
@@ -173,6 +185,3 @@ def _text(kept: KeptLanguageModel, tokens: NDArray[np.int64]) -> str:
     words = ("\n" if (word := kept.corpus.vocabulary[t]) == END else word for t in tokens.tolist())
     text = joint.join(words)
     return text.replace(BLANK, " ") if kept.corpus.unit == "subword" else text
-
-
-COMMANDS = (adaptation,)

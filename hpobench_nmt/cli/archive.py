@@ -15,7 +15,7 @@ from hpobench_nmt.core.system.files import read_bytes
 from hpobench_nmt.core.system.text import counted
 
 _archive_option = click.option(
-    "--archive", "place", type=PATH, metavar="FILE", help="The archive.  [default: the installed archive]"
+    "--from", "place", type=PATH, metavar="FILE", help="The archive.  [default: the installed archive]"
 )
 
 
@@ -66,10 +66,12 @@ def archive_fetch(source: str, sha256: str) -> None:
 
 @archive.command("make")
 @click.argument("out", metavar="FOLDER", type=PATH)
+@click.argument("parts", metavar="[PART]...", nargs=-1, type=PATH)
 @listed_option("--track", "chosen", metavar="TRACK,...", help="Only these tracks.  [default: all]")
 @listed_option("-m", "--methods", metavar="METHOD,...", help="Only these methods.  [default: all that fit]")
 @click.option(
-    "--onto",
+    "--from",
+    "onto",
     type=PATH,
     metavar="FILE",
     help="Keep the results of this archive, and run only what it lacks; 'archive' is the installed archive.",
@@ -78,6 +80,7 @@ def archive_fetch(source: str, sha256: str) -> None:
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def archive_make(
     out: Path,
+    parts: tuple[Path, ...],
     chosen: tuple[str, ...],
     methods: tuple[str, ...],
     onto: Path | None,
@@ -89,12 +92,18 @@ def archive_make(
     The results folders of the tracks stay in FOLDER. The same command resumes the runs, and a command with
     other methods adds their results. If a method does not support the objectives or workers of a track, the
     track leaves it out. Methods run one after the other, in the order given.
+
+    With PARTS, nothing is run: they are joined. A part is the file of an archive, or a folder of 'archive
+    make', of which the methods that have finished all tables are used. A method can be in one part only.
     """
     from hpobench_nmt.arena.archive import NAME
     from hpobench_nmt.arena.beside import load_archive
     from hpobench_nmt.arena.submissions import join_parts, make_track, track_folders
     from hpobench_nmt.benchmarking.task.suite_files import track_of, tracks
 
+    if parts:
+        _write(join_parts(parts), out)
+        return
     for track in chosen:
         track_of(NAME, track)
     before = load_archive(onto) if onto else None
@@ -103,20 +112,6 @@ def archive_make(
             folder = out / tracks(NAME)[track]
             make_track(track, methods, folder, jobs, progress, lambda text: say(text, err=True), before)
     _write(join_parts([out] if track_folders(out) or not before else [], before), out)
-
-
-@archive.command("join")
-@click.argument("out", metavar="FOLDER", type=PATH)
-@click.argument("parts", metavar="PART...", nargs=-1, required=True, type=PATH)
-def archive_join(out: Path, parts: tuple[Path, ...]) -> None:
-    """Join several parts into FOLDER/lm-2026.parquet.
-
-    A part is the file of an archive, or a folder of 'archive make'. If 'archive make' was stopped, the
-    methods that have finished all tables are used. A method can be in one part only.
-    """
-    from hpobench_nmt.arena.submissions import join_parts
-
-    _write(join_parts(parts), out)
 
 
 def _write(content: bytes, out: Path) -> None:
@@ -206,7 +201,9 @@ def archive_verify(
 
 @archive.command("add")
 @click.argument("folder", metavar="FOLDER", type=PATH)
-@click.option("--method", required=True, metavar="SPEC", help="The method, as given to 'run'.")
+@click.option(
+    "-m", "--methods", "method", required=True, metavar="SPEC", help="The method, as given to 'run'."
+)
 @click.option(
     "--card", required=True, type=PATH, metavar="FILE", help="A TOML file that describes the method."
 )

@@ -24,6 +24,13 @@ if TYPE_CHECKING:
     from hpobench_nmt.runner.family import Family
 
 
+_LEADS_TO = {
+    "download": "'hpobench-nmt tables fetch' downloads tables.",
+    "list": "'hpobench-nmt tables list', 'suites' and 'methods' list what there is.",
+    "optimize": "'hpobench-nmt tune' lets a method choose what to train.",
+    "plot": "'hpobench-nmt report FOLDER' draws results, and 'pareto TABLE --out FILE.png' draws a front.",
+}
+"""What people look for under names that are not commands."""
 # Width of output that is not shown on a terminal.
 _UNBOUNDED = 10_000
 # The period from which the time left is estimated. A training may take hours, so all that have ended count.
@@ -40,6 +47,8 @@ class Commands(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[Any, Any, list[str]]:
         """The named command. Raises an error with the nearest name if it does not exist."""
         if args and args[0] not in self.commands and not args[0].startswith("-"):
+            if args[0] in _LEADS_TO:
+                raise InputError(f"there is no command {args[0]!r}. {_LEADS_TO[args[0]]}")
             raise unknown("command", args[0], self.commands)
         return super().resolve_command(ctx, args)
 

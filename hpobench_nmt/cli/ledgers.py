@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from hpobench_nmt.cli.common import Commands, require_installed, say, writing
-from hpobench_nmt.cli.options import PATH
-from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.cli.options import PATH, listed_option
+from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.core.system.text import counted
+
+_ACCEPTED = ("devices", "first", "edited")
 
 
 @click.command("build")
@@ -41,14 +42,13 @@ def ledger() -> None:
 @ledger.command("merge")
 @click.argument("ledgers", nargs=-1, required=True, type=PATH)
 @click.option("-o", "--out", required=True, type=PATH, help="Folder of the merged ledger.")
-@click.option("--mix-devices", is_flag=True, help="Accept rows of different devices.")
-@click.option(
-    "--keep",
-    type=click.Choice(["first"]),
-    help="If a training has two different lines, keep the line of the first ledger.",
+@listed_option(
+    "--accept",
+    metavar="devices,first,edited",
+    help="Accept rows of different devices; the first ledger's line of a training that has two different "
+    "lines; lines that you edited, which start a new chain of hashes.",
 )
-@click.option("--edited", is_flag=True, help="Accept lines that you edited, and start a new chain of hashes.")
-def merge(ledgers: tuple[Path, ...], out: Path, **given: Any) -> None:
+def merge(ledgers: tuple[Path, ...], out: Path, accept: tuple[str, ...]) -> None:
     """Merge LEDGERS of one spec, such as those of shards, into one.
 
     If the ledgers do not fit together, the command lists every conflict and does not write a ledger. A ledger
@@ -57,7 +57,16 @@ def merge(ledgers: tuple[Path, ...], out: Path, **given: Any) -> None:
     require_installed("filelock")
     from hpobench_nmt.runner.ledgers.merge import merge as run
 
-    merged = run(ledgers, out, **given)
+    for name in accept:
+        if name not in _ACCEPTED:
+            raise unknown("value of --accept", name, _ACCEPTED)
+    merged = run(
+        ledgers,
+        out,
+        mix_devices="devices" in accept,
+        keep="first" if "first" in accept else None,
+        edited="edited" in accept,
+    )
     for note in merged.notes:
         say(note, err=True)
     for conflict in merged.conflicts:

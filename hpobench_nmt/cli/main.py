@@ -24,17 +24,20 @@ import click
 
 import hpobench_nmt.cli
 from hpobench_nmt.cli.common import Commands
-from hpobench_nmt.cli.options import JOIN_WITH_COMMAS
-from hpobench_nmt.core.system.errors import InputError, RunError
+from hpobench_nmt.cli.old_names import renewed
+from hpobench_nmt.cli.options import JOIN_WITH_COMMAS, listed
+from hpobench_nmt.core.system.errors import InputError, RunError, unknown
 from hpobench_nmt.core.system.text import printable
 
 # In the order of the help.
 _GROUPS = {
-    "Compare methods": "run score compare power report suites methods archive export",
+    "Compare methods": "run score compare report suites methods",
     "Tables": "tables pareto",
-    "Train models": "train tune ledger translate evaluate adaptation",
+    "Train models": "tune train model",
     "This installation": "doctor",
 }
+_MORE = "power archive ledger"
+"""Commands that the help only names."""
 _LONGEST = 800  # characters of an error message
 # A shell's exit code for a program whose reader has ended (`| head`): 128 + the number of SIGPIPE.
 _READER_GONE = 141
@@ -52,6 +55,8 @@ class _Program(Commands):
                     [(name, self.commands[name].get_short_help_str(width)) for name in names.split()],
                     col_max=max(map(len, self.commands)),
                 )
+        formatter.write_paragraph()
+        formatter.write_text(f"More commands: {', '.join(_MORE.split())}. Each has a --help.")
 
 
 @click.group(cls=_Program, context_settings={"help_option_names": ["-h", "--help"]})
@@ -67,7 +72,7 @@ def _commands() -> Iterator[click.Command]:
             yield from getattr(importlib.import_module(module.name), "COMMANDS", ())
 
 
-_order = " ".join(_GROUPS.values()).split()
+_order = [*" ".join(_GROUPS.values()).split(), *_MORE.split()]
 for command in sorted(_commands(), key=lambda each: _order.index(str(each.name))):
     cli.add_command(command)
 
@@ -145,7 +150,8 @@ def _repeat_interrupt(unraisable: sys.UnraisableHookArgs) -> None:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    for word in sys.argv[1:] if arguments is None else arguments:
+    words = [*(sys.argv[1:] if arguments is None else arguments)]
+    for word in words:
         try:
             os.fsencode(word)
         except UnicodeEncodeError:
@@ -153,7 +159,8 @@ def _run(arguments: Sequence[str] | None) -> int:
                 f"{word!a}: is not valid Unicode text, so it cannot be the name of a file or table.", 2
             )
     try:
-        code = cli.main(args=arguments, prog_name="hpobench-nmt", standalone_mode=False)
+        words = renewed(words)
+        code = cli.main(args=words, prog_name="hpobench-nmt", standalone_mode=False)
     except InputError as error:
         return _complain(str(error), 2)
     except RunError as error:
@@ -166,12 +173,28 @@ def _run(arguments: Sequence[str] | None) -> int:
             path = error.ctx.command_path
             click.echo(f"{error.ctx.get_usage()}\nTry '{path} --help' for help.\n", err=True)
         # Click's message repeats the user's input, and click itself would not escape it.
-        message = error.format_message()
-        hint = f". {JOIN_WITH_COMMAS}" if message.startswith("Got unexpected extra argument") else ""
-        return _complain(message + hint, 2)
+        return _complain(_message(error, words), 2)
     except (click.Abort, KeyboardInterrupt):
         return _complain("stopped. Run the same command again to resume.", 130)
     return code if isinstance(code, int) else 0
+
+
+def _message(error: click.ClickException, words: Sequence[str]) -> str:
+    """Click's message of wrong usage, with the nearest name or what else to do."""
+    message = error.format_message()
+    ctx = error.ctx if isinstance(error, click.UsageError) else None
+    if ctx is None:
+        return message
+    parameters = ctx.command.params
+    if isinstance(error, click.NoSuchOption):
+        name = error.option_name.lstrip("-")
+        if name in {each.name for each in parameters if isinstance(each, click.Argument)}:
+            return f"{error.option_name} is not an option: write {ctx.command_path} {name.upper()}."
+        options = [option for each in parameters for option in each.opts if option.startswith("--")]
+        return str(unknown("option", error.option_name, options, usual="--trials" if name == "n" else ""))
+    lists = {option for each in parameters if each.callback is listed for option in each.opts}
+    extra = message.startswith("Got unexpected extra argument") and lists & {*words}
+    return f"{message}. {JOIN_WITH_COMMAS}" if extra else message
 
 
 def _complain(message: str, code: int) -> int:

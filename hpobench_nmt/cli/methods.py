@@ -22,7 +22,8 @@ from hpobench_nmt.core.system.errors import InputError, RunError
     help="Run the conformance checks on a method, e.g. my_file.py:MyMethod.",
 )
 @click.option(
-    "--n-objectives",
+    "--objectives",
+    "n_objectives",
     type=click.IntRange(1, 10),
     metavar="N",
     default=1,

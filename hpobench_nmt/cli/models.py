@@ -1,4 +1,4 @@
-"""`hpobench-nmt evaluate` and `translate`: use models that `train --keep` kept on other text."""
+"""`hpobench-nmt model`: use models that `train --keep` kept on other text."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import json
 import math
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
 from hpobench_nmt.cli.common import (
+    Commands,
     check_out_file,
     make_console,
     require_family,
     require_installed,
     say,
 )
-from hpobench_nmt.cli.options import PATH, format_option
+from hpobench_nmt.cli.options import PATH, format_option, settings_option
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import counted
+from hpobench_nmt.core.system.validation import Strict, checked
 
 LARGEST_TEXT = 2**30
 
@@ -28,16 +31,20 @@ device_option = click.option(
 )
 
 
+class _Evaluations(Strict, frozen=True):
+    """The settings of `model evaluate --set`."""
+
+    dynamic: str = ""
+    cache: bool = False
+
+
 @click.command()
 @model_argument
 @click.option("--text", "path", type=PATH, required=True, help="The text: a UTF-8 file.")
-@click.option(
-    "--dynamic", "rule", metavar="RULE", default="", help="Also use dynamic evaluation by this rule."
-)
-@click.option("--cache", is_flag=True, help="Also use a neural cache.")
+@settings_option("Also use dynamic evaluation, by dynamic=RULE, or a neural cache, by cache=true.")
 @device_option
 @format_option("text", "json")
-def evaluate(model: Path, path: Path, rule: str, cache: bool, device: str, form: str) -> None:
+def evaluate(model: Path, path: Path, settings: dict[str, Any], device: str, form: str) -> None:
     """Measure the perplexity of a text under a kept language MODEL.
 
     MODEL is a folder that 'train --keep' made. The text is split into words, characters or subwords in the
@@ -49,6 +56,7 @@ def evaluate(model: Path, path: Path, rule: str, cache: bool, device: str, form:
     from hpobench_nmt.runner.disk.kept_model import describe_kept, read_kept
     from hpobench_nmt.runner.families import load_family
 
+    asked = checked(settings, _Evaluations, "--set")
     require_installed("filelock", "torch")
     about = read_kept(model)
     require_family(load_family(about.family))
@@ -61,7 +69,7 @@ def evaluate(model: Path, path: Path, rule: str, cache: bool, device: str, form:
     corpus = kept.corpus
     split = split_text(about.corpus, content, path, corpus.vocabulary)
     tokens, outside = numbered(corpus.vocabulary, split, str(path))
-    found = run(kept, tokens, rule, cache)
+    found = run(kept, tokens, asked.dynamic, asked.cache)
     if form == "json":
         rows = [
             {
@@ -145,4 +153,12 @@ def translate(model: Path, path: Path | None, out: Path | None, device: str) -> 
     )
 
 
-COMMANDS = (translate, evaluate)
+@click.group(cls=Commands)
+def model() -> None:
+    """Translate, evaluate and adapt with a model that 'train --keep' kept."""
+
+
+model.add_command(translate)
+model.add_command(evaluate)
+
+COMMANDS = (model,)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,29 +10,7 @@ from typing import Any
 import click
 
 from hpobench_nmt.core.system.errors import InputError, unknown
-from hpobench_nmt.core.system.text import number_of
 
-# Below this, doubles represent every whole number exactly.
-_WHOLE = 2.0**53
-
-
-class _Amount(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
-    """A number above 0. A whole number stays an int."""
-
-    name = "number"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number. Raises click's error for wrong usage if it is not one."""
-        try:
-            number = number_of(str(value))
-        except (TypeError, ValueError):
-            number = math.nan
-        if not 0 < number < math.inf:
-            self.fail(f"{value!r} is not a number above 0.", param, ctx)
-        return int(number) if number == int(number) and number < _WHOLE else number
-
-
-AMOUNT = _Amount()
 PATH = click.Path(path_type=Path)
 COUNT = click.IntRange(min=1)
 JOIN_WITH_COMMAS = "Join the values of an option with commas, as in --methods RS,BO_EI_M."
@@ -63,6 +41,32 @@ def listed(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
 def listed_option(*names: str, **settings: Any) -> Callable[[Any], Any]:
     """An option with comma-separated values, whose argument is a tuple."""
     return click.option(*names, callback=listed, **settings)
+
+
+def settings_option(what: str) -> Callable[[Any], Any]:
+    """The option --set, for the argument `settings`: a dictionary of names and values.
+
+    A value is written as in TOML. A word needs no quotes.
+    """
+
+    def read(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, Any]:
+        found = {}
+        for word in listed(ctx, parameter, ",".join(values) if values else None):
+            name, equals, text = word.partition("=")
+            if not equals:
+                raise InputError(f"--set {word}: must be NAME=VALUE, such as --set workers=4.")
+            found[name.strip().replace("-", "_")] = _value_of(text.strip())
+        return found
+
+    options: Any = {"multiple": True, "metavar": "NAME=VALUE,...", "help": what, "callback": read}
+    return click.option("--set", "settings", **options)
+
+
+def _value_of(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
 
 
 def count_option(*names: str, **settings: Any) -> Callable[[Any], Any]:

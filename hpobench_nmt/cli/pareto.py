@@ -23,7 +23,9 @@ from hpobench_nmt.cli.options import PATH, constraint_option, format_option, lis
     is_flag=True,
     help="Use all checkpoints of the learning curves, with training_cost as an objective.",
 )
-@click.option("-o", "--plot", type=PATH, metavar="FILE", help="Draw the front to this PNG, PDF or SVG file.")
+@click.option(
+    "-o", "--out", "plot", type=PATH, metavar="FILE", help="Draw the front to this PNG, PDF or SVG file."
+)
 @constraint_option("Use only rows that keep this bound")
 @format_option("text", "csv")
 def pareto(

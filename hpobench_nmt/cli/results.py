@@ -1,4 +1,4 @@
-"""`hpobench-nmt score`, `export` and `report`: show, export and report results."""
+"""`hpobench-nmt score` and `report`: show and report results."""
 
 from __future__ import annotations
 
@@ -17,15 +17,22 @@ from hpobench_nmt.core.system.text import counted
 
 @click.command()
 @click.argument("folder", type=PATH)
-@format_option("text", "csv", "json", "latex")
+@format_option("text", "csv", "json", "latex", "sequences")
+@click.option("-o", "--out", type=PATH, help="Folder for the format sequences.")
 @click.option("--verify", is_flag=True, help="Check all hashes, and stop if a file has none.")
 @explain_option
-def score(folder: Path, form: str, verify: bool, explain: bool) -> None:
+def score(folder: Path, form: str, out: Path | None, verify: bool, explain: bool) -> None:
     """Show the scores of a results FOLDER.
 
     The hashes of the results files are always checked. --verify also checks the tables' files and ledgers,
     and prints what it checked. Files without a hash, which earlier versions wrote, are then an error.
+
+    With --format sequences, each table and method becomes a file OUT/TABLE/METHOD.ss for the scoring scripts
+    of Zhang & Duh, with one line of row numbers per trial. Rows that a trial did not look up, because no
+    score could change any more, follow in ascending order.
     """
+    if (form == "sequences") != (out is not None):
+        raise InputError("--format sequences needs a folder, and only it: name it with --out.")
     from hpobench_nmt.benchmarking.records.store import load_results, unfinished
     from hpobench_nmt.render.data_text import scores_csv, scores_json
     from hpobench_nmt.render.latex import run_latex
@@ -36,6 +43,13 @@ def score(folder: Path, form: str, verify: bool, explain: bool) -> None:
 
         for fact in verify_results(folder, results):
             say(fact, err=True)
+    if out:
+        from hpobench_nmt.benchmarking.sequences import export_sequences
+
+        with writing(out):
+            written = export_sequences(results, out)
+        say(f"{counted(len(written), 'file')} in {out}")
+        return
     missing = unfinished(results)
     if missing:
         say(f"Not finished, and left out: {pairs_text(missing)}.", err=True)
@@ -44,26 +58,6 @@ def score(folder: Path, form: str, verify: bool, explain: bool) -> None:
     else:
         write = {"csv": scores_csv, "json": scores_json, "latex": run_latex}[form]
         click.echo(write(results), nl=False)
-
-
-@click.command()
-@click.argument("folder", type=PATH)
-@format_option("sequences")
-@click.option("-o", "--out", type=PATH, required=True, help="Folder to write to.")
-def export(folder: Path, form: str, out: Path) -> None:
-    """Write results for the scoring scripts of Zhang & Duh.
-
-    Each table and method of the results in FOLDER becomes a file OUT/TABLE/METHOD.ss, with one line of row
-    numbers per trial. Rows that a trial did not look up, because no score could change any
-    more, follow in ascending order.
-    """
-    from hpobench_nmt.benchmarking.records.store import load_results
-    from hpobench_nmt.benchmarking.sequences import export_sequences
-
-    results = load_results(folder)
-    with writing(out):
-        written = export_sequences(results, out)
-    say(f"{counted(len(written), 'file')} in {out}")
 
 
 @click.command()
@@ -116,4 +110,4 @@ def report(
         say("No browser was found here: open the file in one yourself.", err=True)
 
 
-COMMANDS = (score, export, report)
+COMMANDS = (score, report)

@@ -11,7 +11,6 @@ import click
 from hpobench_nmt.cli.common import make_console, pairs_text, progress_bar, say, show_leaderboard
 from hpobench_nmt.cli.completion import completing, method_names, suite_names, table_names
 from hpobench_nmt.cli.options import (
-    AMOUNT,
     JOIN_WITH_COMMAS,
     PATH,
     backend_option,
@@ -20,8 +19,8 @@ from hpobench_nmt.cli.options import (
     explain_option,
     listed_option,
     seed_option,
+    settings_option,
 )
-from hpobench_nmt.core.system.deprecated import warn_deprecated
 from hpobench_nmt.core.system.errors import InputError, RunError
 
 if TYPE_CHECKING:
@@ -60,32 +59,10 @@ _DEFAULT_SUITE = "quick"
 )
 @constraint_option("A bound that a row must keep to count")
 @count_option("--trials", help="Seeded trials per method and table.")
-@click.option(
-    "--score-at",
-    type=AMOUNT,
-    help="Measure scores such as fb after this many look-ups of a worker, or this time on the clock.",
-)
-@click.option("--budget", type=AMOUNT, hidden=True, help="The old name of --score-at.")
 @count_option("--lookups", help="Maximum number of rows that a trial may look up.")
-@click.option(
-    "--clock", metavar="CLOCK", help="Unit of time: 'lookups', or 'cost' for the costs of trainings."
-)
-@click.option(
-    "--cost",
-    metavar="METRIC",
-    help="The metric that counts as cost.  [default: the cost of the learning curve]",
-)
-@click.option("--curves", is_flag=True, help="Let methods stop trainings at checkpoints of their curves.")
-@count_option("--workers", help="How many trainings run at a time.")
-@click.option(
-    "--time",
-    type=AMOUNT,
-    help="Trials end after this time on the clock, but never before the initial design is complete.",
-)
-@click.option(
-    "--prior",
-    type=click.Choice(["good", "misleading"]),
-    help="Give methods a prior around good or bad values; a suite can set the values.  [default: none]",
+@settings_option(
+    "Other keys of a suite. On a clock: clock=cost, cost=METRIC, curves=true (methods may stop trainings at "
+    "checkpoints), time=LIMIT, workers=N. score_at=N (for scores such as fb), prior=good, noise=replicates."
 )
 @seed_option()
 @count_option("-j", "--jobs", help="Worker processes.  [default: all cores]")
@@ -120,6 +97,7 @@ def run(
     beside: Path | None,
     quiet: bool,
     debug: bool,
+    settings: dict[str, Any],
     **given: Any,
 ) -> None:
     """Run a SUITE (default: quick) and show the scores.
@@ -135,10 +113,6 @@ def run(
     from hpobench_nmt.render.terminal.run_screen import print_run
 
     place = known_backend(backend)
-    budget = given.pop("budget")
-    if budget:
-        warn_deprecated("--budget", "--score-at", since="1.1", removed_in="2.0")
-    given["score_at"] = given["score_at"] or budget
     track = given.pop("track")
     if suite not in suite_names() and suite in {*method_names(), *table_names()}:
         raise InputError(f"{suite!r} is not a suite. {JOIN_WITH_COMMAS}")
@@ -155,16 +129,9 @@ def run(
     # A debugger's prompt and a progress bar would overwrite each other.
     at_first = "" if has_compiled() else f"{chosen.name}: compiling, once"
     with progress_bar(quiet or debug, chosen.name, at_first) as progress:
-        results = call.run(
-            chosen,
-            jobs=jobs,
-            backend=place,
-            out=results_folder,
-            progress=progress,
-            debug=debug,
-            notify=lambda message: say(message, err=True),
-            **{key: value for key, value in given.items() if value},
-        )
+        how = {"jobs": jobs, "backend": place, "out": results_folder, "progress": progress, "debug": debug}
+        asked = {key: value for key, value in given.items() if value} | settings
+        results = call.run(chosen, notify=lambda message: say(message, err=True), **how | asked)
     if not quiet:
         console = make_console()
         shown = _with_archive(results, known, console) if known else results

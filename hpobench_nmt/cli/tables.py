@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
+from msgspec import UNSET, Meta, UnsetType
 
 from hpobench_nmt.cli.common import Commands, late_progress_bar, make_console, say, writing
 from hpobench_nmt.cli.completion import collection_names, completing, removable_names, table_names
 from hpobench_nmt.cli.imports import tables_import, tell_added
 from hpobench_nmt.cli.ledgers import build
-from hpobench_nmt.cli.options import PATH, constraint_option, count_option, listed_option
+from hpobench_nmt.cli.options import (
+    PATH,
+    constraint_option,
+    count_option,
+    format_option,
+    listed_option,
+    settings_option,
+)
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import counted
+from hpobench_nmt.core.system.validation import NonNegative, Strict, checked
 
 # The number of a collection's tables that are named.
 _MOST_NAMES = 8
+
+
+class _Analysis(Strict, frozen=True):
+    """The settings of `tables analyze --set`. Its defaults stand in analyze_tables."""
+
+    metric: str | UnsetType = UNSET
+    best_share: Annotated[float, Meta(gt=0, le=1)] | UnsetType = UNSET
+    tolerance: NonNegative | UnsetType = UNSET
 
 
 @click.group(cls=Commands)
@@ -70,19 +87,13 @@ def tables_show(name: str, rows: int, constraints: tuple[str, ...]) -> None:
 
 @tables.command("analyze")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=completing(table_names))
-@click.option(
-    "--metric", metavar="METRIC", help="Metric to analyse.  [default: each table's first objective]"
-)
 @listed_option(
     "--objectives", metavar="METRIC,...", help="Two metrics, for the front.  [default: the table's own]"
 )
-@click.option(
-    "--best", "best_share", default=0.25, show_default=True, help="Share of the rows that counts as best."
-)
-@click.option(
-    "--tolerance",
-    type=float,
-    help="Gap to the best that is small enough.  [default: the datasheet's, or 5% of the way to the median]",
+@settings_option(
+    "metric=METRIC to analyse, by default the first objective; best_share=0.25, the share of the rows that "
+    "counts as best; tolerance=GAP to the best that is small enough, by default the datasheet's or 5% of the "
+    "way to the median."
 )
 @constraint_option("Use only rows that keep this bound")
 @click.option("-o", "--out", type=PATH, help="Folder for tables (CSV) and figures (PNG, PDF).")
@@ -91,7 +102,7 @@ def tables_analyze(
     objectives: tuple[str, ...],
     constraints: tuple[str, ...],
     out: Path | None,
-    **given: Any,
+    settings: dict[str, Any],
 ) -> None:
     """Analyse tables: importance, fronts, noise and more.
 
@@ -104,6 +115,7 @@ def tables_analyze(
     from hpobench_nmt.render.section_files import write_sections
     from hpobench_nmt.render.terminal.grids import print_sections
 
+    checked(settings, _Analysis, "--set")
     if len(objectives) not in (0, 2):
         raise InputError(f"--objectives takes two metrics, not {len(objectives)}.")
     loaded = [load_table(member) for name in names for member in members(name)]
@@ -113,7 +125,7 @@ def tables_analyze(
             kept = kept_rows(table, constraints).sum()
             say(f"Table {table.name!r}: the {kept:,} of {len(table):,} rows that keep {rules}.")
     pair = (objectives[0], objectives[1]) if objectives else None
-    sections = analyze_tables(loaded, objectives=pair, constraints=constraints, **given)
+    sections = analyze_tables(loaded, objectives=pair, constraints=constraints, **settings)
     print_sections(sections, make_console())
     if out:
         written = write_sections(sections, out)
@@ -145,21 +157,34 @@ def tables_check(name: str) -> None:
         console.print(f"   → {finding.meaning}", style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
-@tables.command("card")
+@tables.command("publish")
 @click.argument("name", shell_complete=completing(table_names))
-@click.option("-o", "--out", type=PATH, help="File to write to.  [default: print it]", metavar="FILE")
-def tables_card(name: str, out: Path | None) -> None:
-    """Write metadata of a table for data set catalogues.
+@format_option("hub", "croissant")
+@click.option(
+    "-o", "--out", type=PATH, help="A new folder for hub, a file for croissant.  [default: print it]"
+)
+def tables_publish(name: str, form: str, out: Path | None) -> None:
+    """Write a table as a data set of the Hugging Face hub, or its metadata.
 
-    The format is Croissant (JSON-LD). Put the file into the folder of the table. For a group, it has a list
-    of the cards of its tables.
+    With --format hub, the new folder has the rows as Parquet, with curves and replicates, a card, and the
+    metadata. The command refuses a table whose authors do not state a licence. It does not upload anything.
+
+    With --format croissant, you get the metadata alone, for data set catalogues (JSON-LD). Put the file into
+    the folder of the table. For a group, it has a list of the metadata of its tables.
     """
     import json
 
     from hpobench_nmt.core.system.files import save_file
     from hpobench_nmt.lookup.catalogue import find_folder, members
     from hpobench_nmt.lookup.disk.card import croissant
+    from hpobench_nmt.lookup.disk.hugging_face import write_data_set
 
+    if form == "hub":
+        if out is None:
+            raise InputError("--format hub needs a new folder: name it with --out.")
+        with writing(out):
+            say(f"{counted(len(write_data_set(find_folder(name), out)), 'file')} in {out}")
+        return
     cards = [croissant(find_folder(member)) for member in members(name)]
     text = json.dumps(cards[0] if len(cards) == 1 else cards, indent=2, ensure_ascii=False) + "\n"
     if out is None:
@@ -169,35 +194,16 @@ def tables_card(name: str, out: Path | None) -> None:
     say(f"Wrote {out}.")
 
 
-@tables.command("export")
-@click.argument("name", shell_complete=completing(table_names))
-@click.option("-o", "--out", type=PATH, required=True, metavar="FOLDER", help="A new folder.")
-def tables_export(name: str, out: Path) -> None:
-    """Write a table as a data set of the Hugging Face hub, ready to upload.
-
-    The folder has the rows as Parquet, with curves and replicates, a card, and the metadata in the Croissant
-    format. The command refuses a table whose authors do not state a licence. It does not upload anything.
-    """
-    from hpobench_nmt.lookup.catalogue import find_folder
-    from hpobench_nmt.lookup.disk.hugging_face import write_data_set
-
-    with writing(out):
-        files = write_data_set(find_folder(name), out)
-    say(f"{counted(len(files), 'file')} in {out}")
-
-
 @tables.command("fetch")
 @click.argument("name", metavar="COLLECTION", shell_complete=completing(collection_names))
 @click.option(
-    "--from", "source", type=PATH, help="Take the authors' files from this folder instead of the network."
-)
-@click.option(
-    "--mirror",
-    metavar="ADDRESS",
+    "--from",
+    "source",
     default="",
-    help="Base address of a copy of the files, instead of the authors' own.",
+    metavar="FOLDER|ADDRESS",
+    help="Take the authors' files from this folder, or from a copy at this base address.",
 )
-def tables_fetch(name: str, source: Path | None, mirror: str) -> None:
+def tables_fetch(name: str, source: str) -> None:
     """Download a collection of tables, or all tables of the benchmark lm-2026.
 
     'hpobench-nmt tables list' names the collections that are not installed. Wherever a file comes from, its
@@ -207,7 +213,8 @@ def tables_fetch(name: str, source: Path | None, mirror: str) -> None:
     from hpobench_nmt.lookup.collections import COLLECTIONS
     from hpobench_nmt.lookup.user_folders import fetched_folder
 
-    fetched = fetch(name, source, mirror)
+    web = source.startswith(("https://", "http://"))
+    fetched = fetch(name, None if web or not source else source, source if web else "")
     if not fetched:
         say("All collections are installed.")
         return
@@ -220,8 +227,12 @@ def tables_fetch(name: str, source: Path | None, mirror: str) -> None:
 @tables.command("add")
 @click.argument("source", metavar="FOLDER_OR_FILE", type=PATH)
 @click.option("--datasheet", type=PATH, help="Datasheet of the file.  [default: the same name, .toml]")
-@click.option("--ignore-other", is_flag=True, help="Leave out columns that the datasheet does not describe.")
-def tables_add(source: Path, datasheet: Path | None, ignore_other: bool) -> None:
+@click.option(
+    "--accept",
+    type=click.Choice(["other"]),
+    help="other: leave out columns that the datasheet does not describe.",
+)
+def tables_add(source: Path, datasheet: Path | None, accept: str | None) -> None:
     """Install a table of your own, with its datasheet.
 
     The table is a folder, or a CSV or Parquet file with a short datasheet in TOML.
@@ -277,7 +288,7 @@ def tables_add(source: Path, datasheet: Path | None, ignore_other: bool) -> None
     before, there = catalogue.installed(), {path.name for path in added_folder().glob("*")}
     with writing(added_folder()), late_progress_bar(source.name) as progress:
         notify = lambda message: say(f"Left out: {message}", err=True)  # noqa: E731
-        added = add_tables(source, datasheet, added_folder(), progress, notify, ignore_other)
+        added = add_tables(source, datasheet, added_folder(), progress, notify, accept == "other")
     for table, folder in added:
         tell_added(table, folder, before, there)
     if len(added) > 1:

@@ -82,7 +82,8 @@ def _seconds_of(ctx: click.Context, parameter: click.Parameter, value: str | Non
 @count_option("--limit", help="Stop after this many trainings.")
 @click.option("--keep", is_flag=True, help="Keep the best model of each training, in OUT/models.")
 @click.option(
-    "--until",
+    "--updates",
+    "until",
     type=COUNT,
     metavar="UPDATES",
     help="Pause each training at its first checkpoint after this many updates; the next run resumes it.",
@@ -159,7 +160,7 @@ def train(
     if ended.mixed:
         say(ended.mixed)
     if ended.paused:
-        say(f"{ended.paused} of them are paused: 'train' resumes them, to a later --until or to their end.")
+        say(f"{ended.paused} of them are paused: 'train' resumes them, after more --updates or to their end.")
     if run.workspace.keep:
         _print_kept(run.workspace, ended.done)
     if not ended.left and not ended.done:

@@ -125,7 +125,7 @@ def test_methods_look_for_what_is_feasible_and_rows_are_the_same_for_any_jobs(to
 
 def test_trials_without_a_feasible_row_are_counted_and_named(toy, tmp_path, run_here, toy_home):
     best = ("--constraint", f"seconds<={np.sort(toy.column('seconds'))[1]}")
-    arguments = ("--tables", "toy", "--methods", "RS", "--lookups", 6, "--score-at", 5, "--trials", 20)
+    arguments = ("--tables", "toy", "--methods", "RS", "--lookups", 6, "--set", "score_at=5", "--trials", 20)
     shown = run_here(
         "run", "quick", *arguments, "--explain", *best, "--jobs", 1, "--out", tmp_path / "r"
     ).stdout

@@ -219,7 +219,7 @@ def test_a_submission_on_the_command_line(small, submission, capsys):
     out, card, new = submission / "out", submission / "card.toml", submission / "new.parquet"
     hb.run("lm-2026", track="plain", methods=[method], out=out)
     before = small.path.read_bytes()
-    command = ["archive", "add", str(out), "--method", method, "--archive", str(small.path), "-o", str(new)]
+    command = ["archive", "add", str(out), "--methods", method, "--from", str(small.path), "-o", str(new)]
     with pytest.raises(SystemExit) as refused:
         main(command)
     assert refused.value.code == 2

@@ -256,7 +256,7 @@ def test_a_time_limit_is_not_taken_over_to_another_clock():
     assert overridden(limited, {"workers": 2}).time == {"default": 50}
     assert overridden(limited, {"clock": "cost", "time": {"default": 9.5}}).time == {"default": 9.5}
     wanted = (
-        r"limits the time of a trial on the clock 'lookups': give a limit for the clock 'cost' with --time"
+        r"limits the time of a trial on the clock 'lookups': give a limit for the clock 'cost' as time=LIMIT"
     )
     with pytest.raises(InputError, match=wanted):
         overridden(limited, {"clock": "cost"})

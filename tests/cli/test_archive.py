@@ -28,16 +28,16 @@ def archive(home):
 def test_show_verify_page_and_fetch(archive, run_here, home):
     assert (
         "plain: 2 methods on 1 table: RS, BO_EI_M_std"
-        in run_here("archive", "show", "--archive", archive).stdout
+        in run_here("archive", "show", "--from", archive).stdout
     )
-    verify = ("archive", "verify", "plain", "--quiet", "-j", 1, "--archive", archive, "--seed", 3)
+    verify = ("archive", "verify", "plain", "--quiet", "-j", 1, "--from", archive, "--seed", 3)
     done = run_here(*verify)
     assert "All 2 hashes of trials are those of the digest" in done.stdout
     assert "Seed 3 chose 2 trials, of which 2 are left to run: about 0.1 minutes in 1 process." in done.stdout
     assert "plain: 2 of 2 trials equal to those of the archive.\n" in done.stdout
     assert "of which 0 are left" in run_here(*verify).stdout
     assert "differs from its digest" in run_here(*verify, "--digest", DIGEST, check=1).stderr
-    run_here("archive", "page", "--archive", archive, "-o", home / "board")
+    run_here("archive", "page", "--from", archive, "-o", home / "board")
     assert "Leaderboard of lm-2026" in (home / "board" / "index.html").read_text()
     assert "Installed" in run_here("archive", "fetch", "--from", archive).stdout
     assert "a.parquet" not in run_here("archive", "show").stdout
@@ -53,7 +53,7 @@ def test_rounding_explains_unequal_trials_except_of_methods_that_see_no_loss(
 
     wrong = changed(read_archive(archive), home / "wrong.parquet", fake)
     (home / DIGEST.name).write_bytes(digest_bytes(wrong))  # whoever fakes trials can write a digest
-    verify = ("archive", "verify", "--quiet", "-j", 1, "--archive", wrong.path, "--trials", 2)
+    verify = ("archive", "verify", "--quiet", "-j", 1, "--from", wrong.path, "--trials", 2)
     done = run_here(*verify, check=1)
     assert f"Not equal: trial {place % 2} of {method} on sotu-gpt-30k.\n" in done.stdout
     assert "trials of track plain that differ from the archive's: 1." in done.stderr
@@ -104,7 +104,7 @@ def test_make_resumes_and_adds_methods(run_here, home):
     run_here(*make, "-m", "RS")
     first = (out / "lm-2026.parquet").read_bytes()
     assert "lm-2026.parquet: 0." in run_here(*make, "-m", "RS,ASHA,BO_EI_M_std").stdout
-    shown = run_here("archive", "show", "--archive", out / "lm-2026.parquet").stdout
+    shown = run_here("archive", "show", "--from", out / "lm-2026.parquet").stdout
     assert "scale: 2 methods on 3 tables: RS, BO_EI_M_std" in shown
     assert (out / "lm-2026.parquet").read_bytes() != first
     assert (out / "lm-2026-runtimes.parquet").is_file()
@@ -116,17 +116,17 @@ def test_make_keeps_an_archive_and_parts_are_joined(run_here, home):
     one, more, other = home / "one", home / "more", home / "other"
     run_here(*make, one, "-m", "RS,BO_EI_M_std")
     old = read_archive(one / "lm-2026.parquet")
-    run_here(*make, more, "-m", "RE,RS", "--onto", one / "lm-2026.parquet")
+    run_here(*make, more, "-m", "RE,RS", "--from", one / "lm-2026.parquet")
     assert not (more / "lm-2026-scale" / "observations" / "sotu-gpt-80k" / "RS.parquet").exists()
     new = read_archive(more / "lm-2026.parquet")
     assert list(new.methods("scale")) == ["RS", "BO_EI_M_std", "RE"]
     assert new.lines.to_pylist()[: len(old.lines)] == old.lines.to_pylist()
     run_here(*make, other, "-m", "RE,LS")
-    done = run_here("archive", "join", home / "twice", more / "lm-2026.parquet", other, check=2)
+    done = run_here("archive", "make", home / "twice", more / "lm-2026.parquet", other, check=2)
     assert f"method 'RE' of track scale is in {more / 'lm-2026.parquet'} and in {other}." in done.stderr
     # A part that was stopped: of its methods, those are taken that have all tables.
     (other / "lm-2026-scale" / "observations" / "sotu-gpt-80k" / "LS.parquet").unlink()
-    run_here("archive", "join", home / "whole", one / "lm-2026.parquet", other)
+    run_here("archive", "make", home / "whole", one / "lm-2026.parquet", other)
     assert list(read_archive(home / "whole" / "lm-2026.parquet").methods("scale")) == [
         "RS",
         "BO_EI_M_std",
@@ -136,14 +136,14 @@ def test_make_keeps_an_archive_and_parts_are_joined(run_here, home):
     # A part of which nothing is finished adds nothing.
     for name in ("LS", "RE"):
         (other / "lm-2026-scale" / "observations" / "sotu-gpt-200k" / f"{name}.parquet").unlink()
-    run_here("archive", "join", home / "same", one / "lm-2026.parquet", other)
+    run_here("archive", "make", home / "same", one / "lm-2026.parquet", other)
     assert read_archive(home / "same" / "lm-2026.parquet").lines.equals(old.lines)
-    done = run_here("archive", "join", home / "none", home, check=2)
+    done = run_here("archive", "make", home / "none", home, check=2)
     assert "does not have results of a track of lm-2026." in done.stderr
     # A method that was run on a part of the tables would take the others out of the leaderboard.
     some = hb.run("lm-2026", track="scale", tables="sotu-gpt-80k", methods=["TPE"], trials=2)
     (home / "some.parquet").write_bytes(archive_bytes({"scale": [some]}))
-    done = run_here("archive", "join", home / "none", one / "lm-2026.parquet", home / "some.parquet", check=2)
+    done = run_here("archive", "make", home / "none", one / "lm-2026.parquet", home / "some.parquet", check=2)
     assert (
         "some.parquet: method 'TPE' of track scale lacks 2 tables that other methods have, such as sotu-gpt-"
         in done.stderr

@@ -87,15 +87,15 @@ def test_an_end_fails_its_own_check_and_no_other(check, name, end):
 
 
 def test_a_method_of_two_objectives_is_checked_with_two(check):
-    code, lines, err = check("WantsTwo", "--n-objectives", "2")
+    code, lines, err = check("WantsTwo", "--objectives", "2")
     assert (code, err) == (0, "")
     assert {state for state, _ in lines} == {"ok"}
     code, lines, _ = check("WantsTwo")
     assert code == 1
     assert any("unpack" in said for state, said in lines if state == "FAILED")
-    code, _, err = check("WantsTwo", "--n-objectives", "11")
+    code, _, err = check("WantsTwo", "--objectives", "11")
     assert code == 2
-    assert "--n-objectives" in err
+    assert "--objectives" in err
 
 
 def test_a_method_that_changes_the_folder_does_so_for_one_check(check):

@@ -51,18 +51,22 @@ def words(text):
         ("run --tables toy --jobs 0", "0 is not in the range"),
         ("run --tables toy --lookups 2", "2 look-ups are fewer than the 3 initial rows"),
         ("run --tables toy --backend locl", "unknown backend 'locl'. Did you mean 'local'?"),
-        ("run --tables toy --trails 3", "No such option"),
+        ("run --tables toy --trails 3", "Did you mean '--trials'?"),
+        ("run --suite quick", "--suite is not an option: write hpobench-nmt run SUITE"),
+        ("run -n 3", "Did you mean '--trials'?"),
+        ("run -m RS BO_EI_M", "Join the values of an option with commas"),
+        ("tables download nmthpo", "tables fetch"),
         ("score nowhere", "nowhere: no such folder"),
         ("score .", "has no manifest.json, so it is not a results folder"),
-        ("export nowhere --out out", "nowhere: no such folder"),
-        ("export . --out out --format csv", "unknown format 'csv'"),
+        ("score nowhere --format sequences --out out", "nowhere: no such folder"),
+        ("score . --out out --format cvs", "unknown format 'cvs'"),
         ("pareto toy --objectives bleu", "a front needs two or more objectives"),
         ("pareto toy --objectives bleu,bleu", "the same objective twice"),
         ("pareto toy --objectives bleu,secs", "unknown metric 'secs'"),
         ("pareto tooy --objectives bleu,seconds", "Did you mean 'toy'?"),
         ("pareto no.csv --objectives a:min,b:min", "no.csv: no such file"),
-        ("pareto toy --objectives bleu,seconds --plot front.gif", "must end in .png, .pdf or .svg"),
-        ("pareto toy --objectives bleu,seconds --plot no/front.png", "no: no such folder"),
+        ("pareto toy --objectives bleu,seconds --out front.gif", "must end in .png, .pdf or .svg"),
+        ("pareto toy --objectives bleu,seconds --out no/front.png", "no: no such folder"),
         ("tables show tooy", "Did you mean 'toy'?"),
         ("tables check tooy", "Did you mean 'toy'?"),
         ("tables fetch nmthpp", "unknown collection 'nmthpp'. Did you mean 'nmthpo'?"),
@@ -91,7 +95,7 @@ def test_help_names_every_command_without_loading_anything_heavy():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    for name in ("run", "score", "export", "methods", "suites", "pareto", "tables"):
+    for name in ("run", "score", "report", "methods", "suites", "pareto", "tables"):
         assert re.search(rf"^  {name}\s", done.stdout, re.MULTILINE)
 
 
@@ -101,7 +105,8 @@ def test_every_command_and_every_method_is_in_one_group():
 
     text = cli.get_help(click.Context(cli))
     listed = re.findall(r"^  ([a-z]+)  ", text.partition("Compare methods:")[2], re.MULTILINE)
-    assert listed == list(cli.commands)
+    assert [*listed, "power", "archive", "ledger"] == list(cli.commands)
+    assert len(listed) <= 12 and "More commands: power, archive, ledger." in text
     grouped = [name for names in method_groups().values() for name in names]
     assert sorted(grouped) == sorted(list_methods()["method"])
     assert "BO_auto" in method_groups()["For one or more objectives"]
@@ -128,8 +133,8 @@ def test_columns_that_the_datasheet_does_not_describe_are_left_out_if_asked(home
     Path("lm.csv").write_text("lr,note,ppl\n0.01,first,70\n0.1,second,65\n")
     Path("lm.toml").write_text('[hyperparameters.lr]\n[metrics.ppl]\ndirection = "min"\n')
     code, _, err = call("tables", "add", "lm.csv")
-    assert code == 2 and "column 'note' is not described in its datasheet" in err and "--ignore-other" in err
-    code, out, err = call("tables", "add", "lm.csv", "--ignore-other")
+    assert code == 2 and "column 'note' is not described in its datasheet" in err and "--accept other" in err
+    code, out, err = call("tables", "add", "lm.csv", "--accept", "other")
     assert (code, "Installed lm (2 rows)" in out) == (0, True), err
     assert (home / "tables" / "lm" / "table.csv").read_text() == "lr,ppl\n0.01,70\n0.1,65\n"
 
@@ -208,7 +213,7 @@ def test_the_front_of_a_table_and_of_any_csv_agree(toy_home, call, toy):
     code, again, _ = call("pareto", "front.csv", "--objectives", "bleu:max,seconds:min", "--format", "csv")
     assert [line.partition(",")[2] for line in again.splitlines()] == out.splitlines()
     toy.to_frame().assign(note="x, y").to_csv("any.csv", index=False)
-    code, out, _ = call("pareto", "any.csv", "--objectives", "bleu:max,seconds:min", "--plot", "front.png")
+    code, out, _ = call("pareto", "any.csv", "--objectives", "bleu:max,seconds:min", "--out", "front.png")
     assert code == 0
     assert f"{len(rows)} of 36 rows are on the front" in out
     assert Path("front.png").read_bytes()[:4] == b"\x89PNG"

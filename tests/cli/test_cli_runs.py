@@ -101,7 +101,7 @@ def test_a_list_of_nothing_is_refused(toy_home, call, option):
 
 def test_a_budget_beyond_the_table_spends_it(toy_home, call):
     run = ("run", "--tables", "toy", "--methods", "RS", "--trials", "2", "--jobs", "1", "--explain")
-    code, out, err = call(*run, "--score-at", "1e9", "--lookups", "1000000000")
+    code, out, err = call(*run, "--set", "score_at=1e9", "--lookups", "1000000000")
     assert (code, err.strip()) == (0, "")
     assert call("score", "results/quick", "--explain")[1] in out
 
@@ -124,7 +124,7 @@ def test_few_look_ups_need_a_smaller_budget(toy_home, call):
     assert code == 2
     assert "fb is measured after 20 look-ups, but a trial may make only 5" in err.splitlines()[-1]
     run = ("run", "--tables", "toy", "--methods", "RS", "--trials", "2", "--jobs", "1")
-    code, out, _ = call(*run, "--lookups", "5", "--score-at", "5", "--explain")
+    code, out, _ = call(*run, "--lookups", "5", "--set", "score_at=5", "--explain")
     assert code == 0
     assert "fb @5" in out
 
@@ -153,18 +153,11 @@ def test_methods_are_listed_and_checked(toy_home, call):
 
 def test_exported_sequences_are_complete(toy_home, call):
     call("run", "quick", "--tables", "toy", "--trials", "4", "--jobs", "1", "--methods", "RS,BO_EI_M")
-    code, out, err = call("export", "results/quick", "--format", "sequences", "--out", "ss")
+    code, out, err = call("score", "results/quick", "--format", "sequences", "--out", "ss")
     assert (code, out) == (0, "2 files in ss\n"), err
     lines = Path("ss/toy/RS.ss").read_text().splitlines()
     assert len(lines) == 4
     assert all(sorted(map(int, line.split())) == list(range(36)) for line in lines)
-
-
-def test_an_option_of_the_first_version_is_hidden_and_warns_in_one_line(toy_home, run_command):
-    assert "--budget" not in run_command("run", "--help").stdout
-    run = ("run", "--tables", "toy", "--methods", "RS", "--trials", "3", "--quiet", "--budget", "5")
-    deprecated = "Warning: --budget is deprecated since version 1.1 and will be removed in version 2.0"
-    assert run_command(*run).stderr == f"{deprecated}: use --score-at.\n"
 
 
 BROKEN = """
@@ -234,14 +227,20 @@ def test_a_place_that_cannot_be_written_is_told_before_the_model_is_read(call, t
     file = tmp_path / "file"
     file.write_text("kept")
     for arguments, message in (
-        (("translate", "-o", tmp_path), f"{tmp_path}: a folder, not a file: name a file for --out."),
-        (("translate", "-o", file / "a" / "b"), f"{file}: a file, not a folder: name another --out."),
-        (("adaptation", "-o", file), f"{file}: a file, not a folder: name another --out."),
-        (("adaptation", "-o", file / "a"), f"{file}: a file, not a folder: name another --out."),
+        (("model", "translate", "-o", tmp_path), f"{tmp_path}: a folder, not a file: name a file for --out."),
+        (
+            ("model", "translate", "-o", file / "a" / "b"),
+            f"{file}: a file, not a folder: name another --out.",
+        ),
+        (("model", "adaptation", "-o", file), f"{file}: a file, not a folder: name another --out."),
+        (("model", "adaptation", "-o", file / "a"), f"{file}: a file, not a folder: name another --out."),
     ):
         code, _, err = call(*map(str, arguments), "no_model")
         assert code == 2 and message in err
-    for arguments in (("translate", "-o", file), ("adaptation", "-o", tmp_path / "new" / "a")):
+    for arguments in (
+        ("model", "translate", "-o", file),
+        ("model", "adaptation", "-o", tmp_path / "new" / "a"),
+    ):
         code, _, err = call(*map(str, arguments), "no_model")
         assert code == 2 and "--out" not in err  # these places are fine, but there is no model
     assert file.read_text() == "kept" and not (tmp_path / "new").exists()

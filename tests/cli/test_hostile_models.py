@@ -76,7 +76,7 @@ def put(model, name, content, **settings):
 def run(capsys, *arguments):
     """Exit code and the lines on stderr."""
     with pytest.raises(SystemExit) as ended:
-        main([*arguments, "--text", "text", "--device", "cpu"])
+        main(["model", *arguments, "--text", "text", "--device", "cpu"])
     output = capsys.readouterr()
     assert ended.value.code == 0 or output.out == ""
     return ended.value.code, output.err.splitlines()
@@ -321,7 +321,18 @@ def test_a_gibibyte_takes_no_memory(name, model, tmp_path):
         "done = subprocess.run(sys.argv[1:], capture_output=True, text=True)\n"
         "print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, done.stderr)"
     )
-    command = [sys.executable, "-m", "hpobench_nmt", "evaluate", "model", "--text", "text", "--device", "cpu"]
+    command = [
+        sys.executable,
+        "-m",
+        "hpobench_nmt",
+        "model",
+        "evaluate",
+        "model",
+        "--text",
+        "text",
+        "--device",
+        "cpu",
+    ]
     done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True)
     returned, kilobytes, error = done.stdout.split(maxsplit=2)
     message = "holds 268,435,456 numbers" if name == "weights.pt" else "it is larger than 1,073,741,824 bytes"

@@ -48,8 +48,8 @@ def test_one_command_makes_a_benchmark_of_a_storage(work, run_command, run_here)
         "RS",
         "--trials",
         "2",
-        "--score-at",
-        "3",
+        "--set",
+        "score_at=3",
         "--out",
         "results/nmt",
     )

@@ -38,14 +38,14 @@ def budget_in_a_suite(toy):
 
 
 def budget_of_run(toy):
-    def manifest(option, out):
+    def manifest(option, value, out):
         run = ["run", "--tables", "toy", "--methods", "RS", "--trials", "2", "--quiet"]
         with pytest.raises(SystemExit) as end:
-            main([*run, option, "5", "--out", out])
+            main([*run, option, value, "--out", out])
         assert not end.value.code
         return Path(out, "manifest.json").read_bytes()
 
-    return manifest("--budget", "old"), manifest("--score-at", "new")
+    return manifest("--budget", "5", "old"), manifest("--set", "score_at=5", "new")
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def budget_of_run(toy):
         (averaged, "Table.averaged", "Table.replicates.averaged"),
         (budget_of_benchmark, "hb.benchmark(budget=…)", "score_at=…"),
         (budget_in_a_suite, "budget in s.toml", "score_at"),
-        (budget_of_run, "--budget", "--score-at"),
+        (budget_of_run, "--budget", "--set score_at=5"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -21,7 +21,7 @@ def use(sandbox, rng, codes=(0, 2), report=0.01):
         ("score", "results/r", "--format", "csv"),
         ("score", "results/r", "--format", "json"),
         ("score", "results/r", "--format", "latex"),
-        ("export", "results/r", "--out", "out"),
+        ("score", "results/r", "--format", "sequences", "--out", "out"),
         RUN,
         RUN,
         RUN,
@@ -74,7 +74,7 @@ def test_names_in_manifests_are_not_paths(empty, world, rng):
         manifest["tables"]["toy"]["source"] = name
     empty.mutated(f"{FOLDER}/manifest.json", json_text(manifest))
     empty.run(*RUN, into=[FOLDER])
-    empty.run("export", "results/r", "--out", "out", into=["work/out"])
+    empty.run("score", "results/r", "--format", "sequences", "--out", "out", into=["work/out"])
 
 
 @cases(140)

@@ -130,6 +130,10 @@ def test_analyses_of_tables_that_can_be_installed(empty, world, rng):
     empty.write(world["source"])
     empty.mutated("work/toy.csv", ("\n".join(map(",".join, rows)) + "\n").encode())
     if empty.run("tables", "add", "toy.csv", into=["home/tables"]).code == 0:
-        for command in (("check", "toy"), ("show", "toy"), ("analyze", "toy", "--metric", rows[0][column])):
+        for command in (
+            ("check", "toy"),
+            ("show", "toy"),
+            ("analyze", "toy", "--set", f"metric={rows[0][column]}"),
+        ):
             if command[0] != "analyze" or rng.random() < 0.25:
                 empty.run("tables", *command)

@@ -182,7 +182,7 @@ def test_the_command_that_reads_archives_of_the_network(home, run_here, tmp_path
     before = sorted(tmp_path.rglob("*"))
     try:
         mirror = f"http://127.0.0.1:{server.server_port}/a.tar.gz"
-        done = run_here("tables", "fetch", "algoperf", "--mirror", mirror, check=2)
+        done = run_here("tables", "fetch", "algoperf", "--from", mirror, check=2)
     finally:
         server.shutdown()
         server.server_close()

@@ -243,7 +243,7 @@ def published(server, authors_files):
 
 def test_fetch_installs_all_six_tables(published, home, run_here):
     published.faults["/zh-en.evals"] = ["truncated"]
-    done = run_here("tables", "fetch", "nmthpo", "--mirror", published.address)
+    done = run_here("tables", "fetch", "nmthpo", "--from", published.address)
     assert "Installed zh-en, ru-en, ja-en, en-ja, sw-en, so-en" in done.stdout
     rows = {"zh-en": 118, "ru-en": 176, "ja-en": 150, "en-ja": 168, "sw-en": 767, "so-en": 604}
     assert {name: len(load_table(name)) for name in nmthpo.TABLES} == rows
@@ -251,17 +251,17 @@ def test_fetch_installs_all_six_tables(published, home, run_here):
 
 def test_fetch_installs_nothing_when_one_file_is_wrong(published, home, run_here):
     published.faults["/so-en.hyps"] = ["tampered"] * 10
-    done = run_here("tables", "fetch", "nmthpo", "--mirror", published.address, check=1)
+    done = run_here("tables", "fetch", "nmthpo", "--from", published.address, check=1)
     assert "so-en.hyps: the file has SHA-256" in done.stderr
     assert not list(home.rglob("*.csv"))
     assert not (home / "cache").exists() or not list((home / "cache").iterdir())
 
 
 def test_fetch_keeps_the_old_tables_when_one_file_is_wrong(published, home, run_here):
-    run_here("tables", "fetch", "nmthpo", "--mirror", published.address)
+    run_here("tables", "fetch", "nmthpo", "--from", published.address)
     before = load_table("zh-en").sha256
     published.faults["/so-en.hyps"] = [404]
-    run_here("tables", "fetch", "nmthpo", "--mirror", published.address, check=1)
+    run_here("tables", "fetch", "nmthpo", "--from", published.address, check=1)
     assert load_table("zh-en").sha256 == before
 
 

@@ -138,7 +138,7 @@ def test_texts_of_others_are_texts(toy, tmp_path):
 
 def test_a_folder_that_holds_something_is_left_alone(tmp_path, run_here):
     (tmp_path / "mine.txt").write_text("x")
-    done = run_here("tables", "export", "sotu-ngram", "-o", tmp_path, check=2)
+    done = run_here("tables", "publish", "sotu-ngram", "-o", tmp_path, check=2)
     assert "is not an empty folder" in done.stderr
-    done = run_here("tables", "export", "sotu-ngram", "-o", tmp_path / "new")
+    done = run_here("tables", "publish", "sotu-ngram", "-o", tmp_path / "new")
     assert done.stdout.startswith("4 files in ")

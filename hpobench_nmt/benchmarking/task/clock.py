@@ -107,7 +107,7 @@ def rows_with_curve(table: Table) -> Rows:
     if table.curves is None:
         raise InputError(
             f"table {table.name!r} has no learning curves. To run whole trainings on a clock, name the "
-            f"metric of their cost with --cost."
+            f"metric of their cost: cost=METRIC."
         )
     return np.flatnonzero(table.curves.lengths > 0)
 

@@ -335,6 +335,6 @@ def overridden(suite: Suite, settings: Mapping[str, Any]) -> Suite:
     if suite.time and "time" not in settings:
         raise InputError(
             f"suite {suite.name!r} limits the time of a trial on the clock {suite.clock!r}: give a limit "
-            f"for the clock {found.clock!r} with --time."
+            f"for the clock {found.clock!r} as time=LIMIT."
         )
     return found

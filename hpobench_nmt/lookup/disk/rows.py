@@ -162,7 +162,7 @@ def _check_names(found: Sequence[str], wanted: Wanted, path: Path) -> None:
         if name not in allowed:
             raise InputError(
                 f"{path}: column {shortened(name)} is not described in its datasheet. To leave it out, "
-                f"name it there: ignore = [{shortened(name)}], or add the table with --ignore-other."
+                f"name it there: ignore = [{shortened(name)}], or add the table with --accept other."
             )
 
 

@@ -41,7 +41,7 @@ def load_language_model(folder: Path, device: str) -> KeptLanguageModel:
     family, settings = checked_settings(folder, about)
     if family.architecture is None:
         raise InputError(
-            f"{folder}: {describe_kept(about)} is not a language model: use `hpobench-nmt translate`."
+            f"{folder}: {describe_kept(about)} is not a language model: use `hpobench-nmt model translate`."
         )
     return read_language_model(folder, about, family.architecture, settings, device)
 
@@ -55,6 +55,6 @@ def load_translation_model(folder: Path) -> Any:
     family, settings = checked_settings(folder, about)
     if family.translator is None:
         raise InputError(
-            f"{folder}: {describe_kept(about)} is a language model: use `hpobench-nmt evaluate`."
+            f"{folder}: {describe_kept(about)} is a language model: use `hpobench-nmt model evaluate`."
         )
     return family.translator.read(folder, about, settings)

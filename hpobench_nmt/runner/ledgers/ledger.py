@@ -45,7 +45,7 @@ _ENDING = len(_MARK) + _AT
 _LINE = re.compile(re.escape(_MARK) + rb"[0-9a-f]{%d}" % _DIGITS + re.escape(_END))
 _ADVICE = (
     "Restore the ledger from a copy. If it was edited on purpose, start a new chain: hpobench-nmt ledger "
-    "merge FOLDER --edited --out NEW."
+    "merge FOLDER --accept edited --out NEW."
 )
 NO_HEAD = hashlib.sha256().hexdigest()
 """The hash before the first line of a new ledger."""

@@ -170,7 +170,7 @@ def _conflicts(spec: Spec, sources: Sequence[_Source], mix_devices: bool) -> lis
         where = "; ".join(f"{device or 'unknown'} in {path}" for device, path in devices.items())
         found.append(
             f"rows were trained on different devices, so their times cannot be compared: {where}. To mix "
-            f"them anyway, use --mix-devices."
+            f"them anyway, use --accept devices."
         )
     return found
 
@@ -196,7 +196,7 @@ def _union(sources: Sequence[_Source]) -> tuple[list[bytes], list[str]]:
                 conflicts.append(
                     f"{source.path}, line {number}, and {where}: two lines for "
                     f"{describe(record.config)}{again}: {_difference(other, record)}. To keep the first, "
-                    f"use --keep first."
+                    f"use --accept first."
                 )
     return lines, conflicts
 

@@ -163,7 +163,7 @@ def test_large_budgets_draw_from_the_seed_alone(name):
 def test_any_number_of_jobs_and_a_kill_change_no_row(name, tmp_path):
     def run(folder, jobs):
         command = ["run", "--tables", "sotu-awd-lstm", "--methods", name, "--trials", "27", "--lookups", "9"]
-        command += ["--score-at", "9", "--jobs", str(jobs), "--quiet", "--out", str(folder)]
+        command += ["--set", "score_at=9", "--jobs", str(jobs), "--quiet", "--out", str(folder)]
         return subprocess.Popen([sys.executable, "-m", "hpobench_nmt", *command], stderr=subprocess.PIPE)
 
     def files(folder):

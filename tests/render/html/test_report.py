@@ -137,7 +137,7 @@ def test_the_command_names_a_shipped_suite_only_where_it_is_that_suite(tmp_path,
 def test_the_command_of_an_own_suite_says_its_budget(folders):
     (run,) = load_runs(folders[:1])
     words = shlex.split(command(run))
-    assert words[words.index("--score-at") + 1] == "8"
+    assert words[words.index("--set") + 1] == "score_at=8"
 
 
 @pytest.mark.parametrize(

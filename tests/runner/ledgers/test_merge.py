@@ -125,15 +125,15 @@ def test_every_conflict_is_named_and_nothing_written(shard, tmp_path, run_here):
     assert "their metrics are the same, but the time or way" in found
     assert all("\n" not in conflict for conflict in merged.conflicts)
     mix = "ledger", "merge", first, shard("gpu2", [2], device=GPU), "--out", tmp_path / "d"
-    assert "To mix them anyway, use --mix-devices." in run_here(*mix, check=2).stderr
-    assert "3 trainings, 3 of them new" in run_here(*mix, "--mix-devices").stdout
+    assert "To mix them anyway, use --accept devices." in run_here(*mix, check=2).stderr
+    assert "3 trainings, 3 of them new" in run_here(*mix, "--accept", "devices").stdout
 
 
 def test_the_first_of_two_lines_counts_where_that_is_asked_for(shard, tmp_path, run_here):
     first, second = shard("a", [0, 1]), shard("b", [1, 2], value=0.5)
     done = run_here("ledger", "merge", first, second, "--out", tmp_path / "c", check=2)
-    assert "To keep the first, use --keep first." in done.stderr
-    done = run_here("ledger", "merge", first, second, "--keep", "first", "--out", tmp_path / "c")
+    assert "To keep the first, use --accept first." in done.stderr
+    done = run_here("ledger", "merge", first, second, "--accept", "first", "--out", tmp_path / "c")
     assert "1 training had two different lines: the first one counts." in done.stderr
     values = [r.metrics["dev_ppl"] for r in read_ledger(tmp_path / "c" / LEDGER).records]
     assert values == [10.0, 11.0, 12.5]
@@ -153,7 +153,7 @@ def test_lines_that_were_edited_on_purpose_begin_a_new_chain(shard, tmp_path):
     folder = shard("a", [0, 1, 2])
     lines = (folder / LEDGER).read_bytes().splitlines(keepends=True)
     (folder / LEDGER).write_bytes(b"".join([*lines[:2], *lines[3:]]))
-    with pytest.raises(InputError, match=r"line 3: its hash does not follow .* --edited"):
+    with pytest.raises(InputError, match=r"line 3: its hash does not follow .* --accept edited"):
         merge([folder], tmp_path / "c")
     assert merge([folder], tmp_path / "c", edited=True).records == 2
     assert len(read_ledger(tmp_path / "c" / LEDGER).records) == 2

@@ -107,7 +107,7 @@ def test_a_folder_that_is_whole_is_read(load):
         ({"config": b"[1, 2]"}, r"vocab_source_size is None, where the model's is 5"),
         ({"config": b"!!python/object/apply:os.system [ls]"}, r"config: cannot be used: ConstructorError"),
         ({"config": MERGES}, r"config: cannot be used: ConstructorError"),
-        ({"family": "awd-lstm", "settings": {}}, "is a language model: use `hpobench-nmt evaluate`"),
+        ({"family": "awd-lstm", "settings": {}}, "is a language model: use `hpobench-nmt model evaluate`"),
     ],
 )
 def test_a_folder_that_is_not_is_one_line(load, changes, message):

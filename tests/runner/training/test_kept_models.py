@@ -131,18 +131,20 @@ def test_how_a_model_adapts_to_a_text(place, awd_lstm, tmp_path, capsys):
     folder, _ = awd_lstm
     out = tmp_path / "out"
     arguments = [
+        "model",
         "adaptation",
         folder,
         "--out",
         out,
-        "--parts",
-        2,
-        "--window",
-        10,
-        "--then",
-        place / "dev.txt",
+        "--set",
+        "parts=2,window=10,word=w3,sample=12",
+        "--set",
+        "context=50",
+        "--text",
+        f"{place / 'test.txt'},{place / 'dev.txt'}",
+        "--device",
+        "cpu",
     ]
-    arguments += ["--word", "w3", "--sample", 12, "--context", 50, "--device", "cpu"]
     for _ in range(2):
         with pytest.raises(SystemExit) as ended:
             main([str(argument) for argument in arguments])
@@ -172,7 +174,7 @@ def test_how_a_model_adapts_to_a_text(place, awd_lstm, tmp_path, capsys):
     static, dynamic = text.removeprefix("static:\n").removesuffix("\n").split("\n\ndynamic:\n")
     assert len(static.split(" ")) == len(dynamic.split(" ")) == 12
     with pytest.raises(SystemExit) as ended:
-        main(["adaptation", str(folder), "--out", str(out), "--word", "nobody"])
+        main(["model", "adaptation", str(folder), "--out", str(out), "--set", "word=nobody"])
     assert ended.value.code == 2
     assert "'nobody' is not in the vocabulary" in capsys.readouterr().err
 
@@ -236,22 +238,32 @@ def test_a_ledger_goes_on_with_and_without_keeping_models(place, tmp_path, monke
     assert (about.seed, about.metrics, about.configuration) == (record.seed, record.metrics, record.config)
     assert about.provenance["sha256"] == read_ledger(Path("tiny/ledger.jsonl")).corpus["sha256"]
 
-    code, output = run("evaluate", str(folder), "--text", "dev.txt", "--device", "cpu", "--format", "json")
+    code, output = run(
+        "model", "evaluate", str(folder), "--text", "dev.txt", "--device", "cpu", "--format", "json"
+    )
     found = json.loads(output.out)
     assert [each["evaluation"] for each in found["evaluations"]] == ["static"]
     assert found["evaluations"][0]["ppl"] == record.metrics["dev_ppl"]
     assert found["out_of_vocabulary"] == 0
-    code, output = run("evaluate", str(folder), "--text", "dev.txt", "--device", "cpu", "--cache")
+    code, output = run(
+        "model", "evaluate", str(folder), "--text", "dev.txt", "--device", "cpu", "--set", "cache=true"
+    )
     assert [line.split()[0] for line in output.out.splitlines()[-2:]] == ["static", "cache"]
     Path("o.txt").write_text("w1 w2 zebra\n")
-    code, output = run("evaluate", str(folder), "--text", "o.txt", "--device", "cpu")
+    code, output = run("model", "evaluate", str(folder), "--text", "o.txt", "--device", "cpu")
     assert "o.txt: 4 words, 1 (25.00%) out of the vocabulary of 14" in output.out
     Path("o.txt").write_text("")
     for arguments, message in (
-        (("evaluate", str(folder), "--text", "o.txt"), "o.txt: has 0 tokens but needs at least 2"),
-        (("evaluate", str(folder), "--text", "dev.txt", "--dynamic", "sdg"), "Did you mean 'sgd'?"),
-        (("evaluate", "tiny", "--text", "o.txt"), "tiny: is not a kept model: it has no model.json"),
-        (("translate", str(folder), "--text", "dev.txt"), "is a language model: use `hpobench-nmt evaluate`"),
+        (("model", "evaluate", str(folder), "--text", "o.txt"), "o.txt: has 0 tokens but needs at least 2"),
+        (
+            ("model", "evaluate", str(folder), "--text", "dev.txt", "--set", "dynamic=sdg"),
+            "Did you mean 'sgd'?",
+        ),
+        (("model", "evaluate", "tiny", "--text", "o.txt"), "tiny: is not a kept model: it has no model.json"),
+        (
+            ("model", "translate", str(folder), "--text", "dev.txt"),
+            "is a language model: use `hpobench-nmt model evaluate`",
+        ),
     ):
         code, output = run(*arguments)
         assert code == 2 and message in output.err

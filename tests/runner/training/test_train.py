@@ -71,7 +71,7 @@ def test_paused_trainings_show_in_the_status_and_end_as_if_they_had_not_paused(p
         "--only",
         "hidden_size=4",
     )
-    done = run(place, *train, "--until", "20")
+    done = run(place, *train, "--updates", "20")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("are paused: 'train' resumes them") == 1
     shown = run(place, "train", "tiny.toml", "--out", folder, "--status").stdout

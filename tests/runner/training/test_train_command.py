@@ -191,7 +191,7 @@ def test_what_cannot_be_paused_says_so(place):
     text = SPEC.replace("awd-lstm", "dynamic-evaluation").replace("[grid]", "[grid]\ndynamic_segment = [5]")
     text = text.replace("cache_window = 0\n", "").replace('"none"', '"sgd"')
     (place / "dynamic.toml").write_text(text)
-    done = run(place, "train", "dynamic.toml", "--until", "10", "--device", "cpu")
+    done = run(place, "train", "dynamic.toml", "--updates", "10", "--device", "cpu")
     assert (done.returncode, done.stderr) == (
         2,
         "Error: trainings of family 'dynamic-evaluation' cannot be paused.\n",
