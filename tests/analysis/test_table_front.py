@@ -142,6 +142,22 @@ def test_a_front_of_checkpoints_is_drawn_where_it_lies(curved):
     np.testing.assert_array_equal(drawn, np.sort(front.frame[list(front.metrics)], axis=0))
 
 
+@pytest.mark.parametrize("objectives", [["bleu", "seconds"], ["bleu", "seconds", "memory"]])
+def test_rows_that_break_a_bound_are_hollow_so_that_no_filled_point_lies_beyond_the_front(toy, objectives):
+    bound = f"seconds>={toy.to_frame()['seconds'].quantile(0.6)}"
+    front = hb.pareto(toy, objectives, [bound])
+    for axes in front.plot().axes:
+        filled, hollow, line = axes.collections[:3]
+        assert len(filled.get_facecolor()) and not len(hollow.get_facecolor())
+        assert hollow.get_label() == f"break {bound}"
+        assert len(filled.get_offsets()) + len(hollow.get_offsets()) == len(toy)
+        of_front = {tuple(point) for point in line.get_offsets()}
+        assert of_front <= {tuple(point) for point in filled.get_offsets()}
+        if len(objectives) == 2:
+            for bleu, seconds in filled.get_offsets():
+                assert (bleu, seconds) in of_front or any(b >= bleu and s <= seconds for b, s in of_front)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

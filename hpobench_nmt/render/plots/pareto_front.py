@@ -51,7 +51,12 @@ def _draw_points(axes: Axes, front: Front, pair: Pair) -> PathCollection:
     x, y = front.points[:, pair].T
     places, shown = front.places, drawn_rows(len(x), front.places)
     label = f"configurations{how_many_drawn(len(x))}"
-    axes.scatter(x[shown], y[shown], s=14, color=GREY, linewidth=0, label=label)
+    kept, broken = shown[front.kept[shown]], shown[~front.kept[shown]]
+    axes.scatter(x[kept], y[kept], s=14, color=GREY, linewidth=0, label=label)
+    if front.constraints:
+        rules = " and ".join(map(str, front.constraints))
+        hollow: dict[str, Any] = {"facecolor": "none", "edgecolor": GREY, "linewidth": 0.7}
+        axes.scatter(x[broken], y[broken], s=12, **hollow, label=f"break {rules}")
     label = f"Pareto front ({len(places)})"
     points = axes.scatter(x[places], y[places], s=32, color=COLOURS[1], zorder=3, label=label)
     axes.set(xlabel=front.labels[pair[0]], ylabel=front.labels[pair[1]])
