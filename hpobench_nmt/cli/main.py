@@ -102,7 +102,7 @@ def _warning_line(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
 ) -> str:
     """A warning as it is printed. A warning for users is one line, without the place in the code."""
-    if category is FutureWarning:
+    if category in (FutureWarning, UserWarning):
         return f"Warning: {printable(str(message))}\n"
     return f"{filename}:{lineno}: {category.__name__}: {message}\n"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,7 +75,12 @@ _DEFAULT_SUITE = "quick"
     metavar="SECONDS",
     help="Time limit for each call of your own methods; a trial that exceeds it fails.  [default: none]",
 )
-@click.option("-o", "--out", type=PATH, help="Results folder.  [default: results/SUITE]")
+@click.option(
+    "-o",
+    "--out",
+    type=PATH,
+    help="Results folder.  [default: results/SUITE, with a hash of what differs from the suite]",
+)
 @explain_option
 @click.option(
     "--beside",
@@ -125,12 +132,12 @@ def run(
         known = archive_or_digest(beside, own, given["seed"] or 0)
     if debug and out:
         raise InputError("--debug does not write results: leave out --out.")
-    results_folder = None if debug else out or Path("results") / chosen.name
+    asked = {key: value for key, value in given.items() if value} | settings
+    results_folder = None if debug else out or _usual_folder(chosen.name, asked)
     # A debugger's prompt and a progress bar would overwrite each other.
     at_first = "" if has_compiled() else f"{chosen.name}: compiling, once"
     with progress_bar(quiet or debug, chosen.name, at_first) as progress:
         how = {"jobs": jobs, "backend": place, "out": results_folder, "progress": progress, "debug": debug}
-        asked = {key: value for key, value in given.items() if value} | settings
         results = call.run(chosen, notify=lambda message: say(message, err=True), **how | asked)
     if not quiet:
         console = make_console()
@@ -149,6 +156,14 @@ def run(
             f"every trial failed: {pairs_text(lost)}. The first reason: "
             f"{results.trials[lost[0]][0].failure}.{kept}"
         )
+
+
+def _usual_folder(suite: str, asked: dict[str, Any]) -> Path:
+    """The folder of a run. What was asked for is in its name, so that each run resumes only itself."""
+    if not asked:
+        return Path("results") / suite
+    text = json.dumps(asked, sort_keys=True, default=str)
+    return Path("results") / f"{suite}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
 
 
 def _with_archive(results: Results, known: Archive | Digest, console: Console) -> Results:

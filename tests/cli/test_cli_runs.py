@@ -19,6 +19,8 @@ from hpobench_nmt.core.system.errors import InputError, RunError
 from hpobench_nmt.lookup.disk.folder import save_folder
 from hpobench_nmt.methods import BUILT_IN, BuiltIn
 
+INTO = ("--out", "results/quick")
+
 
 def test_the_bar_says_that_a_first_run_compiles(toy_home, tmp_path):
     command = "-m hpobench_nmt run --tables toy --methods RS --trials 2 --jobs 1 --out"
@@ -38,7 +40,9 @@ def test_the_bar_says_that_a_first_run_compiles(toy_home, tmp_path):
 
 
 def test_a_run_from_start_to_finish(toy_home, call):
-    code, out, err = call("run", "quick", "--tables", "toy,toy-missing", "--trials", "5", "--jobs", "1")
+    code, out, err = call(
+        "run", "quick", "--tables", "toy,toy-missing", "--trials", "5", "--jobs", "1", *INTO
+    )
     assert code == 0, err
     for name in (
         "toy ",
@@ -79,11 +83,33 @@ def test_a_table_given_as_a_folder_is_found_again(toy_home, call, tmp_path, toy)
 
 
 def test_the_first_command_of_a_newcomer_can_be_scored_again(home, call):
-    code, out, err = call("run", "--trials", "2", "--jobs", "1", "--methods", "RS,BO_EI_M")
+    code, out, err = call("run", "--trials", "2", "--jobs", "1", "--methods", "RS,BO_EI_M", *INTO)
     assert code == 0, err
     assert "sotu-ngram " in out
     code, text, _ = call("score", "results/quick")
     assert code == 0 and "sotu-ngram: 960 rows" in text
+
+
+def test_other_runs_have_other_folders_and_the_same_command_resumes(toy_home, call):
+    run = ("run", "--tables", "toy", "--methods", "RS", "--trials", "2", "--jobs", "1", "--quiet")
+    for more in ((), ("--seed", "3"), (), ("--set", "workers=2")):
+        assert call(*run, *more) == (0, "", "")
+    folders = [path.name for path in Path("results").iterdir()]
+    assert len(folders) == 3 and all(name.startswith("quick-") for name in folders)
+
+
+def test_results_outlive_their_tables(toy_home, call):
+    code, _, err = call("run", "--tables", "toy,toy-missing", "--methods", "RS", "--trials", "2", *INTO)
+    assert code == 0, err
+    with pytest.warns(UserWarning, match="left out toy-missing, which is not installed now"):
+        assert call("tables", "remove", "toy-missing")[0] == 0
+        code, out, err = call("score", "results/quick", "--format", "csv")
+    assert code == 0 and {line.split(",")[0] for line in out.splitlines()[1:]} == {"toy"}
+    with pytest.warns(UserWarning, match="left out toy-missing"):
+        assert call("report", "results/quick", "-j", "1")[0] == 0
+    assert call("tables", "remove", "toy")[0] == 0
+    code, _, err = call("score", "results/quick")
+    assert code == 2 and "unknown table 'toy'" in err
 
 
 def test_two_objectives(toy_home, call):
@@ -100,7 +126,7 @@ def test_a_list_of_nothing_is_refused(toy_home, call, option):
 
 
 def test_a_budget_beyond_the_table_spends_it(toy_home, call):
-    run = ("run", "--tables", "toy", "--methods", "RS", "--trials", "2", "--jobs", "1", "--explain")
+    run = ("run", "--tables", "toy", "--methods", "RS", "--trials", "2", "--jobs", "1", "--explain", *INTO)
     code, out, err = call(*run, "--set", "score_at=1e9", "--lookups", "1000000000")
     assert (code, err.strip()) == (0, "")
     assert call("score", "results/quick", "--explain")[1] in out
@@ -152,7 +178,7 @@ def test_methods_are_listed_and_checked(toy_home, call):
 
 
 def test_exported_sequences_are_complete(toy_home, call):
-    call("run", "quick", "--tables", "toy", "--trials", "4", "--jobs", "1", "--methods", "RS,BO_EI_M")
+    call("run", "quick", "--tables", "toy", "--trials", "4", "--jobs", "1", "--methods", "RS,BO_EI_M", *INTO)
     code, out, err = call("score", "results/quick", "--format", "sequences", "--out", "ss")
     assert (code, out) == (0, "2 files in ss\n"), err
     lines = Path("ss/toy/RS.ss").read_text().splitlines()

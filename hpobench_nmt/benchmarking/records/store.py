@@ -33,21 +33,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
+
 from hpobench_nmt.benchmarking.contestants.plugins import MethodSpec, resolve_methods, varied_built_in
-from hpobench_nmt.benchmarking.records.manifest import ANEW, TableEntry, read_manifest
+from hpobench_nmt.benchmarking.records.manifest import ANEW, Manifest, TableEntry, read_manifest
 from hpobench_nmt.benchmarking.records.observations import read_trials
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.records.results_folder import ResultsFolder
 from hpobench_nmt.benchmarking.task.instance import make_instance
 from hpobench_nmt.core.system.errors import InputError, warn
-from hpobench_nmt.lookup.catalogue import load_table
+from hpobench_nmt.lookup.catalogue import installed, load_table
 from hpobench_nmt.lookup.table import Table
 
 
 def load_results(folder: str | Path, methods: Iterable[MethodSpec] = ()) -> Results:
     """Read a results folder, without methods that are not finished yet.
 
-    Its tables must be installed in the same version as in the run.
+    A table that was removed since is left out, with a warning. The other tables must have the same version as
+    in the run.
 
     Args:
         folder: results folder.
@@ -60,7 +63,7 @@ def load_results(folder: str | Path, methods: Iterable[MethodSpec] = ()) -> Resu
             changed since.
     """
     files = ResultsFolder.of(folder, "folder")
-    manifest = read_manifest(files.path)
+    manifest = _with_tables(files.path, read_manifest(files.path))
     # Only built-in methods with changed settings are loaded by the specs in the folder.
     varied = {name: varied_built_in(entry.spec) for name, entry in manifest.methods.items()}
     loaded = {
@@ -110,6 +113,21 @@ def unfinished(results: Results) -> list[tuple[str, str]]:
     """Pairs (table, method) that a results folder still lacks."""
     wanted = [(table, method) for table in results.instances for method in results.methods]
     return [pair for pair in wanted if pair not in results.trials]
+
+
+def _with_tables(folder: Path, manifest: Manifest) -> Manifest:
+    """The manifest without the tables that are not there now, of which there is a warning."""
+    there = {
+        name: entry
+        for name, entry in manifest.tables.items()
+        if (_is_table_folder(entry.source) if entry.source else name in installed())
+    }
+    if gone := sorted(manifest.tables.keys() - there.keys()):
+        if not there:  # the error names the nearest table, or the folder
+            _table(folder, gone[0], manifest.tables[gone[0]])
+        are = "is" if len(gone) == 1 else "are"
+        warn(f"{folder}: left out {', '.join(gone)}, which {are} not installed now.")
+    return msgspec.structs.replace(manifest, tables=there)
 
 
 def _table(folder: Path, name: str, entry: TableEntry) -> Table:

@@ -31,6 +31,8 @@ def verify_results(folder: str | Path, results: Results) -> list[str]:
     files = counted(len(results.trials), "file")
     facts = [f"{folder}: the hashes of the manifest and of {files} of observations are correct."]
     for name, entry in manifest.tables.items():
+        if name not in results.instances:
+            continue
         place = find_folder(entry.source or name)
         facts.append(f"{place}: the hashes of {', '.join(described_files(place))} are correct.")
         for status, fact, advice in ledger_facts(results.instances[name].table, place):
