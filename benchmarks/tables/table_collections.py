@@ -34,6 +34,10 @@ SOURCES = {
     "taskset": "taskset-rnn",
     "gemstones": "gemstones",
     "nas-bench-nlp": "nas-bench-nlp-wikitext2",
+    "autoresearch": "autoresearch-automl",
+    "llmsys": "llmsys-hpobench",
+    "llm-pilot": "ibm-llm-pilot",
+    "llm-inference-bench": "llm-inference-bench",
 }
 
 
@@ -72,6 +76,8 @@ def noise(table: Table) -> float:
     held = [[own, *values[place == row, column]] for row, own in enumerate(table.column(metric))]
     several = [np.array(each) for each in held if len(each) > 1 and np.isfinite(each).all()]
     losses = [table.objective(metric).to_loss(each).mean() for each in several]
+    if not several:  # all repeated trainings failed
+        return np.nan
     better = [each for each, loss in zip(several, losses, strict=True) if loss <= np.median(losses)]
     degrees = sum(len(each) - 1 for each in better)
     return float(np.sqrt(sum(((each - each.mean()) ** 2).sum() for each in better) / degrees))

@@ -31,6 +31,7 @@ from hpobench_nmt.benchmarking.task.instance import Instance, make_instance
 from hpobench_nmt.benchmarking.task.suite import Suite, changed
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.evaluation.noise import seed_noise
 from hpobench_nmt.lookup.baselines import baseline_of, rows_that_beat
 from hpobench_nmt.lookup.catalogue import load_table
@@ -100,7 +101,11 @@ def share_near_best(instance: Instance) -> float:
     again = instance.table.replicates
     if again is None:
         return np.nan
-    found = seed_noise(instance.table.response(str(instance.objectives[0])), again.to_frame(), again.averaged)
+    response = instance.table.response(str(instance.objectives[0]))
+    try:
+        found = seed_noise(response, again.to_frame(), again.averaged)
+    except InputError:  # all repeated trainings failed
+        return np.nan
     deviation = found.pooled.sd / found.averaged_over**0.5
     return float((found.ranked["gap"] <= deviation).sum() / len(instance.table))
 

@@ -25,8 +25,13 @@ FAMILIES = {
     "taskset": "optimizers of RNNs",
     "algoperf": "Transformers of a benchmark of optimizers",
     "steplaw": "pre-training of language models",
+    "autoresearch": "a GPT of 50M in five minutes",
+    "llm-pilot": "serving of language models",
+    "llm-inference-bench": "serving of language models",
+    "llmsys-sglang": "serving of language models",
+    "llmsys": "retrieval and answers",
 }
-"""The family of a collection's tables, by which a method's `tuned_on` knows them."""
+"""The family of a table, or of a collection's other tables, by which a method's `tuned_on` knows them."""
 
 
 def instance_of(results: Results, table: str, n_objectives: int | None = None) -> Instance:
@@ -119,7 +124,7 @@ def families(results: Results) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for name, instance in results.instances.items():
         group = family_of(instance.installed)
-        family = known.get(name) or FAMILIES.get(group, group)
+        family = known.get(name) or FAMILIES.get(name) or FAMILIES.get(group, group)
         found[family] = (*found.get(family, ()), name)
     return found
 

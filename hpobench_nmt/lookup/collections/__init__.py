@@ -1,6 +1,8 @@
-"""The published collections of tables. Each has its own file, and a line here."""
+"""The published collections of tables. Each has a file here: a declaration, or a module and a line below."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from hpobench_nmt.lookup.collections import (
     algoperf,
@@ -12,6 +14,7 @@ from hpobench_nmt.lookup.collections import (
     taskset,
 )
 from hpobench_nmt.lookup.collections.collection import Collection
+from hpobench_nmt.lookup.collections.declared import read_declaration
 
 _ALL = (
     nmthpo.COLLECTION,
@@ -21,6 +24,7 @@ _ALL = (
     taskset.COLLECTION,
     gemstones.COLLECTION,
     nas_bench_nlp.COLLECTION,
+    *map(read_declaration, sorted(Path(__file__).parent.glob("*.toml"))),
 )
 
 COLLECTIONS: dict[str, Collection] = {collection.name: collection for collection in _ALL}

@@ -138,7 +138,7 @@ def published_file(
     if path is None:
         raise InputError(f"{source}: has no file {name}.")
     content = read_bytes(path, limits.max_bytes)
-    if path.name != name:
+    if path.name != Path(name).name:
         content = gunzipped(content, path, limits.max_bytes)
     digest = hashlib.sha256(content).hexdigest()
     if digest != sha256:

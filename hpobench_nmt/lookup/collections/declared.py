@@ -1,0 +1,238 @@
+"""Collections that are declared in a file NAME.toml in this folder, instead of code.
+
+title, licence, repository, commit, folder   as in `Collection`
+rows              the number of rows of all tables that the authors state, if they state it
+files             files by a short name, which a copy may have: `sha256` and `path` (of the authors' file in
+                  the folder; by default the name)
+levels            for JSON files: the names of the nested keys above the trainings, which become columns
+reader, members   for files made of many files of the authors: a function of readers.py that makes them, and
+                  the names of the authors' files in the folder, as a regular expression. The commit alone
+                  identifies these, and `sha256` is that of the copy
+[sheet]           what all tables have in common
+[tables.NAME]     a table: its `file`, the keys of a datasheet (lookup/disk/datasheet.py), and these settings:
+
+renamed           new names of columns
+prefixes          the role of columns by the prefix of their heading: "hyperparameter", "metric" or "other".
+                  The rest of the heading is the name. A metric is maximised if its heading ends with +, and
+                  else minimised. Columns with one value are left out. The datasheet adds to what is found
+failed            COLUMN = [values]: trainings whose results are missing, whatever the objectives' columns say
+
+A line is a training. It is left out if a hyperparameter that is always active has no value. If a
+configuration was trained several times, the first training that did not fail is the row, and the others are
+replicates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+import numpy as np
+
+from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.files import parse_json, read_toml
+from hpobench_nmt.core.system.validation import Strict, checked
+from hpobench_nmt.lookup.collections.archives import folder_members, tar_members
+from hpobench_nmt.lookup.collections.collection import Collection, Origin, csv_frame, published_file
+from hpobench_nmt.lookup.collections.readers import READERS
+from hpobench_nmt.lookup.disk.datasheet import Datasheet
+from hpobench_nmt.lookup.disk.described_rows import Files, tables_of
+from hpobench_nmt.lookup.disk.rows import Column, csv_of
+from hpobench_nmt.lookup.download import DEFAULT_LIMITS, download
+from hpobench_nmt.lookup.table import Table
+
+if TYPE_CHECKING:  # pandas is slow to import
+    import pandas as pd
+
+_Cells = dict[str, list[str | bool | float]]
+# The limit of an archive of a whole repository, and of the files that are read of it.
+_MOST_BYTES = 2**30
+
+
+class _File(Strict, frozen=True):
+    sha256: str
+    path: str = ""
+
+
+class _Settings(Strict, frozen=True):
+    """The settings of a table that a datasheet does not have."""
+
+    file: str
+    renamed: dict[str, str] = msgspec.field(default_factory=dict)
+    prefixes: dict[str, Literal["hyperparameter", "metric", "other"]] = msgspec.field(default_factory=dict)
+    failed: _Cells = msgspec.field(default_factory=dict)
+
+
+class _Declaration(Strict, frozen=True):
+    title: str
+    licence: str
+    repository: str
+    commit: str
+    folder: str
+    files: dict[str, _File]
+    tables: dict[str, dict[str, Any]]
+    rows: int | None = None
+    levels: list[str] = msgspec.field(default_factory=list)
+    reader: str = ""
+    members: str = ""
+    sheet: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+def read_declaration(path: Path) -> Collection:
+    """The collection that a file declares; InputError if it is not a declaration."""
+    given = checked(read_toml(path), _Declaration, str(path))
+
+    def tables(collection: Collection, origin: Origin, target: Path) -> list[Table]:
+        frames = _frames(given, origin)
+        return [
+            _table(collection, path, name, {**given.sheet, **sections}, frames)
+            for name, sections in given.tables.items()
+        ]
+
+    own = Collection(
+        name=path.stem,
+        title=given.title,
+        tables=tuple(given.tables),
+        rows=given.rows,
+        licence=given.licence,
+        repository=given.repository,
+        commit=given.commit,
+        folder=given.folder,
+        sha256={file.path or name: file.sha256 for name, file in given.files.items()},
+        tables_from=tables,
+    )
+    if not given.reader:
+        return own
+    return replace(
+        own,
+        limits=replace(DEFAULT_LIMITS, max_bytes=_MOST_BYTES, total_s=900.0),
+        archive=f"https://codeload.github.com/{given.repository}/tar.gz/{given.commit}",
+        copy=f"a clone of github.com/{given.repository}, or {' and '.join(given.files)}, made of its files",
+    )
+
+
+def _frames(given: _Declaration, origin: Origin) -> dict[str, pd.DataFrame]:
+    """The files as frames with a line for each training or checkpoint, by their short names."""
+    source = origin.source
+    if not given.reader or (source is not None and (source / next(iter(given.files))).is_file()):
+        return {name: _frame(given, name, origin) for name in given.files}
+    if source is not None:
+        members = folder_members(source / given.folder, given.members, _MOST_BYTES)
+    else:
+        content = download(origin.address, None, origin.limits)
+        members = tar_members(content, origin.address, f"[^/]+/{given.folder}/{given.members}", _MOST_BYTES)
+    return READERS[given.reader](members)
+
+
+def _frame(given: _Declaration, name: str, origin: Origin) -> pd.DataFrame:
+    """A file as a frame. A copy may have the short name."""
+    import pandas as pd
+
+    file = given.files[name]
+    copied = origin.source is not None and (origin.source / name).is_file()
+    path = name if copied else file.path or name
+    content = published_file(path, file.sha256, origin.source, origin.address, origin.limits, given.folder)
+    if not name.endswith(".json"):
+        return csv_frame(content, name)
+    return pd.DataFrame(_records(parse_json(content, name), given.levels, name))
+
+
+def _records(part: Any, levels: Sequence[str], where: str) -> list[dict[str, Any]]:
+    """The trainings in nested JSON, with the keys above them as values of `levels`."""
+    if not isinstance(part, dict if levels else list):
+        expected = f"an object by {levels[0]}" if levels else "a list of trainings"
+        raise InputError(f"{where}: a part of it is not {expected}.")
+    if not levels:
+        return list(part)
+    inner = {key: _records(part[key], levels[1:], where) for key in part}
+    return [{levels[0]: key, **record} for key, records in inner.items() for record in records]
+
+
+def _table(
+    collection: Collection,
+    path: Path,
+    name: str,
+    sections: Mapping[str, Any],
+    frames: Mapping[str, pd.DataFrame],
+) -> Table:
+    where = f"{path}, [tables.{name}]"
+    own = {key: value for key, value in sections.items() if key in _Settings.__struct_fields__}
+    settings = checked(own, _Settings, where)
+    frame, found = _by_prefix(frames[settings.file].rename(columns=settings.renamed), settings)
+    described = {key: value for key, value in sections.items() if key not in own}
+    for section, columns in found.items():
+        described[section] = {
+            column: {**entry, **described.get(section, {}).get(column, {})}
+            for column, entry in columns.items()
+        }
+    described["provenance"] = collection.provenance(
+        files=f"file {collection.folder}/{settings.file}", **described["provenance"]
+    )
+    described["claims"] = collection.claims(**described.get("claims", {}))
+    sheet = checked({"name": name, "replicates": {}, **described}, Datasheet, where)
+    for column in {*sheet.columns, *sheet.only, *settings.failed} - set(frame):
+        raise unknown("column", column, map(str, frame), f"({where})")
+    for column, values in sheet.only.items():
+        frame = frame[frame[column].isin(values)]
+    rows, again = _trainings(frame, sheet, settings)
+    files = Files(
+        msgspec.structs.replace(sheet, only={}),
+        path,
+        Path(f"{name}.csv"),
+        csv_of(_cells(rows, sheet.columns)),
+        replicates=(lambda: csv_of(_cells(again, [*sheet.columns, "replicate", "seed"])))
+        if len(again)
+        else None,
+    )
+    return tables_of(files)[0]
+
+
+def _by_prefix(
+    frame: pd.DataFrame, settings: _Settings
+) -> tuple[pd.DataFrame, dict[str, dict[str, dict[str, str]]]]:
+    """The frame with shorter headings, and the sections on its hyperparameters and metrics."""
+    names: dict[str, str] = {}
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for heading in map(str, frame):
+        prefix = next(filter(heading.startswith, settings.prefixes), "")
+        role = settings.prefixes.get(prefix, "other")
+        name = names[heading] = heading if role == "other" else heading.removeprefix(prefix).rstrip("+-")
+        if role != "other" and name not in settings.failed and frame[heading].nunique() > 1:
+            entry = {"direction": "max" if heading.endswith("+") else "min"} if role == "metric" else {}
+            found.setdefault(f"{role}s", {})[name] = entry
+    return frame.rename(columns=names), found
+
+
+def _trainings(
+    frame: pd.DataFrame, sheet: Datasheet, settings: _Settings
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The trainings that are rows, and the others with their numbers."""
+    axes = list(sheet.hyperparameters)
+    always = [name for name, entry in sheet.hyperparameters.items() if not entry.active_if]
+    frame = frame.dropna(subset=always)
+    for column, values in settings.failed.items():
+        frame.loc[frame[column].isin(values), sheet.goals] = np.nan
+    number = frame.groupby(axes, sort=False, dropna=False).ngroup()
+    ordered = frame.assign(number=number, lacks=frame[sheet.goals[0]].isna())
+    ordered = ordered.sort_values(["number", "lacks"], kind="stable")
+    place = ordered.groupby("number").cumcount()
+    again = ordered[place > 0].assign(replicate=place[place > 0], seed=np.nan)
+    return ordered[place == 0], again
+
+
+def _cells(frame: pd.DataFrame, names: Sequence[str]) -> dict[str, Column]:
+    """Columns as csv_of takes them: doubles, or texts, "" for no value."""
+    found = {}
+    for name in names:
+        column = frame[name]
+        if column.dtype.kind in "iuf":
+            found[name] = column.to_numpy(np.float64)
+        else:
+            texts = ["" if value != value or value is None else str(value) for value in column]
+            found[name] = np.array(
+                [text.lower() if text in ("True", "False") else text for text in texts], dtype=object
+            )
+    return found

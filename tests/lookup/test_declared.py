@@ -1,0 +1,218 @@
+"""Declared collections: the settings on small made-up files, and the real ones from copies of their files."""
+
+import hashlib
+import json
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.checks.facts import find_check
+from hpobench_nmt.lookup.collections import COLLECTIONS, declared
+from hpobench_nmt.lookup.collections.collection import csv_frame
+from hpobench_nmt.lookup.disk.folder import load_folder
+
+SOURCES = Path(__file__).parents[3] / "shared" / "sources"
+FOLDERS = {
+    "autoresearch": "autoresearch-automl",
+    "llm-inference-bench": "llm-inference-bench",
+    "llm-pilot": "ibm-llm-pilot",
+    "llmsys": "llmsys-hpobench",
+}
+HERE = Path(declared.__file__).parent
+
+
+def fetched(collection, folder, target):
+    return {path.name: load_folder(path) for path in collection.fetch(target, folder)}
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory):
+    """A function that fetches the tables of a collection from the copies of the authors' files, once."""
+    known = {}
+
+    def tables(name):
+        folder = SOURCES / FOLDERS[name]
+        if not folder.is_dir():
+            pytest.skip("the authors' files are not in ../shared/sources")
+        if name not in known:
+            known[name] = fetched(COLLECTIONS[name], folder, tmp_path_factory.mktemp(name))
+        return known[name]
+
+    return tables
+
+
+def test_every_declaration_is_short_and_has_a_test():
+    paths = sorted(HERE.glob("*.toml"))
+    assert {path.stem for path in paths} == {*FOLDERS}
+    for path in paths:
+        lines = [line for line in path.read_text().splitlines() if line.strip()]
+        assert len(lines) <= 60, path.name
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_check_finds_what_is_claimed(real, name):
+    facts = [f for t in real(name).values() for f in find_check(name, [(t, None)])]
+    told = [f.fact for f in facts]
+    claimed = tomllib.loads((HERE / f"{name}.toml").read_text())["tables"]
+    for table, sections in claimed.items():
+        for what, number in sections["claims"].items():
+            assert f"{number:,} {what}, as the source says" in told, table
+
+
+def test_random_search_of_autoresearch(real):
+    """Against the authors' file, read in another way: each setting's trainings, and which of them failed."""
+    table = real("autoresearch")["autoresearch-random"]
+    axes = [h.name for h in table.hyperparameters]
+    upstream = json.loads((SOURCES / "autoresearch-automl" / "trials.json").read_text())["Random"]
+    losses = {}
+    for trainings in upstream.values():
+        for training in trainings:
+            loss = training["val_bpb"] if training["success"] else np.nan
+            losses.setdefault(tuple(training[axis] for axis in axes), []).append(loss)
+    place, again = table.replicates.by_row(table.configs)
+    for row in range(len(table)):
+        config = table.config(row)
+        found = [table.values[row, 0], *again[place == row, 0]]
+        expected = losses[tuple(config[axis] for axis in axes)]
+        np.testing.assert_array_equal(np.sort(found), np.sort(expected))
+    assert len(table) == len(losses) == 1163
+    assert np.isnan(table.column("val_bpb")).sum() == 649 and np.nanmax(table.column("val_bpb")) < 3
+    assert np.isfinite(table.column("seconds")).all()  # also of failed trainings
+
+
+def test_the_pool_of_autoresearch_says_that_it_is_biased(real):
+    pool = real("autoresearch")["autoresearch-pool"]
+    assert "random search is fast" in pool.provenance["biased"]
+    place, values = pool.replicates.by_row(pool.configs)
+    several = np.unique(place[~np.isnan(values[:, 0])])
+    assert len(several) == 736  # settings with two results or more
+    assert Counter(place.tolist()).most_common(1)[0][1] == 46
+
+
+def test_the_systems_of_llmsys(real):
+    tables = real("llmsys")
+    sizes = {name: (len(t), len(t.hyperparameters)) for name, t in tables.items()}
+    assert sizes == {
+        "llmsys-lightrag": (1005, 23),
+        "llmsys-sglang": (185, 14),
+        "llmsys-html-rag": (1000, 15),
+    }
+    sglang = tables["llmsys-sglang"]
+    assert np.isfinite(sglang.column("output_throughput")).sum() == 51
+    directions = {m.name: m.direction for m in tables["llmsys-lightrag"].metrics}
+    assert directions["f1_score"] == "max" and directions["test_time"] == directions["total_time"] == "min"
+    failed = np.isnan(tables["llmsys-lightrag"].column("f1_score"))
+    assert failed.sum() == 54 and (tables["llmsys-lightrag"].column("recall")[failed] == 0).all()
+
+
+def test_a_second_measurement_is_a_replicate(real):
+    table = real("llm-inference-bench")["llm-inference-bench-all"]
+    frame = csv_frame((SOURCES / "llm-inference-bench" / "All_results.csv").read_bytes(), "it")
+    place, values = table.replicates.by_row(table.configs)
+    held = np.concatenate([table.column("throughput"), values[:, 0]])
+    np.testing.assert_array_equal(np.sort(held), np.sort(frame["Throughput"].to_numpy()))
+    assert len(place) == 57
+
+
+DECLARATION = """
+title = "made up"
+licence = "none"
+repository = "someone/something"
+commit = "abc"
+folder = "data"
+levels = ["method"]
+
+[files."runs.json"]
+path = "deep/runs.json"
+sha256 = "{sha256}"
+
+[tables.made-up]
+file = "runs.json"
+renamed = {{lr = "cfg-rate"}}
+prefixes = {{cfg-id = "other", cfg- = "hyperparameter", obj- = "metric", cost- = "metric"}}
+failed = {{ok = [false]}}
+only = {{method = ["a", "b"]}}
+objectives = ["score", "time"]
+hyperparameters = {{rate = {{scale = "log"}}}}
+claims = {{rows = 2}}
+provenance = {{title = "made up"}}
+"""
+
+
+def training(lr, score, ok=True, **more):
+    return {
+        "lr": lr, "cfg-id": score, "cfg-same": 1, "cfg-kind": "x" if lr else "y", "obj-score+": score,
+        "obj-ok": ok, "cost-time-": 9 - score, **more,
+    }  # fmt: skip
+
+
+def declaration(folder, content, text=DECLARATION):
+    path = folder / "made.toml"
+    path.write_text(text.format(sha256=hashlib.sha256(content).hexdigest()))
+    return declared.read_declaration(path)
+
+
+RUNS = {
+    "a": [training(0.5, 3.0, ok=False), training(0.1, 1.0), training(0.5, 2.0)],
+    "b": [training(0.1, 4.0), training(None, 5.0)],
+    "c": [training(0.2, 6.0)],
+}
+
+
+@pytest.mark.parametrize("name", ["runs.json", "data/deep/runs.json"])
+def test_settings_of_a_declaration(tmp_path, name):
+    """From a copy with the short name, and from a clone."""
+    content = json.dumps(RUNS).encode()
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_bytes(content)
+    collection = declaration(tmp_path, content)
+    table = fetched(collection, tmp_path, tmp_path / "tables")["made-up"]
+    assert collection.address.endswith("someone/something/abc/data")
+    assert [table.config(row) for row in range(len(table))] == [
+        {"rate": rate, "kind": "x"} for rate in (0.5, 0.1)
+    ]
+    assert table.hyperparameters[0].scale == "log"
+    assert [(m.name, m.direction) for m in table.metrics] == [("score", "max"), ("time", "min")]
+    # The first training of 0.5 failed, so the second is the row. The first has no result, and is a replicate.
+    assert table.values.tolist() == [[2.0, 7.0], [1.0, 8.0]]
+    place, values = table.replicates.by_row(table.configs)
+    assert place.tolist() == [0, 1] and np.isnan(values[0]).all() and values[1].tolist() == [4.0, 5.0]
+    assert table.claims == {"collection": "made", "collection_tables": 1, "rows": 2}
+
+
+def test_what_is_wrong_is_named(tmp_path):
+    content = json.dumps(RUNS).encode()
+    (tmp_path / "runs.json").write_bytes(content)
+    for old, new, message in (
+        ("{{ok = [false]", "{{okay = [1]", r"unknown column 'okay'\. .*\[tables\.made-up\]"),
+        ('levels = ["method"]', 'levels = ["method", "seed"]', "a part of it is not an object by seed"),
+        ('commit = "abc"', 'commits = "abc"', "unknown key 'commits'. Did you mean 'commit'?"),
+        ('sha256 = "{sha256}"', 'sha256 = "{sha256}0"', "not the published file"),
+    ):
+        with pytest.raises(InputError, match=message):
+            declaration(tmp_path, content, DECLARATION.replace(old, new)).fetch(tmp_path / "t", tmp_path)
+    assert not (tmp_path / "t").exists()
+
+
+REQUESTS = """n,status,latency_ms,start_timestamp,end_timestamp,n_output_tokens,latency_ms_per_token
+0,200,100.0,1000,1100,30,"[5, 10, 20]"
+1,200,300.0,1500,1800,70,"[5, 30, 40, 50]"
+2,408,,1900,3000,,[14]
+"""
+
+
+def test_a_load_test_from_its_requests(tmp_path):
+    """LLM-Pilot's requests, as upstream writes them. The one that was not answered counts for time only."""
+    folder = tmp_path / COLLECTIONS["llm-pilot"].folder
+    folder.mkdir(parents=True)
+    (folder / "results_a__b_c-1B_gpu2_a10_u16.csv").write_text(REQUESTS)
+    (folder / "results_a__b_c-1B_gpu2_a10_u32.csv").write_text(REQUESTS.replace(",200,", ",408,"))
+    (folder / "results_a__b_c-1B_gpu4_t4_u16.csv").write_text(REQUESTS)
+    table = fetched(COLLECTIONS["llm-pilot"], tmp_path, tmp_path / "t")["llm-pilot-serving"]
+    assert table.config(0) == {"model": "a__b_c-1B", "gpu": "a10", "n_gpus": 2, "users": 16}
+    measured = {"throughput": 50.0, "latency_p95_ms": 290.0, "itl_ms": 30.0, "ok": 2.0}
+    assert table.lookup(table.config(0)) == measured and len(table) == 2
