@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from hpobench_nmt.analysis.chosen_rows import TRUE_REGRET, chosen_rows
-from hpobench_nmt.analysis.families import ranks_of
 from hpobench_nmt.analysis.fewer_trainings import FewerTrainings
 from hpobench_nmt.analysis.paired import SIMULATED
-from hpobench_nmt.analysis.table_ranks import ranked_by
+from hpobench_nmt.analysis.table_ranks import ranked_by, ranks_of
 from hpobench_nmt.analysis.verdicts import Statistics, decimals, number, run_statistics, without_noise
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.task.instance import Instance
@@ -93,7 +92,7 @@ def cells(results: Results, statistics: Statistics | None = None) -> Iterator[Ce
 
 
 def ranked_methods(results: Results, statistics: Statistics, table: str) -> list[str]:
-    """The methods on a table by their mean rank in its scores, best first, with ranks as in `families`."""
+    """The methods on a table by their mean rank in its scores, best first; those without a mean come last."""
     part = statistics.scores[statistics.scores["table"] == table]
     means = dict(zip(zip(part["method"], part["score"], strict=True), ranked_by(part).tolist(), strict=True))
     methods = [m for m in results.methods if (table, m) in results.trials]

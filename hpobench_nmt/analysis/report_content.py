@@ -1,22 +1,18 @@
-"""The contents of a report apart from its figures: headline, leaderboards, and pairwise comparisons."""
+"""The contents of a report apart from its figures: headline, winners, and pairwise comparisons."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from hpobench_nmt.analysis.board import Board, Column, Entry, times_fewer
-from hpobench_nmt.analysis.families import family_sentences
 from hpobench_nmt.analysis.number_text import p_cell
 from hpobench_nmt.analysis.report_runs import Run
-from hpobench_nmt.analysis.table_ranks import RankOutcome, rank_sentences
 from hpobench_nmt.core.arrays import Bools, Floats
-from hpobench_nmt.core.system.text import NONE, counted, short
+from hpobench_nmt.core.system.text import NONE, short
 
 
 @dataclass(frozen=True)
@@ -28,59 +24,6 @@ class Matrix:
     lines: tuple[tuple[str, tuple[tuple[str, int | None, bool], ...]], ...]
     head: tuple[str, ...]
     pairs: tuple[tuple[str, ...], ...]
-
-
-def overall_board(run: Run) -> Board:
-    """The leaderboard over all tables, in the order of its first column.
-
-    Times fewer trainings than random search, mean ranks, and how often a method is best or shown to differ.
-    Ranks over only some of the tables come last, so that the order does not depend on them.
-    """
-    results, statistics, n_tables = run.results, run.statistics, len(run.results.instances)
-    ranks = [(_ranks_column(o, n_tables), len(o.tables) == n_tables) for o in statistics.ranks if o.test]
-    columns = [
-        *([] if statistics.fewer.reason else [_times_fewer(run)]),
-        *(column for column, whole in ranks if whole),
-        *_counts_columns(run),
-        *(column for column, whole in ranks if not whole),
-    ]
-    return Board(tuple(results.methods), tuple(columns), with_reference=False).best_first()
-
-
-def _times_fewer(run: Run) -> Column:
-    # Without bars, because those of the page start at 0.
-    column = times_fewer(run.results, run.statistics.fewer)
-    return replace(column, heading=f"{column.heading} ↑", scale="")
-
-
-def _ranks_column(outcome: RankOutcome, n_tables: int) -> Column:
-    """Mean ranks in a score; the heading shows if they are over fewer tables than the run has."""
-    assert outcome.test is not None
-    over = len(outcome.tables)
-    some = f", {over} of {n_tables} tables" if over < n_tables else ""
-    title = f"mean rank in {outcome.score} over {counted(over, 'table')}, 1 is best"
-    ranks = zip(outcome.methods, outcome.test.mean_ranks.tolist(), strict=True)
-    return Column(f"{outcome.score} rank{some} ↓", title, {m: Entry(f"{r:.2f}", r) for m, r in ranks})
-
-
-def _counts_columns(run: Run) -> list[Column]:
-    """On how many tables and scores a method is best, and how many comparisons it wins and loses."""
-    judged, pairs = [v for v in run.statistics.verdicts if v.best], run.statistics.comparisons
-    decided = pairs[pairs["better"] != ""]
-    won, may = Counter(decided["better"]), Counter(m for v in judged for m in (v.best, *v.tied))
-    lost = Counter(decided["a"].where(decided["a"] != decided["better"], decided["b"]))
-    alone, out_of = Counter(v.best for v in judged if v.alone), f"/{len(judged)}"
-    shown, compared = "tables and scores on which it is", "number of comparisons, over tables and scores, in"
-    columns = (
-        ("may be best", f"{shown} not shown to be worse than the best", False, may, out_of),
-        ("alone best", f"{shown} shown to be better than all others", False, alone, out_of),
-        ("pairs won", f"{compared} which it is shown to be better", False, won, ""),
-        ("pairs lost", f"{compared} which it is shown to be worse", True, lost, ""),
-    )
-    return [
-        Column(name, told, {m: Entry(f"{of[m]}{more}", of[m]) for m in run.results.methods}, lower)
-        for name, told, lower, of, more in columns
-    ]
 
 
 def headline(run: Run) -> list[str]:
@@ -113,9 +56,6 @@ def headline(run: Run) -> list[str]:
             lines.append(
                 f"{elsewhere} {span} methods share the lead: none is shown to be worse than the best."
             )
-    if len(run.results.instances) > 1 and len(run.results.methods) > 2:
-        lines += rank_sentences(statistics.ranks)
-    lines += family_sentences(run.results, statistics)
     if len(judged) <= len(suite.scores):
         lines += [v.sentence for v in statistics.verdicts]
     return lines or [v.sentence for v in statistics.verdicts]

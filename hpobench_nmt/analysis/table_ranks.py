@@ -16,8 +16,7 @@ import pandas as pd
 from hpobench_nmt.analysis.number_text import listed, p_text
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.evaluation.intervals import CONFIDENCE
-from hpobench_nmt.evaluation.ranks import RankTest, rank_test
+from hpobench_nmt.evaluation.ranks import RankTest, rank_test, rounded
 from hpobench_nmt.evaluation.scores import SCORES
 
 
@@ -25,7 +24,7 @@ from hpobench_nmt.evaluation.scores import SCORES
 class RankOutcome:
     """Methods, in the order of the test's arrays, ranked over some tables in one score.
 
-    The test is None if it is impossible. The sentence states the outcome, or why the test is impossible.
+    The test is None if it is impossible. The sentence explains the figure, or why the test is impossible.
     """
 
     score: str
@@ -41,6 +40,16 @@ def ranked_by(cells: pd.DataFrame) -> pd.Series:
     runtime = cells["score"].map(lambda name: not SCORES[name].needs_score_at)
     whole = cells["mean"].where(cells["failed"] == 0)
     return whole.where(~runtime, cells["restricted"]).astype(np.float64)
+
+
+def ranks_of(means: Sequence[float], score: str) -> list[float]:
+    """Ranks of a score's means, 1 for the best; methods without a mean share the last ranks."""
+    from scipy.stats import rankdata  # slow to import
+
+    values = rounded(np.array(means, dtype=np.float64))
+    losses = values if SCORES[score].lower_is_better else -values
+    ranks: list[float] = rankdata(np.where(np.isnan(losses), np.inf, losses)).tolist()
+    return ranks
 
 
 def rank_outcome(results: Results, score: str, cells: pd.DataFrame) -> RankOutcome:
@@ -72,52 +81,14 @@ def rank_outcome(results: Results, score: str, cells: pd.DataFrame) -> RankOutco
     try:
         test = rank_test(values, SCORES[score].lower_is_better)
     except InputError as error:
-        sentence = f"{score}: no ranking over tables. {error}{omitted}"
-        return RankOutcome(score, methods, tuple(whole), None, sentence)
-    return RankOutcome(score, methods, tuple(whole), test, _rank_sentence(score, methods, test) + omitted)
-
-
-def _rank_sentence(score: str, methods: Sequence[str], test: RankTest) -> str:
-    tables, p = f"{score}, over {test.n_tables} tables", p_text(test.p)
-    if not test.can_show:
-        return _too_few([score], test)
-    if test.p >= 1 - CONFIDENCE:
-        return f"{tables}: no method is shown to rank better than another (Friedman's test, {p})."
-    order = np.argsort(test.mean_ranks, kind="stable")
-    pairs = [
-        f"{methods[a]} better than {methods[b]}"
-        for i, a in enumerate(order)
-        for b in order[i + 1 :]
-        if test.mean_ranks[b] - test.mean_ranks[a] > test.critical_difference
-    ]
-    shown = f"shown: {listed(pairs)}" if pairs else "a difference is not shown for any single pair"
-    return (
-        f"{tables}: mean ranks differ (Friedman's test, {p}); by Nemenyi's critical difference of "
-        f"{test.critical_difference:.2f} ranks, {shown}."
+        return RankOutcome(
+            score, methods, tuple(whole), None, f"{score}: no ranking over tables. {error}{omitted}"
+        )
+    told = (
+        f"Mean ranks in {score} over {test.n_tables} tables (Friedman's test, {p_text(test.p)}). A bar joins "
+        f"methods that differ by less than Nemenyi's critical difference, {test.critical_difference:.2f}."
     )
-
-
-def _too_few(scores: Sequence[str], test: RankTest) -> str:
-    return (
-        f"{listed(scores)}: {test.n_tables} tables are too few to show that one of {len(test.mean_ranks)} "
-        f"methods ranks better than another. Mean ranks would have to differ by "
-        f"{test.critical_difference:.2f} (Nemenyi's test)."
-    )
-
-
-def rank_sentences(outcomes: Sequence[RankOutcome]) -> list[str]:
-    """The outcomes in words. A sentence that is the same for several scores occurs once."""
-    by_case: dict[object, list[RankOutcome]] = {}
-    for o in outcomes:
-        same = o.test and not o.test.can_show and o.sentence == _too_few([o.score], o.test)
-        case = (o.test.n_tables, len(o.methods)) if same and o.test else o.score
-        by_case.setdefault(case, []).append(o)
-    return [
-        _too_few([o.score for o in group], group[0].test)
-        if len(group) > 1 and group[0].test
-        else group[0].sentence
-        for group in by_case.values()
-    ]
+    return RankOutcome(score, methods, tuple(whole), test, told + omitted)
 
 
 def _capped(cells: pd.DataFrame) -> str:

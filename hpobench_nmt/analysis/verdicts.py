@@ -1,6 +1,6 @@
-"""The statistics of a run, in frames and in words: intervals, paired comparisons, ranks over tables.
+"""The statistics of a run, in frames and in words: intervals and paired comparisons.
 
-`hpobench_nmt.evaluation.intervals`, `.comparisons` and `.ranks` compute them as plain functions of arrays.
+`hpobench_nmt.evaluation.intervals` and `.comparisons` compute them as plain functions of arrays.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from hpobench_nmt.analysis.fewer_trainings import FewerTrainings, fewer_training
 from hpobench_nmt.analysis.number_text import listed
 from hpobench_nmt.analysis.run_notes import run_notes
 from hpobench_nmt.analysis.selection import methods_on, same_run
-from hpobench_nmt.analysis.table_ranks import RankOutcome, rank_outcome
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.task.instance import Instance
 from hpobench_nmt.benchmarking.task.scoring import exact_scores, trial_scores
@@ -92,7 +91,6 @@ class Statistics:
             capped, random_search_restricted (for runtimes; see evaluation.restricted), best, tied.
         comparisons: one row per table, score and pair of methods a, b (see comparisons.Comparison).
         verdicts: a verdict for each table and score.
-        ranks: an outcome for each score.
         notes: what is missing or should be known, in words.
         fewer: how many times fewer trainings than random search.
     """
@@ -100,7 +98,6 @@ class Statistics:
     scores: pd.DataFrame
     comparisons: pd.DataFrame
     verdicts: tuple[Verdict, ...]
-    ranks: tuple[RankOutcome, ...]
     notes: tuple[str, ...]
     fewer: FewerTrainings
 
@@ -112,7 +109,7 @@ def shown_method(results: Results, table: str, statistics: Statistics | None) ->
 
 
 def run_statistics(results: Results) -> Statistics:
-    """Intervals, comparisons, verdicts and ranks of a run; the notes name what cannot be computed."""
+    """Intervals, comparisons and verdicts of a run; the notes name what cannot be computed."""
     by_trial = {table: score_values(results, table) for table in results.instances}
     scores = _score_frame(results, by_trial)
     comparisons, verdicts = [], []
@@ -144,7 +141,6 @@ def run_statistics(results: Results) -> Statistics:
         scores=scores,
         comparisons=pd.DataFrame(comparisons, columns=columns),
         verdicts=tuple(verdicts),
-        ranks=tuple(rank_outcome(results, score, scores) for score in results.suite.scores),
         notes=tuple(run_notes(results)),
         fewer=fewer_trainings(results),
     )

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
-from hpobench_nmt.analysis.board import Board, Entry, table_boards
+from hpobench_nmt import __version__
+from hpobench_nmt.analysis.board import Board, Entry, figure_board, table_boards
 from hpobench_nmt.analysis.leaderboard import file_setting
+from hpobench_nmt.analysis.number_text import listed
 from hpobench_nmt.analysis.selection import EXACT
-from hpobench_nmt.analysis.verdicts import run_statistics
+from hpobench_nmt.analysis.verdicts import Statistics, run_statistics
 from hpobench_nmt.benchmarking.records.results import Results
-from hpobench_nmt.core.system.text import printable
+from hpobench_nmt.core.system.text import counted, printable
 
 _TEX = {"±": r"$\pm$", "≥": r"$\geq$", "–": "--", "≈": r"$\approx$", "★": r"$\star$", "↓": r"$\downarrow$"}
 _TEX |= {"↑": r"$\uparrow$", "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
@@ -31,50 +32,57 @@ def tex(text: str) -> str:
     return "{}".join("".join(_TEX.get(c, c) for c in part) for part in apart)
 
 
-def run_latex(results: Results) -> str:
-    """A run as one tabular that needs no packages: its tables below each other, one row per method.
+def latex_tables(results: Results, statistics: Statistics) -> dict[str, str]:
+    """LaTeX tables of a run by name: the figure over its tables, named "", and the scores of each table.
 
-    The exact values of random search follow below a line, as in the terminal. Comments state the settings.
+    Their captions name the tables, the trials, the seed and the version.
     """
-    boards = table_boards(results, run_statistics(results))
-    width = max(len(_heads(board, apart=False)) for board in boards.values())
-    lines = ["% bold: best mean; underlined: not shown to be worse; brackets: 95% interval of the mean"]
-    lines += [f"% {tex(file_setting(results, table))}" for table in boards]
-    lines.append(rf"\begin{{tabular}}{{l{'r' * width}}}")
-    for table, board in boards.items():
-        every = replace(board, methods=tuple(results.methods))
-        lines += [r"\hline", _line([tex(table), *_heads(board, apart=False)]), r"\hline"]
-        lines += [_line(_cells(board, *row, apart=False)) for row in every.rows]
-        lines += [r"\hline", _line(_cells(board, EXACT, board.reference, apart=False))]
-    return "\n".join([*lines, r"\hline", r"\end{tabular}", ""])
+    suite, found, version = results.suite, statistics.fewer, f"hpobench-nmt {__version__}"
+    how = f"{counted(suite.trials, 'trial')}, seed {results.seed}, {version}"
+    made = {}
+    if not found.reason:
+        tables = listed(sorted(results.instances))
+        told = f"Times fewer trainings than random search until {found.aim}. Tables: {tables}. {how}."
+        made[""] = board_latex(figure_board(results, found), tex(told))
+    for table, board in table_boards(results, statistics).items():
+        marks = "Bold: best mean; underlined: not shown to be worse."
+        made[table] = board_latex(board, f"{tex(file_setting(results, table))}. {marks} {tex(how)}.")
+    return made
 
 
-def board_latex(board: Board, comment: str) -> str:
-    """A leaderboard as a tabular that needs the package booktabs, with intervals in columns of their own."""
+def run_latex(results: Results) -> str:
+    """The LaTeX tables of a run, below each other."""
+    return "\n".join(latex_tables(results, run_statistics(results)).values())
+
+
+def board_latex(board: Board, caption: str) -> str:
+    """A leaderboard as a table that needs the package booktabs, with intervals in columns of their own."""
     sides = ["l" if of == "interval" else "r" for column in board.columns for _, of in column.parts()]
-    lines = [f"% {comment} Needs booktabs.", rf"\begin{{tabular}}{{l{''.join(sides)}}}", r"\toprule"]
+    lines = ["% Needs booktabs.", r"\begin{table}", r"\centering", rf"\caption{{{caption}}}"]
+    lines += [rf"\begin{{tabular}}{{l{''.join(sides)}}}", r"\toprule"]
     lines += [_line(["", *_heads(board)]), r"\midrule"]
     lines += [_line(_cells(board, *row)) for row in board.rows]
     if board.reference:
         lines += [r"\midrule", _line(_cells(board, EXACT, board.reference))]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 
-def _heads(board: Board, apart: bool = True) -> list[str]:
-    return [tex(heading) for column in board.columns for heading, _ in column.parts(apart)]
+def _heads(board: Board) -> list[str]:
+    return [tex(heading) for column in board.columns for heading, _ in column.parts()]
 
 
-def _cells(board: Board, name: str, entries: Sequence[Entry], apart: bool = True) -> list[str]:
-    """The cells of a line. Intervals are in brackets, `apart` or behind the mean."""
+def _cells(board: Board, name: str, entries: Sequence[Entry]) -> list[str]:
+    """The cells of a line. Intervals are in brackets."""
     found = [tex(name)]
     for column, entry in zip(board.columns, entries, strict=True):
         interval = f"[{tex(entry.interval)}]" if entry.interval else ""
-        text = _MARKS[entry.mark].format(tex(entry.text))
-        if interval and not apart:
-            text = rf"{text} {{\scriptsize {interval}}}"
-        shown = {"text": text, "interval": interval, "published": tex(entry.published)}
+        shown = {
+            "text": _MARKS[entry.mark].format(tex(entry.text)),
+            "interval": interval,
+            "published": tex(entry.published),
+        }
         shown["distance"] = tex(entry.distance)
-        found += [shown[of] for _, of in column.parts(apart)]
+        found += [shown[of] for _, of in column.parts()]
     return found
 
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from hpobench_nmt.analysis.board import table_boards
-from hpobench_nmt.analysis.leaderboard import file_setting
-from hpobench_nmt.analysis.report_content import overall_board
 from hpobench_nmt.analysis.report_runs import load_runs, run_slugs
 from hpobench_nmt.arena.beside import ARCHIVE, beside
 from hpobench_nmt.benchmarking.call import processors
@@ -18,7 +15,7 @@ from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.core.system.files import save_file
 from hpobench_nmt.render.draw_report import Progress, draw_report
 from hpobench_nmt.render.html.page import write_report
-from hpobench_nmt.render.latex import board_latex, tex
+from hpobench_nmt.render.latex import latex_tables
 
 FORMATS = {"html": "report.html", "pdf": "report-figures", "png": "report-figures", "latex": "report-tables"}
 """The name of the file or folder of each format."""
@@ -107,12 +104,8 @@ def write_latex(sources: Sequence[Results | Path], out: Path) -> list[Path]:
     made = []
     runs = load_runs(sources)
     for slug, run in zip(run_slugs(runs), runs, strict=True):
-        if len(run.results.instances) > 1 and len(run.results.methods) > 1:
-            made.append((f"{slug}.tex", board_latex(overall_board(run), "Over all tables.")))
-        for table, board in table_boards(run.results, run.statistics).items():
-            marks = "Bold: best mean; underlined: not shown to be worse."
-            comment = f"{tex(file_setting(run.results, table))}. {marks}"
-            made.append((f"{slug}-{table}.tex", board_latex(board, comment)))
+        for table, text in latex_tables(run.results, run.statistics).items():
+            made.append((f"{slug}-{table}.tex" if table else f"{slug}.tex", text))
     return _write(out, ((name, text.encode()) for name, text in made))
 
 

@@ -10,7 +10,6 @@ from rich.console import Console
 import hpobench_nmt as hb
 from hpobench_nmt.analysis import board as boards
 from hpobench_nmt.analysis.board import Board, Column, Entry, figure_board, table_boards
-from hpobench_nmt.analysis.report_content import overall_board
 from hpobench_nmt.analysis.report_runs import read_run
 from hpobench_nmt.analysis.verdicts import run_statistics
 from hpobench_nmt.render.latex import board_latex
@@ -75,20 +74,6 @@ def test_bars_share_a_scale():
     assert log.bar(entries["a"]).high == 100.0
     assert log.bar(entries["a"]).low == pytest.approx(100 * np.log(1 / 0.8) / np.log(4 / 0.8), abs=0.05)
     assert dataclasses.replace(linear, scale="").bar(entries["a"]) is None
-
-
-def test_the_leaderboard_over_all_tables_counts_verdicts_and_pairs(run):
-    board = overall_board(run)
-    assert not board.reference
-    by_heading = {column.heading: column for column in board.columns}
-    judged = [v for v in run.statistics.verdicts if v.best]
-    for method in run.results.methods:
-        may = sum(method == v.best or method in v.tied for v in judged)
-        assert by_heading["may be best"].entries[method] == Entry(f"{may}/{len(judged)}", may)
-        pairs = run.statistics.comparisons
-        own = pairs[(pairs["a"] == method) | (pairs["b"] == method)]
-        lost = int(((own["better"] != "") & (own["better"] != method)).sum())
-        assert by_heading["pairs lost"].entries[method] == Entry(str(lost), lost)
 
 
 def test_a_table_has_its_scores_then_the_chosen_rows_then_the_time(run):

@@ -147,7 +147,7 @@ def test_rows_that_break_a_bound_are_hollow_so_that_no_filled_point_lies_beyond_
     bound = f"seconds>={toy.to_frame()['seconds'].quantile(0.6)}"
     front = hb.pareto(toy, objectives, [bound])
     for axes in front.plot().axes:
-        filled, hollow, line = axes.collections[:3]
+        filled, line, hollow = axes.collections[:3]
         assert len(filled.get_facecolor()) and not len(hollow.get_facecolor())
         assert hollow.get_label() == f"break {bound}"
         assert len(filled.get_offsets()) + len(hollow.get_offsets()) == len(toy)

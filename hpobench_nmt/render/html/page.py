@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from hpobench_nmt.analysis import provenance, report_content
-from hpobench_nmt.analysis.board import Board, table_boards
+from hpobench_nmt.analysis.board import Board, figure_board, table_boards
 from hpobench_nmt.analysis.failures import grouped_failures
 from hpobench_nmt.analysis.leaderboard import fewer_setting, meaning, setting, subject_to
 from hpobench_nmt.analysis.number_text import column_text
@@ -149,7 +149,7 @@ def shortened(groups: Sequence[FigureGroup]) -> tuple[list[FigureGroup], str]:
 
 
 def _run(slug: str, run: Run, figures: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
-    several = len(run.results.instances) > 1 and len(run.results.methods) > 1
+    several = len(run.results.instances) > 1 and not run.statistics.fewer.reason
     # The figures of the answer come first. Other figures over tables come later.
     answers = [f"{slug}-{kind}" for kind in _ANSWERS]
     first = [figure for figure in figures[slug,] if figure.spec.stem in answers]
@@ -163,7 +163,7 @@ def _run(slug: str, run: Run, figures: Mapping[tuple[str, ...], Any]) -> dict[st
         "notes": run.statistics.notes,
         "winners": report_content.winners(run),
         "verdicts": [v.sentence for v in run.statistics.verdicts],
-        "overall": report_content.overall_board(run) if several else None,
+        "overall": figure_board(run.results, run.statistics.fewer) if several else None,
         "first": first,
         "across": others if len(run.results.instances) > 1 else (),
         "facts": provenance.facts(run),

@@ -49,20 +49,26 @@ def plot_front(front: Front, title: str = "", ax: Axes | None = None) -> Figure:
 def _draw_points(axes: Axes, front: Front, pair: Pair) -> PathCollection:
     """Draw all configurations and the front in two objectives. Returns the points of the front."""
     x, y = front.points[:, pair].T
-    places, shown = front.places, drawn_rows(len(x), front.places)
+    places, kept = front.places, _filled(front)
     label = f"configurations{how_many_drawn(len(x))}"
-    kept, broken = shown[front.kept[shown]], shown[~front.kept[shown]]
     axes.scatter(x[kept], y[kept], s=14, color=GREY, linewidth=0, label=label)
-    if front.constraints:
-        rules = " and ".join(map(str, front.constraints))
-        hollow: dict[str, Any] = {"facecolor": "none", "edgecolor": GREY, "linewidth": 0.7}
-        axes.scatter(x[broken], y[broken], s=12, **hollow, label=f"break {rules}")
     label = f"Pareto front ({len(places)})"
     points = axes.scatter(x[places], y[places], s=32, color=COLOURS[1], zorder=3, label=label)
+    if front.constraints:
+        rules = " and ".join(map(str, front.constraints))
+        broken = np.setdiff1d(drawn_rows(len(x), places), kept)
+        hollow: dict[str, Any] = {"facecolor": "none", "edgecolor": GREY, "linewidth": 0.7}
+        axes.scatter(x[broken], y[broken], s=12, **hollow, label=f"break {rules}")
     axes.set(xlabel=front.labels[pair[0]], ylabel=front.labels[pair[1]])
     short_ticks(axes)
     mark_better(axes, *signs([front.maximised[j] for j in pair]), front.points[:, pair])
     return points
+
+
+def _filled(front: Front) -> Rows:
+    """The rows that are drawn as filled points: those that keep the bounds."""
+    rows = drawn_rows(len(front.points), front.places)
+    return rows[front.kept[rows]] if front.constraints else rows
 
 
 def _draw_steps(axes: Axes, front: Front, pair: Pair, rows: Rows, **line: Any) -> None:
@@ -107,8 +113,7 @@ def plot_front_pairs(front: Front, title: str = "") -> Figure:
 
 def _points(section: Section) -> HoverPoints:
     front: Front = section.analysis
-    rows = drawn_rows(len(front.points), front.places)
-    return HoverPoints((front.metrics[0], front.metrics[1]), rows)
+    return HoverPoints((front.metrics[0], front.metrics[1]), _filled(front))
 
 
 def _draw(section: Section) -> Figure:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from hpobench_nmt.analysis.report_content import win_shares
 from hpobench_nmt.analysis.selection import EXACT
-from hpobench_nmt.analysis.table_ranks import RankOutcome, rank_sentences
+from hpobench_nmt.analysis.table_ranks import RankOutcome, rank_outcome
 from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.core.system.text import short
 from hpobench_nmt.evaluation.intervals import CONFIDENCE
@@ -155,15 +155,17 @@ def plot_critical_difference(
 
 def _ranks(subject: Subject, score: str = "") -> Iterator[FigureSpec]:
     """Mean ranks over all tables; option `score`."""
-    scores = subject.scores(score)
-    outcomes = [outcome for outcome in subject.tests.ranks if outcome.score in scores]
+    cells, scores = subject.tests.scores, subject.scores(score)
+    outcomes = [
+        rank_outcome(subject.results, name, cells) for name in subject.results.suite.scores if name in scores
+    ]
     # If no ranks at all could show a difference, a report leaves the figure out. `hb.plot` draws it.
     idle = [outcome for outcome in outcomes if outcome.test is None or not outcome.test.can_show]
     for outcome in outcomes:
         draw = partial(plot_critical_difference, outcome, subject.styles)
         if outcome in idle:
             if outcome is idle[0]:
-                yield FigureSpec(draw=draw, problem=" ".join(rank_sentences(idle)))
+                yield FigureSpec(draw=draw, problem=" ".join(each.sentence for each in idle))
             continue
         assert outcome.test is not None
         ranks = outcome.test.mean_ranks

@@ -12,7 +12,6 @@ from rich.text import Text
 
 from hpobench_nmt.analysis.board import CHOSEN, TIME, Board, Entry, figure_board, table_boards
 from hpobench_nmt.analysis.failures import grouped_failures
-from hpobench_nmt.analysis.families import family_sentences
 from hpobench_nmt.analysis.fewer_trainings import TITLE, FewerTrainings, fewer_headline, fewer_sentences
 from hpobench_nmt.analysis.leaderboard import (
     chosen_meanings,
@@ -83,7 +82,7 @@ def print_leaderboard(results: Results, console: Console, explain: bool = False)
         named = ", ".join(name for name in _SIDES if name in left_out)
         print_text(f"Left out, because the terminal is narrow: {named}.", console, "dim")
     lines = _explanations(results, statistics) if explain else []
-    for line in [*_reading_notes(results, statistics), *lines]:
+    for line in [*_reading_notes(results), *lines]:
         print_text(line, console, "dim")
     for group in grouped_failures(results):
         which = f"{group.method} on {group.table}, trial {group.which}"
@@ -145,19 +144,17 @@ def _cell(entry: Entry, of: str) -> Text:
     return Text(f"{mark}{getattr(entry, of)}", style="bold" if best else "")
 
 
-def _reading_notes(results: Results, statistics: Statistics) -> list[str]:
-    """Lines on the meaning of the marks, the ranks over tables, and the trials."""
+def _reading_notes(results: Results) -> list[str]:
+    """Lines on the meaning of the marks, and on the trials."""
     lines = []
     if len(results.methods) > 1:
         lines += ["*: best mean. ≈: not shown to be worse than the best."]
-    if len(results.instances) > 1 and len(results.methods) > 2:
-        lines += [outcome.sentence for outcome in statistics.ranks]
     return [*lines, *trial_notes(results)]
 
 
 def _explanations(results: Results, statistics: Statistics) -> list[str]:
-    """Lines on how intervals and tests were computed, and the mean ranks over the tables of each family."""
-    lines = family_sentences(results, statistics)
+    """Lines on how intervals and tests were computed."""
+    lines = []
     if len(results.methods) > 1:
         endless = statistics.scores[["unanswered", "failed"]].to_numpy().any()
         lines += [METHOD_NOTE, ENDLESS_NOTE] if endless else [METHOD_NOTE]

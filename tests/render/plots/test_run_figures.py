@@ -17,7 +17,7 @@ from hpobench_nmt.analysis.run_fronts import attainment
 from hpobench_nmt.analysis.runtimes import expected_runtime_frame, runtime_distribution, target_runtimes
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.analysis.table_front import table_front
-from hpobench_nmt.analysis.table_ranks import RankOutcome
+from hpobench_nmt.analysis.table_ranks import RankOutcome, rank_outcome
 from hpobench_nmt.analysis.verdicts import run_statistics
 from hpobench_nmt.core.constraints import Constraint
 from hpobench_nmt.evaluation.ranks import rank_test
@@ -257,7 +257,7 @@ def test_what_cannot_be_drawn_is_said(single, multi):
     with pytest.raises(hb.InputError, match="no two methods were compared"):
         plot_wins(statistics.comparisons, "toy", "fta")
     with pytest.raises(hb.InputError, match="three or more methods"):
-        plot_critical_difference(run_statistics(multi).ranks[0])
+        plot_critical_difference(rank_outcome(multi, "fto", run_statistics(multi).scores))
     (errors, _) = surrogate_curves(dataclasses.replace(multi, methods=("RS",)), "toy")
     for plot in (plot_curves, plot_curve_panels):
         with pytest.raises(
