@@ -84,6 +84,9 @@ def rank_outcome(results: Results, score: str, cells: pd.DataFrame) -> RankOutco
         return RankOutcome(
             score, methods, tuple(whole), None, f"{score}: no ranking over tables. {error}{omitted}"
         )
+    if not test.can_show:
+        told = f"{test.n_tables} tables are too few to show that one of {len(methods)} methods ranks better."
+        return RankOutcome(score, methods, tuple(whole), test, told + omitted)
     told = (
         f"Mean ranks in {score} over {test.n_tables} tables (Friedman's test, {p_text(test.p)}). A bar joins "
         f"methods that differ by less than Nemenyi's critical difference, {test.critical_difference:.2f}."

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from importlib.metadata import version
 
-from hpobench_nmt import __version__
 from hpobench_nmt.analysis.board import Board, Entry, figure_board, table_boards
 from hpobench_nmt.analysis.leaderboard import file_setting
 from hpobench_nmt.analysis.number_text import listed
@@ -37,8 +37,8 @@ def latex_tables(results: Results, statistics: Statistics) -> dict[str, str]:
 
     Their captions name the tables, the trials, the seed and the version.
     """
-    suite, found, version = results.suite, statistics.fewer, f"hpobench-nmt {__version__}"
-    how = f"{counted(suite.trials, 'trial')}, seed {results.seed}, {version}"
+    suite, found, package = results.suite, statistics.fewer, f"hpobench-nmt {version('hpobench-nmt')}"
+    how = f"{counted(suite.trials, 'trial')}, seed {results.seed}, {package}"
     made = {}
     if not found.reason:
         tables = listed(sorted(results.instances))

@@ -165,7 +165,7 @@ def _ranks(subject: Subject, score: str = "") -> Iterator[FigureSpec]:
         draw = partial(plot_critical_difference, outcome, subject.styles)
         if outcome in idle:
             if outcome is idle[0]:
-                yield FigureSpec(draw=draw, problem=" ".join(each.sentence for each in idle))
+                yield FigureSpec(draw=draw, problem=" ".join(dict.fromkeys(each.sentence for each in idle)))
             continue
         assert outcome.test is not None
         ranks = outcome.test.mean_ranks
