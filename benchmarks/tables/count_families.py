@@ -49,6 +49,7 @@ _NAMES = {
     "recurrent cells": "nas-bench-nlp-wikitext2",
     "a GPT of 50M in five minutes": "autoresearch-random",
     "serving of language models": "llm-pilot-serving llm-inference-bench-all llmsys-sglang",
+    "trainings of language models to a target": "mlperf-llama2-lora mlperf-llama31",
     "retrieval and answers": "llmsys-lightrag llmsys-html-rag",
 }
 FAMILIES = {table: family for family, tables in _NAMES.items() for table in tables.split()}

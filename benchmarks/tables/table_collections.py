@@ -38,6 +38,8 @@ SOURCES = {
     "llmsys": "llmsys-hpobench",
     "llm-pilot": "ibm-llm-pilot",
     "llm-inference-bench": "llm-inference-bench",
+    "mlperf-training": "mlperf-training-v5.1",
+    "nanogpt-track-3": "modded-nanogpt-track3",
 }
 
 

@@ -30,6 +30,8 @@ FAMILIES = {
     "llm-inference-bench": "serving of language models",
     "llmsys-sglang": "serving of language models",
     "llmsys": "retrieval and answers",
+    "mlperf-training": "trainings of language models to a target",
+    "nanogpt-track-3": "optimizers of a GPT",
 }
 """The family of a table, or of a collection's other tables, by which a method's `tuned_on` knows them."""
 

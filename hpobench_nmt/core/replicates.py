@@ -21,27 +21,33 @@ class ReplicateLosses:
         losses: losses of all trainings, grouped by row, shape (T, m); NaN if a training failed.
         others: other metrics of all trainings, shape (T, k). They are here only for the hash: their means
             determine costs and constraints.
+        costs: the costs of all trainings by their learning curves, shape (T,); None if the rows' costs count.
     """
 
     starts: NDArray[np.int64]
     losses: Floats
     others: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    costs: Floats | None = None
+
+    def places(self, rng: np.random.Generator) -> NDArray[np.int64]:
+        """The place of one training of each row, each as likely as the others, shape (N,). O(N)."""
+        counts = np.diff(self.starts)
+        return self.starts[:-1] + np.floor(rng.random(len(counts)) * counts).astype(np.int64)
 
     def drawn(self, rng: np.random.Generator) -> Floats:
-        """The losses of one training of each row, each as likely as the others, shape (N, m). O(N)."""
-        counts = np.diff(self.starts)
-        chosen = np.floor(rng.random(len(counts)) * counts).astype(np.int64)
-        return np.asarray(self.losses[self.starts[:-1] + chosen])
+        """The losses of one training of each row, shape (N, m)."""
+        return np.asarray(self.losses[self.places(rng)])
 
     def of_rows(self, rows: NDArray[np.int64]) -> ReplicateLosses:
         """The trainings of some rows, in this order, without their other metrics."""
         starts, places = places_of(self.starts, rows)
-        return ReplicateLosses(starts, self.losses[places])
+        costs = None if self.costs is None else self.costs[places]
+        return ReplicateLosses(starts, self.losses[places], costs=costs)
 
     @property
     def sha256(self) -> str:
         """Hash of the trainings."""
         digest = hashlib.sha256(self.starts.astype("<i8").tobytes())
-        for values in (self.losses, self.others):
+        for values in (self.losses, self.others, *([] if self.costs is None else [self.costs])):
             digest.update(np.where(np.isnan(values), np.nan, values).astype("<f8").tobytes())
         return digest.hexdigest()

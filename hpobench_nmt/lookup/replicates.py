@@ -6,6 +6,7 @@ numbers  (T,)     1, 2, … among the trainings of a configuration; 0 is the tra
                   which does not count as a replicate
 seeds    (T,)     NaN where unknown
 values   (T, M)   raw metrics, NaN if missing
+curves            the learning curves of the T trainings, in the same order; None if they are not known
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ import numpy as np
 from hpobench_nmt.core.arrays import Floats, Ints, frozen
 from hpobench_nmt.core.hyperparameter import Hyperparameter, key_of
 from hpobench_nmt.core.objectives import measured
-from hpobench_nmt.core.system.errors import unknown
+from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.groups import configurations_of, training_numbers
 
 if TYPE_CHECKING:  # pandas is slow to import, and a run does not need it
@@ -34,6 +36,14 @@ class ReplicateRows(NamedTuple):
     numbers: Floats
     seeds: Floats
     values: Floats
+    curves: Curves | None = None
+
+    def of_trainings(self, places: Ints) -> ReplicateRows:
+        """Some of the trainings, in this order."""
+        curves = self.curves and self.curves.of_rows(places)
+        arrays = (self.configs, self.numbers, self.seeds, self.values)
+        configs, numbers, seeds, values = (array[places] for array in arrays)
+        return ReplicateRows(configs, numbers, seeds, values, curves)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,8 +65,11 @@ class Replicates:
     @cached_property
     def rows(self) -> ReplicateRows:
         """The trainings; InputError if their file cannot be read, or does not match the datasheet."""
-        found = self.read()
-        return ReplicateRows(*map(frozen, found._replace(values=measured(found.values))))
+        configs, numbers, seeds, values, curves = self.read()
+        if curves is not None and len(curves) != len(values):
+            raise InputError(f"replicates: {len(values)} trainings, but curves of {len(curves)}.")
+        values = frozen(measured(values))
+        return ReplicateRows(frozen(configs), frozen(numbers), frozen(seeds), values, curves)
 
     def by_row(self, configs: Floats) -> tuple[Ints, Floats]:
         """The replicates of these configurations, in the order of `rows`. O((N + T) log(N + T)).
@@ -64,14 +77,19 @@ class Replicates:
         The configurations are distinct and given as codes, shape (N, H). Returns the place of each training's
         configuration among them, shape (K,), and the training's metrics, shape (K, M).
         """
+        place, found = self.places_of(configs)
+        return place, self.rows.values[found]
+
+    def places_of(self, configs: Floats) -> tuple[Ints, Ints]:
+        """The same, but with the places of the trainings in `rows` instead of their metrics, shape (K,)."""
         place = self._places(configs)
-        found = (place < len(configs)) & (self.rows.numbers != 0)
-        return place[found], self.rows.values[found]
+        found = np.flatnonzero((place < len(configs)) & (self.rows.numbers != 0))
+        return place[found], found
 
     def only(self, configs: Floats) -> Replicates:
         """The replicates of these distinct configurations, given as codes, shape (N, H)."""
-        kept = self._places(configs) < len(configs)
-        return replace(self, read=partial(ReplicateRows, *(array[kept] for array in self.rows)))
+        kept = np.flatnonzero(self._places(configs) < len(configs))
+        return replace(self, read=partial(self.rows.of_trainings, kept))
 
     def _places(self, configs: Floats) -> Ints:
         """The place of each training's configuration among these; N or more if it is not one of them."""

@@ -13,6 +13,7 @@ from hpobench_nmt.analysis.run_curves import surrogate_curves
 from hpobench_nmt.benchmarking.task.noise import noisy as with_noise
 from hpobench_nmt.core.replicates import ReplicateLosses
 from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.disk.folder import load_folder, save_folder
 
 TIMES = 4
@@ -223,7 +224,8 @@ def test_what_cannot_be_done_is_refused_in_one_line(toy, toy_home, noisy):
             hb.benchmark(tables, ["RS"], trials=2, **{"noise": "replicates", **settings})
 
     refused("noise must be '' or 'replicates', not 'some'", noise="some")
-    refused("each row has only one learning curve: remove noise, or remove curves", curves=True, clock="cost")
+    early = {"curves": True, "clock": "cost"}
+    refused("whole trainings, which cannot be stopped early: remove noise, or remove curves", **early)
     refused("several trainings of every row, and 36 of its 36 rows have only one", tables="toy-missing")
     # A table in memory has the replicates that it is given, not those of an installed one of its name.
     refused("and 36 of its 36 rows have only one", tables=toy)
@@ -251,3 +253,41 @@ def test_a_folder_is_of_these_trainings(noisy, run_here, tmp_path, home):
     with pytest.raises(InputError, match="the trainings of table 'toy' have changed"):
         hb.load_results(tmp_path / "r")
     assert "has a run with trainings of 'toy' of hash" in run_here(*run, check=2).stderr
+
+
+def test_a_drawn_training_costs_what_its_own_curve_says(curved, home):
+    """Each replicate has a curve of its own, of another length and price."""
+    rows = np.flatnonzero(curved.curves.lengths > 0)
+    table = curved.of_rows(rows)
+    rng = np.random.default_rng(3)
+    frame = trainings_of(table, rng.normal(size=(TIMES, *table.values.shape)))
+    own = table.with_replicates(frame).replicates.rows
+    lengths = rng.integers(1, 5, len(own.values))
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    steps = np.concatenate([np.arange(1.0, n + 1) for n in lengths])
+    price = np.repeat(rng.uniform(10, 20, len(lengths)), lengths)
+    values = rng.normal(size=(len(steps), len(table.curves.metrics)))
+    curves = replace(table.curves, starts=starts, resources=steps, costs=steps * price, values=values)
+    again = replace(table.with_replicates(frame).replicates, read=lambda: own._replace(curves=curves))
+    save_folder(replace(table, replicates=again), home / "tables" / "toy")
+    saved = load_table("toy")
+    np.testing.assert_array_equal(saved.replicates.rows.curves.costs, curves.costs)
+    assert saved.replicates.rows.curves.sha256 == curves.sha256
+
+    found = hb.benchmark("toy", ["RS"], trials=4, noise="replicates", clock="cost", stop="exhausted")
+    replicates = found.instances["toy"].replicates
+    assert found.failures() == []
+    place, _ = saved.replicates.by_row(saved.configs)
+    ends = {row: {saved.curve(row).costs[-1]} for row in range(len(saved))}
+    for row, training in zip(place, range(len(place)), strict=True):
+        ends[row].add(curves[training].costs[-1])
+    drawn = set()
+    for trial in found.trials["toy", "RS"]:
+        assert all(cost in ends[row] for row, cost in zip(trial.rows, trial.timing.costs, strict=True))
+        drawn.add(trial.timing.costs[np.argsort(trial.rows)].tobytes())
+    assert len(drawn) == 4
+    assert replicates.sha256 != replace(replicates, costs=None).sha256
+    # Without curves of the replicates, the row's own costs count.
+    save_folder(table.with_replicates(frame), home / "tables" / "toy")
+    plain = hb.benchmark("toy", ["RS"], trials=1, noise="replicates", clock="cost")
+    assert plain.instances["toy"].replicates.costs is None

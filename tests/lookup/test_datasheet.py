@@ -138,7 +138,7 @@ def test_a_link_to_a_sheet_is_followed_only_if_asked(tmp_path):
         ("name", 3, "name must be a string, not 3."),
         ("name", "../../victim", "table name '../../victim' cannot be used"),
         ("name", "/etc/victim", "table name '/etc/victim' cannot be used"),
-        ("format", 5, "format 5 is not supported; this version reads 1, 2, 3 and 4."),
+        ("format", 6, "format 6 is not supported; this version reads 1, 2, 3, 4 and 5."),
         ("format", "1", "format '1' is not supported"),
         ("rows", 3, "rows must be a section, not 3."),
         ("rows/count", -1, "rows.count must be a whole number of 0 or more, not -1."),

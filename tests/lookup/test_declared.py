@@ -21,6 +21,8 @@ FOLDERS = {
     "llm-inference-bench": "llm-inference-bench",
     "llm-pilot": "ibm-llm-pilot",
     "llmsys": "llmsys-hpobench",
+    "mlperf-training": "mlperf-training-v5.1",
+    "nanogpt-track-3": "modded-nanogpt-track3",
 }
 HERE = Path(declared.__file__).parent
 
@@ -116,6 +118,39 @@ def test_a_second_measurement_is_a_replicate(real):
     held = np.concatenate([table.column("throughput"), values[:, 0]])
     np.testing.assert_array_equal(np.sort(held), np.sort(frame["Throughput"].to_numpy()))
     assert len(place) == 57
+
+
+def own_curves(table):
+    """Each training's metrics by name, and its curve: of the rows, and of the replicates."""
+    again = table.replicates.rows
+    names = [metric.name for metric in table.metrics]
+    for curves, values in ((table.curves, table.values), (again.curves, again.values)):
+        for row, own in enumerate(values):
+            yield dict(zip(names, own, strict=True)), curves[row]
+
+
+def test_every_training_of_mlperf_keeps_its_curve(real):
+    checkpoints = 0
+    for table in real("mlperf-training").values():
+        for own, curve in own_curves(table):
+            checkpoints += len(curve.costs)
+            if len(curve.costs):
+                assert curve.values[-1, 0] == own["eval_loss"]
+                assert curve.costs[-1] / 60 == pytest.approx(own["minutes"], rel=0.05)
+            else:
+                assert np.isnan(own["samples"])
+    frame = csv_frame((SOURCES / FOLDERS["mlperf-training"] / "curves.csv").read_bytes(), "it")
+    assert checkpoints == len(frame) == 9152
+
+
+def test_a_log_of_nanogpt_may_hold_several_trainings(real):
+    (table,) = real("nanogpt-track-3").values()
+    ends = [(own["val_loss"], curve.values[-1, 0]) for own, curve in own_curves(table)]
+    assert len(ends) == 525 and all(own == last for own, last in ends)
+    config = {"optimizer": "muown", "steps": 3090}
+    place, _ = table.replicates.by_row(table.configs)
+    assert (place == table.row(config)).sum() == 29  # 30 trainings in one file
+    assert table.curve(table.row(config)).costs[-1] == 3090
 
 
 DECLARATION = """
@@ -216,3 +251,57 @@ def test_a_load_test_from_its_requests(tmp_path):
     assert table.config(0) == {"model": "a__b_c-1B", "gpu": "a10", "n_gpus": 2, "users": 16}
     measured = {"throughput": 50.0, "latency_p95_ms": 290.0, "itl_ms": 30.0, "ok": 2.0}
     assert table.lookup(table.config(0)) == measured and len(table) == 2
+
+
+def event(key, value=None, time=0, **metadata):
+    line = {"time_ms": time, "key": key, "value": value, "metadata": metadata}
+    return f":::MLLOG {json.dumps(line)}\n"
+
+
+def test_a_training_from_its_log(tmp_path):
+    """MLPerf's logs as upstream writes them, two of one setting, of which one never reached the target."""
+    setting = "".join(
+        event(key, value)
+        for key, value in (
+            ("global_batch_size", 8),
+            ("opt_base_learning_rate", 0.0004),
+            ("opt_learning_rate_training_steps", 1024),
+            ("gradient_accumulation_steps", 1),
+        )
+    )
+    course = event("run_start", time=1000)
+    course += event("eval_accuracy", 0.95, 61000, samples_count=100)
+    failed = setting + course + event("run_stop", time=90000, status="aborted")
+    course += event("tracked_stats", {"throughput": 2.0}, 70000, step=3)
+    course += event("eval_accuracy", 0.92, 121000, samples_count=200)
+    done = "not a line of the log\n" + setting + course
+    done += event("run_stop", time=121000, status="success", samples_count=208)
+    other = setting.replace("0.0004", "0.0005") + course + event("run_stop", time=121000, status="success")
+    for number, text in enumerate((failed, done, other)):
+        for bench in ("llama2_70b_lora", "llama31_8b"):
+            name = f"AMD/results/MI300X/{bench}/result_{number}.txt"
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            steps = "opt_learning_rate_warmup_steps"
+            own = text if "lora" in bench else text.replace("opt_learning_rate_training_steps", steps)
+            (tmp_path / name).write_text(own)
+    table = fetched(COLLECTIONS["mlperf-training"], tmp_path, tmp_path / "t")["mlperf-llama2-lora"]
+    assert table.lookup({"batch_size": 8, "learning_rate": 0.0004, "steps": 1024, "accumulation": 1}) == {
+        "samples": 208.0, "minutes": 2.0, "eval_loss": 0.92
+    }  # fmt: skip
+    assert table.curve(0).costs.tolist() == [60.0, 120.0] and len(table) == 2
+    again = table.replicates.rows
+    assert np.isnan(again.values).all() and again.curves[0].values.tolist() == [[0.95]]
+
+
+def test_trainings_of_a_log_begin_at_step_0(tmp_path):
+    folder = tmp_path / COLLECTIONS["nanogpt-track-3"].folder
+    lines = "step:0/9 val_loss:10.8 train_time:0.0s\nstep:9/9 val_loss:{} train_time:1.5s step_avg:9ms\n"
+    for name, losses in (("20260430_adamh/a", (3.3, 3.2)), ("20260501_x/b", (3.1,)), ("c", (3.0,))):
+        path = folder / f"{name}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("import torch\n" + "".join(map(lines.format, losses)))
+    (table,) = fetched(COLLECTIONS["nanogpt-track-3"], tmp_path, tmp_path / "t").values()
+    assert table.config(0) == {"optimizer": "adamh", "steps": 9} and len(table) == 2
+    assert table.values.tolist() == [[3.3], [3.1]]
+    again = table.replicates.rows
+    assert again.values.tolist() == [[3.2]] and again.curves[0].values.tolist() == [[10.8], [3.2]]

@@ -212,8 +212,8 @@ def test_what_is_wrong_is_named_and_nothing_is_written(tmp_path, csv, sheet, mes
 
 
 def test_a_later_format_is_refused(tmp_path):
-    with pytest.raises(InputError, match="format 5 is not supported; this version reads 1, 2, 3 and 4"):
-        added(tmp_path, CSV, "format = 5\n" + SHEET)
+    with pytest.raises(InputError, match="format 6 is not supported; this version reads 1, 2, 3, 4 and 5"):
+        added(tmp_path, CSV, "format = 6\n" + SHEET)
 
 
 def test_empty_cells_of_inactive_hyperparameters(tmp_path):

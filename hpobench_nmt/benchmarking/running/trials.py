@@ -203,8 +203,10 @@ def trial_of(
     trainings = seen.trainings
     if seen.replicates is not None:
         # One draw for each row that may be looked up, the same for every method.
-        drawn = seen.replicates.drawn(generator(seed, "noise", data.name, trial))
-        trainings = replace(trainings, losses=drawn)
+        places = seen.replicates.places(generator(seed, "noise", data.name, trial))
+        known = seen.replicates.costs
+        costs = trainings.costs if known is None else known[places]
+        trainings = replace(trainings, losses=seen.replicates.losses[places], costs=costs)
     transcript = None if transcripts is None else transcripts / f"{trial:06d}.jsonl"
     with one_trial(factory, transcript) as make:
         found = run_trial(seen.problem, trainings, make, rng, initial, seen.goals, on_call, violations, debug)

@@ -296,7 +296,7 @@ def _noisy(suite: Suite, table: Table, objectives: Sequence[Objective]) -> tuple
     others += [suite.cost] if suite.cost else []
     for name in others:
         table.metric(name)
-    return noisy(table, objectives, others)
+    return noisy(table, objectives, others, suite.clock == "cost" and not suite.cost)
 
 
 def _check_rows(suite: Suite, table: Table) -> None:

@@ -1,8 +1,9 @@
 """Suites with noise = "replicates": every look-up draws one of a row's trainings, which differ in seeds.
 
 The draw depends on the seed, the table and the trial, not on the method. So all methods share their luck in a
-trial, as they share the initial design. The losses, costs and constraints that are recorded and scored are
-those of the row's mean. (A cost from a learning curve is that of the curve's single training.)
+trial, as they share the initial design. The losses and constraints that are recorded and scored are those of
+the row's mean, and so are costs that are a metric. If costs are those of learning curves, a look-up costs as
+much as the drawn training, or, if replicates have no curves, as the row's own training.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.replicates import ReplicateLosses
 from hpobench_nmt.core.system.errors import InputError
@@ -20,12 +22,13 @@ from hpobench_nmt.lookup.table import Table
 
 
 def noisy(
-    table: Table, objectives: Sequence[Objective], others: Sequence[str]
+    table: Table, objectives: Sequence[Objective], others: Sequence[str], along_curves: bool = False
 ) -> tuple[ReplicateLosses, Table]:
     """Every training of each row of a table, and the table with the means of its rows' trainings.
 
     If the table's rows are single trainings, they count as well. The objectives' losses are drawn. For the
-    metrics `others`, which are those of costs and constraints, the means count.
+    metrics `others`, which are those of costs and constraints, the means count. With `along_curves`, the
+    costs of trainings are drawn as well, if each of them has a learning curve.
 
     Raises:
         InputError: some row has only one training.
@@ -46,10 +49,24 @@ def noisy(
         )
     order = np.argsort(number, kind="stable")
     number, values = number[order], values[order]
+    costs = _costs(table) if along_curves else None
+    costs = costs if costs is None else costs[order]
     names = [metric.name for metric in table.metrics]
     losses = np.column_stack([o.to_loss(values[:, names.index(o.metric)]) for o in objectives])
     starts = np.concatenate([[0], np.cumsum(counts)])
     if averaged:
-        return ReplicateLosses(starts, losses), table
+        return ReplicateLosses(starts, losses, costs=costs), table
     extra = values[:, [names.index(name) for name in others]]
-    return ReplicateLosses(starts, losses, extra), replace(table, values=means(values, number))
+    return ReplicateLosses(starts, losses, extra, costs), replace(table, values=means(values, number))
+
+
+def _costs(table: Table) -> Floats | None:
+    """The costs of the rows' own trainings and then of their replicates; None if one has no curve."""
+    again = table.replicates
+    if again is None or again.averaged or table.curves is None or again.rows.curves is None:
+        return None
+    theirs = again.rows.curves.of_rows(again.places_of(table.configs)[1])
+    parts = [table.curves, theirs]
+    if any((curves.lengths == 0).any() for curves in parts):
+        return None
+    return np.concatenate([curves.costs[curves.starts[1:] - 1] for curves in parts])

@@ -241,8 +241,8 @@ class Suite(Strict, frozen=True):
             raise InputError(f"curves have their own cost: remove cost = {self.cost!r}.")
         if self.noise and self.curves:
             raise InputError(
-                "noise draws whole trainings, but each row has only one learning curve: remove noise, or "
-                "remove curves and name the metric of a training's cost with cost."
+                "noise draws whole trainings, which cannot be stopped early: remove noise, or remove curves. "
+                'Then clock = "cost" counts the cost of each drawn training.'
             )
         if not self.resume and not self.curves:
             raise InputError("resume = false needs curves = true, because whole trainings are never paused.")

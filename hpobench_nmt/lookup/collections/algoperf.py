@@ -148,6 +148,7 @@ def _table(name: str, task: _Task, trainings: Sequence[Training]) -> Table:
             codes(again),
             np.array([float(training.study) for training in again]),
             [_values(task, training) for training in again],
+            _curves(task, again) if again else None,
         ),
     )
 

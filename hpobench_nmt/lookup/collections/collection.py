@@ -17,6 +17,7 @@ from hpobench_nmt.core.space import Hyperparameter, Scale
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.files import read_bytes
 from hpobench_nmt.lookup.collections.archives import gunzipped
+from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.disk.folder import install
 from hpobench_nmt.lookup.disk.rows import arrow_file
 from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits, download
@@ -185,10 +186,11 @@ def replicates_of(
     configs: Floats,
     seeds: Floats,
     values: Sequence[Sequence[float]],
+    curves: Curves | None = None,
 ) -> Replicates | None:
-    """Replicates, from their number for each row, and their codes, seeds and metrics in the order of rows."""
+    """Replicates: their number for each row, and their codes, seeds, metrics and curves in order of rows."""
     if not len(configs):
         return None
     numbers = np.concatenate([np.arange(1.0, count + 1) for count in counts])
-    read = partial(ReplicateRows, configs, numbers, seeds, np.array(values))
+    read = partial(ReplicateRows, configs, numbers, seeds, np.array(values), curves)
     return Replicates(axes, tuple(metric.name for metric in metrics), read)

@@ -16,6 +16,11 @@ prefixes          the role of columns by the prefix of their heading: "hyperpara
                   The rest of the heading is the name. A metric is maximised if its heading ends with +, and
                   else minimised. Columns with one value are left out. The datasheet adds to what is found
 failed            COLUMN = [values]: trainings whose results are missing, whatever the objectives' columns say
+extracted         COLUMN = regular expression: its named groups become columns
+checkpoints       the file of learning curves, with a line for each checkpoint; `training`, the column that
+                  identifies the training there and in `file`; and `cost`, the column of the cost. Where the
+                  resource of the section [curves] does not rise, another training of the same name begins. If
+                  it is `file` itself, the last checkpoint of a training is its line
 
 A line is a training. It is left out if a hyperparameter that is always active has no value. If a
 configuration was trained several times, the first training that did not fail is the row, and the others are
@@ -57,6 +62,12 @@ class _File(Strict, frozen=True):
     path: str = ""
 
 
+class _Checkpoints(Strict, frozen=True):
+    file: str
+    training: str
+    cost: str
+
+
 class _Settings(Strict, frozen=True):
     """The settings of a table that a datasheet does not have."""
 
@@ -64,6 +75,8 @@ class _Settings(Strict, frozen=True):
     renamed: dict[str, str] = msgspec.field(default_factory=dict)
     prefixes: dict[str, Literal["hyperparameter", "metric", "other"]] = msgspec.field(default_factory=dict)
     failed: _Cells = msgspec.field(default_factory=dict)
+    extracted: dict[str, str] = msgspec.field(default_factory=dict)
+    checkpoints: _Checkpoints | None = None
 
 
 class _Declaration(Strict, frozen=True):
@@ -120,10 +133,12 @@ def _frames(given: _Declaration, origin: Origin) -> dict[str, pd.DataFrame]:
     if not given.reader or (source is not None and (source / next(iter(given.files))).is_file()):
         return {name: _frame(given, name, origin) for name in given.files}
     if source is not None:
-        members = folder_members(source / given.folder, given.members, _MOST_BYTES)
-    else:
-        content = download(origin.address, None, origin.limits)
-        members = tar_members(content, origin.address, f"[^/]+/{given.folder}/{given.members}", _MOST_BYTES)
+        return READERS[given.reader](folder_members(source / given.folder, given.members, _MOST_BYTES))
+    content = download(origin.address, None, origin.limits)
+    within = f"{given.folder}/" if given.folder else ""
+    found = tar_members(content, origin.address, f"[^/]+/{within}{given.members}", _MOST_BYTES)
+    # The archive has one folder, whose name is that of the repository and the commit.
+    members = ((name.partition("/")[2].removeprefix(within), content) for name, content in found)
     return READERS[given.reader](members)
 
 
@@ -159,15 +174,15 @@ def _table(
     frames: Mapping[str, pd.DataFrame],
 ) -> Table:
     where = f"{path}, [tables.{name}]"
-    own = {key: value for key, value in sections.items() if key in _Settings.__struct_fields__}
-    settings = checked(own, _Settings, where)
+    names = _Settings.__struct_fields__
+    settings = checked({key: value for key, value in sections.items() if key in names}, _Settings, where)
     frame, found = _by_prefix(frames[settings.file].rename(columns=settings.renamed), settings)
-    described = {key: value for key, value in sections.items() if key not in own}
+    for column, pattern in settings.extracted.items():
+        frame = frame.join(frame[column].str.extract(pattern))
+    described = {key: value for key, value in sections.items() if key not in names}
     for section, columns in found.items():
-        described[section] = {
-            column: {**entry, **described.get(section, {}).get(column, {})}
-            for column, entry in columns.items()
-        }
+        own = described.get(section, {})
+        described[section] = {column: {**entry, **own.get(column, {})} for column, entry in columns.items()}
     described["provenance"] = collection.provenance(
         files=f"file {collection.folder}/{settings.file}", **described["provenance"]
     )
@@ -175,19 +190,45 @@ def _table(
     sheet = checked({"name": name, "replicates": {}, **described}, Datasheet, where)
     for column in {*sheet.columns, *sheet.only, *settings.failed} - set(frame):
         raise unknown("column", column, map(str, frame), f"({where})")
+    checkpoints = None
+    if settings.checkpoints is not None and sheet.curves is not None:
+        checkpoints = frames[settings.checkpoints.file]
+        frame, checkpoints = _numbered(frame, checkpoints, settings.checkpoints, sheet.curves.resource)
     for column, values in sheet.only.items():
         frame = frame[frame[column].isin(values)]
     rows, again = _trainings(frame, sheet, settings)
-    files = Files(
-        msgspec.structs.replace(sheet, only={}),
-        path,
-        Path(f"{name}.csv"),
-        csv_of(_cells(rows, sheet.columns)),
-        replicates=(lambda: csv_of(_cells(again, [*sheet.columns, "replicate", "seed"])))
-        if len(again)
-        else None,
-    )
+    sheet = msgspec.structs.replace(sheet, only={})
+    files = Files(sheet, path, Path(f"{name}.csv"), csv_of(_cells(rows, sheet.columns)))
+    if len(again):
+        content = csv_of(_cells(again, [*sheet.columns, "replicate", "seed"]))
+        files = replace(files, replicates=lambda: content)
+    if checkpoints is not None:
+        own_curves, their_curves = (_curves_csv(part, checkpoints, sheet) for part in (rows, again))
+        files = replace(files, curves=own_curves, replicate_curves=lambda: their_curves)
     return tables_of(files)[0]
+
+
+def _numbered(
+    frame: pd.DataFrame, checkpoints: pd.DataFrame, about: _Checkpoints, resource: str
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The trainings and the checkpoints, both with the number of the training as the column `training`."""
+    name = checkpoints[about.training]
+    begins = (name != name.shift()) | (checkpoints[resource].diff() <= 0)
+    curves = checkpoints.assign(training=begins.cumsum(), cost=checkpoints[about.cost])
+    if len(frame) == len(curves):  # the same file
+        return frame.assign(training=curves["training"]).drop_duplicates("training", keep="last"), curves
+    number = dict(zip(name[begins], curves["training"][begins], strict=True))
+    return frame.assign(training=frame[about.training].map(number)), curves
+
+
+def _curves_csv(trainings: pd.DataFrame, curves: pd.DataFrame, sheet: Datasheet) -> bytes:
+    """The checkpoints of these trainings as curves.csv has them."""
+    assert sheet.curves is not None  # for mypy
+    row = dict(zip(trainings["training"], range(len(trainings)), strict=True))
+    own = curves.assign(row=curves["training"].map(row)).dropna(subset="row")
+    own = own.sort_values("row", kind="stable")
+    own = own.assign(checkpoint=own.groupby("row").cumcount() + 1)
+    return csv_of(_cells(own, ["row", "checkpoint", sheet.curves.resource, "cost", *sheet.curves.metrics]))
 
 
 def _by_prefix(

@@ -47,7 +47,56 @@ def llm_pilot(members: Iterable[tuple[str, bytes]]) -> dict[str, pd.DataFrame]:
     return {"llm_pilot.csv": pd.DataFrame(lines)}
 
 
+_LOGGED = re.compile(rb"^:::MLLOG (\{.*\})\s*$", re.MULTILINE)
+_STEP = re.compile(rb"step:(\d+)/\d+ val_loss:([0-9.]+)")
+
+
+def mlperf(members: Iterable[tuple[str, bytes]]) -> dict[str, pd.DataFrame]:
+    """MLPerf's logs: a line for each training, and a line for each evaluation."""
+    import pandas as pd
+
+    runs: list[dict[str, Any]] = []
+    evaluations: list[dict[str, Any]] = []
+    for path, content in members:
+        events = [json.loads(text) for text in _LOGGED.findall(content)]
+        starts = [event["time_ms"] for event in events if event["key"] == "run_start"]
+        ends = [event for event in events if event["key"] == "run_stop"]
+        plain = {e["key"]: e["value"] for e in events if isinstance(e["value"], int | float | str)}
+        own = [
+            {
+                "file": path,
+                "samples": event["metadata"]["samples_count"],
+                "eval_loss": event["value"],
+                "seconds": (event["time_ms"] - starts[0]) / 1000,
+            }
+            for event in events
+            if event["key"] == "eval_accuracy" and starts
+        ]
+        reached = bool(ends) and ends[-1]["metadata"].get("status") == "success" and bool(own)
+        found = {
+            "bench": path.split("/")[-2],
+            "samples": ends[-1]["metadata"].get("samples_count", own[-1]["samples"]) if reached else np.nan,
+            "final": own[-1]["eval_loss"] if reached else np.nan,
+            "minutes": (ends[-1]["time_ms"] - starts[0]) / 60000 if reached else np.nan,
+        }
+        runs.append({**plain, "file": path, **found})
+        evaluations += own
+    return {"runs.csv": pd.DataFrame(runs), "curves.csv": pd.DataFrame(evaluations)}
+
+
+def nanogpt(members: Iterable[tuple[str, bytes]]) -> dict[str, pd.DataFrame]:
+    """The evaluations in the logs of modded-nanogpt. A log may hold several trainings, each from step 0."""
+    import pandas as pd
+
+    lines = [
+        (path, int(step), float(loss)) for path, content in members for step, loss in _STEP.findall(content)
+    ]
+    return {"curves.csv": pd.DataFrame(lines, columns=["file", "step", "val_loss"])}
+
+
 READERS: Mapping[str, Callable[[Iterable[tuple[str, bytes]]], dict[str, pd.DataFrame]]] = {
     "llm_pilot": llm_pilot,
+    "mlperf": mlperf,
+    "nanogpt": nanogpt,
 }
 """The readers by name."""

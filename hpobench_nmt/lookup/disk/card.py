@@ -16,7 +16,7 @@ from typing import Any
 
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.system.text import counted
-from hpobench_nmt.lookup.disk.file_names import CURVES, REPLICATES, ROWS
+from hpobench_nmt.lookup.disk.file_names import CURVES, REPLICATE_CURVES, REPLICATES, ROWS
 from hpobench_nmt.lookup.disk.folder import described_files, load_folder
 from hpobench_nmt.lookup.table import Table
 
@@ -26,6 +26,7 @@ _FILES = {
     ROWS: "one row for each configuration of the hyperparameters, with its metrics",
     REPLICATES: "further trainings of configurations of {rows}",
     CURVES: "learning curves: the checkpoints of each row of {rows}",
+    REPLICATE_CURVES: "learning curves of the trainings in {replicates}",
 }
 _FILES_OF_MEANS = _FILES | {
     ROWS: _FILES[ROWS] + ", which are means of its trainings in {replicates}",

@@ -2,13 +2,15 @@
 
 format            1; or 2 if a hyperparameter has labels, may be inactive or states `integer`, or rows have
                   curves; or 3 if a label is {none = true}, which means Python's None, or a list, which means
-                  a tuple; or 4 if there are features
+                  a tuple; or 4 if there are features; or 5 if replicates have curves
 name              name of the table; by default, the name of the CSV file
 objectives        metrics to optimise by default; if left out, the first metric
 [rows]            count and sha256 of table.csv; `tables add` writes them
 [replicates]      count and sha256 of replicates.csv; averaged (true: rows are means of its trainings); seed
                   (for `tables add`: the column of the seeds in a CSV file with one training on each line)
 [curves]          the columns of curves.csv; see curve_files.py
+[replicate_curves]  count and sha256 of replicate_curves.csv, the learning curves of the trainings in
+                  replicates.csv, with the columns of curves.csv; its rows are the lines of replicates.csv
 [hyperparameters.NAME]  values (the grid), scale ("linear" or "log"), unit, kind ("numeric", "ordinal" or
                   "categorical"), integer (true: whole numbers only), active_if (where it is active, such as
                   {optimizer = ["adam"]}; elsewhere its cells are empty), default (the value that surrogates
@@ -58,7 +60,7 @@ from hpobench_nmt.lookup.disk.curve_files import CurvesSection, FileSection
 from hpobench_nmt.lookup.disk.rows import Wanted, numbers_of, plain
 from hpobench_nmt.lookup.table import Table
 
-FORMATS = (1, 2, 3, 4)
+FORMATS = (1, 2, 3, 4, 5)
 """The formats that this version reads. It writes the lowest format that can hold the table."""
 # A list of more numbers than this is left out if they are exactly the numbers in the hyperparameter's column.
 _MOST_WRITTEN = 100
@@ -135,6 +137,7 @@ class Datasheet(Strict, frozen=True):
     rows: FileSection | None = None
     replicates: ReplicatesSection | None = None
     curves: CurvesSection | None = None
+    replicate_curves: FileSection | None = None
     features: dict[str, AxisSection] = msgspec.field(default_factory=dict)
     ignore: list[str] = msgspec.field(default_factory=list)
     only: dict[str, list[str | float]] = msgspec.field(default_factory=dict)
@@ -283,6 +286,8 @@ def _contradictions(sheet: Datasheet) -> Iterator[str]:
             "a file that is split cannot have curves.csv or replicates.csv; trainings with other seeds may "
             "be lines of the file itself: seed = COLUMN in [replicates]."
         )
+    if sheet.replicate_curves is not None and (sheet.curves is None or not sheet.replicates_apart):
+        yield "[replicate_curves] needs [curves], and [replicates] without a column of seeds."
     if sheet.only and sheet.curves is not None:
         yield "[only] leaves out rows, and curves.csv numbers all of them."
     if sheet.seed is not None:
@@ -367,6 +372,8 @@ def _metric_section(m: Metric) -> dict[str, Any]:
 
 def _format_for(table: Table) -> int:
     axes = table.hyperparameters
+    if table.replicates is not None and table.replicates.rows.curves is not None:
+        return FORMATS[4]
     if table.descriptors:
         return FORMATS[3]
     labels = [value for h in axes if not h.is_numeric for value in h.values]

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace as replace_struct
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Bools, Floats, Rows
+from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter, Space, label, short_label
 from hpobench_nmt.core.system.errors import InputError, shortened, unknown
 from hpobench_nmt.core.system.files import check_name
@@ -21,7 +23,7 @@ from hpobench_nmt.core.system.text import counted, number_of
 from hpobench_nmt.lookup.descriptors import Descriptors
 from hpobench_nmt.lookup.disk.curve_files import read_curves
 from hpobench_nmt.lookup.disk.datasheet import Datasheet, check_claims
-from hpobench_nmt.lookup.disk.file_names import CURVES, REPLICATES
+from hpobench_nmt.lookup.disk.file_names import CURVES, REPLICATE_CURVES, REPLICATES
 from hpobench_nmt.lookup.disk.rows import Column, Wanted, line_of, parse_columns, values_of
 from hpobench_nmt.lookup.groups import configurations_of, means, training_numbers, wrong_seed
 from hpobench_nmt.lookup.replicates import ReplicateRows, Replicates
@@ -42,6 +44,7 @@ class Files:
         replicates: returns the content of replicates.csv, if the datasheet describes it; called on first use.
             If the datasheet names a column of seeds instead, the lines of the file of rows are the
             replicates, and the table's rows are their means.
+        replicate_curves: the same for the content of replicate_curves.csv.
         hashed: whether the datasheet states hashes, which the files have. It must also state the number of
             rows then.
     """
@@ -52,6 +55,7 @@ class Files:
     rows: bytes
     curves: bytes | None = None
     replicates: Callable[[], bytes] | None = None
+    replicate_curves: Callable[[], bytes] | None = None
     hashed: bool = False
 
 
@@ -130,11 +134,11 @@ def _table(name: str, files: Files, columns: Mapping[str, Column], place: Place)
         read: Callable[[], ReplicateRows] | None = None
         if sheet.seed is not None:
             first, number = configurations_of(configs)
-            read = partial(ReplicateRows, *_trainings(configs, number, columns[sheet.seed], values, place))
+            read = _trainings(configs, number, columns[sheet.seed], values, place)
             configs, values = configs[first], means(values, number)
             described = described and described.of_rows(first)
         if files.replicates is not None:
-            read = partial(_read_replicates, files.replicates, sheet, axes, files.path.with_name(REPLICATES))
+            read = partial(_read_replicates, files, files.replicates, axes, metrics)
         curves = None
         if sheet.curves is not None and files.curves is not None:
             path = files.path.with_name(CURVES)
@@ -188,25 +192,28 @@ def _values(sheet: Datasheet, columns: Mapping[str, Column]) -> Floats:
     return np.column_stack([values_of(sheet.metric(name), columns[name]) for name in sheet.metrics])
 
 
-def _trainings(configs: Floats, number: Rows, seeds: Floats, values: Floats, place: Place) -> list[Floats]:
-    """The arrays of `ReplicateRows`, the trainings of a configuration one after another.
+def _trainings(
+    configs: Floats, number: Rows, seeds: Floats, values: Floats, place: Place
+) -> Callable[[], ReplicateRows]:
+    """A function that returns the trainings, those of a configuration one after another.
 
     `number` has the number of each training's configuration.
     """
     if wrong := wrong_seed(seeds, number):
         raise InputError(f"{place.line(wrong[0])}: {wrong[1]}")
-    order = np.argsort(number, kind="stable")
-    return [array[order] for array in (configs, training_numbers(number).astype(np.float64), seeds, values)]
+    rows = ReplicateRows(configs, training_numbers(number).astype(np.float64), seeds, values)
+    return partial(rows.of_trainings, np.argsort(number, kind="stable"))
 
 
 def _read_replicates(
-    content: Callable[[], bytes], sheet: Datasheet, axes: Sequence[Hyperparameter], path: Path
+    files: Files, content: Callable[[], bytes], axes: Sequence[Hyperparameter], metrics: Sequence[Metric]
 ) -> ReplicateRows:
-    """The trainings in a table's replicates.csv, whose content `content()` returns.
+    """The trainings in a table's replicates.csv, whose content `content()` returns, and their curves.
 
     Raises InputError, with the line, if a column is missing or unknown, or a cell is not a number or not on
     the grid.
     """
+    sheet, path = files.sheet, files.path.with_name(REPLICATES)
     names = [*sheet.hyperparameters, "replicate", "seed", *sheet.metrics]
     labels = [axis.name for axis in axes if not axis.is_numeric]
     columns = parse_columns(content(), Wanted(names, labels, words=sheet.missing_words), path)
@@ -217,7 +224,18 @@ def _read_replicates(
         if off_grid.any():
             value = short_label(codes[off_grid][0].item())
             place.refuse(off_grid, f"{axis.name} is {value}, which is not among the table's values.")
-    return ReplicateRows(configs, columns["replicate"], columns["seed"], _values(sheet, columns))
+    curves = None
+    if sheet.curves is not None and files.replicate_curves is not None:
+        section = replace_struct(sheet.curves, count=None)
+        curves = read_curves(
+            files.replicate_curves(),
+            section,
+            metrics,
+            len(configs),
+            path.with_name(REPLICATE_CURVES),
+            sheet.missing_words,
+        )
+    return ReplicateRows(configs, columns["replicate"], columns["seed"], _values(sheet, columns), curves)
 
 
 def codes_of_cells(h: Hyperparameter, cells: NDArray[Any], place: Path | Place) -> Floats:

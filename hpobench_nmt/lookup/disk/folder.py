@@ -1,7 +1,8 @@
 """Tables on disk: a folder with `table.csv` (the rows) and `datasheet.toml` (their description).
 
-`replicates.csv` has trainings with other seeds, which are read when they are first used, and `curves.csv` has
-learning curves. A table from the runner also has its `spec.toml` and `ledger.jsonl`.
+`replicates.csv` has trainings with other seeds, which are read when they are first used. `curves.csv` has
+learning curves, and `replicate_curves.csv` those of the replicates. A table from the runner also has its
+`spec.toml` and `ledger.jsonl`.
 
 The datasheet names every column with its scale or direction and unit, states where the rows come from, and
 has their SHA-256. Loading checks everything. Nothing in a folder is ever executed or unpickled, and symbolic
@@ -29,7 +30,7 @@ from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.disk.curve_files import curves_csv, curves_section
 from hpobench_nmt.lookup.disk.datasheet import Datasheet, datasheet, read_datasheet, with_sections_hash
 from hpobench_nmt.lookup.disk.described_rows import Files, tables_of
-from hpobench_nmt.lookup.disk.file_names import CURVES, REPLICATES
+from hpobench_nmt.lookup.disk.file_names import CURVES, REPLICATE_CURVES, REPLICATES
 from hpobench_nmt.lookup.disk.file_names import DATASHEET as DATASHEET
 from hpobench_nmt.lookup.disk.file_names import LEDGER as LEDGER
 from hpobench_nmt.lookup.disk.file_names import ROWS as ROWS
@@ -42,7 +43,7 @@ _READ_SHARE = 0.4
 # Links are followed here, because some installers link the files of a package. Whoever can change these files
 # can also change the code.
 _SHIPPED = Path(__file__).parents[2] / "tables"
-_SECTIONS = ("rows", "replicates", "curves")
+_SECTIONS = ("rows", "replicates", "curves", "replicate_curves")
 
 
 def load_folder(folder: Path) -> Table:
@@ -56,8 +57,13 @@ def load_folder(folder: Path) -> Table:
 def described_files(folder: Path) -> dict[str, bytes]:
     """Contents of the CSV files that a datasheet describes, by name; InputError if a hash differs."""
     files = _files_in(folder, _SECTIONS)
-    replicates = None if files.replicates is None else files.replicates()
-    contents = {ROWS: files.rows, REPLICATES: replicates, CURVES: files.curves}
+    replicates, their_curves = (read and read() for read in (files.replicates, files.replicate_curves))
+    contents = {
+        ROWS: files.rows,
+        REPLICATES: replicates,
+        CURVES: files.curves,
+        REPLICATE_CURVES: their_curves,
+    }
     return {name: content for name, content in contents.items() if content is not None}
 
 
@@ -124,6 +130,10 @@ def table_files(table: Table, progress: Progress = lambda share: None) -> dict[s
         files[REPLICATES] = csv_of(columns)
         entry = {"count": len(again.values), "sha256": hashlib.sha256(files[REPLICATES]).hexdigest()}
         sheet["replicates"] = entry | ({"averaged": True} if table.replicates.averaged else {})
+        if again.curves is not None:
+            files[REPLICATE_CURVES] = content = curves_csv(again.curves)
+            entry = {"count": len(again.curves.costs), "sha256": hashlib.sha256(content).hexdigest()}
+            sheet["replicate_curves"] = entry
     if table.curves is not None and len(table.curves.costs):  # perhaps no row has a curve
         _check_markers(table, table.curves)
         files[CURVES] = curves_csv(table.curves)
@@ -276,7 +286,7 @@ def _runners_files(folder: Path) -> dict[str, bytes]:
 
 def undescribed_files(folder: Path) -> list[tuple[str, str]]:
     """A fact and its meaning for each file of a table folder that its datasheet does not describe."""
-    if not ((folder / REPLICATES).exists() or (folder / CURVES).exists()):
+    if not any((folder / name).exists() for name in (REPLICATES, CURVES, REPLICATE_CURVES)):
         return []
     return _undescribed(_datasheet(folder), folder / ROWS, folder / DATASHEET)
 
@@ -286,6 +296,7 @@ def _undescribed(sheet: Datasheet, rows: Path, sheet_path: Path) -> list[tuple[s
     for name, section, described in (
         (REPLICATES, "replicates", sheet.replicates_apart),
         (CURVES, "curves", sheet.curves is not None),
+        (REPLICATE_CURVES, "replicate_curves", sheet.replicate_curves is not None),
     ):
         path = rows.with_name(name)
         if described or path == rows or not (path.exists() or path.is_symlink()):
@@ -334,6 +345,9 @@ def _files(
         content("rows", rows),
         content("curves", rows.with_name(CURVES)) if sheet.curves is not None else None,
         partial(content, "replicates", rows.with_name(REPLICATES)) if sheet.replicates_apart else None,
+        partial(content, "replicate_curves", rows.with_name(REPLICATE_CURVES))
+        if sheet.replicate_curves
+        else None,
         hashed=bool(hashed),
     )
 

@@ -1,7 +1,8 @@
 """A table as a folder for a dataset on the Hugging Face Hub: Parquet files, a card, and Croissant metadata.
 
     README.md        the card: licence, what the table is, its columns, and how to load it
-    table.parquet    the rows; curves.parquet and replicates.parquet, if the table has them
+    table.parquet    the rows; curves.parquet, replicates.parquet and replicate_curves.parquet, if the table
+                     has them
     croissant.json   the metadata of these files
     datasheet.toml   the table's datasheet, with which `tables add` turns the rows into a table again
 

@@ -65,7 +65,7 @@ def build(
             table_values = means(measured(values), number)
             text = f"{again}: the rows are their means"
         decisions.append(Decision("replicates", "", text))
-        read = partial(ReplicateRows, *(array[order] for array in (configs, numbers, seeds, values)))
+        read = partial(ReplicateRows(configs, numbers, seeds, values).of_trainings, order)
         replicates = Replicates(hyperparameters, names, read, averaged=not curved)
     curves = None
     if sweep.points is not None:
