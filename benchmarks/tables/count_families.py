@@ -62,7 +62,7 @@ TRACKS: dict[str, tuple[dict[str, Any], Callable[[Table], bool]]] = {
         lambda table: table.curves is not None,
     ),
     "multi": ({"scores": ["fto"]}, lambda table: len(table.objectives) > 1),
-    "noise": ({"noise": "replicates"}, lambda table: table.replicates is not None),
+    "noise": ({"noise": "replicates"}, lambda table: trained_again(table) is not None),
     "scale": (
         {"n_initial": 0, "prior": "source", "source_of": _SOURCES},
         lambda table: table.name in _SOURCES,
@@ -93,14 +93,18 @@ def fitting(track: str, tables: list[Table], samples: int) -> dict[str, Figures]
     print(f"Without what {track} needs: {', '.join(t.name for t in tables if not fits(t)) or 'none'}.")
     found = {}
     for table in filter(fits, tables):
-        found[table.name] = figures_of(suite, trained_again(table) if track == "noise" else table)
+        seen = trained_again(table) if track == "noise" else table
+        assert seen is not None  # the table fits
+        found[table.name] = figures_of(suite, seen)
     return dict(sorted(found.items(), key=lambda item: (-item[1].rows, item[0])))
 
 
-def trained_again(table: Table) -> Table:
-    """The rows of which there are several trainings."""
-    assert table.replicates is not None
-    return table.of_rows(np.unique(table.replicates.by_row(table.configs)[0]))
+def trained_again(table: Table) -> Table | None:
+    """The rows of which there are several trainings; None if there are none, or all of them failed."""
+    if table.replicates is None:
+        return None
+    again = table.of_rows(np.unique(table.replicates.by_row(table.configs)[0]))
+    return again if np.isfinite(again.column(again.main_metric)).any() else None
 
 
 def count(track: str, tables: list[Table], samples: int) -> None:

@@ -40,6 +40,8 @@ SOURCES = {
     "llm-inference-bench": "llm-inference-bench",
     "mlperf-training": "mlperf-training-v5.1",
     "nanogpt-track-3": "modded-nanogpt-track3",
+    "peft": "peft-metamathqa",
+    "marin-optimizers": "marin-optimizers",
 }
 
 

@@ -32,6 +32,8 @@ FAMILIES = {
     "llmsys": "retrieval and answers",
     "mlperf-training": "trainings of language models to a target",
     "nanogpt-track-3": "optimizers of a GPT",
+    "peft": "recipes of fine-tuning",
+    "marin-optimizers": "optimizers of a GPT",
 }
 """The family of a table, or of a collection's other tables, by which a method's `tuned_on` knows them."""
 

@@ -21,8 +21,10 @@ FOLDERS = {
     "llm-inference-bench": "llm-inference-bench",
     "llm-pilot": "ibm-llm-pilot",
     "llmsys": "llmsys-hpobench",
+    "marin-optimizers": "marin-optimizers",
     "mlperf-training": "mlperf-training-v5.1",
     "nanogpt-track-3": "modded-nanogpt-track3",
+    "peft": "peft-metamathqa",
 }
 HERE = Path(declared.__file__).parent
 
@@ -151,6 +153,27 @@ def test_a_log_of_nanogpt_may_hold_several_trainings(real):
     place, _ = table.replicates.by_row(table.configs)
     assert (place == table.row(config)).sum() == 29  # 30 trainings in one file
     assert table.curve(table.row(config)).costs[-1] == 3090
+
+
+def test_recipes_of_peft_are_told_by_their_features(real):
+    (table,) = real("peft").values()
+    assert table.objectives == ("test_accuracy", "mem_max", "time")
+    assert [h.name for h in table.descriptors.axes] == ["peft_type", "lr", "params_trainable"]
+    row = table.row({"name": "lora/llama-3.2-3B-rank32"})
+    assert table.values[row, :2].tolist() == [0.4783927217589083, 22292725760.0]
+    assert table.curve(row).resources.tolist() == [250.0 * n for n in range(1, 21)]
+
+
+def test_optimizers_of_marin_have_settings_of_their_own(real):
+    (table,) = real("marin-optimizers").values()
+    sizes = {}
+    for row in range(len(table)):
+        config = table.config(row)
+        sizes.setdefault(config["optimizer"], Counter())[len(config)] += 1
+    assert sizes == {
+        "adamw": {9: 19}, "lion": {8: 26}, "mars": {10: 22}, "muon": {13: 33}, "soape": {12: 22}
+    }  # fmt: skip
+    assert "one hyperparameter at a time" in table.provenance["biased"]
 
 
 DECLARATION = """
@@ -305,3 +328,55 @@ def test_trainings_of_a_log_begin_at_step_0(tmp_path):
     assert table.values.tolist() == [[3.3], [3.1]]
     again = table.replicates.rows
     assert again.values.tolist() == [[3.2]] and again.curves[0].values.tolist() == [[10.8], [3.2]]
+
+
+def test_recipes_from_the_results_of_peft(tmp_path):
+    """One as its authors write results today, and one as they once did, of training all parameters."""
+    folder = tmp_path / COLLECTIONS["peft"].folder
+    folder.mkdir(parents=True)
+    course = [{"step": 250, "valid accuracy": 0.3, "train loss": 1.5, "elapsed time": 9.5}]
+    course += [{"step": 500, "valid accuracy": 0.4, "train loss": 1.0, "elapsed time": 20.0}]
+    course += [{"step": 500, "test accuracy": 0.45, "train loss": 1.0}]
+    for name, peft_config, memory in (("a/b", {"peft_type": "LORA"}, "accelerator"), ("full", None, "cuda")):
+        about = {"train_config": {"optimizer_kwargs": {"lr": 0.1 if peft_config else 0.2}}}
+        about |= {"experiment_name": name, "peft_config": peft_config}
+        trained = {f"{memory}_memory_max": 7, "train_time": 21.5, "file_size": 3, "metrics": course}
+        trained |= {"num_trainable_params": 5 if peft_config else 6}
+        result = {"run_info": about, "train_info": trained}
+        (folder / f"{memory}.json").write_text(json.dumps(result))
+    (table,) = fetched(COLLECTIONS["peft"], tmp_path, tmp_path / "t").values()
+    measured = {"test_accuracy": 0.45, "mem_max": 7.0, "time": 21.5, "file_size": 3.0}
+    assert table.lookup({"name": "a/b"}) == table.lookup({"name": "full"}) == measured
+    assert table.curve(1).costs.tolist() == [9.5, 20.0]
+
+
+def test_a_star_around_the_best_setting(tmp_path):
+    common = (
+        "learning_rate",
+        "beta1",
+        "beta2",
+        "weight_decay",
+        "warmup",
+        "train_batch_size",
+        "max_grad_norm",
+    )
+    own = {
+        "adamw": ("epsilon",),
+        "lion": (),
+        "mars": ("epsilon", "gamma"),
+        "muon": ("epsilon", "decay", "momentum", "muon_epsilon", "muon_to_adam_lr"),
+        "soape": ("epsilon", "block_size", "precondition_frequency", "shampoo_beta"),
+    }
+    for optimizer, names in own.items():
+        result = {
+            "best_config": dict.fromkeys((*common, *names), 0.5),
+            "baseline": {"loss": 3.5},
+            "ablations": [{"param": "learning_rate", "value": 0.25, "loss": 3.75}],
+        }
+        path = tmp_path / COLLECTIONS["marin-optimizers"].folder / optimizer / "130m" / "1" / "result.json"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(result))
+    (table,) = fetched(COLLECTIONS["marin-optimizers"], tmp_path, tmp_path / "t").values()
+    best = table.config(0)
+    assert best == {"optimizer": "adamw", **dict.fromkeys((*common, "epsilon"), 0.5)} and len(table) == 10
+    assert table.lookup(best | {"learning_rate": 0.25}) == {"eval_loss": 3.75}

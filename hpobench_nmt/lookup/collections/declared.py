@@ -18,9 +18,10 @@ prefixes          the role of columns by the prefix of their heading: "hyperpara
 failed            COLUMN = [values]: trainings whose results are missing, whatever the objectives' columns say
 extracted         COLUMN = regular expression: its named groups become columns
 checkpoints       the file of learning curves, with a line for each checkpoint; `training`, the column that
-                  identifies the training there and in `file`; and `cost`, the column of the cost. Where the
-                  resource of the section [curves] does not rise, another training of the same name begins. If
-                  it is `file` itself, the last checkpoint of a training is its line
+                  identifies the training there and in `file`; and `cost`, the column of the cost. Lines
+                  without a cost are left out. Where the resource of the section [curves] does not rise,
+                  another training of the same name begins. If it is `file` itself, the last checkpoint of a
+                  training is its line
 
 A line is a training. It is left out if a hyperparameter that is always active has no value. If a
 configuration was trained several times, the first training that did not fail is the row, and the others are
@@ -212,6 +213,7 @@ def _numbered(
     frame: pd.DataFrame, checkpoints: pd.DataFrame, about: _Checkpoints, resource: str
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The trainings and the checkpoints, both with the number of the training as the column `training`."""
+    checkpoints = checkpoints.dropna(subset=about.cost)
     name = checkpoints[about.training]
     begins = (name != name.shift()) | (checkpoints[resource].diff() <= 0)
     curves = checkpoints.assign(training=begins.cumsum(), cost=checkpoints[about.cost])

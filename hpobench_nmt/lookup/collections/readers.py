@@ -94,9 +94,54 @@ def nanogpt(members: Iterable[tuple[str, bytes]]) -> dict[str, pd.DataFrame]:
     return {"curves.csv": pd.DataFrame(lines, columns=["file", "step", "val_loss"])}
 
 
+def peft(members: Iterable[tuple[str, bytes]]) -> dict[str, pd.DataFrame]:
+    """PEFT's results: a line for each recipe, and a line for each evaluation. The last is that of test."""
+    import pandas as pd
+
+    runs: list[dict[str, Any]] = []
+    evaluations: list[dict[str, Any]] = []
+    for _, content in members:
+        result = json.loads(content)
+        about, trained = result["run_info"], result["train_info"]
+        name, settings = about["experiment_name"], about["peft_config"] or {"peft_type": "full"}
+        # Earlier versions wrote about CUDA only.
+        memory = trained.get("accelerator_memory_max", trained.get("cuda_memory_max"))
+        run = {
+            "name": name,
+            "peft_type": settings["peft_type"],
+            "lr": about["train_config"]["optimizer_kwargs"]["lr"],
+            "params_trainable": trained["num_trainable_params"],
+            "file_size": trained["file_size"],
+            "mem_max": memory,
+            "time": trained["train_time"],
+            "test_accuracy": trained["metrics"][-1].get("test accuracy", np.nan),
+        }
+        runs.append(run)
+        evaluations += [{"name": name, **line} for line in trained["metrics"]]
+    return {"MetaMathQA.csv": pd.DataFrame(runs), "MetaMathQA_curves.csv": pd.DataFrame(evaluations)}
+
+
+def marin(members: Iterable[tuple[str, bytes]]) -> dict[str, pd.DataFrame]:
+    """Marin's results: each optimizer's best setting, and the settings that differ in one value."""
+    import pandas as pd
+
+    lines: list[dict[str, Any]] = []
+    for path, content in members:
+        result = json.loads(content)
+        best = {"optimizer": path.split("/")[0], **result["best_config"]}
+        lines.append({**best, "eval_loss": result["baseline"]["loss"]})
+        lines += [
+            {**best, change["param"]: change["value"], "eval_loss": change["loss"]}
+            for change in result["ablations"]
+        ]
+    return {"marin-optimizers-130m.csv": pd.DataFrame(lines)}
+
+
 READERS: Mapping[str, Callable[[Iterable[tuple[str, bytes]]], dict[str, pd.DataFrame]]] = {
     "llm_pilot": llm_pilot,
     "mlperf": mlperf,
     "nanogpt": nanogpt,
+    "peft": peft,
+    "marin": marin,
 }
 """The readers by name."""
