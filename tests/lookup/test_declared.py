@@ -1,7 +1,9 @@
 """Declared collections: the settings on small made-up files, and the real ones from copies of their files."""
 
 import hashlib
+import io
 import json
+import tarfile
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -380,3 +382,37 @@ def test_a_star_around_the_best_setting(tmp_path):
     best = table.config(0)
     assert best == {"optimizer": "adamw", **dict.fromkeys((*common, "epsilon"), 0.5)} and len(table) == 10
     assert table.lookup(best | {"learning_rate": 0.25}) == {"eval_loss": 3.75}
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "content"),
+    [
+        ("peft", "a.json", "{"),
+        ("peft", "a.json", '{"run_info": {}}'),
+        ("marin-optimizers", "muon/130m/1/result.json", "[]"),
+        ("llm-pilot", "results_a_gpu2_a10_u16.csv", "status\n200\n"),
+    ],
+)
+def test_other_files_than_the_authors_are_refused(tmp_path, name, file, content):
+    place = tmp_path / COLLECTIONS[name].folder / file
+    place.parent.mkdir(parents=True)
+    place.write_text(content)
+    with pytest.raises(InputError, match=r"not the files of commit|not valid JSON"):
+        fetched(COLLECTIONS[name], tmp_path, tmp_path / "t")
+
+
+def test_an_archive_is_read_like_a_clone(tmp_path, monkeypatch):
+    """Only the wanted members, without the folder that a host of archives adds."""
+    packed = io.BytesIO()
+    wanted = f"{COLLECTIONS['nanogpt-track-3'].folder}/20260430_adamh/a.txt"
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name, text in (
+            (wanted, "step:9/9 val_loss:3.25 x"),
+            ("records/b.txt", "step:9/9 val_loss:1.0 x"),
+        ):
+            info = tarfile.TarInfo(f"modded-nanogpt-f411b3d3/{name}")
+            info.size = len(text)
+            archive.addfile(info, io.BytesIO(text.encode()))
+    monkeypatch.setattr(declared, "download", lambda address, sha256, limits: packed.getvalue())
+    (table,) = fetched(COLLECTIONS["nanogpt-track-3"], None, tmp_path / "t").values()
+    assert table.config(0) == {"optimizer": "adamh", "steps": 9} and table.values.tolist() == [[3.25]]

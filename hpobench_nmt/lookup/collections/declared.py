@@ -23,6 +23,9 @@ checkpoints       the file of learning curves, with a line for each checkpoint; 
                   another training of the same name begins. If it is `file` itself, the last checkpoint of a
                   training is its line
 
+Collections that compute columns, join files or read graphs and pickles are code, in files of their own: the
+rates of Step Law, the costs of Gemstones, 1 - beta of TaskSet, and nmtlc.
+
 A line is a training. It is left out if a hyperparameter that is always active has no value. If a
 configuration was trained several times, the first training that did not fail is the row, and the others are
 replicates.
@@ -54,8 +57,8 @@ if TYPE_CHECKING:  # pandas is slow to import
     import pandas as pd
 
 _Cells = dict[str, list[str | bool | float]]
-# The limit of an archive of a whole repository, and of the files that are read of it.
-_MOST_BYTES = 2**30
+# The limits of an archive of a whole repository, and of its content.
+_MOST_PACKED, _MOST_BYTES = 2**30, 2**32
 
 
 class _File(Strict, frozen=True):
@@ -122,7 +125,7 @@ def read_declaration(path: Path) -> Collection:
         return own
     return replace(
         own,
-        limits=replace(DEFAULT_LIMITS, max_bytes=_MOST_BYTES, total_s=900.0),
+        limits=replace(DEFAULT_LIMITS, max_bytes=_MOST_PACKED, total_s=900.0),
         archive=f"https://codeload.github.com/{given.repository}/tar.gz/{given.commit}",
         copy=f"a clone of github.com/{given.repository}, or {' and '.join(given.files)}, made of its files",
     )
@@ -134,13 +137,18 @@ def _frames(given: _Declaration, origin: Origin) -> dict[str, pd.DataFrame]:
     if not given.reader or (source is not None and (source / next(iter(given.files))).is_file()):
         return {name: _frame(given, name, origin) for name in given.files}
     if source is not None:
-        return READERS[given.reader](folder_members(source / given.folder, given.members, _MOST_BYTES))
-    content = download(origin.address, None, origin.limits)
-    within = f"{given.folder}/" if given.folder else ""
-    found = tar_members(content, origin.address, f"[^/]+/{within}{given.members}", _MOST_BYTES)
-    # The archive has one folder, whose name is that of the repository and the commit.
-    members = ((name.partition("/")[2].removeprefix(within), content) for name, content in found)
-    return READERS[given.reader](members)
+        members = folder_members(source / given.folder, given.members, _MOST_BYTES)
+    else:
+        content = download(origin.address, None, origin.limits)
+        within = f"{given.folder}/" if given.folder else ""
+        found = tar_members(content, origin.address, f"[^/]+/{within}{given.members}", _MOST_BYTES)
+        # The archive has one folder, whose name is that of the repository and the commit.
+        members = ((name.partition("/")[2].removeprefix(within), content) for name, content in found)
+    try:
+        return READERS[given.reader](members)
+    except (LookupError, TypeError, ValueError) as error:
+        where = source or origin.address
+        raise InputError(f"{where}: not the files of commit {given.commit} ({error!r}).") from None
 
 
 def _frame(given: _Declaration, name: str, origin: Origin) -> pd.DataFrame:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hpobench_nmt.core.system.files import parse_json
 from hpobench_nmt.lookup.collections.collection import csv_frame
 
 if TYPE_CHECKING:  # pandas is slow to import
@@ -100,19 +101,18 @@ def peft(members: Iterable[tuple[str, bytes]]) -> dict[str, pd.DataFrame]:
 
     runs: list[dict[str, Any]] = []
     evaluations: list[dict[str, Any]] = []
-    for _, content in members:
-        result = json.loads(content)
+    for path, content in members:
+        result = parse_json(content, path)
         about, trained = result["run_info"], result["train_info"]
         name, settings = about["experiment_name"], about["peft_config"] or {"peft_type": "full"}
-        # Earlier versions wrote about CUDA only.
-        memory = trained.get("accelerator_memory_max", trained.get("cuda_memory_max"))
         run = {
             "name": name,
             "peft_type": settings["peft_type"],
             "lr": about["train_config"]["optimizer_kwargs"]["lr"],
             "params_trainable": trained["num_trainable_params"],
             "file_size": trained["file_size"],
-            "mem_max": memory,
+            # Earlier versions wrote about CUDA only.
+            "mem_max": trained.get("accelerator_memory_max", trained.get("cuda_memory_max")),
             "time": trained["train_time"],
             "test_accuracy": trained["metrics"][-1].get("test accuracy", np.nan),
         }
@@ -127,7 +127,7 @@ def marin(members: Iterable[tuple[str, bytes]]) -> dict[str, pd.DataFrame]:
 
     lines: list[dict[str, Any]] = []
     for path, content in members:
-        result = json.loads(content)
+        result = parse_json(content, path)
         best = {"optimizer": path.split("/")[0], **result["best_config"]}
         lines.append({**best, "eval_loss": result["baseline"]["loss"]})
         lines += [
