@@ -200,7 +200,7 @@ def test_only_files_of_the_datasheet_are_in_it(tmp_path, toy, again):
 
 
 def test_command(tmp_path, capsys):
-    command = ["tables", "card", "sotu-ngram"]
+    command = ["tables", "publish", "sotu-ngram", "--format", "croissant"]
     with pytest.raises(SystemExit, match="0"):
         main(command)
     printed = capsys.readouterr().out
