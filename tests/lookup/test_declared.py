@@ -20,6 +20,7 @@ from hpobench_nmt.lookup.disk.folder import load_folder
 SOURCES = Path(__file__).parents[3] / "shared" / "sources"
 FOLDERS = {
     "autoresearch": "autoresearch-automl",
+    "gemstones": "gemstones",
     "llm-inference-bench": "llm-inference-bench",
     "llm-pilot": "ibm-llm-pilot",
     "llmsys": "llmsys-hpobench",

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hpobench_nmt.lookup.checks.facts import find_check
-from hpobench_nmt.lookup.collections import gemstones
+from hpobench_nmt.lookup.collections import COLLECTIONS
 from hpobench_nmt.lookup.disk.folder import load_folder
 
 FOLDER = Path(__file__).parents[3] / "shared" / "sources" / "gemstones"
@@ -15,7 +15,7 @@ here = pytest.mark.skipif(not FOLDER.is_dir(), reason="the authors' files are no
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
-    folders = gemstones.COLLECTION.fetch(tmp_path_factory.mktemp("tables"), FOLDER)
+    folders = COLLECTIONS["gemstones"].fetch(tmp_path_factory.mktemp("tables"), FOLDER)
     return {folder.name: load_folder(folder) for folder in folders}
 
 

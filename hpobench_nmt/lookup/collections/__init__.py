@@ -6,7 +6,6 @@ from pathlib import Path
 
 from hpobench_nmt.lookup.collections import (
     algoperf,
-    gemstones,
     nas_bench_nlp,
     nmthpo,
     nmtlc,
@@ -22,7 +21,6 @@ _ALL = (
     steplaw.COLLECTION,
     algoperf.COLLECTION,
     taskset.COLLECTION,
-    gemstones.COLLECTION,
     nas_bench_nlp.COLLECTION,
     *map(read_declaration, sorted(Path(__file__).parent.glob("*.toml"))),
 )

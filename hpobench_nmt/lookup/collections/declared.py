@@ -2,15 +2,18 @@
 
 title, licence, repository, commit, folder   as in `Collection`
 rows              the number of rows of all tables that the authors state, if they state it
-files             files by a short name, which a copy may have: `sha256` and `path` (of the authors' file in
-                  the folder; by default the name)
+files             files by a short name, which a copy may have: `sha256`, `path` (of the authors' file in the
+                  folder; by default the name) and `adds` (columns of one value)
 levels            for JSON files: the names of the nested keys above the trainings, which become columns
 reader, members   for files made of many files of the authors: a function of readers.py that makes them, and
                   the names of the authors' files in the folder, as a regular expression. The commit alone
                   identifies these, and `sha256` is that of the copy
 [sheet]           what all tables have in common
-[tables.NAME]     a table: its `file`, the keys of a datasheet (lookup/disk/datasheet.py), and these settings:
+[tables.NAME]     a table: its `file`, or a list of files, the keys of a datasheet (lookup/disk/datasheet.py),
+                  and these settings, which apply in this order:
 
+products          COLUMN = [columns]: a new column, the product of others
+sorted            the columns by which lines are sorted
 renamed           new names of columns
 prefixes          the role of columns by the prefix of their heading: "hyperparameter", "metric" or "other".
                   The rest of the heading is the name. A metric is maximised if its heading ends with +, and
@@ -20,11 +23,11 @@ extracted         COLUMN = regular expression: its named groups become columns
 checkpoints       the file of learning curves, with a line for each checkpoint; `training`, the column that
                   identifies the training there and in `file`; and `cost`, the column of the cost. Lines
                   without a cost are left out. Where the resource of the section [curves] does not rise,
-                  another training of the same name begins. If it is `file` itself, the last checkpoint of a
-                  training is its line
+                  another training of the same name begins. Without a file, the lines of the table itself are
+                  checkpoints, and the last checkpoint of a training is its line
 
-Collections that compute columns, join files or read graphs and pickles are code, in files of their own: the
-rates of Step Law, the costs of Gemstones, 1 - beta of TaskSet, and nmtlc.
+Collections that correct values (Step Law's rates, TaskSet's 1 - beta), join files (nmthpo, nmtlc), check each
+training (AlgoPerf) or read graphs (NAS-Bench-NLP) are code.
 
 A line is a training. It is left out if a hyperparameter that is always active has no value. If a
 configuration was trained several times, the first training that did not fail is the row, and the others are
@@ -35,6 +38,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -64,18 +69,21 @@ _MOST_PACKED, _MOST_BYTES = 2**30, 2**32
 class _File(Strict, frozen=True):
     sha256: str
     path: str = ""
+    adds: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class _Checkpoints(Strict, frozen=True):
-    file: str
     training: str
     cost: str
+    file: str = ""
 
 
 class _Settings(Strict, frozen=True):
     """The settings of a table that a datasheet does not have."""
 
-    file: str
+    file: str | list[str]
+    products: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    sorted: list[str] = msgspec.field(default_factory=list)
     renamed: dict[str, str] = msgspec.field(default_factory=dict)
     prefixes: dict[str, Literal["hyperparameter", "metric", "other"]] = msgspec.field(default_factory=dict)
     failed: _Cells = msgspec.field(default_factory=dict)
@@ -105,7 +113,7 @@ def read_declaration(path: Path) -> Collection:
     def tables(collection: Collection, origin: Origin, target: Path) -> list[Table]:
         frames = _frames(given, origin)
         return [
-            _table(collection, path, name, {**given.sheet, **sections}, frames)
+            _table(collection, path, name, _joined(given.sheet, sections), frames)
             for name, sections in given.tables.items()
         ]
 
@@ -118,7 +126,7 @@ def read_declaration(path: Path) -> Collection:
         repository=given.repository,
         commit=given.commit,
         folder=given.folder,
-        sha256={file.path or name: file.sha256 for name, file in given.files.items()},
+        sha256={name: file.sha256 for name, file in given.files.items()},
         tables_from=tables,
     )
     if not given.reader:
@@ -129,6 +137,12 @@ def read_declaration(path: Path) -> Collection:
         archive=f"https://codeload.github.com/{given.repository}/tar.gz/{given.commit}",
         copy=f"a clone of github.com/{given.repository}, or {' and '.join(given.files)}, made of its files",
     )
+
+
+def _joined(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """What all tables have in common with a table's own keys, which prevail; sections are joined."""
+    sections = {key: {**common[key], **own[key]} for key in common.keys() & own if isinstance(own[key], dict)}
+    return {**common, **own, **sections}
 
 
 def _frames(given: _Declaration, origin: Origin) -> dict[str, pd.DataFrame]:
@@ -159,9 +173,13 @@ def _frame(given: _Declaration, name: str, origin: Origin) -> pd.DataFrame:
     copied = origin.source is not None and (origin.source / name).is_file()
     path = name if copied else file.path or name
     content = published_file(path, file.sha256, origin.source, origin.address, origin.limits, given.folder)
-    if not name.endswith(".json"):
-        return csv_frame(content, name)
-    return pd.DataFrame(_records(parse_json(content, name), given.levels, name))
+    if name.endswith(".jsonl"):
+        frame = pd.DataFrame([parse_json(line, name) for line in content.splitlines()])
+    elif name.endswith(".json"):
+        frame = pd.DataFrame(_records(parse_json(content, name), given.levels, name))
+    else:
+        frame = csv_frame(content, name)
+    return frame.assign(**file.adds)
 
 
 def _records(part: Any, levels: Sequence[str], where: str) -> list[dict[str, Any]]:
@@ -185,36 +203,50 @@ def _table(
     where = f"{path}, [tables.{name}]"
     names = _Settings.__struct_fields__
     settings = checked({key: value for key, value in sections.items() if key in names}, _Settings, where)
-    frame, found = _by_prefix(frames[settings.file].rename(columns=settings.renamed), settings)
+    files = [settings.file] if isinstance(settings.file, str) else settings.file
+    lines = _lines([frames[file] for file in files], settings)
+    frame, found = _by_prefix(lines, settings)
     for column, pattern in settings.extracted.items():
         frame = frame.join(frame[column].str.extract(pattern))
     described = {key: value for key, value in sections.items() if key not in names}
     for section, columns in found.items():
         own = described.get(section, {})
         described[section] = {column: {**entry, **own.get(column, {})} for column, entry in columns.items()}
-    described["provenance"] = collection.provenance(
-        files=f"file {collection.folder}/{settings.file}", **described["provenance"]
-    )
+    source = f"{' and '.join(files)} of {collection.folder or 'all files'}"
+    hashes = " and ".join(collection.sha256[file] for file in files)
+    described["provenance"] = collection.provenance(files=source, **described["provenance"], sha256=hashes)
     described["claims"] = collection.claims(**described.get("claims", {}))
     sheet = checked({"name": name, "replicates": {}, **described}, Datasheet, where)
     for column in {*sheet.columns, *sheet.only, *settings.failed} - set(frame):
         raise unknown("column", column, map(str, frame), f"({where})")
     checkpoints = None
     if settings.checkpoints is not None and sheet.curves is not None:
-        checkpoints = frames[settings.checkpoints.file]
+        checkpoints = frames.get(settings.checkpoints.file, lines)
         frame, checkpoints = _numbered(frame, checkpoints, settings.checkpoints, sheet.curves.resource)
     for column, values in sheet.only.items():
         frame = frame[frame[column].isin(values)]
     rows, again = _trainings(frame, sheet, settings)
     sheet = msgspec.structs.replace(sheet, only={})
-    files = Files(sheet, path, Path(f"{name}.csv"), csv_of(_cells(rows, sheet.columns)))
+    made = Files(sheet, path, Path(f"{name}.csv"), csv_of(_cells(rows, sheet.columns)))
     if len(again):
         content = csv_of(_cells(again, [*sheet.columns, "replicate", "seed"]))
-        files = replace(files, replicates=lambda: content)
+        made = replace(made, replicates=lambda: content)
     if checkpoints is not None:
         own_curves, their_curves = (_curves_csv(part, checkpoints, sheet) for part in (rows, again))
-        files = replace(files, curves=own_curves, replicate_curves=lambda: their_curves)
-    return tables_of(files)[0]
+        made = replace(made, curves=own_curves, replicate_curves=lambda: their_curves)
+    return tables_of(made)[0]
+
+
+def _lines(frames: Sequence[pd.DataFrame], settings: _Settings) -> pd.DataFrame:
+    """The lines of a table's files, with computed columns, sorted, with new names."""
+    import pandas as pd
+
+    lines = pd.concat(frames, ignore_index=True)
+    for column, factors in settings.products.items():
+        lines[column] = reduce(mul, (lines[factor] for factor in factors))
+    if settings.sorted:
+        lines = lines.sort_values(settings.sorted, kind="stable", ignore_index=True)
+    return lines.rename(columns=settings.renamed)
 
 
 def _numbered(
@@ -225,7 +257,7 @@ def _numbered(
     name = checkpoints[about.training]
     begins = (name != name.shift()) | (checkpoints[resource].diff() <= 0)
     curves = checkpoints.assign(training=begins.cumsum(), cost=checkpoints[about.cost])
-    if len(frame) == len(curves):  # the same file
+    if not about.file:
         return frame.assign(training=curves["training"]).drop_duplicates("training", keep="last"), curves
     number = dict(zip(name[begins], curves["training"][begins], strict=True))
     return frame.assign(training=frame[about.training].map(number)), curves
