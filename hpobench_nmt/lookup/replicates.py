@@ -40,7 +40,7 @@ class ReplicateRows(NamedTuple):
 
     def of_trainings(self, places: Ints) -> ReplicateRows:
         """Some of the trainings, in this order."""
-        curves = self.curves and self.curves.of_rows(places)
+        curves = self.curves.of_rows(places) if self.curves and len(places) else None
         arrays = (self.configs, self.numbers, self.seeds, self.values)
         configs, numbers, seeds, values = (array[places] for array in arrays)
         return ReplicateRows(configs, numbers, seeds, values, curves)

@@ -126,3 +126,63 @@ def test_a_value_off_the_grid_is_named_with_its_line(folder, tmp_path):
     with pytest.raises(InputError, match=r"replicates\.csv, line 5: width is 7, which is not among"):
         add_table(folder, None, tmp_path / "installed")
     assert not (tmp_path / "installed").exists()
+
+
+SHEET = """
+[replicates]
+[replicate_curves]
+[hyperparameters.rate]
+[metrics.loss]
+direction = "min"
+[curves]
+resource = "epoch"
+[curves.metrics.loss]
+own = "last"
+"""
+
+
+def written(folder, replicate_curves):
+    """A folder of two rows, of which the first was trained three times, as a person writes it."""
+    folder.mkdir(exist_ok=True)
+    (folder / "table.csv").write_text("rate,loss\n0.1,2\n0.2,3\n")
+    (folder / "curves.csv").write_text("row,checkpoint,epoch,cost,loss\n0,1,1,5,2\n1,1,1,5,3\n")
+    (folder / "replicates.csv").write_text("rate,replicate,seed,loss\n0.1,1,7,2.5\n0.1,2,8,\n")
+    if replicate_curves:
+        (folder / "replicate_curves.csv").write_text("row,checkpoint,epoch,cost,loss\n" + replicate_curves)
+    (folder / "datasheet.toml").write_text(SHEET)
+    return folder
+
+
+def test_replicates_have_curves_of_their_own(tmp_path):
+    source = written(tmp_path / "mine", "0,1,1,4,3\n0,2,2,9,2.5\n1,1,1,6,\n")
+    table, folder = add_table(source, None, tmp_path / "tables")
+    for each in (table, load_folder(folder)):
+        curves = each.replicates.rows.curves
+        assert curves.lengths.tolist() == [2, 1] and curves[0].costs.tolist() == [4.0, 9.0]
+        assert np.isnan(curves[1].values).all() and each.curves.lengths.tolist() == [1, 1]
+        kept = each.replicates.only(each.configs[[0]]).rows
+        assert (
+            kept.curves.sha256 == curves.sha256
+            and len(each.replicates.only(each.configs[[1]]).rows.values) == 0
+        )
+    assert "format = 5" in (folder / "datasheet.toml").read_text()
+    (folder / "replicate_curves.csv").write_text("row,checkpoint,epoch,cost,loss\n0,1,1,4,3\n")
+    with pytest.raises(InputError, match=r"replicate_curves\.csv: SHA-256 is"):
+        _ = load_folder(folder).replicates.rows
+
+
+@pytest.mark.parametrize(
+    ("curves", "old", "new", "message"),
+    [
+        ("2,1,1,4,3\n", "", "", r"replicate_curves\.csv: line 2: row 2, checkpoint 1: rows go from 0 to 1"),
+        ("", "", "", r"has no replicate_curves\.csv"),
+        ("0,1,1,4,3\n", "[replicate_curves]\n", "", r"has no section \[replicate_curves\]"),
+        ("0,1,1,4,3\n", "[replicates]\n", "", r"\[replicate_curves\] needs \[curves\], and \[replicates\]"),
+    ],
+)
+def test_wrong_curves_of_replicates_are_refused(tmp_path, curves, old, new, message):
+    source = written(tmp_path / "mine", curves)
+    (source / "datasheet.toml").write_text(SHEET.replace(old, new))
+    with pytest.raises(InputError, match=message):
+        add_table(source, None, tmp_path / "tables")
+    assert not (tmp_path / "tables" / "mine").exists()

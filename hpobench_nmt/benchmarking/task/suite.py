@@ -144,7 +144,8 @@ class Suite(Strict, frozen=True):
         Literal["", "replicates"],
         _key(
             'with "replicates", every look-up draws one of the row\'s trainings, and scores, constraints and '
-            "costs use the row's mean. For tables with several trainings of every row. Default: none"
+            "costs use the row's mean. Costs of learning curves are those of the drawn training, if "
+            "replicates have curves. For tables with several trainings of every row. Default: none"
         ),
     ] = ""
     prior: Annotated[
