@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -31,8 +33,8 @@ _LEADS_TO = {
     "plot": "'hpobench-nmt report FOLDER' draws results, and 'pareto TABLE --out FILE.png' draws a front.",
 }
 """What people look for under names that are not commands."""
-# Width of output that is not shown on a terminal.
-_UNBOUNDED = 10_000
+# Width of output that is not shown on a terminal: that of a paper, a mail or a log.
+_PIPE = 80
 # The period from which the time left is estimated. A training may take hours, so all that have ended count.
 _WEEK = 7 * 24 * 3600.0
 
@@ -54,8 +56,17 @@ class Commands(click.Group):
 
 
 def say(text: str, err: bool = False) -> None:
-    """Print a line, on stderr if err is set. Control characters are escaped."""
-    click.echo(printable(text, lines=True), err=err)
+    """Print a text, on stderr if err is set, wrapped between words. Control characters are escaped.
+
+    A line that ends in a command to copy stays whole.
+    """
+    width = shutil.get_terminal_size((_PIPE, 0)).columns
+    for line in printable(text, lines=True).split("\n"):
+        indent = " " * (len(line) - len(line.lstrip()))
+        wrap = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False)
+        wrap.subsequent_indent = indent + "  " * bool(indent)
+        whole = len(line) <= width or ": hpobench-nmt " in line
+        click.echo(line if whole else wrap.fill(line), err=err)
 
 
 def pairs_text(pairs: Sequence[tuple[str, str]]) -> str:
@@ -65,7 +76,7 @@ def pairs_text(pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def make_console() -> Console:
-    """The console for results. Piped output is as wide as necessary, unless COLUMNS is set."""
+    """The console for results. Piped output has 80 columns, unless COLUMNS is set."""
     from rich.console import Console
 
     class Output(Console):
@@ -74,7 +85,7 @@ def make_console() -> Console:
             raise BrokenPipeError
 
     terminal = sys.stdout.isatty()
-    return Output() if terminal or "COLUMNS" in os.environ else Output(width=_UNBOUNDED)
+    return Output() if terminal or "COLUMNS" in os.environ else Output(width=_PIPE)
 
 
 def show_leaderboard(results: Results, console: Console, explain: bool) -> None:

@@ -108,7 +108,7 @@ def seed_option(what: str = "Root seed.") -> Callable[[Any], Any]:
 explain_option = click.option(
     "--explain",
     is_flag=True,
-    help="Explain how figures, intervals and tests are made, as the first run does.",
+    help="Explain how figures, intervals and tests are made.",
 )
 backend_option = click.option(
     "--backend",

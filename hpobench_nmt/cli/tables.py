@@ -142,19 +142,21 @@ def tables_check(name: str) -> None:
     from hpobench_nmt.analysis.tables.controls import control_findings
     from hpobench_nmt.lookup.catalogue import find_folder, load_table, members
     from hpobench_nmt.lookup.checks.facts import find_check
+    from hpobench_nmt.render.terminal.grids import print_hanging
 
     loaded = [(load_table(member), find_folder(member)) for member in members(name)]
     marks = {"ok": ("✓", "green"), "note": ("·", "cyan"), "warning": ("!", "yellow")}
     console = make_console()
-    current = ""
+    current, told = "", set()
     for finding in find_check(name, loaded, control_findings):
         if finding.table != current:
             current = finding.table
             console.print(current, style="bold", markup=False, highlight=False)
         mark, colour = marks[finding.kind]
-        console.print(f" [{colour}]{mark}[/{colour}] ", end="", highlight=False)
-        console.print(f"{finding.fact}", markup=False, highlight=False, soft_wrap=True)
-        console.print(f"   → {finding.meaning}", style="dim", markup=False, highlight=False, soft_wrap=True)
+        print_hanging(f" {mark} ", finding.fact, console, colour)
+        if finding.meaning not in told:  # once, because many tables of a group have the same finding
+            told.add(finding.meaning)
+            print_hanging("   → ", finding.meaning, console, "dim", "dim")
 
 
 @tables.command("publish")

@@ -300,7 +300,7 @@ def _print_plan(
     for axis in spec.axes:
         condition = f", if {axis.condition}" if axis.condition else ""
         how = f"{axis.scale if axis.is_numeric else axis.kind}{condition}"
-        rows_of_axes.append((axis.name, ", ".join(axis.short_labels), how))
+        rows_of_axes.append((axis.name, axis.values_text, how))
     head = ("hyperparameter", "values", "scale or kind")
     print_grid(head, rows_of_axes, make_console(), wrapped=("values",))
     failed = sum(record.status == "failed" for record in ledger.records)

@@ -29,6 +29,7 @@ Value = float | int | str | bool | tuple[Any, ...] | None
 """A hyperparameter's value: a number, or a label (a text, a boolean, a number, None or a tuple of these)."""
 
 _MOST_SHOWN = 10
+_MOST_LISTED = 12
 SAME = 1e-9
 """Numbers with a smaller relative difference are one value of a grid."""
 ROUNDED = 1e-6
@@ -173,6 +174,16 @@ class Hyperparameter:
     def labels(self) -> tuple[str, ...]:
         """Its values as texts, as people and CSV files see them."""
         return tuple(map(label, self.values))
+
+    @property
+    def values_text(self) -> str:
+        """The values in a line; of more than 12, their number and the ends."""
+        shown = self.short_labels
+        if len(shown) <= _MOST_LISTED:
+            return ", ".join(shown)
+        return (
+            f"{len(shown):,} from {shown[0]} to {shown[-1]}" if self.is_numeric else f"{len(shown):,} labels"
+        )
 
     @property
     def short_labels(self) -> tuple[str, ...]:

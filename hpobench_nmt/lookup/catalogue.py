@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpobench_nmt.core.system.errors import InputError, not_written, unknown, warn
-from hpobench_nmt.core.system.files import no_folder, read_toml, remove_leftovers
+from hpobench_nmt.core.system.files import no_folder, read_toml
+from hpobench_nmt.core.system.folders import remove_leftovers
 from hpobench_nmt.core.system.text import printable
 from hpobench_nmt.lookup.collections import COLLECTIONS, collection_of
 from hpobench_nmt.lookup.disk.folder import DATASHEET, ROWS, checked_datasheet, load_folder

@@ -56,7 +56,7 @@ def run_folder(toy_home, printed):
 def test_nothing_is_cut_on_a_narrow_terminal_nor_in_a_pipe(run_folder, printed, columns):
     commands = ["tables list", "tables show toy", f"pareto toy --objectives {TWO}", f"score {run_folder}"]
     for command in [*commands, "methods", "suites", "tables analyze toy"]:
-        piped, narrow = printed(None, *command.split()), printed(columns, *command.split())
+        piped, narrow = printed(10_000, *command.split()), printed(columns, *command.split())
         assert max(map(len, narrow.splitlines())) <= columns, command
         # Every word is there, though it may be folded; bars are as wide as there is room.
         flat = re.sub(r"[\s│┃]", "", narrow)
@@ -69,10 +69,10 @@ def test_nothing_is_cut_on_a_narrow_terminal_nor_in_a_pipe(run_folder, printed, 
             assert word in flat, (command, word)
 
 
-def test_a_piped_grid_has_one_line_per_row(toy_home, printed):
+def test_a_grid_has_one_line_per_row_if_there_is_room(toy_home, printed):
     wide = pd.DataFrame([[f"{'x' * 30}{i}" for i in range(12)]], columns=[f"c{i}" for i in range(12)])
     wide.assign(a=1.0, b=2.0).to_csv("wide.csv", index=False)
-    lines = printed(None, "pareto", "wide.csv", "--objectives", "a:min,b:min").splitlines()
+    lines = printed(1000, "pareto", "wide.csv", "--objectives", "a:min,b:min").splitlines()
     assert len(lines) == 3
     assert all(f"{'x' * 30}{i}" in lines[1] for i in range(12))
 
@@ -196,3 +196,26 @@ def test_a_figure_with_control_characters_is_sound(form):
     if form == "svg":
         ElementTree.fromstring(content)
         assert r"\x1b[2J" in to_svg(figure, "f", {}, {})
+
+
+def test_no_line_of_any_command_is_wider_than_a_pipe_or_terminal(toy_home, run_folder, printed):
+    compare = f"compare {run_folder} -m RS,BO_EI_M_std"
+    tables = ("list", "show toy", "show shipped", "check toy", "check lohelp-de-en", "analyze toy")
+    commands = [
+        *(f"tables {each}" for each in tables),
+        "methods",
+        "methods BO_auto",
+        "suites",
+        "--help",
+        compare,
+    ]
+    for command in [
+        *commands,
+        f"score {run_folder}",
+        f"score {run_folder} --explain",
+        "doctor",
+        "archive show",
+    ]:
+        for columns in (None, 80):
+            lines = printed(columns, *command.split()).splitlines()
+            assert max(map(len, lines)) <= 80, (command, max(lines, key=len))

@@ -18,6 +18,7 @@ OWN = {
     "hpobench_nmt/cli/doctor.py": "/sys",
     "hpobench_nmt/cli/main.py": "/dev/null",
     "hpobench_nmt/core/system/files.py": "the door itself",
+    "hpobench_nmt/core/system/folders.py": "own list of folders",
     "hpobench_nmt/core/system/process_server.py": "own logs, and /proc",
     "hpobench_nmt/core/system/processes.py": "own logs",
     "hpobench_nmt/lookup/collections/archives.py": "members of an archive that is in memory",
@@ -88,12 +89,12 @@ def test_only_the_door_reads_files_from_elsewhere():
 
 def test_folders_are_removed_by_what_waits_for_no_pipe():
     allowed = {
-        "hpobench_nmt/core/system/files.py",  # remove_folder itself
+        "hpobench_nmt/core/system/folders.py",  # remove_folder itself
         "hpobench_nmt/lookup/catalogue.py",  # after it has removed the datasheet inside
         "hpobench_nmt/runner/corpora/libreoffice_help.py",  # what it has just made
     }
     users = {name for name, _ in found() if "rmtree(" in (ROOT / name).read_text(encoding="utf-8")}
-    assert users == allowed, "call core.system.files.remove_folder"
+    assert users == allowed, "call core.system.folders.remove_folder"
 
 
 def test_what_is_a_direct_read():

@@ -16,25 +16,23 @@ from types import SimpleNamespace
 
 import pytest
 
-from hpobench_nmt.core.system import files
+from hpobench_nmt.core.system import files, folders
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.files import (
-    _abandoned,
     check_column,
     check_name,
     locked_folder,
     no_folder,
-    remove_leftovers,
-    replace_folder,
-    scratch_folder,
     write_whole,
 )
+from hpobench_nmt.core.system.folders import _abandoned, remove_leftovers, replace_folder, scratch_folder
 
 
 def killed(code: str, folder: Path) -> None:
     """Run code in a process that kills itself; what it wrote stays as it was then."""
     head = (
-        "import os, signal, sys\nfrom pathlib import Path\nfrom hpobench_nmt.core.system import files\n"
+        "import os, signal, sys\nfrom pathlib import Path\n"
+        "from hpobench_nmt.core.system import files, folders\n"
         "folder = Path(sys.argv[1])\ndef die(*_):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     done = subprocess.run([sys.executable, "-c", head + code, folder], check=False)
@@ -74,7 +72,7 @@ def test_ctrl_c_just_after_a_file_is_in_its_place_is_passed_on(tmp_path, monkeyp
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux numbers its boots")
 def test_a_machine_that_was_booted_again_is_another_one():
-    assert files._boot_id() == Path("/proc/sys/kernel/random/boot_id").read_text()
+    assert folders._boot_id() == Path("/proc/sys/kernel/random/boot_id").read_text()
 
 
 def test_what_a_killed_writer_left_goes_with_the_next_file(tmp_path):
@@ -88,7 +86,7 @@ def test_what_a_killed_writer_left_goes_with_the_next_file(tmp_path):
 
 def test_what_a_killed_writer_of_a_folder_left_goes_with_the_next_folder(tmp_path):
     killed(
-        "with files.scratch_folder(folder / 't') as w:\n    (w / 'f').write_bytes(b'')\n    die()", tmp_path
+        "with folders.scratch_folder(folder / 't') as w:\n    (w / 'f').write_bytes(b'')\n    die()", tmp_path
     )
     assert len(names(tmp_path)) == 1
     with scratch_folder(tmp_path / "other"):
@@ -100,10 +98,10 @@ def test_a_folder_that_was_being_replaced_comes_back(tmp_path):
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "f").write_bytes(b"old")
     killed(
-        "files._exchange = lambda one, other: False\n"
+        "folders._exchange = lambda one, other: False\n"
         "rename = Path.rename\n"
         "Path.rename = lambda path, to: die() if path.name == 'new' else rename(path, to)\n"
-        "(folder / 'new').mkdir()\nfiles.replace_folder(folder / 'new', folder / 't')",
+        "(folder / 'new').mkdir()\nfolders.replace_folder(folder / 'new', folder / 't')",
         tmp_path,
     )
     assert not (tmp_path / "t").exists()
@@ -151,6 +149,51 @@ def test_leftovers_are_known_whatever_the_machine_is_called(tmp_path, monkeypatc
         (tmp_path / work.name.replace(f".{os.getpid()}.", ".999999999.")).mkdir()
         remove_leftovers(tmp_path)
         assert names(tmp_path) == [work.name]
+
+
+GROUP = """
+import os, signal, sys
+from pathlib import Path
+from hpobench_nmt.core.system import files, folders
+home, moment = Path(sys.argv[1]), int(sys.argv[2])
+steps = 0
+def step(*_):
+    global steps
+    steps += 1
+    if steps > moment:
+        os.kill(os.getpid(), signal.SIGKILL)
+for name in ("rename", "replace"):
+    real = getattr(Path, name)
+    setattr(Path, name, lambda *a, real=real: (step(), real(*a), step())[1])
+exchange, remove = folders._exchange, folders.remove_folder
+folders._exchange = lambda *a: sys.argv[3] == "exchange" and (step(), exchange(*a), step())[1]
+folders.remove_folder = lambda *a: (step(), remove(*a))[1]
+with folders.scratch_folder(home / "group") as work:
+    for name in "abc":
+        (work / name).mkdir()
+        (work / name / "file").write_text("new")
+    folders.replace_folders(work)
+"""
+
+
+@pytest.mark.parametrize("how", ["exchange", "two steps"])
+def test_a_group_of_folders_is_old_or_new_whenever_its_process_is_killed(tmp_path, how):
+    found = []
+    for moment in range(40):
+        home = tmp_path / str(moment)
+        for name in "ab":  # c is new
+            (home / name).mkdir(parents=True)
+            (home / name / "file").write_text("old")
+        done = subprocess.run([sys.executable, "-c", GROUP, str(home), str(moment), how])
+        assert done.returncode in (0, -signal.SIGKILL)
+        for _ in range(2):  # what is restored first may be moved only then
+            remove_leftovers(home)
+        found.append({path.parent.name: path.read_text() for path in sorted(home.glob("*/file"))})
+        assert found[-1] in ({"a": "old", "b": "old"}, {"a": "new", "b": "new", "c": "new"}), moment
+        assert sorted(path.name for path in home.iterdir()) == sorted(found[-1])
+        if done.returncode == 0:
+            break
+    assert done.returncode == 0 and len(found) > 8 and found[0] != found[-1]
 
 
 def test_only_leftovers_of_processes_that_are_gone_are_removed(tmp_path):
@@ -257,7 +300,7 @@ def test_what_another_process_removes_meanwhile_is_no_error(tmp_path, monkeypatc
 
     monkeypatch.setattr("shutil.rmtree", removed_by_another)
     remove_leftovers(tmp_path)
-    assert names(tmp_path) == [name]
+    assert [each.split(".")[1] for each in names(tmp_path)] == ["t"]
 
 
 @pytest.mark.parametrize("name", ["a", "BO_EI_M", "a.b+c-d", "9", "x" * 100, "CON1", "console"])
@@ -332,7 +375,7 @@ def test_a_folder_stays_where_ctrl_c_comes_while_it_is_replaced(tmp_path, monkey
             raise KeyboardInterrupt
         return rename(path, to)
 
-    monkeypatch.setattr(files, "_exchange", lambda one, other: False)
+    monkeypatch.setattr(folders, "_exchange", lambda one, other: False)
     monkeypatch.setattr(Path, "rename", stopped)
     with pytest.raises(KeyboardInterrupt):
         replace_folder(tmp_path / "new", tmp_path / "t")
@@ -350,7 +393,7 @@ def test_a_folder_that_cannot_be_put_back_is_not_lost(tmp_path, monkeypatch):
         return rename(path, to)
 
     with monkeypatch.context() as failures:
-        failures.setattr(files, "_exchange", lambda one, other: False)
+        failures.setattr(folders, "_exchange", lambda one, other: False)
         failures.setattr(Path, "rename", failing)
         with pytest.raises(OSError, match="no more names"):
             replace_folder(tmp_path / "new", tmp_path / "t")
@@ -367,7 +410,7 @@ def test_a_folder_that_cannot_be_put_back_is_not_lost(tmp_path, monkeypatch):
 def test_a_folder_is_never_absent_while_it_is_replaced(tmp_path):
     """Whatever the call at which the process is killed: the target is the old folder or the new one."""
     killed(
-        "files.shutil.rmtree = lambda *a, **k: die()\nfiles.replace_folder(folder / 'new', folder / 't')",
+        "folders.shutil.rmtree = lambda *a, **k: die()\nfolders.replace_folder(folder / 'new', folder / 't')",
         tmp_path,
     )
     assert (tmp_path / "t" / "f").read_text() == "new"
@@ -416,9 +459,9 @@ def test_a_disk_that_fails_while_folders_are_exchanged_is_an_error(tmp_path, mon
 _IN_A_CONTAINER = """
 import sys, time
 from pathlib import Path
-from hpobench_nmt.core.system import files
+from hpobench_nmt.core.system import files, folders
 folder = Path(sys.argv[1])
-with files.scratch_folder(folder / "t") as work:
+with folders.scratch_folder(folder / "t") as work:
     (work / "f").write_bytes(b"")
     (folder / "ready").write_bytes(b"")
     deadline = time.monotonic() + 30

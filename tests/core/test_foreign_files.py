@@ -6,7 +6,8 @@ import tracemalloc
 import pytest
 
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.core.system.files import parse_json, read_bytes, read_toml, remove_folder
+from hpobench_nmt.core.system.files import parse_json, read_bytes, read_toml
+from hpobench_nmt.core.system.folders import remove_folder
 
 
 @pytest.mark.parametrize("limit", [2**30, 2**32])

@@ -26,13 +26,8 @@ from hpobench_nmt.benchmarking.records.observations import (
 from hpobench_nmt.benchmarking.running.trials import Block, Took, seconds_a_step
 from hpobench_nmt.benchmarking.task.instance import Instance
 from hpobench_nmt.core.system.errors import InputError, RunError, not_written
-from hpobench_nmt.core.system.files import (
-    locked_folder,
-    read_bytes,
-    remove_folder,
-    remove_leftovers,
-    write_whole,
-)
+from hpobench_nmt.core.system.files import locked_folder, read_bytes, write_whole
+from hpobench_nmt.core.system.folders import remove_folder, remove_leftovers
 from hpobench_nmt.core.system.text import printable
 from hpobench_nmt.core.trajectory import Trials
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 import json
 import os
-import platform
 import re
-import shutil
 import stat
 import sys
 import tempfile
-import time
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hpobench_nmt.core.system.errors import InputError, not_written, shortened
+from hpobench_nmt.core.system.folders import SCRATCH, remove_leftovers, scratch_prefix, sync_folder
 from hpobench_nmt.core.system.text import UNSAFE, escape
 
 if sys.platform != "win32":
@@ -36,16 +33,9 @@ _LONGEST_LABEL = 200
 # Text between these characters may be a key with dots, but not a list of numbers, which have dots as well.
 _PARTS_OF_TOML = re.compile(rb"[=,\[\]{}\n]")
 _MOST_PARTS = 1000
-_SCRATCH = ".hpobench-tmp"
-_LEFTOVER = re.compile(
-    r"\.(?P<target>.+)\.(?P<machine>[A-Za-z0-9-]*)\.(?P<process>\d{1,10})\.[a-z0-9_]{8}" + re.escape(_SCRATCH)
-)
-_REPLACED = "replaced"
 
 NO_LOCKS = (errno.EBADF, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 """The errors of file systems that do not support locks, or, like NFS, locks of folders."""
-_DAY = 24 * 3600.0
-_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of Linux
 
 
 def check_name(kind: str, name: str) -> str:
@@ -110,7 +100,7 @@ def write_whole(path: Path, content: bytes) -> None:
     """Write a file in one step. Even after a crash, it exists completely or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path.parent)
-    handle, name = tempfile.mkstemp(prefix=_scratch_prefix(path.name), suffix=_SCRATCH, dir=path.parent)
+    handle, name = tempfile.mkstemp(prefix=scratch_prefix(path.name), suffix=SCRATCH, dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
@@ -136,88 +126,6 @@ def save_file(path: Path, content: bytes) -> None:
         write_whole(path, content)
     except OSError as error:
         raise not_written(where, error) from error
-
-
-@contextmanager
-def scratch_folder(target: Path) -> Iterator[Path]:
-    """A new folder beside the target, to fill and move into place. If not moved, it is removed at the end."""
-    work = _new_scratch_folder(target)
-    try:
-        yield work
-    finally:
-        remove_folder(work)
-
-
-def replace_folder(new: Path, target: Path) -> None:
-    """Move a finished folder into place. An older one is removed only when the new one is there.
-
-    Linux exchanges the two folders in one step. Other systems need two steps. If the process is killed
-    between them, or neither folder can be moved into place, the older folder stays in a scratch folder, from
-    which `remove_leftovers` restores it. The new folder is on the disk when this returns.
-    """
-    sync_folder(new)
-    if not target.exists():
-        new.rename(target)
-    elif _exchange(new, target):
-        remove_folder(new)
-    else:
-        _replace_in_two_steps(new, target)
-    sync_folder(target.parent)
-
-
-def remove_folder(path: Path) -> None:
-    """Remove a folder with all its files. Files that cannot be removed stay.
-
-    A path that is not a folder is left alone. Among other people's files it may be a pipe, with which
-    shutil.rmtree would wait for a writer.
-    """
-    if os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises for some names
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk, if the system supports this."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Exchange two folders in one step; False if the system or the file system does not support this."""
-    if sys.platform != "linux":
-        return False
-    import ctypes
-
-    try:
-        rename = ctypes.CDLL(None, use_errno=True).renameat2
-    except AttributeError:  # an old C library
-        return False
-    if rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
-        return True
-    error = ctypes.get_errno()
-    if error in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
-        return False
-    raise OSError(error, os.strerror(error), str(one))
-
-
-def _replace_in_two_steps(new: Path, target: Path) -> None:
-    aside = _new_scratch_folder(target)
-    try:
-        target.rename(aside / _REPLACED)
-        new.rename(target)
-    finally:
-        if not target.exists():  # an error, or Ctrl-C
-            (aside / _REPLACED).rename(target)
-        remove_folder(aside)  # not reached if the line above fails: the older folder is still inside
-
-
-def _new_scratch_folder(target: Path) -> Path:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(target.parent)
-    return Path(tempfile.mkdtemp(prefix=_scratch_prefix(target.name), suffix=_SCRATCH, dir=target.parent))
 
 
 @contextmanager
@@ -261,67 +169,6 @@ def why_no_locks(folder: Path) -> str:
                 f"write into the same files at once. Use a folder on another file system, such as a local "
                 f"disk, or mount it with locks (NFS: with lockd or local_lock=flock; Lustre: -o flock)."
             )
-    return ""
-
-
-def remove_leftovers(folder: Path) -> None:
-    """Remove unfinished files and folders that killed processes have left in a folder.
-
-    Their names contain the machine (see `_machine`) and the process. They are removed once that process has
-    ended. If they come from another machine, they are removed after a day.
-    """
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            found = _LEFTOVER.fullmatch(entry.name)
-            if found and _abandoned(found["machine"], int(found["process"]), entry):
-                with contextlib.suppress(OSError):  # another process may be removing it as well
-                    _remove_leftover(folder / entry.name, folder / found["target"])
-
-
-def _remove_leftover(path: Path, target: Path) -> None:
-    if path.is_symlink() or not path.is_dir():
-        path.unlink()
-        return
-    replaced = path / _REPLACED
-    if replaced.is_dir() and not target.exists():
-        replaced.rename(target)
-    shutil.rmtree(path)
-
-
-def _abandoned(machine: str, process: int, entry: os.DirEntry[str]) -> bool:
-    # On Windows, signal 0 would end the process.
-    if machine != _machine() or os.name == "nt":
-        with contextlib.suppress(OSError):
-            return time.time() - entry.stat(follow_symlinks=False).st_mtime > _DAY
-        return False
-    # On the same machine, look for the process itself: the age is unreliable if the clock was set meanwhile.
-    try:
-        os.kill(process, 0)
-    except (OSError, OverflowError) as error:
-        return isinstance(error, ProcessLookupError)
-    return False
-
-
-def _scratch_prefix(name: str) -> str:
-    return f".{name}.{_machine()}.{os.getpid()}."
-
-
-def _machine() -> str:
-    """A name for the place in which process numbers are unique: a machine since its boot, or a container.
-
-    Containers may share a home folder and the name of their machine, and each numbers its processes from 1.
-    """
-    place = _boot_id()
-    with contextlib.suppress(OSError):
-        place += str(Path("/proc/self/ns/pid").readlink())
-    name = re.sub(r"[^A-Za-z0-9-]", "-", platform.node())[:40]
-    return f"{name}-{hashlib.sha256(place.encode()).hexdigest()[:10]}"
-
-
-@cache
-def _boot_id() -> str:
-    with contextlib.suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
     return ""
 
 

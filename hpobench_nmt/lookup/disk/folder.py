@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.core.system.files import no_folder, read_bytes, replace_folder, scratch_folder, write_whole
+from hpobench_nmt.core.system.files import no_folder, read_bytes, write_whole
+from hpobench_nmt.core.system.folders import replace_folder, replace_folders, scratch_folder
 from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.disk.curve_files import curves_csv, curves_section
 from hpobench_nmt.lookup.disk.datasheet import Datasheet, datasheet, read_datasheet, with_sections_hash
@@ -166,14 +167,13 @@ def install(
 ) -> list[Path]:
     """Write the tables of a group as folders under target, and return these folders.
 
-    All are written before the first is moved into place, so that none is installed if the disk is full.
+    All or none are installed, even if the disk is full or the process is killed.
     """
     with scratch_folder(target / group) as work:
         for count, table in enumerate(tables, 1):
             save_folder(table, work / table.name)
             progress(count / len(tables))
-        for table in tables:
-            replace_folder(work / table.name, target / table.name)
+        replace_folders(work)
     return [target / table.name for table in tables]
 
 

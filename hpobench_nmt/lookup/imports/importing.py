@@ -12,14 +12,8 @@ from typing import Any, NamedTuple
 import tomli_w
 
 from hpobench_nmt.core.system.errors import InputError, as_list, shortened, warn
-from hpobench_nmt.core.system.files import (
-    check_name,
-    is_name,
-    read_toml,
-    replace_folder,
-    scratch_folder,
-    write_whole,
-)
+from hpobench_nmt.core.system.files import check_name, is_name, read_toml, write_whole
+from hpobench_nmt.core.system.folders import replace_folder, scratch_folder
 from hpobench_nmt.core.system.text import printable
 from hpobench_nmt.lookup.disk.file_names import DATASHEET
 from hpobench_nmt.lookup.disk.folder import load_folder, save_folder, table_files

@@ -129,6 +129,15 @@ def print_text(text: str, console: Console, style: str = "") -> None:
     console.print(plain(text, style))
 
 
+def print_hanging(mark: str, text: str, console: Console, colour: str, style: str = "") -> None:
+    """Print a mark and a text whose further lines are indented below its first."""
+    grid = Grid.grid()
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(Text(mark, colour), plain(text, style))
+    console.print(grid)
+
+
 def print_sections(sections: Sequence[Section], console: Console) -> None:
     """Print the titles, the notes and the main frames of analyses of tables."""
     for i, section in enumerate(sections):

@@ -31,8 +31,7 @@ def print_summary(table: Table, console: Console, n_best: int, constraints: Sequ
     of_numbers = all(h.is_numeric for h in table.hyperparameters)
     head = ("hyperparameter", "values", "scale" if of_numbers else "scale or kind", "unit")
     space = [
-        (h.name, ", ".join(h.short_labels), h.scale if h.is_numeric else h.kind, h.unit)
-        for h in table.hyperparameters
+        (h.name, h.values_text, h.scale if h.is_numeric else h.kind, h.unit) for h in table.hyperparameters
     ]
     print_grid(head, space, console, wrapped=("values",))
     if table.descriptors:

@@ -11,7 +11,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from hpobench_nmt.core.system.errors import RunError
-from hpobench_nmt.core.system.files import NO_LOCKS, scratch_folder, why_no_locks
+from hpobench_nmt.core.system.files import NO_LOCKS, why_no_locks
+from hpobench_nmt.core.system.folders import scratch_folder
 
 if sys.platform != "win32":
     import fcntl

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from hpobench_nmt.core.system.files import remove_folder
+from hpobench_nmt.core.system.folders import remove_folder
 from hpobench_nmt.runner.disk.locks import make_once
 from hpobench_nmt.runner.family import TrainingFailed, TrainingStarved
 

@@ -27,7 +27,8 @@ from filelock import FileLock
 
 from hpobench_nmt.core.guard import is_no_room
 from hpobench_nmt.core.system.errors import InputError, RunError, not_written
-from hpobench_nmt.core.system.files import parse_json, read_bytes, sync_folder
+from hpobench_nmt.core.system.files import parse_json, read_bytes
+from hpobench_nmt.core.system.folders import sync_folder
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.system.validation import Finite, Natural, NonNegative, Strict, Whole, checked
 from hpobench_nmt.runner.disk.locks import file_lock

@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hpobench_nmt.core.system.files import remove_folder
+from hpobench_nmt.core.system.folders import remove_folder
 from hpobench_nmt.runner.disk.curve_file import write_curve
 from hpobench_nmt.runner.nmt.sockeye_logs import read_checkpoints
 from hpobench_nmt.runner.nmt.sockeye_workers import end_with, join, keep_gpu_state, rank

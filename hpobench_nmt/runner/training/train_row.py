@@ -16,7 +16,8 @@ import msgspec
 from filelock import Timeout
 
 from hpobench_nmt.core.system.errors import InputError, RunError, not_written, one_line
-from hpobench_nmt.core.system.files import file_sha256, remove_folder, replace_folder
+from hpobench_nmt.core.system.files import file_sha256
+from hpobench_nmt.core.system.folders import remove_folder, replace_folder
 from hpobench_nmt.runner.corpora import filled_section
 from hpobench_nmt.runner.devices import device_name, library_versions
 from hpobench_nmt.runner.disk.kept_model import ABOUT, FORMAT, KEPT, KeptModel

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hpobench_nmt.core.system.errors import InputError, one_line
-from hpobench_nmt.core.system.files import remove_folder
+from hpobench_nmt.core.system.folders import remove_folder
 from hpobench_nmt.runner.devices import THEN, device_name, library_versions
 from hpobench_nmt.runner.disk.curve_file import CURVE
 from hpobench_nmt.runner.disk.kept_model import KEPT

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-nmt[train]'")
 
-from hpobench_nmt.core.system.files import remove_leftovers  # noqa: E402
+from hpobench_nmt.core.system.folders import remove_leftovers  # noqa: E402
 from hpobench_nmt.runner.families import dynamic_evaluation  # noqa: E402
 from hpobench_nmt.runner.family import TrainingFailed  # noqa: E402
 from hpobench_nmt.runner.lm import fit as lm_fit  # noqa: E402

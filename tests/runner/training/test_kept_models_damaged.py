@@ -16,7 +16,7 @@ pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt
 import torch
 
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.core.system.files import remove_leftovers
+from hpobench_nmt.core.system.folders import remove_leftovers
 from hpobench_nmt.runner.disk.kept_model import kept_file, read_kept
 from hpobench_nmt.runner.families.kept import load_language_model
 from hpobench_nmt.runner.ledgers.ledger import Record
