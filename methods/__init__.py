@@ -192,6 +192,7 @@ _ADAPTERS = (
 def _adapter(name: str, where: str, objectives: tuple[int, ...], description: str, *others: str) -> BuiltIn:
     library = where.partition(":")[0]
     extra = "" if library == "pymoo" else library.replace("_", "-")  # pymoo is a dependency of the package
+    extra = "optuna-gp" if name == "optuna.GP" else extra  # torch takes 0.9 GB, so it has an extra of its own
     return BuiltIn(name, f"adapters.{where}", objectives, description, extra, (library, *others))
 
 

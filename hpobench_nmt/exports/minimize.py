@@ -17,6 +17,7 @@ from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.space import Space, Value
+from hpobench_nmt.core.system.compiled import compiling_is_told
 from hpobench_nmt.core.system.errors import InputError, check_whole
 from hpobench_nmt.core.system.text import counted, printable
 from hpobench_nmt.exports.optimizer import N_CANDIDATES, N_INITIAL, Optimizer, State
@@ -185,7 +186,8 @@ def minimize(
     while len(optimizer.told) < budget and (optimizer.pending or not optimizer.exhausted):
         if least_gain and len(optimizer.told) >= n_initial and optimizer.expected_gain() < least_gain:
             break
-        config = optimizer.pending[0] if optimizer.pending else optimizer.ask()
+        with compiling_is_told():
+            config = optimizer.pending[0] if optimizer.pending else optimizer.ask()
         if path is not None:
             optimizer.save(path)
         try:

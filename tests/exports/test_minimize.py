@@ -186,3 +186,26 @@ def test_minimize_is_a_loop_of_ask_and_tell_and_stops_when_all_is_evaluated():
     )]  # fmt: skip
     assert all(configs != found.configs for configs in others)
     assert len(hb.minimize(lambda c: c["x"], {"x": [1, 2, 3]}, budget=9).configs) == 3
+
+
+TWELVE = """
+import sys
+import hpobench_nmt as hb
+hb.minimize(lambda c: c["x"] ** 2, {"x": (0.0, 1.0)}, budget=12)
+print([name for name in sys.modules if name.startswith("scipy.stats")])
+"""
+
+
+def test_the_first_evaluations_do_not_import_what_takes_long_to_import():
+    done = subprocess.run([sys.executable, "-c", TWELVE], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.hosts
+def test_one_line_reports_that_the_inner_loops_are_compiled(tmp_path):
+    for told in (1, 0):  # with an empty cache, and with a warm one
+        done = subprocess.run(
+            [sys.executable, "-c", TWELVE], capture_output=True, text=True, check=True,
+            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
+        )  # fmt: skip
+        assert done.stderr.count("Compiling the inner loops") == len(done.stderr.splitlines()) == told
