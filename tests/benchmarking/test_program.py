@@ -221,6 +221,21 @@ def without_times(text: str) -> list[dict]:
     return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
 
 
+def test_a_seeded_program_goes_on_where_it_was_wherever_it_is_stopped(tmp_path):
+    spec = f"cmd:{PYTHON} {EXAMPLES / 'seeded_agent.py'}"
+    whole = tmp_path / "whole.jsonl"
+    rows = trial(spec, whole).rows.tolist()
+    lines = whole.read_text().splitlines()
+    untimed = [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in lines]
+    for kept in range(0, len(lines), 2):
+        stopped = tmp_path / f"{kept}.jsonl"
+        stopped.write_text("".join(line + "\n" for line in lines[:kept]))
+        assert trial(spec, stopped).rows.tolist() == rows
+        again = [json.loads(line) for line in stopped.read_text().splitlines()]
+        assert [{k: v for k, v in entry.items() if k != "seconds"} for entry in again] == untimed
+    assert sorted(rows) == list(range(8)) and rows[1:] != sorted(rows[1:])
+
+
 def test_a_transcript_of_another_trial_is_dropped_with_a_warning(spec, tmp_path):
     lines = tmp_path / "lines.jsonl"
     command = spec('print(json.dumps({"row": n}))')

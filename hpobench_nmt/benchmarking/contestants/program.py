@@ -6,7 +6,8 @@ docs/how-to/agents.md lists them. The program answers each question with one lin
 
 Each trial starts a process of its own and writes all lines to a transcript. A trial that resumes takes
 answers from the transcript as long as its messages are the same. It then starts the program and sends the
-results so far, like those of an initial design, so that no question is asked twice.
+results so far, like those of an initial design, so that no question is asked twice. The number of questions
+that have an answer is then in the first message.
 """
 
 from __future__ import annotations
@@ -147,6 +148,7 @@ class ProgramMethod:
         hidden = program.names == "hidden"
         self._names = [f"x{j}" if hidden else h.name for j, h in enumerate(problem.space, 1)]
         self._told: list[str] = []
+        self._answers = 0
         self._conversation: Conversation | None = None
         self._transcript = _Transcript(program.transcript) if program.transcript else None
         self._tell(_problem_message(problem, self._names, hidden, int(rng.integers(2**31))))
@@ -157,6 +159,7 @@ class ProgramMethod:
         answer = self._transcript.answer_to(line) if self._transcript else None
         if answer is None:
             answer = self._asked(line)
+        self._answers += 1
         return self._request(answer)
 
     def tell(self, index: int, losses: Floats) -> None:
@@ -190,7 +193,10 @@ class ProgramMethod:
         """Ask the program. If it is not running, start it and send it the trial's messages so far."""
         if self._conversation is None:
             self._conversation = Conversation(words_of(self._program.command), self._program.seconds)
-            for told in self._told:
+            problem, *others = self._told
+            if self._answers:  # by this number, a program with a seed knows which draws it has made
+                problem = _line(json.loads(problem) | {"asked": self._answers})
+            for told in (problem, *others):
                 self._conversation.tell(told)
         start = time.monotonic()
         try:

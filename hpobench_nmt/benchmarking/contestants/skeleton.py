@@ -79,5 +79,6 @@ def write_skeleton(path: Path) -> str:
     except FileExistsError:
         raise InputError(f"{path} exists and was not changed. Give another name.") from None
     except OSError as error:
+        path.unlink(missing_ok=True)  # on a full disk it would block the same command later
         raise not_written(path, error) from error
     return f"{path}:{name}"

@@ -1,0 +1,23 @@
+"""A random HPO method as a program, which goes on with the same draws if its run is stopped and resumed.
+
+hpobench-nmt run --methods "RS,cmd:python examples/seeded_agent.py" --tables sotu-ngram --trials 5
+"""
+
+import json
+import random
+import sys
+
+problem: dict[str, object] = {}
+seen: set[int] = set()
+for line in sys.stdin:
+    message = json.loads(line)
+    if message["message"] == "problem":
+        problem, n_rows = message, len(message["rows"])
+        asked = message.get("asked", 0)  # questions that were answered before the run was stopped
+    elif message["message"] == "tell":
+        seen.add(message["row"])
+    elif message["message"] == "ask":
+        draws = random.Random(f"{problem['seed']}, question {asked}")  # each question has its own draws
+        asked += 1
+        free = [row for row in range(n_rows) if row not in seen and row not in message["running"]]
+        print(json.dumps({"row": draws.choice(free)}), flush=True)
