@@ -236,12 +236,18 @@ def _fields(
     return mean, var, weights.log_weights[members]
 
 
-@lru_cache(maxsize=32)
 def bank_of(
     problem: Problem, isotropic: bool = True, vectors: int = 24, length_sd: float = 1.0, additive: float = 0.5
 ) -> Bank:
     """The kernels for a problem, with equal prior weights. Only its number of hyperparameters matters."""
-    count = len(feature_counts(problem))
+    return bank_of_size(len(feature_counts(problem)), isotropic, vectors, length_sd, additive)
+
+
+@lru_cache(maxsize=32)
+def bank_of_size(
+    count: int, isotropic: bool = True, vectors: int = 24, length_sd: float = 1.0, additive: float = 0.5
+) -> Bank:
+    """The kernels for this many hyperparameters."""
     draws = np.random.default_rng(VECTOR_SEED).standard_normal((vectors, count))
     lengths = MEDIAN_LENGTH * math.sqrt(count) * np.exp(length_sd * draws)
     if isotropic:

@@ -22,6 +22,7 @@ PROMISED = {
     "hpobench_nmt.core.objectives": ["Metric"],
     "hpobench_nmt.core.problem": ["ConstrainedMethod", "ParallelMethod", "Progress", "Request", "Source"],
     "hpobench_nmt.core.space": ["Hyperparameter"],
+    "hpobench_nmt.exports.recommended": ["Recommended"],
     "hpobench_nmt.evaluation.importance": ["importance"],
     "hpobench_nmt.evaluation.sensitivity": ["sensitivity"],
     "hpobench_nmt.lookup.curves": ["Curves"],

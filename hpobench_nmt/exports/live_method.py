@@ -39,9 +39,11 @@ class Known:
     Attributes:
         n_losses: number of losses of each configuration.
         n_rules: number of constraints.
-        losses: by the configuration's number, shape (n_losses,), in the order of `tell`.
-        missed: by how much each configuration misses the constraints, shape (n_rules,).
+        losses: by the configuration's number, shape (n_losses,), in the order of `tell`; the mean of its
+            evaluations that did not fail.
+        missed: by how much each configuration misses the constraints, shape (n_rules,); likewise.
         pending: numbers of configurations that `ask` has returned and `tell` has not received, oldest first.
+        evaluations: the configuration, losses and violations of each call of `tell`.
     """
 
     n_losses: int
@@ -49,6 +51,20 @@ class Known:
     losses: dict[int, Floats] = field(default_factory=dict)
     missed: dict[int, Floats] = field(default_factory=dict)
     pending: list[int] = field(default_factory=list)
+    evaluations: list[tuple[int, Floats, Floats]] = field(default_factory=list)
+
+    def add(self, row: int, losses: Floats, missed: Floats) -> None:
+        """One more evaluation of a configuration."""
+        self.evaluations.append((row, losses, missed))
+        own = [each for each in self.evaluations if each[0] == row]
+        done = [each for each in own if not np.isnan(each[1]).any()] or own
+        self.losses[row] = np.mean([each[1] for each in done], axis=0)
+        self.missed[row] = np.mean([each[2] for each in done], axis=0)
+
+    @property
+    def running(self) -> list[int]:
+        """The pending configurations that have not been evaluated yet."""
+        return [row for row in self.pending if row not in self.losses]
 
     @property
     def violations(self) -> Floats:
@@ -105,7 +121,7 @@ class LiveMethod:
             RunError: the method waits for pending evaluations.
         """
         self.catch_up(among_new=True)
-        running = dict.fromkeys(self._known.pending, math.inf)
+        running = dict.fromkeys(self._known.running, math.inf)
         suggests = hasattr(self.made, "suggest")
         name = "suggest" if suggests else "ask"
         if suggests:
@@ -144,6 +160,10 @@ class LiveMethod:
                 self._make()
         self._tell_all(self._tell, self._told)
 
+    def start_again(self) -> None:
+        """Forget all results, because one has changed; the method receives them when it is next used."""
+        self._make()
+
     def _make(self) -> None:
         """Construct the method with all candidates, including those that `tell` has added."""
         self._settled = len(self._candidates)
@@ -171,7 +191,7 @@ class LiveMethod:
         self._tell_all(tell, set())
         known = np.array([v for v in self._known.losses.values() if not np.isnan(v).any()])
         lie = known.mean(axis=0) if len(known) else np.zeros(self._known.n_losses)
-        for row in self._known.pending:
+        for row in self._known.running:
             guarded("tell", tell, row, lie.copy())
         return other
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,19 +18,20 @@ from hpobench_nmt.core.constraints import is_feasible
 from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import MethodFactory
-from hpobench_nmt.core.space import Space, Value
+from hpobench_nmt.core.space import Config, Space, Value
 from hpobench_nmt.core.system.compiled import compiling_is_told
 from hpobench_nmt.core.system.errors import InputError, check_whole
 from hpobench_nmt.core.system.text import counted, printable
 from hpobench_nmt.exports.optimizer import N_CANDIDATES, N_INITIAL, Optimizer, State
 from hpobench_nmt.exports.optimizer_parts import USUAL_BEFORE
 from hpobench_nmt.exports.optimizer_state import read_state
+from hpobench_nmt.exports.recommended import Recommended, recommendation
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Losses = float | Sequence[float] | None
-Function = Callable[[dict[str, Value]], Losses | tuple[Losses, Mapping[str, float]]]
+Function = Callable[..., Losses | tuple[Losses, Mapping[str, float]]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,10 +39,13 @@ class Minimum:
     """The evaluations of `minimize`, and the best of them.
 
     Attributes:
-        configs: the n configurations, in the order of their evaluation.
+        configs: the n configurations, in the order of their evaluation; with repeats, some occur again.
         losses: shape (n, objectives), NaN if an evaluation failed.
         violations: the amount by which each evaluation misses each of the c constraints, shape (n, c): above
             0 if it misses the constraint, NaN if the metric is missing. By default, there are no constraints.
+        space: the search space.
+        n_before: number of evaluations before the method chose: 1 with `start`, otherwise the initial design.
+        has_start: whether the first configuration is the one of `start`.
 
     Only feasible evaluations, which satisfy all constraints, are among the best.
     """
@@ -47,6 +53,9 @@ class Minimum:
     configs: tuple[dict[str, Value], ...]
     losses: Floats
     violations: Floats | None = None
+    space: Space | None = None
+    n_before: int = N_INITIAL
+    has_start: bool = False
 
     @property
     def feasible(self) -> NDArray[np.bool_]:
@@ -66,7 +75,10 @@ class Minimum:
 
     @property
     def best(self) -> dict[str, Value] | None:
-        """The configuration with the smallest first loss; None if every evaluation failed."""
+        """The configuration with the smallest first loss; None if every evaluation failed.
+
+        With noisy losses, it is a lucky one: `recommended` is better.
+        """
         first = self._solutions[:, 0]
         return None if np.isnan(first).all() else self.configs[int(np.nanargmin(first))]
 
@@ -74,6 +86,19 @@ class Minimum:
     def loss(self) -> float:
         """The smallest first loss; NaN if every evaluation failed."""
         return float(np.fmin.reduce(self._solutions[:, 0]))
+
+    @cached_property
+    def recommended(self) -> Recommended | None:
+        """The configuration to use: the smallest expected loss, given all evaluations, and how sure that is.
+
+        It is None if every evaluation failed or misses a constraint. Raises InputError with several losses.
+        """
+        if self.losses.shape[1] > 1:
+            raise InputError("with several losses no single configuration is the best: use `front`.")
+        assert self.space is not None
+        return recommendation(
+            self.space, self.configs, self._solutions[:, 0], self.n_before, has_start=self.has_start
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each evaluation: hyperparameters, loss_1 and so on, and, with constraints, feasible."""
@@ -103,6 +128,8 @@ def minimize(
     constraints: Sequence[str] = (),
     prior: Mapping[str, Value] | None = None,
     least_gain: float = 0.0,
+    repeats: str | None = None,
+    start: Config | None = None,
 ) -> Minimum:
     """Minimise a function of a configuration.
 
@@ -110,7 +137,7 @@ def minimize(
             return (config["x"] - 0.3) ** 2 + (config["kind"] == "b")
 
         found = hb.minimize(loss, {"x": (0.0, 1.0), "kind": ["a", "b"]}, budget=20)
-        print(found.best, found.loss)
+        print(found.recommended)
 
     Args:
         function: takes a configuration (values by name, without inactive hyperparameters) and returns the
@@ -140,6 +167,13 @@ def minimize(
             piBO_M_std.
         least_gain: stop early when the next evaluation is expected to lower the loss by less than this, in
             the unit of the loss (`Optimizer.expected_gain`). For BO_auto and one loss.
+        repeats: "auto" for a function with noise: up to 15% of the evaluations are repeats, which decide
+            between the best configurations (`Optimizer`). The function is called as function(config, seed=k)
+            if it has a parameter `seed`: k is 0 at a configuration's first evaluation, then 1, and so on. If
+            a repeat has the same loss to the bit, the function is deterministic, and nothing else is
+            repeated.
+        start: the configuration that you use today. It is evaluated first, and `recommended` is compared with
+            it.
 
     Returns:
         all n evaluations, in order, and the best of them. Losses have shape (n, objectives) and the units of
@@ -152,6 +186,11 @@ def minimize(
         raise InputError(
             f"minimize needs a function of a configuration, not {printable(repr(function))[:80]}."
         )
+    if isinstance(method, int):
+        raise InputError(
+            f"the third argument is the method, not {method}: give the budget as budget={method}."
+        )
+    takes_seed = _takes_seed(function, repeats is not None)
     check_whole("budget", budget, 1)
     if not is_number(least_gain) or not least_gain >= 0:
         raise InputError(f"least_gain must be a number of 0 or more, not {printable(repr(least_gain))[:80]}.")
@@ -172,6 +211,8 @@ def minimize(
         candidates=candidates,
         constraints=constraints,
         prior=prior,
+        repeats=repeats,
+        start=start,
     )
     if path is not None and begun is not None:
         earlier = Optimizer.resumed(begun, path, method, budget)
@@ -183,27 +224,50 @@ def minimize(
         optimizer = earlier
     if least_gain:
         optimizer._refuse_without("expected_gain", "least_gain")
-    while len(optimizer.told) < budget and (optimizer.pending or not optimizer.exhausted):
-        if least_gain and len(optimizer.told) >= n_initial and optimizer.expected_gain() < least_gain:
+    while len(optimizer.evaluations) < budget and (optimizer.pending or not optimizer.exhausted):
+        if least_gain and len(optimizer.evaluations) >= n_initial and optimizer.expected_gain() < least_gain:
             break
         with compiling_is_told():
             config = optimizer.pending[0] if optimizer.pending else optimizer.ask()
         if path is not None:
             optimizer.save(path)
+        seed_of = {"seed": optimizer.count(config)} if takes_seed else {}
         try:
-            answer = function(dict(config))
+            answer = function(dict(config), **seed_of)
         except caught:
             answer = None
         losses, metrics = _parts(answer) if constraints else (answer, None)
         optimizer.tell(config, losses, metrics)  # type: ignore[arg-type]  # it checks them
         if path is not None:
             optimizer.save(path)
-    told = optimizer.told
+    configs, found = zip(*optimizer.evaluations, strict=True)
     return Minimum(
-        tuple(config for config, _ in told),
-        np.array([losses for _, losses in told]),
-        optimizer.violations if constraints else None,
+        configs,
+        np.array(found),
+        optimizer.violations_of_evaluations if constraints else None,
+        optimizer.space,
+        n_before=1 if start is not None else n_initial,
+        has_start=start is not None,
     )
+
+
+def _takes_seed(function: Function, repeats: bool) -> bool:
+    """Whether the function gets a seed. Refuses one that needs more than a configuration and a seed."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # a function without a readable signature, such as some in C
+        return False
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    needed = [each.name for each in parameters[1:] if each.kind in named and each.default is each.empty]
+    for name in needed:
+        if name != "seed":
+            raise InputError(
+                f"the function needs {printable(name)!r} in addition to a configuration. Give it a default; "
+                f'if it is a random seed, name it seed, and pass repeats="auto".'
+            )
+        if not repeats:
+            raise InputError('the function needs a seed: pass repeats="auto", or give it a default.')
+    return repeats and any(each.name == "seed" and each.kind in named for each in parameters[1:])
 
 
 def _exceptions(catch: object) -> tuple[type[BaseException], ...]:

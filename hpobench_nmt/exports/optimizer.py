@@ -44,6 +44,13 @@ from hpobench_nmt.exports.optimizer_parts import (
 from hpobench_nmt.exports.optimizer_state import Event as Event
 from hpobench_nmt.exports.optimizer_state import State as State
 from hpobench_nmt.exports.optimizer_state import read_state
+from hpobench_nmt.exports.repeats import (
+    belief_of,
+    checked_repeats,
+    looks_deterministic,
+    row_to_repeat,
+    usable,
+)
 from hpobench_nmt.methods import KNOWN
 
 N_INITIAL = 3
@@ -74,6 +81,11 @@ class Optimizer:
             100,000 configurations. A method that has `renew` draws as many again at every step.
         prior: values of some or all hyperparameters that you expect to be good, by name. Methods such as
             piBO_M_std start near them; other methods ignore them.
+        repeats: "auto" to let `ask` return a configuration again if noise hides which of the best two is
+            better, for at most 15% of the evaluations. Their losses are averaged for the method, and
+            `recommend` returns the configuration with the smallest expected loss, given all evaluations.
+            For one loss.
+        start: a configuration to evaluate first, such as the one that you use today.
     """
 
     def __init__(
@@ -88,6 +100,8 @@ class Optimizer:
         candidates: int = N_CANDIDATES,
         constraints: Sequence[str] = (),
         prior: Mapping[str, Value] | None = None,
+        repeats: str | None = None,
+        start: Config | None = None,
     ) -> None:
         self.space = space if isinstance(space, Space) else Space.of(space)
         check_whole("objectives", objectives, 1)
@@ -103,10 +117,17 @@ class Optimizer:
         self._rules = parse_constraints(constraints, "constraints")
         self._guess = checked_prior(self.space, prior)
         self._seed, self._budget = seed, budget
+        self._repeats, self._start = (
+            checked_repeats(repeats, objectives),
+            None if start is None else dict(start),
+        )
         rng = generator(seed, "initial", "optimizer")
         # The initial design does not depend on the budget, which may grow.
         size = min(n_initial, self.n_candidates)
         self._initial = rng.choice(self.n_candidates, size=size, replace=False).tolist()
+        if self._start is not None:
+            first = self._candidates.row(self._start)
+            self._initial = [first, *(row for row in self._initial if row != first)][: max(size, 1)]
         self._known = Known(objectives, len(self._rules))
         self._events: list[Event] = []
         with self._naming_failures():
@@ -120,8 +141,32 @@ class Optimizer:
 
     @property
     def told(self) -> list[tuple[dict[str, Value], Floats]]:
-        """Configurations and their losses (NaN if failed), in the order in which `tell` received them."""
+        """Configurations and their losses (NaN if failed), in the order in which `tell` received them.
+
+        A configuration that was evaluated again has the mean of the evaluations that did not fail.
+        """
         return [(self._candidates.config(row), losses.copy()) for row, losses in self._known.losses.items()]
+
+    @property
+    def evaluations(self) -> list[tuple[dict[str, Value], Floats]]:
+        """The configuration and the losses of each call of `tell`, in order, with repeats."""
+        return [(self._candidates.config(row), losses.copy()) for row, losses, _ in self._known.evaluations]
+
+    @property
+    def violations_of_evaluations(self) -> Floats:
+        """The amount by which each of `evaluations` misses each bound, shape (n, c)."""
+        missed = [each[2] for each in self._known.evaluations]
+        return np.array(missed).reshape(len(missed), len(self._rules))
+
+    def count(self, config: Config) -> int:
+        """How often a configuration was evaluated."""
+        row = self._candidates.row(config)
+        return sum(each[0] == row for each in self._known.evaluations)
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether a repeated evaluation had the same loss to the bit; then nothing else is repeated."""
+        return looks_deterministic(self._known)
 
     @property
     def violations(self) -> Floats:
@@ -150,7 +195,8 @@ class Optimizer:
             return self._batch(n)
         if self.exhausted:
             raise InputError(f"all {self.n_candidates:,} candidates are pending or evaluated.")
-        row = self._next_row()
+        again = row_to_repeat(self.space, self._candidates, self._known) if self._repeats else None
+        row = self._next_row() if again is None else again
         self._known.pending.append(row)
         config = self._candidates.config(row)
         self._events.append(Event(dict(config)))  # a copy, because the caller may change the configuration
@@ -185,8 +231,8 @@ class Optimizer:
                 evaluation failed.
 
         Raises:
-            InputError: the configuration is not in the space or its losses are known already, the number of
-                losses is wrong, or a metric that has a constraint is missing.
+            InputError: the configuration is not in the space, its losses are known already and `repeats` is
+                None, the number of losses is wrong, or a metric that has a constraint is missing.
         """
         values = checked_losses(losses, self._known.n_losses)
         self._tell(config, values, self._violations(values, metrics))
@@ -194,11 +240,16 @@ class Optimizer:
     def _tell(self, config: Config, values: Floats, missed: Floats) -> None:
         row = self._candidates.row(config)
         known = self._known
-        if row in known.losses:
-            raise InputError(f"the losses of {dict(config)} are known already.")
+        again = row in known.losses
+        if again and not self._repeats:
+            raise InputError(
+                f'the losses of {dict(config)} are known already; to evaluate it again, pass repeats="auto".'
+            )
         told = self._candidates.config(row)
         event = Event(told, as_nulls(values), as_nulls(missed) if self._rules else None)
-        known.losses[row], known.missed[row] = values, missed
+        known.add(row, values, missed)
+        if again:
+            self._live.start_again()
         if row in known.pending:
             known.pending.remove(row)
         self._events.append(event)
@@ -225,14 +276,15 @@ class Optimizer:
     @property
     def _left(self) -> float:
         """How many candidates `ask` can still return; infinite if new candidates are drawn."""
-        met = len(self._known.losses) + len(self._known.pending)
+        met = len(self._known.losses) + len(self._known.running)
         return math.inf if self._live.draws_anew else self.n_candidates - met
 
     def recommend(self) -> dict[str, Value]:
         """The evaluated configuration to use in the end, of those that satisfy all constraints; for one loss.
 
-        With `BO_auto`, it is the configuration that the model expects to be best, because with noisy losses
-        the smallest loss often comes from a lucky evaluation. With other methods, it has the smallest loss.
+        With repeats or with `BO_auto`, it is the configuration that the model expects to be best, because
+        with noisy losses the smallest loss often comes from a lucky evaluation. Otherwise, it has the
+        smallest loss.
 
         Raises:
             InputError: no evaluation can be recommended, or there are several losses.
@@ -246,6 +298,11 @@ class Optimizer:
         if not kept.any():
             keeps = " and satisfies all constraints" if self._rules else ""
             raise InputError(f"no configuration with a loss{keeps} is known yet.")
+        if self._repeats:
+            rows, belief = belief_of(self.space, self._candidates, self._known)
+            kept_rows = usable(self._known)
+            places = [place for place, row in enumerate(rows) if row in kept_rows]
+            return self._candidates.config(rows[min(places, key=lambda place: float(belief.mean[place]))])
         if not hasattr(self._live.made, "recommend"):
             return self._candidates.config(rows[best_rows(losses, self.violations, 1)[0]])
         known = [row for row, keeps in zip(rows, kept, strict=True) if keeps]
@@ -266,7 +323,7 @@ class Optimizer:
         Raises InputError with another method, or several losses.
         """
         self._refuse_without("expected_gain", "the expected gain")
-        running = dict.fromkeys(self._known.pending, math.inf)
+        running = dict.fromkeys(self._known.running, math.inf)
         with self._naming_failures():
             self._live.catch_up(among_new=True)
             return float(guarded("expected_gain", self._live.made.expected_gain, running))
@@ -314,6 +371,8 @@ class Optimizer:
             list(self._events),
             list(map(str, self._rules)),
             self._guess,
+            "auto" if self._repeats else None,
+            self._start,
         )
 
     def save(self, path: str | Path) -> None:
@@ -363,6 +422,8 @@ class Optimizer:
                 candidates=state.candidates,
                 constraints=state.constraints,
                 prior=state.prior,
+                repeats=state.repeats,
+                start=state.start,
             )
             if made.state.method != state.method:
                 raise InputError(f"is of the method '{printable(state.method)[:100]}'.")
@@ -385,9 +446,12 @@ class Optimizer:
             self._tell(event.config, losses, np.array(missed))
             return
         row = self._candidates.row(event.config)
-        if row in self._known.losses or row in self._known.pending:
+        again = row in self._known.losses
+        if (again and not self._repeats) or row in self._known.pending:
             raise InputError(f"{event.config} is pending twice.")
-        if not (self._live.draws_anew and self._known.losses):  # otherwise, later draws do not depend on it
+        if not again and not (
+            self._live.draws_anew and self._known.losses
+        ):  # otherwise, later draws do not depend on it
             self._next_row()  # advances the method's generator
         self._known.pending.append(row)
         self._events.append(event)

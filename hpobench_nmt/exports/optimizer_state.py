@@ -14,8 +14,9 @@ from hpobench_nmt.core.system.files import read_json
 from hpobench_nmt.core.system.text import printable
 from hpobench_nmt.core.system.validation import Finite, Natural, Positive, Strict, checked
 
-_FORMATS = (1, 2)
-"""The formats that this version reads. It writes the second, which has constraints and priors."""
+_FORMATS = (1, 2, 3)
+"""The formats that this version reads. It writes the third, which has repeats and a start; the second
+has constraints and priors."""
 
 
 class Event(Strict, frozen=True, omit_defaults=True):
@@ -39,7 +40,9 @@ class State(Strict, frozen=True):
     events: list[Event]
     constraints: list[str] = msgspec.field(default_factory=list)
     prior: dict[str, Value] = msgspec.field(default_factory=dict)
-    format: int = _FORMATS[1]
+    repeats: str | None = None
+    start: dict[str, Value] | None = None
+    format: int = _FORMATS[-1]
 
 
 def read_state(path: Path) -> State:

@@ -67,7 +67,7 @@ def test_only_what_keeps_the_constraints_is_a_solution(tmp_path):
     assert found.feasible.tolist() == rule == found.to_frame()["feasible"].tolist()
     again = hb.minimize(measure, SPACE, **options)
     np.testing.assert_array_equal(again.violations, found.violations)
-    assert len(asked) == 48 and json.loads((tmp_path / "state.json").read_text())["format"] == 2
+    assert len(asked) == 48 and json.loads((tmp_path / "state.json").read_text())["format"] == 3
     with pytest.raises(InputError, match="the state of another call, with another constraints"):
         hb.minimize(measure, SPACE, **options | {"constraints": ["seconds<=46"]})
     free = hb.minimize(loss, SPACE, budget=48)

@@ -1,0 +1,232 @@
+"""What several trainings of the same configurations say: their expected losses, and the noise of a training.
+
+The noise grows with the loss, so each configuration has a noise of its own. The model is a bank of Gaussian
+processes over the n configurations that were trained, as in kernel_bank.py. All arrays have n rows, so dense
+linear algebra is fast enough.
+
+    symbol   shape   meaning
+    y_ij             the j-th loss of configuration i, one of k_i
+    w        n       mean losses after the warp of warping.py, not standardised; s is its scale
+    m        n       posterior mean of w
+    t_i              noise sd of one training of i, in units of s: log t_i = a + b (m_i - min m)
+    K        n x n   covariance of w: an amplitude times a kernel of the bank, plus t_i^2 / k_i in units of w
+
+The prior of a is wide, and that of b says that noise usually grows with the loss. Deviations of replicates
+from their mean have a Student distribution with DEGREES degrees of freedom, so that one diverged training
+does not set the noise. The evidence of the Gaussian process counts with a weight of RESIDUALS only, because
+misfit looks like noise to it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import logsumexp, ndtr, ndtri
+
+from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.methods.auto import bank_of_size
+
+VECTORS = 11
+DEGREES = 8.0
+RESIDUALS = 0.2
+LEVELS = np.linspace(math.log(1e-5), math.log(3.0), 22)
+"""Values of a, for losses in units of s."""
+SLOPES = np.linspace(0.0, 1.6, 5)
+_LEVEL = math.log(0.05), 2.0
+_SLOPE = 0.6, 0.5
+AMPLITUDES = np.array([0.3, 1.0, 4.0])
+_NODES = ndtri((np.arange(20) + 0.5) / 20)
+_MOST_LOG = math.log1p(3.0)
+
+
+class Belief(NamedTuple):
+    """Expected losses and noise, given all trainings.
+
+    Attributes:
+        mean: expected loss of each configuration, shape (n,).
+        warped: m.
+        covariance: of the warped expected losses, shape (n, n).
+        unit: how much the loss changes with its warped value, shape (n,).
+        noise: standard deviation of the loss of one training of each configuration, shape (n,).
+        spread: the noise at the best configuration lies between noise / spread and noise * spread with a
+            probability of about 95%.
+    """
+
+    mean: Floats
+    warped: Floats
+    covariance: Floats
+    unit: Floats
+    noise: Floats
+    spread: float
+
+    def better(self, than: int) -> Floats:
+        """Probability that the expected loss of each configuration is below that of one of them, (n,)."""
+        gap, sd = self.warped[than] - self.warped, self._sd(than)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found = ndtr(gap / sd)
+        return np.asarray(np.where(sd > 0, found, np.where(gap == 0, 0.5, gap > 0)))
+
+    def knowledge_gradient(self, among: Sequence[int]) -> Floats:
+        """How much a training of each is expected to lower the smallest mean of some, warped, shape (n,).
+
+        Frazier et al. 2009, "The Knowledge-Gradient Policy for Correlated Normal Beliefs", by quadrature.
+        """
+        noise = (self.noise / self.unit) ** 2
+        shifts = self.covariance[:, list(among)] / np.sqrt(self.covariance.diagonal() + noise)[:, None]
+        least = (self.warped[list(among)] + shifts[:, None] * _NODES[:, None]).min(axis=2)
+        return np.asarray(self.warped[list(among)].min() - least.mean(axis=1))
+
+    def sd_of_gain(self, old: int, new: int) -> float:
+        """Standard deviation of the difference of two expected losses."""
+        gap = float(self.warped[old] - self.warped[new])
+        unit = float(self.mean[old] - self.mean[new]) / gap if gap else float(self.unit[new])
+        return float(unit * self._sd(old)[new])
+
+    def _sd(self, to: int) -> Floats:
+        variances = self.covariance.diagonal()
+        return np.asarray(np.sqrt(np.maximum(variances + variances[to] - 2 * self.covariance[to], 0.0)))
+
+
+def believe(features: Floats, columns: Sequence[int], trainings: Sequence[Floats]) -> Belief:
+    """What to expect of n configurations, given finite losses of their trainings.
+
+    Takes O(n^3) for each kernel, amplitude and noise level.
+
+    Args:
+        features: of the configurations, shape (n, F).
+        columns: how many features each hyperparameter has.
+        trainings: the losses of each configuration, shape (k_i,) each, with one or more losses.
+    """
+    again = [each for each in trainings if len(each) > 1]
+    if again and all(np.ptp(each) == 0 for each in again):  # a deterministic function
+        exact, n = np.array([each[0] for each in trainings]), len(trainings)
+        return Belief(exact, exact, np.zeros((n, n)), np.ones(n), np.zeros(n), 1.0)
+    largest = max(float(np.abs(each).max()) for each in trainings) or 1.0
+    trainings = [each / largest for each in trainings]  # so that no square overflows
+    counts = np.array([len(each) for each in trainings], dtype=np.float64)
+    means = np.array([each.mean() for each in trainings])
+    within = np.array([((each - each.mean()) ** 2).sum() for each in trainings])
+    middle, scale = _scale(means)
+    w, steps = _warp((means - middle) / scale), counts - 1
+    within = within / scale**2
+    kernels = _kernels(features, columns)
+    centre = float(w.mean())
+    amplitudes = AMPLITUDES * max(float(w.var()), 1e-12)
+
+    m, members = w, (amplitudes[:, None, None, None] * kernels).reshape(-1, *kernels.shape[1:])
+    for last in (False, True):  # the first pass smooths w, which the noise is regressed on, and drops members
+        x = m - m.min()
+        log_prior = _noise_given_replicates(x, steps, within)
+        likely = log_prior > log_prior.max() - 5 if last else log_prior == log_prior.max()
+        levels, slopes = LEVELS[np.nonzero(likely)[0]], SLOPES[np.nonzero(likely)[1]]
+        noise = np.exp(levels[:, None] + slopes[:, None] * x)
+        parts = [_posterior(members, w - centre, each) for each in (noise / _unwarp_slope(m)) ** 2 / counts]
+        log_weights = log_prior[likely] + RESIDUALS * np.array([logsumexp(part.log_p) for part in parts])
+        weights = np.exp(log_weights - logsumexp(log_weights))
+        m = centre + sum(p * part.mean for p, part in zip(weights, parts, strict=True))
+        if not last:
+            members = members[parts[0].log_p > parts[0].log_p.max() - 6]
+    covariance = sum(
+        p * (part.covariance + np.outer(part.mean + centre - m, part.mean + centre - m))
+        for p, part in zip(weights, parts, strict=True)
+    )
+    level = float(weights @ levels)
+    spread = math.sqrt(float(weights @ (levels - level) ** 2))
+    return Belief(
+        largest * (middle + scale * _unwarp(m)),
+        m,
+        covariance,
+        largest * scale * _unwarp_slope(m),
+        largest * scale * np.exp(level + float(weights @ slopes) * (m - m.min())),
+        math.exp(1.96 * spread),
+    )
+
+
+def _scale(losses: Floats) -> tuple[float, float]:
+    """The median, and the root mean square of the distances below it, as in warping.py."""
+    middle = float(np.median(losses))
+    below = losses[losses < middle] - middle
+    if not len(below):
+        below = losses - middle
+    scale = float(np.sqrt((below**2).mean())) if len(below) else 0.0
+    return middle, scale if scale > 0 else 1.0
+
+
+def _warp(u: Floats) -> Floats:
+    return np.where(u > 0, np.minimum(np.log1p(np.maximum(u, 0.0)), _MOST_LOG), u)
+
+
+def _unwarp(w: Floats) -> Floats:
+    return np.where(w > 0, np.expm1(np.maximum(w, 0.0)), w)
+
+
+def _unwarp_slope(w: Floats) -> Floats:
+    return np.exp(np.maximum(w, 0.0))
+
+
+def _kernels(features: Floats, columns: Sequence[int]) -> Floats:
+    """K of each member of a small bank at amplitude 1, shape (B, n, n); see kernel_bank.py."""
+    bank = bank_of_size(len(columns), vectors=VECTORS)
+    inverse_squares = bank.inverse_squares[::2]  # the bank has each kernel with two noise variances
+    ends = np.cumsum(columns)
+    squares = np.array(
+        [
+            ((features[:, None, end - count : end] - features[None, :, end - count : end]) ** 2).sum(axis=2)
+            for count, end in zip(columns, ends, strict=True)
+        ]
+    )
+    whole = _matern(np.einsum("bh,hij->bij", inverse_squares, squares))
+    alone = sum(_matern(inverse_squares[:, h, None, None] * each) for h, each in enumerate(squares))
+    return (1 - bank.additive) * whole + bank.additive / len(columns) * alone
+
+
+def _matern(squares: Floats) -> Floats:
+    r = np.sqrt(5.0 * squares)
+    return np.asarray((1.0 + r + r * r / 3.0) * np.exp(-r))
+
+
+def _noise_given_replicates(x: Floats, steps: Floats, within: Floats) -> Floats:
+    """Logarithms of prior times likelihood of LEVELS and SLOPES.
+
+    Args:
+        x: warped loss above the best, shape (n,).
+        steps: trainings of each configuration beyond its first, shape (n,).
+        within: sum of squared deviations from each configuration's mean, shape (n,).
+    """
+    many = steps > 0
+    log_sd = LEVELS[:, None, None] + SLOPES[:, None] * x[many]
+    terms = -steps[many] * log_sd - (DEGREES + steps[many]) / 2 * np.log1p(
+        within[many] / (DEGREES - 2) * np.exp(-2 * log_sd)
+    )
+    log_prior = ((LEVELS[:, None] - _LEVEL[0]) / _LEVEL[1]) ** 2 + ((SLOPES - _SLOPE[0]) / _SLOPE[1]) ** 2
+    return np.asarray(terms.sum(axis=2) - log_prior / 2)
+
+
+class _Given(NamedTuple):
+    """Log evidence of each member, (B,), and mean, (n,), and covariance, (n, n), averaged over members."""
+
+    log_p: Floats
+    mean: Floats
+    covariance: Floats
+
+
+def _posterior(members: Floats, y: Floats, noise: Floats) -> _Given:
+    """The expectation of y, given members' prior covariances, shape (B, n, n), and noise variances, (n,)."""
+    noisy = members + np.diag(noise + 1e-8 * members[:, 0, 0].max())
+    factors = np.linalg.cholesky(noisy)
+    z = np.array([solve_triangular(each, y, lower=True, check_finite=False) for each in factors])
+    log_p = -0.5 * (z**2).sum(axis=1) - np.log(np.einsum("bii->bi", factors)).sum(axis=1)
+    weights = np.exp(log_p - log_p.max())
+    heavy = np.flatnonzero(weights > 0.02)
+    weights = weights[heavy] / weights[heavy].sum()
+    mean, second = np.zeros(len(y)), np.zeros_like(noisy[0])
+    for b, weight in zip(heavy, weights, strict=True):
+        whitened = solve_triangular(factors[b], members[b], lower=True, check_finite=False)
+        own = whitened.T @ z[b]
+        mean += weight * own
+        second += weight * (members[b] - whitened.T @ whitened + np.outer(own, own))
+    return _Given(log_p, mean, second - np.outer(mean, mean))

@@ -1,0 +1,166 @@
+import json
+
+import numpy as np
+import pytest
+
+import hpobench_nmt as hb
+from hpobench_nmt.core.system.errors import InputError
+
+SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
+
+
+def bowl(config):
+    return (config["x"] - 0.3) ** 2 + (config["y"] - 0.6) ** 2
+
+
+class Noisy:
+    """A bowl with noise that depends on the configuration and the seed; it remembers its calls."""
+
+    def __init__(self, sd=0.05):
+        self.sd, self.calls = sd, []
+
+    def __call__(self, config, seed):
+        self.calls.append((tuple(config.values()), seed))
+        rng = np.random.default_rng([seed, *np.array(list(config.values())).view(np.uint32)])
+        return bowl(config) + self.sd * rng.standard_normal()
+
+
+def search(optimizer, loss, n):
+    for _ in range(n):
+        config = optimizer.ask()
+        optimizer.tell(config, loss(config, seed=optimizer.count(config)))
+    return optimizer
+
+
+@pytest.mark.parametrize("method", [None, "RS", "BO_EI_M_std"])
+def test_at_most_15_percent_are_repeats_each_with_another_seed(method):
+    loss = Noisy()
+    optimizer = search(hb.Optimizer(SPACE, method, repeats="auto", candidates=200), loss, 40)
+    again = len(optimizer.evaluations) - len(optimizer.told)
+    assert 1 <= again <= 6
+    assert len(set(loss.calls)) == 40 and sum(seed > 0 for _, seed in loss.calls) == again
+    own = {}
+    for config, losses in optimizer.evaluations:
+        own.setdefault(tuple(config.values()), []).append(losses[0])
+    for config, losses in optimizer.told:
+        assert losses[0] == pytest.approx(np.mean(own[tuple(config.values())]))
+
+
+def test_a_deterministic_function_is_evaluated_twice_once():
+    found = hb.minimize(bowl, SPACE, budget=30, repeats="auto")
+    plain = hb.minimize(bowl, SPACE, budget=29)
+    assert [*map(str, dict.fromkeys(map(str, found.configs)))] == [*map(str, plain.configs)]
+    assert "looks deterministic" in str(found.recommended)
+    assert found.recommended.config == found.best and found.recommended.noise == 0
+
+
+def test_a_search_with_repeats_resumes(tmp_path):
+    path, loss = tmp_path / "state.json", Noisy()
+    whole = search(hb.Optimizer(SPACE, repeats="auto", candidates=200, start={"x": 0.5, "y": 0.5}), loss, 25)
+    whole.save(path)
+    half = hb.Optimizer.load(path)
+    assert search(half, loss, 5).evaluations == search(whole, loss, 5).evaluations
+    assert half.recommend() == whole.recommend()
+
+
+def test_pending_configurations_are_not_repeated():
+    optimizer = search(hb.Optimizer(SPACE, repeats="auto", candidates=200), Noisy(), 20)
+    batch = optimizer.ask(4)
+    assert len({tuple(config.values()) for config in batch}) == 4
+    for config in batch:
+        optimizer.tell(config, bowl(config))
+    assert not optimizer.pending
+
+
+def test_failed_repeats_do_not_count_unless_all_failed():
+    optimizer = hb.Optimizer(SPACE, repeats="auto")
+    good, bad = {"x": 0.2, "y": 0.2}, {"x": 0.4, "y": 0.2}
+    for config, loss in [(good, 1.0), (good, None), (good, 2.0), (bad, None), (bad, None)]:
+        optimizer.tell(config, loss)
+    (_, mean), (_, nothing) = optimizer.told
+    assert mean[0] == 1.5 and np.isnan(nothing[0]) and len(optimizer.evaluations) == 5
+
+
+def test_the_recommended_configuration_is_better_than_the_luckiest():
+    lucky, recommended = [], []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        found = hb.minimize(
+            lambda config, rng=rng: bowl(config) + 0.1 * rng.standard_normal(),
+            SPACE, budget=40, seed=seed, candidates=200, repeats="auto",
+        )  # fmt: skip
+        lucky.append(bowl(found.best))
+        recommended.append(bowl(found.recommended.config))
+        assert found.recommended.noise_interval[0] < 0.1 < found.recommended.noise_interval[1]
+    assert np.mean(recommended) < np.mean(lucky)
+
+
+def test_a_start_is_evaluated_first_and_compared():
+    start = {"x": 0.95, "y": 0.05}
+    found = hb.minimize(Noisy(0.01), SPACE, budget=25, repeats="auto", start=start, candidates=200)
+    best = found.recommended
+    assert found.configs[0] == start and best.surely_better and best.gain > best.gain_error > 0
+    assert str(best).startswith(f"Configuration {best.number} is better than the start by ")
+    assert found.configs[best.number - 1] == best.config
+    assert 0 < best.real_improvements <= best.improvements
+
+
+def test_without_a_start_the_initial_design_is_compared():
+    assert "the best of the initial design" in str(hb.minimize(bowl, SPACE, budget=12).recommended)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"repeats": 3}, 'repeats must be None or "auto", not 3'),
+        ({"repeats": "auto", "objectives": 2}, "repeats need one loss"),
+        ({"start": {"x": 2.0, "y": 0.0}}, "x"),
+        ({"method": 6}, "give the budget as budget=6"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(InputError, match=message):
+        hb.minimize(bowl, SPACE, **{"budget": 6} | arguments)
+
+
+def test_a_seed_is_given_only_where_it_is_wanted():
+    seeds = []
+
+    def own_seed(config, seed=7):
+        seeds.append(seed)
+        return bowl(config)
+
+    hb.minimize(own_seed, SPACE, budget=4)
+    assert seeds == [7] * 4
+    hb.minimize(own_seed, SPACE, budget=4, repeats="auto")
+    assert seeds[4:] == [0] * 4
+    with pytest.raises(InputError, match="the function needs a seed"):
+        hb.minimize(Noisy(), SPACE, budget=4)
+    with pytest.raises(InputError, match="the function needs 'random_state' in addition"):
+        hb.minimize(lambda config, random_state: 0.0, SPACE, budget=4, repeats="auto")
+
+
+def test_one_of_several_losses_may_be_missing():
+    found = hb.minimize(
+        lambda config: (config["x"], float("nan") if config["y"] < 0.5 else config["y"]),
+        SPACE,
+        budget=12,
+        objectives=2,
+    )
+    assert len(found.front) and not np.isnan(found.losses[found.front]).any()
+    with pytest.raises(InputError, match="use `front`"):
+        _ = found.recommended
+
+
+def test_all_evaluations_failed():
+    assert hb.minimize(lambda config: None, SPACE, budget=12, repeats="auto").recommended is None
+
+
+def test_a_state_without_repeats_resumes(tmp_path):
+    path = tmp_path / "state.json"
+    hb.minimize(bowl, SPACE, budget=6, state=path)
+    content = json.loads(path.read_text())
+    del content["repeats"], content["start"]
+    path.write_text(json.dumps(content | {"format": 2}))  # as version 1.1 wrote it
+    found = hb.minimize(bowl, SPACE, budget=8, state=path)
+    assert len(found.configs) == 8
