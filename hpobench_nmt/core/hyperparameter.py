@@ -23,6 +23,8 @@ from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.core.system.files import check_column, check_label
 from hpobench_nmt.core.system.text import printable
 
+_MOST_EXACT = 2**53  # the whole numbers up to here are exact as doubles
+
 Scale = Literal["linear", "log"]
 Kind = Literal["numeric", "ordinal", "categorical"]
 Value = float | int | str | bool | tuple[Any, ...] | None
@@ -94,6 +96,8 @@ class Hyperparameter:
         else:
             self._check_labels(where)
         if self.default is not None:
+            if self.default != self.default:
+                raise InputError(f"{where}: a default must be one of the values, not nan.")
             if not self.active_if:
                 raise InputError(
                     f"{where}: a default is only for a hyperparameter that may be inactive: add active_if."
@@ -118,6 +122,11 @@ class Hyperparameter:
             raise InputError(f"{where} has a value that is not finite: {shown}.")
         if max(map(abs, numbers)) > LARGEST_VALUE:
             raise InputError(f"{where} has a value beyond {LARGEST_VALUE:g}.")
+        if any(isinstance(v, int | np.integer) and abs(int(v)) > _MOST_EXACT for v in given):
+            raise InputError(
+                f"{where}: whole numbers beyond 2^53 cannot be told apart: {shown}. Subtract an offset, or "
+                "take their logarithm."
+            )
         if any(map(operator.le, numbers[1:], numbers)):
             raise InputError(f"{where}: values must be ascending and distinct, not {shown}.")
         if self.scale == "log" and numbers[0] <= 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +22,7 @@ from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.space import Config, Space, Value
 from hpobench_nmt.core.system.compiled import compiling_is_told
 from hpobench_nmt.core.system.errors import InputError, check_whole
+from hpobench_nmt.core.system.files import sole_writer
 from hpobench_nmt.core.system.text import counted, printable
 from hpobench_nmt.exports.optimizer import N_CANDIDATES, N_INITIAL, Optimizer, State
 from hpobench_nmt.exports.optimizer_parts import USUAL_BEFORE
@@ -198,52 +200,58 @@ def minimize(
     if not isinstance(state, str | os.PathLike | None):
         raise InputError(f"state must be the path of a file, not {printable(repr(state))[:80]}.")
     path = None if state is None else Path(state)
-    begun = read_state(path) if path is not None and path.exists() else None
-    if begun is not None and method is None and begun.method in USUAL_BEFORE:
-        method = begun.method
-    optimizer = Optimizer(
-        space,
-        method,
-        objectives=objectives,
-        budget=budget,
-        seed=seed,
-        n_initial=n_initial,
-        candidates=candidates,
-        constraints=constraints,
-        prior=prior,
-        repeats=repeats,
-        start=start,
-    )
-    if path is not None and begun is not None:
-        earlier = Optimizer.resumed(begun, path, method, budget)
-        for key in State.__struct_fields__:
-            if key != "events" and getattr(earlier.state, key) != getattr(optimizer.state, key):
-                raise InputError(
-                    f"{path}: this is the state of another call, with another {key}. Give another file."
-                )
-        optimizer = earlier
-    if least_gain:
-        optimizer._refuse_without("expected_gain", "least_gain")
-    while len(optimizer.evaluations) < budget and (optimizer.pending or not optimizer.exhausted):
-        if least_gain and len(optimizer.evaluations) >= n_initial and optimizer.expected_gain() < least_gain:
-            break
-        with compiling_is_told():
-            config = optimizer.pending[0] if optimizer.pending else optimizer.ask()
-        if path is not None:
-            optimizer.save(path)
-        seed_of = {"seed": optimizer.count(config)} if takes_seed else {}
-        try:
-            answer = function(dict(config), **seed_of)
-        except caught:
-            answer = None
-        losses, metrics = _parts(answer) if constraints else (answer, None)
-        optimizer.tell(config, losses, metrics)  # type: ignore[arg-type]  # it checks them
-        if path is not None:
-            optimizer.save(path)
-    configs, found = zip(*optimizer.evaluations, strict=True)
+    with nullcontext() if path is None else sole_writer(path):
+        begun = read_state(path) if path is not None and path.exists() else None
+        if begun is not None and method is None and begun.method in USUAL_BEFORE:
+            method = begun.method
+        optimizer = Optimizer(
+            space,
+            method,
+            objectives=objectives,
+            budget=budget,
+            seed=seed,
+            n_initial=n_initial,
+            candidates=candidates,
+            constraints=constraints,
+            prior=prior,
+            repeats=repeats,
+            start=start,
+        )
+        if path is not None and begun is not None:
+            earlier = Optimizer.resumed(begun, path, method, budget)
+            for key in State.__struct_fields__:
+                if key != "events" and getattr(earlier.state, key) != getattr(optimizer.state, key):
+                    raise InputError(
+                        f"{path}: this is the state of another call, with another {key}. Give another file."
+                    )
+            optimizer = earlier
+        if least_gain:
+            optimizer._refuse_without("expected_gain", "least_gain")
+        while len(optimizer.evaluations) < budget and (optimizer.pending or not optimizer.exhausted):
+            if (
+                least_gain
+                and len(optimizer.evaluations) >= n_initial
+                and optimizer.expected_gain() < least_gain
+            ):
+                break
+            with compiling_is_told():
+                config = optimizer.pending[0] if optimizer.pending else optimizer.ask()
+            if path is not None:
+                optimizer.save(path)
+            seed_of = {"seed": optimizer.count(config)} if takes_seed else {}
+            try:
+                answer = function(dict(config), **seed_of)
+            except caught:
+                answer = None
+            losses, metrics = _parts(answer) if constraints else (answer, None)
+            optimizer.tell(config, losses, metrics)  # type: ignore[arg-type]  # it checks them
+            if path is not None:
+                optimizer.save(path)
+    configs, given = zip(*optimizer.evaluations, strict=True)
+    found = np.array(given)
     return Minimum(
         configs,
-        np.array(found),
+        np.where(np.isnan(found).any(axis=-1, keepdims=True), np.nan, found),
         optimizer.violations_of_evaluations if constraints else None,
         optimizer.space,
         n_before=1 if start is not None else n_initial,

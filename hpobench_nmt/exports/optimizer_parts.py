@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -79,17 +80,24 @@ def checked_losses(given: float | Sequence[float] | Floats | None, n_objectives:
 
 def _floats(given: object) -> Floats:
     """Numbers as an array of one dimension or more, NaN for None."""
-    try:
-        return np.atleast_1d(np.array(given, dtype=np.float64))
-    except OverflowError:
-        numbers = np.atleast_1d(np.array(given, dtype=object))
-        return np.vectorize(_float, otypes=[np.float64])(numbers)  # type: ignore[no-any-return]
+    return np.atleast_1d(np.array(_plain(given), dtype=np.float64))
 
 
-def _float(given: object) -> float:
-    """One number, NaN for None. A whole number beyond the range of floats is infinite."""
+def _plain(given: Any) -> float | list[Any]:
+    """Numbers, arrays and tensors as floats and lists of floats."""
+    if hasattr(given, "detach"):  # a tensor that has its graph
+        given = given.detach()
+    if hasattr(given, "ndim") and hasattr(given, "tolist"):
+        given = given.tolist()
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        return [_plain(each) for each in given]
+    return _float(given)
+
+
+def _float(given: Any) -> float:
+    """Any scalar as a float, NaN for None. A whole number beyond the range of floats is infinite."""
     try:
-        return float(np.array(given, dtype=np.float64).item())
+        return math.nan if given is None else float(given)
     except OverflowError:
         return math.inf
 

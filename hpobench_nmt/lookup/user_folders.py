@@ -23,7 +23,8 @@ def fetched_folder() -> Path:
 
 def _folder(name: str, usual: Callable[..., str]) -> Path:
     home = os.environ.get("HPOBENCH_NMT_HOME")
-    return Path(home) / name if home else Path(usual(_APP, appauthor=False)) / "tables"
+    # "~" is the user's home: files of variables and containers are not expanded by a shell.
+    return Path(home).expanduser() / name if home else Path(usual(_APP, appauthor=False)) / "tables"
 
 
 def training_cache() -> Path:

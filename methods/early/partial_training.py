@@ -1,9 +1,9 @@
 """The common parts of methods that train rows partially: levels of training, and the rows that are left.
 
 Levels are r, r eta, r eta^2, ... for the smallest resource r above 0, as long as they are below the largest
-resource. The last level is the end of a training. A row is at a level once its training has reached a
-checkpoint at that resource or above, or ended on the way there. Its loss is that of its best checkpoint so
-far, and infinite without one.
+resource. A level that equals a checkpoint's resource up to rounding is that resource. The last level is the
+end of a training. A row is at a level once its training has reached a checkpoint at that resource or above,
+or ended on the way there. Its loss is that of its best checkpoint so far, and infinite without one.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from hpobench_nmt.core.problem import Problem, Progress, Request
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.methods.sampler import Sampler
 
+# A level is the checkpoint from which it differs by no more than this share.
+_ROUNDED = 1e-9
+
 Standing = tuple[float, int, int]
 """Loss, arrival number, row: the order of rows at a level."""
 
@@ -32,10 +35,14 @@ def training_levels(problem: Problem, eta: float) -> list[float]:
     # A checkpoint before the first update may be at resource 0, and 0 times eta is 0.
     trained = problem.resources[problem.resources > 0]
     least, most = (float(trained[0]), float(trained[-1])) if len(trained) else (math.inf, math.inf)
-    found = []
-    while least < most:
-        found.append(least)
-        least *= eta
+    found: list[float] = []
+    level = least
+    while level < most:
+        found.append(level)
+        level = least * eta ** len(found)
+        near = trained[np.abs(trained - level).argmin()]
+        if math.isclose(near, level, rel_tol=_ROUNDED):  # 0.1 times 3 is not quite the checkpoint at 0.3
+            level = float(near)
     return [*found, math.inf]
 
 

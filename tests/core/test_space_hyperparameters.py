@@ -298,3 +298,15 @@ def test_a_number_that_was_rounded_is_the_value_it_was_made_of_if_only_one_is_as
     codes = np.array([0.1, np.float32(0.1), np.nan, 0.5])
     np.testing.assert_array_equal(rates.snapped(codes), [0.1, 0.1, np.nan, 0.5])
     np.testing.assert_array_equal(Hyperparameter("x", (0.1,)).snapped(codes), [0.1, 0.1, np.nan, 0.5])
+
+
+@pytest.mark.parametrize("values", [(2**53 - 4, 2**53 + 4), (2**53, 2**53 + 9), (0, -(2**60))])
+def test_whole_numbers_that_are_not_exact_are_refused(values):
+    with pytest.raises(InputError, match=r"whole numbers beyond 2\^53 cannot be told apart"):
+        Hyperparameter("n", values, continuous=True)
+    assert Hyperparameter("n", (2**53 - 4, 2**53), continuous=True).whole
+
+
+def test_a_default_is_one_of_the_values():
+    with pytest.raises(InputError, match=r"mom.*: a default must be one of the values, not nan"):
+        Hyperparameter("mom", (0.0, 0.9), active_if=(("opt", ("sgd",)),), default=math.nan)

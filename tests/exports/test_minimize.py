@@ -7,9 +7,12 @@ import signal
 import subprocess
 import sys
 import time
+from decimal import Decimal
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import hpobench_nmt as hb
 from hpobench_nmt.core.system.errors import InputError
@@ -209,3 +212,53 @@ def test_one_line_reports_that_the_inner_loops_are_compiled(tmp_path):
             env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
         )  # fmt: skip
         assert done.stderr.count("Compiling the inner loops") == len(done.stderr.splitlines()) == told
+
+
+@pytest.mark.parametrize("scalar", [np.float32(0.5), np.array(0.5), np.array([0.5]), Decimal("0.5")])
+def test_any_scalar_is_a_loss(scalar):
+    found = hb.minimize(lambda config: scalar, {"x": (0.0, 1.0)}, "RS", 2)
+    assert found.losses[:, 0].tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "graph"])
+def test_tensors_are_losses(kind):
+    torch = pytest.importorskip("torch")
+    loss = (
+        torch.tensor(0.5, dtype=torch.bfloat16)
+        if kind == "bfloat16"
+        else torch.tensor(0.5, requires_grad=True)
+    )
+    found = hb.minimize(lambda config: [loss, loss], {"x": [1, 2]}, "RS", 2, objectives=2)
+    assert found.losses.tolist() == [[0.5] * 2] * 2
+
+
+@given(st.lists(st.tuples(*[st.sampled_from([0.0, 1.0, 2.0, None, math.nan])] * 2), min_size=1, max_size=6))
+def test_an_evaluation_that_lacks_a_loss_is_never_the_best(losses):
+    found = hb.minimize(
+        lambda config: losses[config["x"]], {"x": list(range(len(losses)))}, "RS", len(losses), objectives=2
+    )
+    whole = {k for k, pair in enumerate(losses) if not any(v is None or math.isnan(v) for v in pair)}
+    assert (found.best is None) == (not whole)
+    assert found.best is None or found.best["x"] in whole
+    assert {found.configs[k]["x"] for k in found.front} <= whole
+
+
+def test_a_state_behind_a_link_stays_there(tmp_path):
+    (tmp_path / "link.json").symlink_to(tmp_path / "scratch" / "state.json")
+    for budget in (3, 5):
+        hb.minimize(loss, SPACE, "RS", budget, state=tmp_path / "link.json")
+    assert (tmp_path / "link.json").is_symlink()
+    assert len(Optimizer.load(tmp_path / "scratch" / "state.json").told) == 5
+    assert [path.name for path in (tmp_path / "scratch").iterdir()] == ["state.json"]
+
+
+def test_two_calls_do_not_share_a_state(tmp_path):
+    (tmp_path / "link.json").symlink_to(tmp_path / "state.json")
+
+    def inner(config):
+        with pytest.raises(InputError, match=r"state\.json: another process is writing this file"):
+            hb.minimize(loss, SPACE, "RS", 3, state=tmp_path / "link.json")
+        return 0.0
+
+    assert len(hb.minimize(inner, SPACE, "RS", 2, state=tmp_path / "state.json").configs) == 2
+    assert len(hb.minimize(loss, SPACE, "RS", 3, state=tmp_path / "link.json").configs) == 3

@@ -49,6 +49,9 @@ def test_levels():
     assert of(5.0, 6.0, eta=math.inf) == [5.0, math.inf]
     assert of(0.0, 1.0, 27.0) == of(1.0, 27.0)  # evaluated before the first update, too
     assert of(0.0) == [math.inf]
+    tenths = of(*(k / 10 for k in range(1, 28)))  # 0.1 * 3 is 0.30000000000000004
+    assert tenths == [0.1, 0.3, 0.9, math.inf]
+    assert of(*(k / 7 for k in range(1, 82))) == [1 / 7, 3 / 7, 9 / 7, 27 / 7, math.inf]
     for eta in (1, 0, -3, math.nan):
         with pytest.raises(InputError, match=f"eta must be above 1, not {eta}"):
             of(1.0, 27.0, eta=eta)

@@ -97,7 +97,11 @@ def no_folder(path: Path) -> str:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file in one step. Even after a crash, it exists completely or not at all."""
+    """Write a file in one step. Even after a crash, it exists completely or not at all.
+
+    If the path is a link, the file that it leads to is written, and the link stays.
+    """
+    path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path.parent)
     handle, name = tempfile.mkstemp(prefix=scratch_prefix(path.name), suffix=SCRATCH, dir=path.parent)
@@ -150,6 +154,44 @@ def locked_folder(folder: Path, waits: Callable[[], None] = lambda: None) -> Ite
             if error.errno not in NO_LOCKS:
                 raise
         yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def sole_writer(path: Path) -> Iterator[None]:
+    """Refuse to run the block while another process runs it for the same file, also through a link.
+
+    The lock is a hidden file beside the file, which is removed at the end. Processes are not kept out on
+    Windows and on file systems without locks. Raises InputError, or RunError if the folder cannot be written.
+    """
+    path = Path(os.path.realpath(path))
+    lock = path.with_name(f".{path.name}.lock")
+    if sys.platform == "win32":
+        yield
+        return
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise not_written(path, error) from error
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # The last holder may have removed the file between our two steps.
+            held = lock.exists() and os.path.samestat(os.fstat(handle), lock.stat())
+        except BlockingIOError:
+            held = False
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+            held = True
+        if not held:
+            raise InputError(f"{path}: another process is writing this file. Give another file, or wait.")
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
     finally:
         os.close(handle)
 

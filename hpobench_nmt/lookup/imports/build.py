@@ -165,7 +165,8 @@ def _curves(
     matrix = np.column_stack([cells[kept] for cells in columns.values()])
     if not len(steps):
         return None, told
-    shift = 1.0 - steps.min() if steps.min() < 1 else 0.0
+    # Only whole steps are counted from 1: tenths of an epoch are what they are.
+    shift = 1.0 - steps.min() if steps.min() < 1 and (steps % 1 == 0).all() else 0.0
     resources = steps + shift
     costs, unit = _costs(points, there, starts, resources)
     metrics = tuple(of_column[column] for column in columns)
