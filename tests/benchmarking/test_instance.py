@@ -13,6 +13,7 @@ from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup import catalogue
+from hpobench_nmt.lookup.collections import COLLECTIONS
 from hpobench_nmt.lookup.disk.folder import save_folder
 from hpobench_nmt.lookup.table import Table
 
@@ -203,8 +204,7 @@ def test_no_table_that_can_be_used(bare):
         suite_instances(MULTI)
     assert str(error.value) == (
         "no installed table can be used. 'hpobench-nmt tables fetch NAME' downloads published tables: "
-        "nmthpo, "
-        "nmtlc, steplaw, algoperf, taskset, gemstones, nas-bench-nlp."
+        f"{', '.join(COLLECTIONS)}."
     )
     put(small(objectives=("bleu",)), bare / "tables", "few")
     with pytest.raises(InputError, match=r"no installed table can be used\. table 'few' names 1 objective"):
