@@ -18,6 +18,7 @@ from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.core.system.files import write_whole
 from hpobench_nmt.render.html.page import on_dark
 from hpobench_nmt.render.html.svg import short_ids, to_svg
+from hpobench_nmt.render.plots.curves import plot_regret
 from hpobench_nmt.render.plots.notebook_figure import NotebookFigure
 from hpobench_nmt.render.plots.style import COLOURS
 
@@ -78,7 +79,7 @@ def main() -> None:
     for name, figure in gallery().items():
         draw(figure, name)
     results = hb.run("modern-single", tables="sotu-ngram", methods=METHODS, trials=100, score_at=50, jobs=2)
-    draw(hb.plot_regret(results), "ngram-regret")
+    draw(plot_regret(results), "ngram-regret")
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ class Score:
         counts_front: whether it counts rows, or checkpoints, of the front one by one.
         of_choice: whether it is the value of the row that a trial chooses in the end. Leaderboards then also
             show that row's true regret, and its value on test.
-        default: whether `hb.benchmark` computes it if no scores are named.
+        default: whether a run without a suite computes it if no scores are named.
     """
 
     name: str

@@ -90,7 +90,15 @@ _LOCATION = {
     "run": "benchmarking.call",
 }
 
-__all__ = sorted(_LOCATION)
+_DEPRECATED = {
+    "benchmark": "hb.run",
+    "beside": "hpobench_nmt.arena.beside.beside",
+    "pareto_front": "hb.pareto",
+    "plot_regret": 'hb.plot(results, "regret")',
+}
+"""What to use instead of names that leave with version 2.0."""
+
+__all__ = sorted(_LOCATION.keys() - _DEPRECATED.keys())
 
 
 def __getattr__(name: str) -> Any:
@@ -99,6 +107,10 @@ def __getattr__(name: str) -> Any:
         value = importlib.import_module("importlib.metadata").version("hpobench-nmt")
     elif name in _LOCATION:
         value = getattr(importlib.import_module(f"{__name__}.{_LOCATION[name]}"), name)
+        if name in _DEPRECATED:
+            deprecated = importlib.import_module(f"{__name__}.core.system.deprecated")
+            deprecated.warn_deprecated(f"hb.{name}", _DEPRECATED[name], since="1.2", removed_in="2.0")
+            return value  # not kept, so that each use warns
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value

@@ -47,8 +47,6 @@ used = {
     "Suite": lambda: hb.Suite("s", ("ftb",)),
     "Table": lambda: hb.Table,
     "Trajectory": lambda: hb.Trajectory,
-    "beside": lambda: fails(lambda: hb.beside(results), "is not a track of lm-2026"),
-    "benchmark": lambda: hb.benchmark(table, ["RS"], trials=1),
     "compare": lambda: hb.compare(results, methods=["RS", "BO_EI_M_std"]),
     "fetch": lambda: fails(lambda: hb.fetch("nmtpho"), "Did you mean 'nmthpo'?"),
     "import_table": lambda: hb.import_table("sweep.csv", metrics="loss"),
@@ -60,9 +58,7 @@ used = {
     "load_table": lambda: hb.load_table("toy"),
     "minimize": lambda: hb.minimize(lambda c: c["x"], {"x": [1, 2, 3, 4]}, "RS", budget=3),
     "pareto": lambda: hb.pareto(table, ["bleu", "seconds"]).plot(),
-    "pareto_front": lambda: hb.pareto_front(table.losses(["bleu", "seconds"])),
     "plot": lambda: hb.plot(results, "scores"),
-    "plot_regret": lambda: hb.plot_regret(results),
     "power": lambda: fails(lambda: hb.power(results, "RS"), "of two or more families, not 1"),
     "report": lambda: hb.report([results], out="tables", format="latex", jobs=1),
     "run": lambda: hb.run(tables=table, methods=["RS"], trials=1),
@@ -103,6 +99,23 @@ def test_no_module_hides_a_public_name():
     with pytest.raises(AttributeError, match="has no attribute 'bench'"):
         _ = hb.bench
     assert {*hb.__all__, "__version__"} == set(dir(hb))
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("benchmark", "hb.run"),
+        ("beside", "hpobench_nmt.arena.beside.beside"),
+        ("pareto_front", "hb.pareto"),
+        ("plot_regret", 'hb.plot(results, "regret")'),
+    ],
+)
+def test_names_that_leave_still_work_and_warn_each_time(name, instead):
+    for _ in range(2):
+        with pytest.warns(FutureWarning, match=f"^hb.{name} is deprecated since version 1.2 ") as caught:
+            assert callable(getattr(hb, name))
+        assert str(caught[0].message).endswith(f"use {instead}.") and caught[0].filename == __file__
+    assert name not in dir(hb) and len(hb.__all__) <= 33
 
 
 def test_importing_the_package_is_fast_and_loads_no_library():
@@ -157,7 +170,9 @@ def test_a_report_is_made_of_results_or_folders(toy_home):
         [results, hb.run("modern-multi", tables="toy", methods=["RS"], trials=2)], format="latex"
     )
     assert [str(path) for path in both] == [
+        "report-tables/quick.tex",
         "report-tables/quick-toy.tex",
+        "report-tables/modern-multi.tex",
         "report-tables/modern-multi-toy.tex",
     ]
     with pytest.raises(hb.InputError, match="unknown format 'word'"):

@@ -47,11 +47,9 @@ HB += [
     "Suite",
     "Table",
     "Trajectory",
-    "benchmark",
-    "beside",
 ]
 HB += ["compare", "fetch", "fewer_trainings", "import_table", "list_methods", "list_suites", "list_tables"]
-HB += ["load_results", "load_table", "minimize", "pareto", "pareto_front", "plot", "plot_regret"]
+HB += ["load_results", "load_table", "minimize", "pareto", "plot"]
 HB += ["power", "report", "run", "__version__"]
 PROMISED["hpobench_nmt"] = HB
 

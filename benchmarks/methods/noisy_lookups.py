@@ -16,6 +16,7 @@ import argparse
 import numpy as np
 
 import hpobench_nmt as hb
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.evaluation.random_search import exact_random_search
 
 METHODS = "RS,BO_EI_M_std,BO_EI_M_std(noise_sd=0.1),BO_EI_M_std(noise_sd=0.3)"
@@ -37,7 +38,7 @@ def main() -> None:
     for at in (arguments.lookups // 2, arguments.lookups):
         columns = {}
         for noise in ("", "replicates"):
-            results = hb.benchmark(
+            results = benchmark(
                 arguments.table,
                 methods,
                 scores=["fb"],

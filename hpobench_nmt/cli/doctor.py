@@ -142,6 +142,7 @@ def _version(name: str) -> str | None:
 def _self_check() -> list[str]:
     """Errors in the shipped tables, or in the rows that methods look up in one of them."""
     import hpobench_nmt as hb
+    from hpobench_nmt.benchmarking.call import benchmark
     from hpobench_nmt.lookup.catalogue import installed
 
     wrong, started = [], time.perf_counter()
@@ -152,7 +153,7 @@ def _self_check() -> list[str]:
             wrong.append(f"table {name!r} cannot be used: {error}")
     try:
         table = hb.load_table(Path(hb.__file__).parent / "tables" / _TABLE)
-        results = hb.benchmark(table, list(_EXPECTED), trials=1, lookups=_LOOKUPS, score_at=_LOOKUPS)
+        results = benchmark(table, list(_EXPECTED), trials=1, lookups=_LOOKUPS, score_at=_LOOKUPS)
     except Exception as error:  # the command reports any error
         return [*wrong, f"a run of three methods failed: {type(error).__name__}: {error}"]
     for method, expected in _EXPECTED.items():

@@ -22,7 +22,7 @@ An adapter is a class with three short functions. This is a complete adapter, fo
             state = optuna.trial.TrialState.FAIL if has_failed(losses) else None
             self.study.tell(self.trial, None if state else losses.tolist(), state=state)
 
-It is used like any method: `hb.benchmark("sw-en", ["adapter.py:OptunaRandom"])`.
+It is used like any method: `benchmark("sw-en", ["adapter.py:OptunaRandom"])`.
 
 symbol    shape    meaning
 features  (N, F)   of the candidates, in [0, 1] (core/space.py)

@@ -5,11 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-import hpobench_nmt as hb
 from hpobench_nmt.analysis.board import CHOSEN, table_boards
 from hpobench_nmt.analysis.chosen_rows import chosen_rows
 from hpobench_nmt.analysis.leaderboard import chosen_meanings
 from hpobench_nmt.analysis.verdicts import run_statistics
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.benchmarking.running.trials import generator
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.lookup.replicates import Replicates
@@ -36,7 +36,7 @@ def by_hand(table):
 
 
 def test_true_regret_and_test_of_the_row_that_looks_best(repeated):
-    results = hb.benchmark(repeated, ["RS", "BO_EI_M_std"], trials=6, scores=["fb"], score_at=9)
+    results = benchmark(repeated, ["RS", "BO_EI_M_std"], trials=6, scores=["fb"], score_at=9)
     regret, test = chosen_rows(results, "toy")
     assert (regret.name, regret.lower_is_better) == ("fbr", True)
     assert (test.name, test.lower_is_better) == ("test_bleu", False)
@@ -59,7 +59,7 @@ def test_true_regret_and_test_of_the_row_that_looks_best(repeated):
 
 def test_with_noise_the_row_is_chosen_by_what_the_trial_saw(repeated):
     rules = {"trials": 5, "scores": ["fb"], "score_at": 9, "noise": "replicates"}
-    results = hb.benchmark(repeated, ["RS"], **rules)
+    results = benchmark(repeated, ["RS"], **rules)
     regret = chosen_rows(results, "toy")[0]
     mean, instance = by_hand(repeated), results.instances["toy"]
     lucky = 0
@@ -76,7 +76,7 @@ def test_with_noise_the_chosen_row_does_not_depend_on_when_trials_end(repeated):
     """A trial that has looked up the best mean cannot know it, and may still choose another row."""
     rules = {"trials": 20, "scores": ["fb"], "score_at": 30, "noise": "replicates"}
     settled, exhausted = (
-        hb.benchmark(repeated, ["RS", "BO_EI_M_std"], stop=stop, **rules) for stop in ("settled", "exhausted")
+        benchmark(repeated, ["RS", "BO_EI_M_std"], stop=stop, **rules) for stop in ("settled", "exhausted")
     )
     lengths = {len(trial.rows) for trial in settled.trials["toy", "RS"]}
     assert min(lengths) == 30 and {len(trial.rows) for trial in exhausted.trials["toy", "RS"]} == {36}
@@ -87,19 +87,19 @@ def test_with_noise_the_chosen_row_does_not_depend_on_when_trials_end(repeated):
 
 def test_with_noise_a_trial_that_ended_before_the_row_is_chosen_has_none(repeated):
     rules = {"trials": 2, "scores": ["fb"], "score_at": 30, "noise": "replicates"}
-    results = hb.benchmark(repeated, ["RS"], **rules)
+    results = benchmark(repeated, ["RS"], **rules)
     short, whole = results.trials["toy", "RS"]
     short = dataclasses.replace(short, rows=short.rows[:20], losses=short.losses[:20])
     results = dataclasses.replace(results, trials={("toy", "RS"): [short, whole]})
     assert np.isnan(chosen_rows(results, "toy")[0].values["RS"]).tolist() == [True, False]
     limited = {"clock": "cost", "cost": "seconds", "lookups": 12, "score_at": 1e6}
-    with_limit = hb.benchmark(repeated, ["RS"], **{**rules, **limited})  # all look-ups were used
+    with_limit = benchmark(repeated, ["RS"], **{**rules, **limited})  # all look-ups were used
     assert not np.isnan(chosen_rows(with_limit, "toy")[0].values["RS"]).any()
 
 
 def test_only_where_there_are_replicates_or_a_test_metric(toy, repeated):
-    assert chosen_rows(hb.benchmark(toy, ["RS"], trials=2, scores=["fb"], score_at=5), "toy") == []
-    assert chosen_rows(hb.benchmark(repeated, ["RS"], trials=2, scores=["ftb"]), "toy") == []
+    assert chosen_rows(benchmark(toy, ["RS"], trials=2, scores=["fb"], score_at=5), "toy") == []
+    assert chosen_rows(benchmark(repeated, ["RS"], trials=2, scores=["ftb"]), "toy") == []
     bare = dataclasses.replace(repeated, replicates=None)
-    (only,) = chosen_rows(hb.benchmark(bare, ["RS"], trials=2, scores=["fb"], score_at=5), "toy")
+    (only,) = chosen_rows(benchmark(bare, ["RS"], trials=2, scores=["fb"], score_at=5), "toy")
     assert only.name == "test_bleu"

@@ -8,12 +8,12 @@ import re
 import numpy as np
 import pytest
 
-import hpobench_nmt as hb
 from hpobench_nmt.analysis.captions import curves_finding, distribution_finding, expected_finding
 from hpobench_nmt.analysis.run_curves import hypervolume_curves, regret_curves, surrogate_curves, time_in
 from hpobench_nmt.analysis.run_workers import worker_rows, worker_times, workers_finding
 from hpobench_nmt.analysis.runtimes import expected_runtime_frame, runtime_distribution, target_runtimes
 from hpobench_nmt.analysis.selection import EXACT, clock_milestones, typical_time
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.benchmarking.task.scoring import exact_score
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.render.figures import run_figures
@@ -25,7 +25,7 @@ from hpobench_nmt.render.subject import Subject
 @pytest.fixture
 def halved(curved):
     """ASHA and random search with 3 workers on the curves."""
-    return hb.benchmark(
+    return benchmark(
         curved, ["ASHA", "RS"], trials=6, clock="cost", curves=True, n_initial=0, workers=3, scores=("ftb",)
     )
 
@@ -53,7 +53,7 @@ def test_regret_over_time(halved):
 
 
 def test_with_workers_on_look_ups_random_search_has_its_exact_curve(toy):
-    results = hb.benchmark(toy, ["RS"], trials=600, workers=4, scores=("ftb",))
+    results = benchmark(toy, ["RS"], trials=600, workers=4, scores=("ftb",))
     frame = regret_curves(results, "toy").frame
     ours, exact = (frame[frame["method"] == m].set_index("lookups")["mean"] for m in ("RS", EXACT))
     np.testing.assert_allclose(ours.loc[1:5], exact.loc[1:5], rtol=0.15)
@@ -63,7 +63,7 @@ def test_with_workers_on_look_ups_random_search_has_its_exact_curve(toy):
 
 
 def test_runtimes_and_their_exact_means_on_the_cost_clock(curved):
-    results = hb.benchmark(curved, ["RS"], trials=600, clock="cost", scores=("ftb",))
+    results = benchmark(curved, ["RS"], trials=600, clock="cost", scores=("ftb",))
     found = target_runtimes(results)
     frame = expected_runtime_frame(found).set_index(["method", "target"])["ert"]
     for target in found.targets["toy"]:
@@ -84,7 +84,7 @@ def test_runtimes_and_their_exact_means_on_the_cost_clock(curved):
 
 
 def test_hypervolume_over_time(curved):
-    results = hb.benchmark(
+    results = benchmark(
         curved,
         ["RS"],
         trials=5,
@@ -106,7 +106,7 @@ def test_times_that_are_worth_a_column(halved, toy):
     assert longest / 2.5 <= times[-1] <= longest
     costs = halved.instances["toy"].trainings.costs[halved.instances["toy"].trainings.starts[1:] - 1]
     assert typical_time(halved.instances["toy"], 20) == pytest.approx(costs.mean() * 20 / 3, rel=0.2)
-    assert clock_milestones(hb.benchmark(toy, ["RS"], trials=1), "toy") == ()
+    assert clock_milestones(benchmark(toy, ["RS"], trials=1), "toy") == ()
 
 
 def test_what_the_workers_do(halved, toy):
@@ -135,7 +135,7 @@ def test_what_the_workers_do(halved, toy):
         with pytest.raises(InputError, match=message):
             worker_times(halved, "toy", **what)
     with pytest.raises(InputError, match="do not have a clock"):
-        worker_times(hb.benchmark(toy, ["RS"], trials=1), "toy", "RS")
+        worker_times(benchmark(toy, ["RS"], trials=1), "toy", "RS")
     failed = [dataclasses.replace(t, failure="x") for t in halved.trials["toy", "RS"]]
     with pytest.raises(InputError, match="every trial failed, or ended before a training had"):
         worker_times(dataclasses.replace(halved, trials={("toy", "RS"): failed}), "toy", "RS")
@@ -143,7 +143,7 @@ def test_what_the_workers_do(halved, toy):
 
 @pytest.mark.parametrize("workers", [1, 2, 4, 8])
 def test_the_legend_and_the_scale_of_workers_are_whole(curved, workers):
-    results = hb.benchmark(curved, ["ASHA"], trials=1, workers=workers, clock="cost", curves=True,
+    results = benchmark(curved, ["ASHA"], trials=1, workers=workers, clock="cost", curves=True,
                            scores=("ftb",), constraints=["memory<=1500"], stop="exhausted")  # fmt: skip
     figure = plot_workers(worker_times(results, "toy", "ASHA"))
     figure.canvas.draw()

@@ -13,6 +13,7 @@ from hpobench_nmt.analysis.run_curves import hypervolume_curves, regret_curves, 
 from hpobench_nmt.analysis.run_fronts import attainment, pairs_of_objectives
 from hpobench_nmt.analysis.runtimes import expected_runtime_frame, runtime_distribution, target_runtimes
 from hpobench_nmt.analysis.selection import EXACT
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.benchmarking.contestants.fingerprints import MethodEntry
 from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
 from hpobench_nmt.benchmarking.records.store import load_results
@@ -26,6 +27,7 @@ from hpobench_nmt.evaluation.hypervolume import hypervolume, table_scale
 from hpobench_nmt.evaluation.scores import answer
 from hpobench_nmt.methods.gaussian_process import bayesian_optimisation
 from hpobench_nmt.methods.kernels import matern52
+from hpobench_nmt.render.plots.curves import plot_regret
 
 TWO = ["bleu", "seconds"]
 
@@ -33,12 +35,12 @@ TWO = ["bleu", "seconds"]
 @pytest.fixture
 def single(toy):
     other = dataclasses.replace(toy, name="other", configs=toy.configs[:30], values=toy.values[5:35])
-    return hb.benchmark([toy, other], ["RS", "BO_EI_M_std", "GB_EIF_M"], trials=12)
+    return benchmark([toy, other], ["RS", "BO_EI_M_std", "GB_EIF_M"], trials=12)
 
 
 @pytest.fixture
 def multi(toy):
-    return hb.benchmark(toy, ["RS", "BO_M_std", "NSGA2"], objectives=TWO, trials=12)
+    return benchmark(toy, ["RS", "BO_M_std", "NSGA2"], objectives=TWO, trials=12)
 
 
 def of(frame, method):
@@ -58,14 +60,14 @@ def test_a_regret_that_never_begins_is_told_and_drawn(toy):
     values[np.random.default_rng(1).permutation(36)[:26], 0] = np.nan
     few = dataclasses.replace(toy, values=values)
     rules = {"trials": 10, "scores": ["fb"], "score_at": 5, "n_initial": 2, "lookups": 5}
-    results = hb.benchmark(few, ["RS", "BO_EI_M_std"], **rules)
+    results = benchmark(few, ["RS", "BO_EI_M_std"], **rules)
     found = regret_curves(results, "toy")
     assert found.frame[found.frame["method"] == "RS"]["mean"].isna().all()
     assert any(note.startswith("RS: its mean never begins, because") for note in found.notes)
     text = curves_finding(found, 5)
     assert "Without a mean, because some trials have not found a value yet: RS" in text
     assert text.startswith("Mean simple regret in bleu (BLEU) after 5 look-ups: no method has one.")
-    assert hb.plot_regret(results).axes
+    assert plot_regret(results).axes
 
 
 def test_regret_curves_by_hand(single):
@@ -89,7 +91,7 @@ def test_regret_curves_by_hand(single):
 
 
 def test_the_score_fb_is_on_the_curve(toy):
-    results = hb.benchmark(toy, ["RS", "BO_EI_M_std"], trials=12, score_at=8)
+    results = benchmark(toy, ["RS", "BO_EI_M_std"], trials=12, score_at=8)
     frame = regret_curves(results, "toy").frame
     for method in results.methods:
         curve = of(frame, method).set_index("lookups")["mean"]
@@ -98,7 +100,7 @@ def test_the_score_fb_is_on_the_curve(toy):
 
 def test_a_curve_ends_where_its_first_trial_stopped_short(toy):
     rules = {"trials": 12, "scores": ["fb"], "score_at": 9, "lookups": 9}
-    results = hb.benchmark(toy, ["RS", "BO_EI_M_std"], **rules)
+    results = benchmark(toy, ["RS", "BO_EI_M_std"], **rules)
     longer = {key: list(trials) for key, trials in results.trials.items()}
     rows = np.arange(12)
     longer["toy", "RS"][0] = Trajectory(rows, results.instances["toy"].losses[rows])
@@ -156,7 +158,7 @@ def test_surrogate_curves_of_ones_own_variants(toy, tmp_path):
         "Mine = bayesian_optimisation(rbf, acquisition=lambda belief: belief.var - belief.mean[0])\n"
     )
     same = bayesian_optimisation(matern52, standardise=True, name="Same")
-    results = hb.benchmark(toy, ["BO_EI_M_std", same, f"{path}:Mine", Wandering], trials=3)
+    results = benchmark(toy, ["BO_EI_M_std", same, f"{path}:Mine", Wandering], trials=3)
     results = dataclasses.replace(
         results, trials=dict(results.trials) | {("toy", "Same"): results.trials["toy", "BO_EI_M_std"]}
     )
@@ -225,8 +227,8 @@ def test_hypervolume_curves_by_hand(multi):
 
 
 def test_random_search_runs_along_its_exact_curves(toy):
-    single = hb.benchmark(toy, ["RS"], trials=200, stop="exhausted")
-    multi = hb.benchmark(toy, ["RS"], trials=200, objectives=TWO, stop="exhausted")
+    single = benchmark(toy, ["RS"], trials=200, stop="exhausted")
+    multi = benchmark(toy, ["RS"], trials=200, objectives=TWO, stop="exhausted")
     for found in (regret_curves(single, "toy"), hypervolume_curves(multi, "toy")):
         rs, exact = (of(found.frame, m).set_index("lookups")["mean"] for m in ("RS", EXACT))
         for t in (1, 3, 10, 25):
@@ -278,12 +280,12 @@ def test_attainment_in_the_tables_own_units(multi):
 
 def test_three_objectives_are_seen_two_at_a_time(toy):
     three = ["bleu", "seconds", "memory"]
-    results = hb.benchmark(toy, ["RS"], objectives=three, scores=["fta"], trials=9, stop="exhausted")
+    results = benchmark(toy, ["RS"], objectives=three, scores=["fta"], trials=9, stop="exhausted")
     assert pairs_of_objectives(3) == [(0, 1), (0, 2), (1, 2)]
     assert len(pairs_of_objectives(4)) == 6
     assert pairs_of_objectives(5) == [(0, 1), (0, 2), (0, 3), (0, 4)]
     # The same trials, of which only two objectives are known.
-    two = hb.benchmark(toy, ["RS"], objectives=["seconds", "memory"], trials=9, stop="exhausted")
+    two = benchmark(toy, ["RS"], objectives=["seconds", "memory"], trials=9, stop="exhausted")
     found = attainment(results, "toy", 7, pair=(1, 2))
     pd.testing.assert_frame_equal(found.frame, attainment(two, "toy", 7).frame)
     moves = moving_front(results, "toy", "RS", (5, 36), trial=1, pair=(0, 2))
@@ -296,7 +298,7 @@ def test_three_objectives_are_seen_two_at_a_time(toy):
 
 
 def test_attainment_is_not_made_up_after_the_end_of_a_trial(toy):
-    results = hb.benchmark(toy, ["RS", "BO_M_std"], objectives=TWO, scores=["fto"], trials=12)
+    results = benchmark(toy, ["RS", "BO_M_std"], objectives=TWO, scores=["fto"], trials=12)
     found = attainment(results, "toy", 30)
     assert set(found.frame["method"]) == {EXACT}
     assert any(note.startswith("RS: left out, because") for note in found.notes)
@@ -346,16 +348,16 @@ def test_look_ups_by_the_size_of_the_table(single):
 
 def test_targets_that_the_scores_do_not_settle_are_left_out():
     name = "sotu-gpt-30k"  # six of its 300 rows are the best 2%, which every trial waits for
-    found = target_runtimes(hb.benchmark(name, ["RS"], trials=5, scores=["ftc"]))
+    found = target_runtimes(benchmark(name, ["RS"], trials=5, scores=["ftc"]))
     assert min(target.gaps[target.targets].max() for target in found.targets[name]) > 0
     assert "harder targets left out, because trials end once their scores (ftc)" in found.notes[0]
     assert np.isfinite(found.found[name, "RS"].times).all()
-    whole = target_runtimes(hb.benchmark(name, ["RS"], trials=5, scores=["ftc"], stop="exhausted"))
+    whole = target_runtimes(benchmark(name, ["RS"], trials=5, scores=["ftc"], stop="exhausted"))
     assert whole.targets[name][-1].name == "the best value"
 
 
 def test_a_limit_on_look_ups_makes_the_rest_a_lower_bound(toy):
-    results = hb.benchmark(toy, ["RS"], trials=30, lookups=10, score_at=10)
+    results = benchmark(toy, ["RS"], trials=30, lookups=10, score_at=10)
     found = target_runtimes(results)
     frame = runtime_distribution(found, ["toy"]).frame
     rs = of(frame, "RS")
@@ -419,7 +421,7 @@ def test_rows_without_values(toy):
     values = toy.values.copy()
     values[::5, 0] = np.nan
     holed = dataclasses.replace(toy, values=values)
-    single = hb.benchmark(holed, ["RS", "BO_EI_M_std"], trials=20)
+    single = benchmark(holed, ["RS", "BO_EI_M_std"], trials=20)
     frame = regret_curves(single, "toy").frame
     # A fifth of first look-ups has no value.
     assert of(frame, "RS").iloc[0]["trials"] < 20
@@ -427,7 +429,7 @@ def test_rows_without_values(toy):
     exact = of(frame, EXACT)["mean"].to_numpy()
     assert np.isnan(exact[:4]).all() and np.isfinite(exact[4:]).all()
     assert np.isfinite(of(surrogate_curves(single, "toy")[0].frame, "BO_EI_M_std")["mean"].iloc[2:8]).all()
-    multi = hb.benchmark(holed, ["RS", "BO_M_std"], objectives=TWO, trials=20)
+    multi = benchmark(holed, ["RS", "BO_M_std"], objectives=TWO, trials=20)
     assert of(hypervolume_curves(multi, "toy").frame, "BO_M_std")["mean"].iloc[-1] == pytest.approx(1.0)
     assert len(attainment(multi, "toy", 5).frame)
     assert of(runtime_distribution(target_runtimes(multi)).frame, "RS")["share"].iloc[-1] == 1.0
@@ -449,7 +451,7 @@ def test_a_caption_names_methods_that_were_done_before(toy, objectives):
                 self.order.remove(index)
 
     best = pareto_front(toy.losses(objectives))
-    results = hb.benchmark(toy, ["RS", Lucky], objectives=objectives, trials=6, score_at=8)
+    results = benchmark(toy, ["RS", Lucky], objectives=objectives, trials=6, score_at=8)
     ended = max(len(t.rows) for t in results.trials["toy", "Lucky"])
     assert ended < 30 < max(len(t.rows) for t in results.trials["toy", "RS"])
     curves = (regret_curves if len(objectives) == 1 else hypervolume_curves)(results, "toy")
@@ -458,7 +460,7 @@ def test_a_caption_names_methods_that_were_done_before(toy, objectives):
 
 
 def test_a_caption_says_which_curves_end_before(toy):
-    one = hb.benchmark(toy, ["RS", "BO_EI_M"], trials=6, lookups=30, score_at=8)
+    one = benchmark(toy, ["RS", "BO_EI_M"], trials=6, lookups=30, score_at=8)
     (table, method), trials = next(iter(one.trials.items()))
     cut = [
         dataclasses.replace(t, rows=t.rows[:5], losses=t.losses[:5] + 1.0) if i == 0 else t

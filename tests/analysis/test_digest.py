@@ -11,6 +11,7 @@ import hpobench_nmt as hb
 from hpobench_nmt.arena import beside as beside_module
 from hpobench_nmt.arena import digest as digest_module
 from hpobench_nmt.arena.archive import archive_bytes, read_archive
+from hpobench_nmt.arena.beside import beside
 from hpobench_nmt.arena.digest import DIGEST, archive_or_digest, digest_bytes, load_digest
 from hpobench_nmt.arena.verification import check_hashes
 from hpobench_nmt.benchmarking.records.frozen import suite_hash
@@ -43,7 +44,7 @@ def digest(archive, tmp_path, monkeypatch):
 @pytest.mark.parametrize("track", ["plain", "early"])
 def test_its_figures_are_those_of_the_archive(archive, digest, track):
     mine = hb.run("lm-2026", track=track, tables=TABLES, methods=["RS"], trials=2)
-    whole = hb.fewer_trainings(hb.beside(mine, archive))
+    whole = hb.fewer_trainings(beside(mine, archive))
     found = digest.beside(mine)
     assert found.methods["method"].tolist() == whole.methods["method"].tolist()
     for column in ("times_fewer", "low", "high", "capped"):

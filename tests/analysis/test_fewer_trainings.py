@@ -13,6 +13,7 @@ from hpobench_nmt.analysis.fewer_trainings import fewer_headline, fewer_sentence
 from hpobench_nmt.analysis.leaderboard import fewer_setting
 from hpobench_nmt.analysis.selection import FAMILIES, families
 from hpobench_nmt.analysis.verdicts import run_statistics
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.benchmarking.task.suite_files import load_suite
 from hpobench_nmt.core.seeds import sampled_rows
 from hpobench_nmt.methods import TUNED_ON
@@ -74,7 +75,7 @@ def naive_log_ratio(results, table, method, budget):
 def test_the_figure_is_that_of_its_definition(toy, sample):
     tables = rolled(toy, 3, lambda i: "pair" if i < 2 else "")
     rules = {"trials": 12, "lookups": 9, "score_at": 5, "sample": sample}
-    results = hb.benchmark(tables, ["RS", "BO_EI_M_std"], **rules)
+    results = benchmark(tables, ["RS", "BO_EI_M_std"], **rules)
     found = fewer_trainings(results)
     for j, method in enumerate(results.methods):
         logs, capped = zip(*(naive_log_ratio(results, t.name, method, 9) for t in tables), strict=True)
@@ -88,7 +89,7 @@ def test_the_figure_is_that_of_its_definition(toy, sample):
 
 
 def test_columns_of_version_1_1_have_no_value(toy):
-    found = fewer_trainings(hb.benchmark(toy, ["RS", "BO_EI_M"], trials=4))
+    found = fewer_trainings(benchmark(toy, ["RS", "BO_EI_M"], trials=4))
     for frame, names in (
         (found.methods, ["by_tables", "families_low", "families_high", "development"]),
         (found.tables, ["half", "tolerance", "from_seeds", "random_search_capped"]),
@@ -100,7 +101,7 @@ def test_columns_of_version_1_1_have_no_value(toy):
 def test_two_verdicts(toy):
     """On other families there is none under five, nor for a user's method, of which nothing is known."""
     tables = rolled(toy, 6, lambda i: "abcde"[i % 5])
-    results = hb.benchmark(tables, ["RS", "BO_EI_M_std", "corner", InOrder], trials=8, scores=["ftb"])
+    results = benchmark(tables, ["RS", "BO_EI_M_std", "corner", InOrder], trials=8, scores=["ftb"])
     found = fewer_trainings(results)
     tests = found.tests.set_index(["a", "b"])
     figure = found.paired.figure("BO_EI_M_std")
@@ -123,22 +124,22 @@ def test_two_verdicts(toy):
     assert heads == ["times fewer", "95%", "other families", "places", "capped"]
     values = found.methods.set_index("method")["times_fewer"]
     assert [row[0] for row in rows[:-1]] == list(values.sort_values(ascending=False).index)
-    few = fewer_trainings(hb.benchmark(tables[:4], ["RS", "BO_EI_M_std"], trials=4, scores=["ftb"]))
+    few = fewer_trainings(benchmark(tables[:4], ["RS", "BO_EI_M_std"], trials=4, scores=["ftb"]))
     assert few.tests["families_p"].isna().all() and few.tests["p"].notna().all()
 
 
 def test_another_method_changes_no_p_value(toy):
     tables = rolled(toy, 3)
     rules = {"trials": 8, "scores": ["ftb"]}
-    small = fewer_trainings(hb.benchmark(tables, ["RS", "BO_EI_M_std"], **rules)).tests
-    large = fewer_trainings(hb.benchmark(tables, ["RS", "BO_EI_M_std", "TPE", "LS"], **rules)).tests
+    small = fewer_trainings(benchmark(tables, ["RS", "BO_EI_M_std"], **rules)).tests
+    large = fewer_trainings(benchmark(tables, ["RS", "BO_EI_M_std", "TPE", "LS"], **rules)).tests
     own = large[(large["a"] == "BO_EI_M_std") & (large["b"] == "")]
     assert own["p"].tolist() == small["p"].tolist()
 
 
 def test_a_method_without_randomness_has_neither_interval_nor_test(toy):
     tables = rolled(toy, 6)
-    results = hb.benchmark(tables, ["RS", InOrder, "BO_EI_M_std"], trials=10)
+    results = benchmark(tables, ["RS", InOrder, "BO_EI_M_std"], trials=10)
     # With an initial design trials differ; without one, as in suites with sources, they are copies.
     same = {(t.name, "InOrder"): list(results.trials[t.name, "InOrder"])[:1] * 10 for t in tables}
     results = dataclasses.replace(results, trials={**results.trials, **same})
@@ -167,13 +168,13 @@ def test_hyperband_whose_first_bracket_is_larger_than_the_table_is_named(curved,
     parts = {"configs": curved.configs[rows], "values": curved.values[rows]}
     small = dataclasses.replace(curved, **parts, curves=curved.curves.of_rows(rows))
     rules = {"clock": "cost", "curves": True, "workers": 2, "n_initial": 0, "scores": ["ftb"], "trials": 3}
-    notes = run_statistics(hb.benchmark(small, ["RS", "SH", "Hyperband", "ASHA"], **rules)).notes
+    notes = run_statistics(benchmark(small, ["RS", "SH", "Hyperband", "ASHA"], **rules)).notes
     assert [note.split(":")[0] for note in notes if "the first bracket is larger" in note] == named
 
 
 def test_tables_that_do_not_count(toy):
     tables = rolled(toy, 2)
-    results = hb.benchmark(tables, ["RS", "BO_EI_M_std"], trials=4, scores=["ftb"])
+    results = benchmark(tables, ["RS", "BO_EI_M_std"], trials=4, scores=["ftb"])
     part = {key: trials for key, trials in results.trials.items() if key != ("t1", "BO_EI_M_std")}
     found = fewer_trainings(dataclasses.replace(results, trials=part))
     assert found.tables["table"].tolist() == ["t0"]
@@ -184,7 +185,7 @@ def test_tables_that_do_not_count(toy):
 
 def test_with_two_objectives_the_target_is_a_row_of_the_front(toy):
     rules = {"objectives": ["bleu", "seconds"], "scores": ["fto", "fbh"], "score_at": 9, "time": 9}
-    results = hb.benchmark(toy, ["RS", "BO_M_std"], trials=8, **rules)
+    results = benchmark(toy, ["RS", "BO_M_std"], trials=8, **rules)
     found, instance = fewer_trainings(results), results.instances["toy"]
     losses = instance.losses
     front = {i for i, a in enumerate(losses) if not any((b <= a).all() and (b < a).any() for b in losses)}
@@ -223,14 +224,14 @@ class FailsOften:
 
 def test_failed_trials_leave_no_share_of_the_hypervolume(toy):
     rules = {"objectives": ["bleu", "seconds"], "scores": ["fto", "fbh"], "score_at": 9, "time": 9}
-    results = hb.benchmark(toy, ["RS", FailsOften], trials=8, **rules)
+    results = benchmark(toy, ["RS", FailsOften], trials=8, **rules)
     assert 0 < results.summary("toy", "FailsOften")[1].failed < 8
     shares = fewer_trainings(results).methods["hypervolume"]
     assert np.isfinite(shares[0]) and np.isnan(shares[1])
 
 
 def test_a_method_with_a_failed_trial_has_no_figure_but_keeps_its_other_tables(toy):
-    results = hb.benchmark(rolled(toy, 3), ["RS", FailsOften, "BO_EI_M"], trials=3, scores=["ftb"])
+    results = benchmark(rolled(toy, 3), ["RS", FailsOften, "BO_EI_M"], trials=3, scores=["ftb"])
     failed = {t: sum(bool(x.failure) for x in results.trials[t, "FailsOften"]) for t in results.instances}
     assert any(failed.values())
     found = fewer_trainings(results)
@@ -244,8 +245,8 @@ def test_a_method_with_a_failed_trial_has_no_figure_but_keeps_its_other_tables(t
 def test_the_halves_of_version_1_1_are_ignored(toy):
     tables = rolled(toy, 4)
     rules = {"trials": 6, "scores": ["ftb"]}
-    halved = hb.benchmark(tables, ["RS", "BO_EI_M_std"], development=["t0", "t1"], **rules)
-    whole = hb.benchmark(tables, ["RS", "BO_EI_M_std"], **rules)
+    halved = benchmark(tables, ["RS", "BO_EI_M_std"], development=["t0", "t1"], **rules)
+    whole = benchmark(tables, ["RS", "BO_EI_M_std"], **rules)
     assert fewer_trainings(halved).methods.equals(fewer_trainings(whole).methods)
 
 
@@ -259,7 +260,7 @@ def test_trials_of_version_1_1_have_the_target_with_which_they_ended():
 
 
 def test_a_clock_of_costs_is_nearly_exact_and_says_so(toy):
-    results = hb.benchmark(toy, ["RS"], trials=3, scores=["ftb"], clock="cost", cost="seconds")
+    results = benchmark(toy, ["RS"], trials=3, scores=["ftb"], clock="cost", cost="seconds")
     found = fewer_trainings(results)
     assert not found.tables["exact"].any()
     assert "≈" in fewer_setting(results, found, "toy")
@@ -267,7 +268,7 @@ def test_a_clock_of_costs_is_nearly_exact_and_says_so(toy):
 
 
 def test_the_headline_never_names_a_lucky_simulation_of_random_search(toy):
-    results = hb.benchmark(rolled(toy, 2), ["RS", "BO_EI_M_std"], trials=4, lookups=9, score_at=5)
+    results = benchmark(rolled(toy, 2), ["RS", "BO_EI_M_std"], trials=4, lookups=9, score_at=5)
     found = fewer_trainings(results)
     times = found.methods["method"].map({"RS": 99.0, "BO_EI_M_std": 2.0})
     lucky = dataclasses.replace(found, methods=found.methods.assign(times_fewer=times))
@@ -278,7 +279,7 @@ def test_the_headline_never_names_a_lucky_simulation_of_random_search(toy):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_the_least_is_what_a_method_that_knows_the_targets_takes(curved, workers):
     rules = {"clock": "cost", "curves": True, "workers": workers, "n_initial": 0, "scores": ["ftb"]}
-    results = hb.benchmark(curved, ["ASHA"], trials=1, **rules)
+    results = benchmark(curved, ["ASHA"], trials=1, **rules)
     goal, trainings = results.instances["toy"].target, results.instances["toy"].trainings
     rows = np.flatnonzero(goal.targets)
     costs = trainings.costs[trainings.place_of(rows, goal.resources[rows])]
@@ -297,7 +298,7 @@ def test_the_least_is_what_a_method_that_knows_the_targets_takes(curved, workers
             """After this the trial has ended, because its goals are settled."""
 
     assert fewer_trainings(results).paired.aims["toy"].least.tolist() == [costs.min()]
-    found = hb.benchmark(curved, [Knows], trials=1, **rules)
+    found = benchmark(curved, [Knows], trials=1, **rules)
     assert fewer_trainings(found).paired.runtimes["toy"].tolist() == [[costs.min()]]
 
 
@@ -305,21 +306,21 @@ def test_places_when_a_family_is_left_out(toy):
     tables = rolled(toy, 4, lambda i: "abcd"[i])
     rules = {"trials": 6, "scores": ["ftb"]}
     methods = ["RS", "BO_EI_M_std", "BO_EI_M", "corner"]
-    places = fewer_trainings(hb.benchmark(tables, methods, **rules)).paired.places()
+    places = fewer_trainings(benchmark(tables, methods, **rules)).paired.places()
     assert list(places) == methods[:3]
     found = {name: [] for name in places}
     for left_out in range(4):
         some = [table for i, table in enumerate(tables) if i != left_out]
-        figures = fewer_trainings(hb.benchmark(some, methods[:3], **rules)).methods
+        figures = fewer_trainings(benchmark(some, methods[:3], **rules)).methods
         for name, figure in zip(figures["method"], figures["times_fewer"], strict=True):
             found[name].append(1 + (figures["times_fewer"] > figure).sum())
     assert places == {name: (min(each), max(each)) for name, each in found.items()}
-    assert fewer_trainings(hb.benchmark(toy, methods, **rules)).paired.places() == {}
+    assert fewer_trainings(benchmark(toy, methods, **rules)).paired.places() == {}
 
 
 def test_tables_that_ship_and_collections_have_the_families_that_methods_name():
     """Else a method would have a verdict on families on which it was tuned."""
     named = {name for families in TUNED_ON.values() for name in families}
     assert named <= {*FAMILIES.values(), *load_suite("quick").family.values()}
-    results = hb.benchmark(["sotu-awd-lstm", "sotu-gpt-30k"], ["RS"], trials=2, scores=["ftb"])
+    results = benchmark(["sotu-awd-lstm", "sotu-gpt-30k"], ["RS"], trials=2, scores=["ftb"])
     assert list(families(results)) == ["LSTM language models", "small GPTs"]

@@ -12,6 +12,7 @@ import hpobench_nmt as hb
 from hpobench_nmt.analysis.board import table_boards
 from hpobench_nmt.analysis.leaderboard import Cell, cells, figure, interval, shown
 from hpobench_nmt.analysis.verdicts import run_statistics
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
 from hpobench_nmt.benchmarking.run import run_suite
 from hpobench_nmt.benchmarking.sequences import export_sequences
@@ -28,7 +29,7 @@ from hpobench_nmt.render.terminal.leaderboard import print_leaderboard
 
 @pytest.fixture
 def results(toy):
-    return hb.benchmark(toy, ["RS", "BO_EI_M", "GB_EIF_M"], trials=20)
+    return benchmark(toy, ["RS", "BO_EI_M", "GB_EIF_M"], trials=20)
 
 
 def printed(results, width=160, explain=False):
@@ -127,7 +128,7 @@ def test_a_distance_in_standard_errors_overflows_nowhere(stderr, published_std, 
 
 
 def test_one_method_is_neither_best_nor_tied(toy):
-    text = printed(hb.benchmark(toy, ["RS"], trials=12))
+    text = printed(benchmark(toy, ["RS"], trials=12))
     assert " * " not in text
     assert "≈" not in text
     assert "Only one method was run" in text
@@ -135,12 +136,12 @@ def test_one_method_is_neither_best_nor_tied(toy):
 
 def test_few_trials_are_told(toy):
     tables = [dataclasses.replace(toy, name=f"t{i}", values=np.roll(toy.values, i, axis=0)) for i in range(3)]
-    text = " ".join(printed(hb.benchmark(tables, ["RS", "BO_EI_M", "GB_EIF_M"], trials=4)).split())
+    text = " ".join(printed(benchmark(tables, ["RS", "BO_EI_M", "GB_EIF_M"], trials=4)).split())
     assert "With 4 trials, intervals are too narrow to trust" in text
 
 
 def test_a_mean_that_does_not_exist_has_no_interval(toy):
-    results = hb.benchmark(toy, ["RS", "BO_EI_M"], trials=10, lookups=5, score_at=5)
+    results = benchmark(toy, ["RS", "BO_EI_M"], trials=10, lookups=5, score_at=5)
     ftb = next(c for c in cells(results) if c.score == "ftb")
     assert interval(ftb) == ""
     record = json.loads(scores_json(results))[0]
@@ -162,7 +163,7 @@ def test_nothing_is_cut_on_a_narrow_terminal(nmthpo_home, monkeypatch):
 
 
 def test_a_leaderboard_is_ranked_and_fits_80_columns(two, monkeypatch):
-    results = hb.benchmark(two, ["RS", "BO_EI_M", "GB_EIF_M"], trials=20)
+    results = benchmark(two, ["RS", "BO_EI_M", "GB_EIF_M"], trials=20)
     statistics = run_statistics(results)
     monkeypatch.setenv("COLUMNS", "80")
     text = str(results)
@@ -193,7 +194,7 @@ def test_a_leaderboard_is_ranked_and_fits_80_columns(two, monkeypatch):
 def test_the_answer_on_one_table_stands_above_all(results):
     text = printed(results)
     assert re.match(r"\w+ takes [\d.]+ times fewer trainings than random search \(95%: ", text)
-    alone = printed(hb.benchmark(results.instances["toy"].table, ["RS"], trials=3))
+    alone = printed(benchmark(results.instances["toy"].table, ["RS"], trials=3))
     assert alone.startswith("No method takes fewer trainings than random search.")
 
 
@@ -218,7 +219,7 @@ def test_failed_and_censored_trials_are_said(toy):
         def tell(self, index, losses):
             pass
 
-    limited = hb.benchmark(toy, ["RS", Broken], trials=10, lookups=5, score_at=5)
+    limited = benchmark(toy, ["RS", Broken], trials=10, lookups=5, score_at=5)
     text = printed(limited)
     assert "– (10 failed)" in text
     assert "not reached)" in text
@@ -244,7 +245,7 @@ def test_csv_and_json_hold_the_same_cells(results):
 
 def test_what_is_exported_says_what_it_is(toy, tmp_path):
     clock = {"clock": "cost", "cost": "seconds", "score_at": 300}
-    results = hb.benchmark(toy, ["RS"], trials=2, tolerance=0.7, workers=2, **clock)
+    results = benchmark(toy, ["RS"], trials=2, tolerance=0.7, workers=2, **clock)
     records = {record["score"]: record for record in json.loads(scores_json(results))}
     settings = ("score_at", "tolerance", "unit", "clock", "workers", "trials")
     assert {score: [record[name] for name in settings] for score, record in records.items()} == {
@@ -267,7 +268,7 @@ def test_small_gaps_and_costs_are_shown_with_the_digits_that_they_have(toy):
     def of(scale):
         table = dataclasses.replace(toy, values=toy.values * [scale, scale, 1.0])
         costs = {"clock": "cost", "cost": "seconds", "score_at": 300 * scale}
-        return hb.benchmark(table, ["RS"], objectives=["bleu"], scores=["ftb", "fb"], trials=5, **costs)
+        return benchmark(table, ["RS"], objectives=["bleu"], scores=["ftb", "fb"], trials=5, **costs)
 
     for scale, decimals in ((1.0, {"ftb": 0, "fb": 2}), (1e-3, {"ftb": 2, "fb": 4})):
         results = of(scale)
@@ -291,7 +292,7 @@ def test_latex_escapes_names_and_marks_the_best(results):
 
 def test_latex_has_the_exact_values_of_random_search_below_a_line(toy):
     tables = [toy, dataclasses.replace(toy, name="other", values=-toy.values)]
-    results = hb.benchmark(tables, ["RS", "BO_EI_M"], trials=3)
+    results = benchmark(tables, ["RS", "BO_EI_M"], trials=3)
     lines = run_latex(results).splitlines()
     for table in ("toy", "other"):
         *figures, time = exact_texts(results, table)
@@ -310,7 +311,7 @@ def test_latex_has_the_exact_values_of_random_search_below_a_line(toy):
         assert (lines[at - 6], lines[at - 5]) == (r"\toprule", head)
         assert lines[at - 8].startswith(rf"\caption{{{table}: 36 rows")
     # On the cost clock with several workers nothing exact is known.
-    clock = hb.benchmark(toy, ["RS"], trials=2, clock="cost", cost="seconds", workers=2, scores=["ftb"])
+    clock = benchmark(toy, ["RS"], trials=2, clock="cost", cost="seconds", workers=2, scores=["ftb"])
     assert r"RS (exact) & -- &  &  \\" in run_latex(clock).splitlines()
 
 
@@ -329,7 +330,7 @@ def test_latex_has_the_columns_of_the_other_leaderboards(nmthpo_home, monkeypatc
 def test_the_papers_figures_stand_beside_ours(nmthpo_home, monkeypatch):
     monkeypatch.setenv("HPOBENCH_NMT_HOME", str(nmthpo_home))
     suite = load_suite("paper-single")
-    results = hb.benchmark(
+    results = benchmark(
         "zh-en",
         ["RS"],
         trials=100,
@@ -357,7 +358,7 @@ def naive_authors_scores(line, best_row, values, tolerance, budget, n_initial):
 
 
 def test_exported_sequences_give_the_same_scores(toy, tmp_path):
-    results = hb.benchmark(toy, ["RS", "BO_EI_M"], trials=25, ties="first", score_at=10, tolerance=0.5)
+    results = benchmark(toy, ["RS", "BO_EI_M"], trials=25, ties="first", score_at=10, tolerance=0.5)
     files = export_sequences(results, tmp_path)
     assert sorted(str(f.relative_to(tmp_path)) for f in files) == ["toy/BO_EI_M.ss", "toy/RS.ss"]
     values = toy.column("bleu")
@@ -378,12 +379,12 @@ def test_a_run_in_which_any_of_several_best_rows_counts_is_not_exported(toy, tmp
     values[[3, 8], 0] = 40.0
     tied = dataclasses.replace(toy, values=values)
     with pytest.raises(hb.InputError, match="2 rows share the best value"):
-        export_sequences(hb.benchmark(tied, ["RS"], trials=2), tmp_path / "out")
-    assert export_sequences(hb.benchmark(tied, ["RS"], trials=2, ties="first"), tmp_path / "out")
+        export_sequences(benchmark(tied, ["RS"], trials=2), tmp_path / "out")
+    assert export_sequences(benchmark(tied, ["RS"], trials=2, ties="first"), tmp_path / "out")
 
 
 def test_what_is_not_settled_is_not_exported(toy, tmp_path):
-    results = hb.benchmark(toy, ["RS"], trials=10, lookups=5, score_at=5)
+    results = benchmark(toy, ["RS"], trials=10, lookups=5, score_at=5)
     with pytest.raises(hb.InputError, match="stopped before ftb was settled"):
         export_sequences(results, tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -5,14 +5,14 @@ import dataclasses
 import numpy as np
 import pytest
 
-import hpobench_nmt as hb
 from hpobench_nmt.analysis.replay import replay
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.core.system.errors import InputError
 
 
 @pytest.fixture
 def results(toy):
-    return hb.benchmark(toy, ["RS", "NSGA2"], objectives=["bleu", "seconds"], scores=["fta"], trials=5)
+    return benchmark(toy, ["RS", "NSGA2"], objectives=["bleu", "seconds"], scores=["fta"], trials=5)
 
 
 def dominates(a, b):

@@ -7,9 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-import hpobench_nmt as hb
 from hpobench_nmt.analysis.table_ranks import rank_outcome
 from hpobench_nmt.analysis.verdicts import run_statistics
+from hpobench_nmt.benchmarking.call import benchmark
 
 
 class InOrder:
@@ -38,7 +38,7 @@ def outcome_of(results):
 
 def test_ranks_over_tables(toy):
     tables = [dataclasses.replace(toy, name=f"t{i}", values=np.roll(toy.values, i, axis=0)) for i in range(8)]
-    results = hb.benchmark(tables, ["RS", "BO_EI_M_std", "BO_EI_R_std"], trials=10)
+    results = benchmark(tables, ["RS", "BO_EI_M_std", "BO_EI_R_std"], trials=10)
     statistics = run_statistics(results)
     outcome = outcome_of(results)
     assert outcome.tables == tuple(t.name for t in tables)
@@ -59,7 +59,7 @@ def test_runtimes_that_are_not_reached_count_the_budget_in_ranks(toy):
             return -1 if self.features is tables[3].features else super().ask()
 
     tables = [dataclasses.replace(toy, name=f"t{i}", values=np.roll(toy.values, i, axis=0)) for i in range(8)]
-    found = hb.benchmark(tables, ["RS", Broken, "BO_EI_M_std", Fails], trials=5, scores=["ftb"])
+    found = benchmark(tables, ["RS", Broken, "BO_EI_M_std", Fails], trials=5, scores=["ftb"])
     statistics = run_statistics(found)
     outcome = outcome_of(found)
     assert outcome.methods == ("RS", "Broken", "BO_EI_M_std", "Fails")
@@ -81,7 +81,7 @@ def test_runtimes_that_are_not_reached_count_the_budget_in_ranks(toy):
 
 def test_gaps_of_failed_trials_have_no_rank(toy):
     tables = [dataclasses.replace(toy, name=f"t{i}", values=np.roll(toy.values, i, axis=0)) for i in range(3)]
-    found = hb.benchmark(tables, ["RS", Broken, "BO_EI_M_std", InOrder], trials=3, scores=["fb"], score_at=5)
+    found = benchmark(tables, ["RS", Broken, "BO_EI_M_std", InOrder], trials=3, scores=["fb"], score_at=5)
     outcome = outcome_of(found)
     assert outcome.methods == ("RS", "BO_EI_M_std", "InOrder")
     assert "Not ranked: Broken, which has no mean over all trials on any table." in outcome.sentence
@@ -91,7 +91,7 @@ def test_a_restricted_mean_is_within_the_budget_even_if_the_initial_design_is_lo
     gaps = toy.column("bleu").max() - toy.column("bleu")
     rules = {"scores": ["ftc"], "tolerance": float(np.quantile(gaps, 0.8)), "n_initial": 12}
     limit = float(toy.column("seconds").mean()) * 6
-    found = hb.benchmark(toy, ["RS"], trials=40, clock="cost", cost="seconds", time=limit, **rules)
+    found = benchmark(toy, ["RS"], trials=40, clock="cost", cost="seconds", time=limit, **rules)
     (cell,) = run_statistics(found).scores.to_dict("records")
     assert cell["mean"] > limit and not cell["unanswered"]
     assert cell["restricted"] == pytest.approx(limit) and cell["capped"] == 1.0
@@ -111,7 +111,7 @@ def test_a_trial_that_failed_after_it_met_the_target_is_capped(toy):
             return super().ask()
 
     rules = {"scores": ["ftc", "ftb"], "stop": "exhausted"}
-    found = hb.benchmark(toy, [Crashes], trials=20, **rules)
+    found = benchmark(toy, [Crashes], trials=20, **rules)
     (cell, _) = run_statistics(found).scores.to_dict("records")
     assert 0 < cell["failed"] < 20
     assert cell["capped"] == cell["failed"] / 20

@@ -5,10 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-import hpobench_nmt as hb
 from hpobench_nmt.analysis.leaderboard import cells
 from hpobench_nmt.analysis.table_ranks import rank_outcome
 from hpobench_nmt.analysis.verdicts import run_statistics, score_values
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.comparisons import compare_pairs
 from hpobench_nmt.evaluation.intervals import mean_intervals
@@ -44,7 +44,7 @@ class Flaky(Worst):
 @pytest.fixture
 def results(toy):
     other = dataclasses.replace(toy, name="other", values=toy.values[::-1])
-    return hb.benchmark([toy, other], ["RS", "BO_EI_M_std", "BO_EI_R_std", Worst], trials=30)
+    return benchmark([toy, other], ["RS", "BO_EI_M_std", "BO_EI_R_std", Worst], trials=30)
 
 
 def with_trials(results, trials):
@@ -123,7 +123,7 @@ def test_verdicts_agree_with_the_comparisons_and_say_so(results):
 
 
 def test_the_sentence_in_full(toy):
-    results = hb.benchmark(toy, ["RS", "BO_EI_M_std", Worst], trials=40)
+    results = benchmark(toy, ["RS", "BO_EI_M_std", Worst], trials=40)
     # A always reaches the best at 4, B nearly always, C never before 20.
     lengths = {"RS": [30] * 40, "BO_EI_M_std": [4] * 40, "Worst": [4] * 39 + [6]}
     made = trials_of(results, lengths)
@@ -135,7 +135,7 @@ def test_the_sentence_in_full(toy):
 
 
 def test_equal_best_means_are_shared(toy):
-    results = hb.benchmark(toy, ["RS", "BO_EI_M_std", Worst], trials=40)
+    results = benchmark(toy, ["RS", "BO_EI_M_std", Worst], trials=40)
     made = trials_of(results, {"RS": [30] * 40, "BO_EI_M_std": [4, 6] * 20, "Worst": [6, 4] * 20})
     verdict = run_statistics(with_trials(results, made)).verdicts[0]
     assert verdict.sentence.startswith(
@@ -145,7 +145,7 @@ def test_equal_best_means_are_shared(toy):
 
 
 def test_the_best_is_the_highest_where_more_is_better(toy):
-    results = hb.benchmark(
+    results = benchmark(
         toy, [Worst, "RS", "BO_M_std"], objectives=["bleu", "seconds"], trials=20, score_at=12
     )
     statistics = run_statistics(results)
@@ -156,7 +156,7 @@ def test_the_best_is_the_highest_where_more_is_better(toy):
 
 
 def test_no_method_is_best_that_one_without_a_mean_is_ahead_of(toy):
-    results = hb.benchmark(toy, ["RS", "BO_EI_M_std"], trials=30)
+    results = benchmark(toy, ["RS", "BO_EI_M_std"], trials=30)
     made = trials_of(results, {"RS": [20, 21, 22] * 10, "BO_EI_M_std": [4] * 29 + [0]})
     statistics = run_statistics(with_trials(results, made))
     verdict = statistics.verdicts[0]
@@ -171,7 +171,7 @@ def test_no_method_is_best_that_one_without_a_mean_is_ahead_of(toy):
 
 def test_failing_where_it_gets_hard_wins_nothing(toy):
     rng = np.random.default_rng(3)
-    results = hb.benchmark(toy, ["RS", "BO_EI_M_std"], trials=60)
+    results = benchmark(toy, ["RS", "BO_EI_M_std"], trials=60)
     first, second = rng.integers(3, 30, size=(2, 60))
     lengths = {"RS": first.tolist(), "BO_EI_M_std": [n if n <= 12 else -12 for n in second.tolist()]}
     statistics = run_statistics(with_trials(results, trials_of(results, lengths)))
@@ -183,7 +183,7 @@ def test_failing_where_it_gets_hard_wins_nothing(toy):
 
 
 def test_better_than_every_other_needs_trials_of_every_other(toy):
-    results = hb.benchmark(toy, ["RS", "BO_EI_M_std", Worst], trials=30)
+    results = benchmark(toy, ["RS", "BO_EI_M_std", Worst], trials=30)
     made = trials_of(results, {"RS": [20, 21, 22] * 10, "BO_EI_M_std": [4] * 30, "Worst": []})
     verdict = run_statistics(with_trials(results, made)).verdicts[0]
     assert (verdict.best, verdict.worse, verdict.unknown) == ("BO_EI_M_std", ("RS",), ("Worst",))
@@ -192,7 +192,7 @@ def test_better_than_every_other_needs_trials_of_every_other(toy):
 
 
 def test_what_is_not_shown_is_tied_wherever_the_methods_stand(toy):
-    results = hb.benchmark(toy, ["RS", "BO_EI_M_std"], trials=8)
+    results = benchmark(toy, ["RS", "BO_EI_M_std"], trials=8)
     near = {"RS": [9, 12, 20, 5, 7, 30, 4, 8], "BO_EI_M_std": [8, 13, 19, 5, 8, 29, 4, 7]}
     for order in (("RS", "BO_EI_M_std"), ("BO_EI_M_std", "RS")):
         made = trials_of(results, {m: near[m] for m in order})
@@ -201,7 +201,7 @@ def test_what_is_not_shown_is_tied_wherever_the_methods_stand(toy):
 
 
 def test_scores_that_never_differ(toy):
-    results = hb.benchmark(toy, ["RS", "BO_EI_M_std", Worst], trials=5, scores=["ftb"])
+    results = benchmark(toy, ["RS", "BO_EI_M_std", Worst], trials=5, scores=["ftb"])
     made = trials_of(results, {m: [7] * 5 for m in results.methods})
     statistics = run_statistics(with_trials(results, made))
     for verdict in statistics.verdicts:
@@ -213,7 +213,7 @@ def test_scores_that_never_differ(toy):
 
 
 def test_failed_trials_lose_and_are_named(toy):
-    results = hb.benchmark(toy, ["RS", Flaky, Broken], trials=30)
+    results = benchmark(toy, ["RS", Flaky, Broken], trials=30)
     failed = sum(bool(t.failure) for t in results.trials["toy", "Flaky"])
     assert 0 < failed < 30
     statistics = run_statistics(results)
@@ -243,14 +243,14 @@ def test_a_mean_of_what_did_not_fail_has_no_interval_though_failed_trials_had_an
 
 
 def test_a_table_on_which_every_trial_failed(toy):
-    results = hb.benchmark(toy, [Broken, "RS"], trials=12)
+    results = benchmark(toy, [Broken, "RS"], trials=12)
     only = {("toy", m): results.trials["toy", "Broken"] for m in results.methods}
     verdict = run_statistics(with_trials(results, only)).verdicts[0]
     assert (verdict.best, verdict.sentence) == ("", "ftb on toy: every trial failed.")
 
 
 def test_means_of_trials_that_were_not_finished_are_not_shown_but_order_is_compared(toy):
-    results = hb.benchmark(toy, ["RS", "BO_EI_M_std", Worst], trials=100, lookups=8, score_at=8)
+    results = benchmark(toy, ["RS", "BO_EI_M_std", Worst], trials=100, lookups=8, score_at=8)
     statistics = run_statistics(results)
     ftb = statistics.scores[statistics.scores.score == "ftb"].set_index("method")
     assert (ftb["unanswered"] > 0).all()
@@ -267,7 +267,7 @@ def test_means_of_trials_that_were_not_finished_are_not_shown_but_order_is_compa
 
 
 def test_a_method_with_a_mean_is_the_best_even_if_one_without_is_not_shown_to_be_worse(toy):
-    results = hb.benchmark(toy, ["RS", "BO_EI_M_std", Worst], trials=40, lookups=30, score_at=10)
+    results = benchmark(toy, ["RS", "BO_EI_M_std", Worst], trials=40, lookups=30, score_at=10)
     statistics = run_statistics(results)
     ftc = statistics.scores[statistics.scores.score == "ftc"].set_index("method")
     assert ftc.loc["RS", "unanswered"] > 0
@@ -304,7 +304,7 @@ def test_a_run_that_is_not_finished(results):
 
 
 def test_one_method_has_nothing_to_be_compared_with(toy):
-    statistics = run_statistics(hb.benchmark(toy, ["RS"], trials=12))
+    statistics = run_statistics(benchmark(toy, ["RS"], trials=12))
     assert statistics.verdicts[0].sentence == "ftb on toy: only RS was run."
     assert statistics.notes == ("Only one method was run, so it can only be compared with random search.",)
     assert len(statistics.comparisons) == 0
@@ -313,7 +313,7 @@ def test_one_method_has_nothing_to_be_compared_with(toy):
 
 @pytest.mark.parametrize("trials", [1, 2, 5])
 def test_few_trials_are_said_and_show_nothing(toy, trials):
-    statistics = run_statistics(hb.benchmark(toy, ["RS", "BO_EI_M_std", Worst], trials=trials))
+    statistics = run_statistics(benchmark(toy, ["RS", "BO_EI_M_std", Worst], trials=trials))
     assert any(note.startswith(f"With {trials} trial{'s' * (trials > 1)}, ") for note in statistics.notes)
     assert not statistics.comparisons["better"].any()
     if trials == 1:
@@ -357,7 +357,7 @@ def test_a_method_whose_trials_all_failed_is_never_called_as_good(toy, trials):
         def tell(self, index, losses):
             self.left.discard(index)
 
-    results = hb.benchmark(toy, ["RS", "BO_EI_M_std", Broken, BrokenLater], trials=trials, score_at=5)
+    results = benchmark(toy, ["RS", "BO_EI_M_std", Broken, BrokenLater], trials=trials, score_at=5)
     assert {len(results.trials["toy", m]) for m in results.methods} == {trials}
     statistics = run_statistics(results)
     broken = {"Broken", "BrokenLater"}
@@ -376,7 +376,7 @@ def test_a_method_whose_trials_all_failed_is_never_called_as_good(toy, trials):
 
 
 def test_means_of_the_same_values_in_another_order_share_the_best_place(toy):
-    found = hb.benchmark(toy, ["RS", "BO_EI_M_std"], trials=30, scores=["fb"], score_at=5)
+    found = benchmark(toy, ["RS", "BO_EI_M_std"], trials=30, scores=["fb"], score_at=5)
     trials = found.trials["toy", "RS"]
     values = score_values(found, "toy")[1]["fb"][0]
     rng = np.random.default_rng(0)

@@ -13,6 +13,7 @@ from small_archives import MINE, PLAIN, changed, renamed, same
 import hpobench_nmt as hb
 from hpobench_nmt.arena import beside as beside_module
 from hpobench_nmt.arena.archive import Card, archive_bytes, read_archive
+from hpobench_nmt.arena.beside import beside
 from hpobench_nmt.arena.submissions import install_archive
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trial_loop import TRIAL_VERSION
@@ -68,7 +69,7 @@ def test_beside_puts_the_archive_into_the_figure(archive, tmp_path):
     mine = hb.run(**{**PLAIN, "trials": 2}, methods=["RS", f"{tmp_path / 'mine.py'}:Mine"])
     whole = hb.run(**{**PLAIN, "trials": 2}, methods=["RS", f"{tmp_path / 'mine.py'}:Mine", "BO_EI_M_std"])
     notes = []
-    found = hb.beside(mine, archive, notes.append)
+    found = beside(mine, archive, notes.append)
     assert found.methods == ("RS", "Mine", "BO_EI_M_std")
     assert notes == []
     for name in ("methods", "cells", "tests"):
@@ -78,25 +79,25 @@ def test_beside_puts_the_archive_into_the_figure(archive, tmp_path):
 def test_what_cannot_stand_beside(archive, tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(MINE.replace("Mine", "Other"))
     with pytest.raises(InputError, match="suite 'quick' is not a track of lm-2026"):
-        hb.beside(hb.run("quick", tables="sotu-ngram", methods=["RS"], trials=1), archive)
+        beside(hb.run("quick", tables="sotu-ngram", methods=["RS"], trials=1), archive)
     with pytest.raises(InputError, match="has seed 0, not 1: only trials with the same seed"):
-        hb.beside(hb.run(**PLAIN, methods=["RS"], seed=1), archive)
+        beside(hb.run(**PLAIN, methods=["RS"], seed=1), archive)
     with pytest.raises(InputError, match="has 3 trials of a method, the run has 4: run with --trials 3"):
-        hb.beside(hb.run(**{**PLAIN, "trials": 4}, methods=["RS"]), archive)
+        beside(hb.run(**{**PLAIN, "trials": 4}, methods=["RS"]), archive)
     other = hb.run(**{**PLAIN, "tables": ["sotu-gpt-30k", "sotu-gpt-80k"]}, methods=["RS"])
     notes = []
-    assert hb.beside(other, archive, notes.append).methods == ("RS",)
+    assert beside(other, archive, notes.append).methods == ("RS",)
     assert notes == ["Left out, because the archive lacks some of these tables: BO_EI_M_std."]
     with pytest.raises(InputError, match="has no track 'scale', only plain, early"):
-        hb.beside(hb.run("lm-2026", track="scale", tables="sotu-gpt-80k", methods=["RS"], trials=1), archive)
+        beside(hb.run("lm-2026", track="scale", tables="sotu-gpt-80k", methods=["RS"], trials=1), archive)
     own = hb.run(**PLAIN, methods=["RS", f"{tmp_path / 'mine.py'}:Other"])
     taken = changed(archive, tmp_path / "b.parquet", lambda lines, about: renamed(lines, about, "Other"))
     with pytest.raises(InputError, match="has another method 'Other': rename yours"):
-        hb.beside(own, taken)
+        beside(own, taken)
     monkeypatch.setattr(beside_module, "_CLONE", tmp_path)
     monkeypatch.setenv("HPOBENCH_NMT_HOME", str(tmp_path))
     with pytest.raises(InputError, match="the archive of lm-2026 is not installed"):
-        hb.beside(own)
+        beside(own)
 
 
 def test_a_method_of_another_version_is_named(runs, archive, tmp_path):
@@ -104,7 +105,7 @@ def test_a_method_of_another_version_is_named(runs, archive, tmp_path):
         renamed(lines, about, "BO_EI_M_std")
 
     notes = []
-    hb.beside(hb.run(**PLAIN, methods=["RS"]), changed(archive, tmp_path / "a.parquet", edit), notes.append)
+    beside(hb.run(**PLAIN, methods=["RS"]), changed(archive, tmp_path / "a.parquet", edit), notes.append)
     assert notes == ["Results of other versions than the installed one: BO_EI_M_std."]
 
 
@@ -115,7 +116,7 @@ def test_methods_whose_trials_were_run_otherwise_are_named(archive, tmp_path):
             run["manifest"] = json.dumps(manifest | {"trial_version": TRIAL_VERSION + 1})
 
     notes = []
-    hb.beside(hb.run(**PLAIN, methods=["RS"]), changed(archive, tmp_path / "a.parquet", edit), notes.append)
+    beside(hb.run(**PLAIN, methods=["RS"]), changed(archive, tmp_path / "a.parquet", edit), notes.append)
     assert notes == ["Results of other versions than the installed one: BO_EI_M_std."]
 
 
@@ -222,7 +223,7 @@ def test_files_that_are_refused(archive, tmp_path, edit, message):
 def test_an_archive_of_another_suite(archive, tmp_path):
     wrong = changed(archive, tmp_path / "a.parquet", other_suite)
     with pytest.raises(InputError, match="another version of lm-2026-plain than the installed one"):
-        hb.beside(hb.run(**PLAIN, methods=["RS"]), wrong)
+        beside(hb.run(**PLAIN, methods=["RS"]), wrong)
     with pytest.raises(InputError, match="another version of lm-2026-plain than the installed one"):
         install_archive(wrong.path)
 
@@ -253,7 +254,7 @@ def test_adapters_of_the_package_are_its_own_methods(archive, tmp_path):
     methods = {**mine.manifest.methods, "pymoo.NSGA2": mine.manifest.methods["RS"]}
     own = msgspec.structs.replace(mine.manifest, methods=methods)
     ran = dataclasses.replace(mine, methods=("RS", "pymoo.NSGA2"), manifest=own)
-    assert hb.beside(ran, taken).methods == ("RS", "pymoo.NSGA2")
+    assert beside(ran, taken).methods == ("RS", "pymoo.NSGA2")
 
 
 def test_a_text_that_recurs_takes_its_memory_once(archive, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 import hpobench_nmt as hb
 import hpobench_nmt.benchmarking.run
-from hpobench_nmt.benchmarking.call import _with_every_method
+from hpobench_nmt.benchmarking.call import _with_every_method, benchmark
 from hpobench_nmt.benchmarking.task.instance import make_instance
 from hpobench_nmt.benchmarking.task.suite import Suite, changed
 from hpobench_nmt.core.system.errors import InputError
@@ -15,10 +15,11 @@ from hpobench_nmt.evaluation.random_search import exact_random_search
 from hpobench_nmt.evaluation.scores import SCORES
 from hpobench_nmt.lookup.disk.folder import save_folder
 from hpobench_nmt.lookup.table import Table
+from hpobench_nmt.render.plots.curves import plot_regret
 
 
 def test_the_whole_benchmark_in_one_call(toy):
-    results = hb.benchmark(toy, ["RS", "BO_EI_M"], trials=30, seed=1)
+    results = benchmark(toy, ["RS", "BO_EI_M"], trials=30, seed=1)
     frame = results.scores()
     assert set(frame["score"]) == {"ftb", "ftc", "fb"}
     assert (frame["trials"] == 30).all()
@@ -28,27 +29,27 @@ def test_the_whole_benchmark_in_one_call(toy):
 
 
 def test_results_cannot_be_changed(toy):
-    results = hb.benchmark(toy, ["RS"], trials=2)
+    results = benchmark(toy, ["RS"], trials=2)
     trials = results.trials["toy", "RS"]
     for array in (trials.looked_up, trials.starts, trials.table_losses):
         with pytest.raises(ValueError, match="read-only"):
             array[:] = 1
     with pytest.raises(ValueError, match="read-only"):
         results.instances["toy"].losses[:] = 1
-    clock = hb.benchmark(toy, ["RS"], trials=2, workers=2, score_at=5).trials["toy", "RS"]
+    clock = benchmark(toy, ["RS"], trials=2, workers=2, score_at=5).trials["toy", "RS"]
     for array in (clock.losses, clock[0].losses, clock.timing.costs, clock[0].timing.finishes):
         with pytest.raises(ValueError, match="read-only"):
             array[:] = 1
 
 
 def test_a_limit_of_time_may_be_a_number(toy):
-    results = hb.benchmark(toy, ["RS"], trials=1, scores=["ftb"], time=9, workers=2, stop="exhausted")
+    results = benchmark(toy, ["RS"], trials=1, scores=["ftb"], time=9, workers=2, stop="exhausted")
     assert results.suite.time == {"default": 9}
     assert len(results.trials["toy", "RS"][0].rows) == 18
 
 
 def test_a_class_is_a_method(toy):
-    results = hb.benchmark(toy, [Backwards], trials=3)
+    results = benchmark(toy, [Backwards], trials=3)
     best = int(toy.best_rows("bleu")[0])
     for trial in results.trials["toy", "Backwards"]:
         after = trial.rows[3:]
@@ -59,7 +60,7 @@ def test_a_class_is_a_method(toy):
 @pytest.mark.parametrize("scores", [("ftb", "ftc", "fb"), ("fto", "fta", "fbp")])
 def test_simulated_random_search_agrees_with_its_exact_scores(toy, scores):
     objectives = ["bleu", "seconds"] if "fto" in scores else ["bleu"]
-    results = hb.benchmark(toy, ["RS"], objectives=objectives, scores=scores, trials=1500, seed=3, score_at=8)
+    results = benchmark(toy, ["RS"], objectives=objectives, scores=scores, trials=1500, seed=3, score_at=8)
     for asked, found in zip(results.instances["toy"].goals, results.summary("toy", "RS"), strict=True):
         mean, std = exact_random_search(asked, 3)
         assert abs(found.mean - mean) < 4 * std / np.sqrt(1500), asked.score
@@ -67,8 +68,8 @@ def test_simulated_random_search_agrees_with_its_exact_scores(toy, scores):
 
 
 def test_stopping_when_settled_changes_no_score(toy):
-    settled = hb.benchmark(toy, ["RS", "BO_EI_M", "GB_EIF_R"], trials=20)
-    whole = hb.benchmark(toy, ["RS", "BO_EI_M", "GB_EIF_R"], trials=20, stop="exhausted")
+    settled = benchmark(toy, ["RS", "BO_EI_M", "GB_EIF_R"], trials=20)
+    whole = benchmark(toy, ["RS", "BO_EI_M", "GB_EIF_R"], trials=20, stop="exhausted")
     assert settled.scores().equals(whole.scores())
     for key, trials in whole.trials.items():
         for long, short in zip(trials, settled.trials[key], strict=True):
@@ -77,12 +78,12 @@ def test_stopping_when_settled_changes_no_score(toy):
 
 
 def test_score_at_is_left_out_where_no_score_needs_it(toy):
-    results = hb.benchmark(toy, ["RS"], scores=["ftb"], trials=2, n_initial=25)
+    results = benchmark(toy, ["RS"], scores=["ftb"], trials=2, n_initial=25)
     assert results.suite.score_at == {}
 
 
 def test_look_ups_can_be_limited_and_what_is_not_reached_is_said(toy):
-    results = hb.benchmark(toy, ["RS"], trials=50, lookups=6, score_at=6)
+    results = benchmark(toy, ["RS"], trials=50, lookups=6, score_at=6)
     ftb, _, fb = results.summary("toy", "RS")
     assert ftb.unanswered > 0
     assert np.isnan(ftb.mean)
@@ -134,7 +135,7 @@ def test_no_row_with_both_objectives_is_refused(toy):
 
 
 def test_a_table_of_exactly_the_initial_design_works(toy):
-    results = hb.benchmark(few_rows(toy, 3), ["RS", "BO_EI_M"], trials=3)
+    results = benchmark(few_rows(toy, 3), ["RS", "BO_EI_M"], trials=3)
     assert (results.scores().query("score == 'ftb'")["mean"] == 3).all()
 
 
@@ -153,22 +154,22 @@ def test_the_tolerance_comes_from_the_suite_then_the_metric_then_the_spread(toy)
 
 
 def test_regret_falls_to_zero_and_is_drawn(toy, tmp_path):
-    results = hb.benchmark(toy, ["RS", "BO_EI_M"], trials=10)
-    figure = hb.plot_regret(results)
+    results = benchmark(toy, ["RS", "BO_EI_M"], trials=10)
+    figure = plot_regret(results)
     lines = {str(line.get_label()): line.get_ydata() for line in figure.axes[0].get_lines()}
     assert {"RS", "BO_EI_M"} <= set(lines)
     assert (np.diff(lines["RS"][~np.isnan(lines["RS"])]) <= 0).all()
     figure.savefig(tmp_path / "regret.png")
     assert (tmp_path / "regret.png").stat().st_size > 5000
     with pytest.raises(InputError, match="Did you mean 'toy'"):
-        hb.plot_regret(results, "toi")
+        plot_regret(results, "toi")
 
 
 def test_missing_losses_are_looked_up_but_never_the_best(toy):
     values = toy.values.copy()
     values[::4, 0] = np.nan
     table = dataclasses.replace(toy, values=values)
-    results = hb.benchmark(table, ["RS", "BO_EI_M", "GB_EIF_M"], trials=20, stop="exhausted")
+    results = benchmark(table, ["RS", "BO_EI_M", "GB_EIF_M"], trials=20, stop="exhausted")
     assert not results.failures()
     assert results.scores()["unanswered"].sum() == 0
     for trial in results.trials["toy", "BO_EI_M"]:
@@ -184,7 +185,7 @@ def test_results_say_what_they_are_in_a_line_and_as_a_table(toy):
 
         def tell(self, index, losses): ...
 
-    results = hb.benchmark(toy, ["RS", Bad], trials=4, seed=3)
+    results = benchmark(toy, ["RS", Bad], trials=4, seed=3)
     assert repr(results) == "Results(benchmark: 4 trials of RS, Bad on toy, seed 3, 4 failed)"
     assert results.all_failed() == [("toy", "Bad")]
     html = results._repr_html_()
@@ -305,7 +306,7 @@ def test_results_are_loaded_with_methods_by_name_file_and_class(toy_home, toy):
 def test_a_new_score_is_not_computed_unless_it_is_named(toy, monkeypatch):
     ftb = SCORES["ftb"]
     monkeypatch.setitem(SCORES, "new", dataclasses.replace(ftb, name="new", default=False))
-    assert hb.benchmark(toy, ["RS"], trials=1).suite.scores == ("ftb", "ftc", "fb")
-    named = hb.benchmark(toy, ["RS"], trials=1, scores=["new", "ftb"])
+    assert benchmark(toy, ["RS"], trials=1).suite.scores == ("ftb", "ftc", "fb")
+    named = benchmark(toy, ["RS"], trials=1, scores=["new", "ftb"])
     new, known = named.summary("toy", "RS")
     assert new == known

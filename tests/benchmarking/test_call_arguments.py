@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.core.system.errors import InputError
 
 
@@ -46,11 +47,11 @@ from hpobench_nmt.core.system.errors import InputError
 )
 def test_arguments_of_another_kind_are_named(toy, given, message):
     with pytest.raises(InputError, match=message):
-        hb.benchmark(**({"tables": toy, "methods": ["RS"]} | given))
+        benchmark(**({"tables": toy, "methods": ["RS"]} | given))
 
 
 def test_numbers_of_numpys_types_are_numbers(toy):
-    results = hb.benchmark(
+    results = benchmark(
         toy, ["RS"], trials=np.int64(2), score_at=np.int64(5), n_initial=np.int32(2), jobs=np.int64(1)
     )
     assert (results.suite.trials, results.suite.n_initial, results.suite.score_at_for("toy")) == (2, 2, 5)
@@ -58,7 +59,7 @@ def test_numbers_of_numpys_types_are_numbers(toy):
 
 def test_arrays_of_texts_are_lists_of_texts(toy, tmp_path):
     given = {"scores": np.array(["ftb"]), "objectives": np.array(["bleu"])}
-    hb.benchmark(toy, np.array(["RS"]), trials=1, **given).save(tmp_path / "out")
+    benchmark(toy, np.array(["RS"]), trials=1, **given).save(tmp_path / "out")
     suite = json.loads((tmp_path / "out" / "manifest.json").read_text())["suite"]
     assert (suite["scores"], suite["objectives"]) == (["ftb"], ["bleu"])
 
@@ -126,4 +127,4 @@ def test_a_benchmark_has_no_suite(toy):
     with pytest.raises(
         InputError, match=r"hb\.benchmark does not take a suite: use hb\.run\(suite, tables=…, methods=…\)"
     ):
-        hb.benchmark(toy, ["RS"], suite="quick")
+        benchmark(toy, ["RS"], suite="quick")

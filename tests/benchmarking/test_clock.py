@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hpobench_nmt as hb
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
 from hpobench_nmt.benchmarking.records.observations import read_trials, to_parquet
 from hpobench_nmt.benchmarking.records.store import load_results
@@ -61,7 +62,7 @@ def test_an_objective_may_be_a_metric_that_only_the_curves_have(curved, home, tm
     )
     table = dataclasses.replace(curved, curves=more)
     save_folder(table, home / "tables" / "toy")
-    found = hb.benchmark("toy", ["ASHA"], trials=2, workers=2, objectives=("sample:min",), **SETTINGS)
+    found = benchmark("toy", ["ASHA"], trials=2, workers=2, objectives=("sample:min",), **SETTINGS)
     instance = found.instances["toy"]
     expected = [np.nanmin(sample[curves.starts[row] : curves.starts[row + 1]]) for row in instance.numbers]
     np.testing.assert_array_equal(instance.losses[:, 0], expected)
@@ -211,7 +212,7 @@ def test_a_table_without_curves_or_with_costs_that_are_none_is_refused(toy, curv
 
 
 def test_trials_come_back_from_a_file_with_their_times_and_the_tables_own_row_numbers(curved, tmp_path):
-    results = hb.benchmark(curved, ["ASHA", "RS"], trials=3, workers=4, stop="exhausted", **SETTINGS)
+    results = benchmark(curved, ["ASHA", "RS"], trials=3, workers=4, stop="exhausted", **SETTINGS)
     instance, path = results.instances["toy"], tmp_path / "f.parquet"
     for method in ("ASHA", "RS"):
         trials = results.trials["toy", method]
@@ -274,7 +275,7 @@ def test_the_rows_of_trials_are_those_of_the_table_as_it_is_loaded(curved, home,
     ],
 )
 def test_times_that_cannot_be_are_refused(curved, tmp_path, name, change, message):
-    results = hb.benchmark(curved, ["ASHA"], trials=2, workers=3, **SETTINGS)
+    results = benchmark(curved, ["ASHA"], trials=2, workers=3, **SETTINGS)
     instance, trials = results.instances["toy"], results.trials["toy", "ASHA"]
     if name == "losses":
         wrong = dataclasses.replace(trials, losses=change(trials.losses))
@@ -289,7 +290,7 @@ def test_times_that_cannot_be_are_refused(curved, tmp_path, name, change, messag
 
 
 def test_trainings_out_of_order_or_done_twice_are_refused(curved, tmp_path):
-    results = hb.benchmark(curved, ["RS"], trials=1, stop="exhausted", **SETTINGS)
+    results = benchmark(curved, ["RS"], trials=1, stop="exhausted", **SETTINGS)
     instance, trials = results.instances["toy"], results.trials["toy", "RS"]
     path = tmp_path / "f.parquet"
     for order, message in (
@@ -324,7 +325,7 @@ def test_trainings_out_of_order_or_done_twice_are_refused(curved, tmp_path):
     ids=["curves", "cost", "workers", "workers-front", "limited-curves", "limited-workers"],
 )
 def test_random_search_has_its_exact_scores(curved, settings):
-    results = hb.benchmark(curved, ["RS"], trials=700, **settings)
+    results = benchmark(curved, ["RS"], trials=700, **settings)
     instance = results.instances["toy"]
     for goal, found in zip(instance.goals, results.summary("toy", "RS"), strict=True):
         mean, std = exact_score(instance, goal)
@@ -343,7 +344,7 @@ def test_exact_costs_are_known_of_runtimes_with_one_worker(curved, change):
 def test_several_workers_are_at_most_so_many_times_faster_and_never_idle(curved):
     means = {}
     for workers in (1, 4):
-        results = hb.benchmark(curved, ["RS"], trials=300, workers=workers, **SETTINGS)
+        results = benchmark(curved, ["RS"], trials=300, workers=workers, **SETTINGS)
         means[workers] = results.summary("toy", "RS")[0]
         for trial in results.trials["toy", "RS"][:30]:
             for worker in range(workers):
@@ -363,7 +364,7 @@ def test_a_users_method_needs_only_suggest_and_observe(curved, tmp_path):
         "    def suggest(self, running): return self.todo[0]\n"
         "    def observe(self, progress): self.todo = self.todo[1:] or [None]\n"
     )
-    results = hb.benchmark(curved, [f"{path}:Twice"], trials=1, lookups=2, stop="exhausted", **SETTINGS)
+    results = benchmark(curved, [f"{path}:Twice"], trials=1, lookups=2, stop="exhausted", **SETTINGS)
     (trial,) = results.trials["toy", "Twice"]
     assert trial.candidates.tolist() == [5, 5, 2, 2]
     assert trial.timing.resources.tolist() == [1.0, 2.0, 1.0, 2.0]

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
 from hpobench_nmt.benchmarking.records.store import load_results
 from hpobench_nmt.benchmarking.run import run_suite
@@ -40,7 +41,7 @@ def test_how_long_a_trial_was():
 
 
 def test_a_runtime_is_never_less_than_the_initial_design(curved):
-    results = hb.benchmark(curved, ["RS"], trials=40, workers=2, n_initial=3, stop="exhausted",
+    results = benchmark(curved, ["RS"], trials=40, workers=2, n_initial=3, stop="exhausted",
                            scores=("ftb",), clock="cost")  # fmt: skip
     instance = results.instances["toy"]
     (goal,) = instance.goals
@@ -53,18 +54,18 @@ def test_a_runtime_is_never_less_than_the_initial_design(curved):
 
 def test_on_look_ups_a_trials_time_is_the_number_of_them(toy):
     at = {"time": {"default": 9, "toy": 7}, "stop": "exhausted", "scores": ("ftb",), "trials": 2}
-    results = hb.benchmark(toy, ["RS", "ASHA"], **at)
+    results = benchmark(toy, ["RS", "ASHA"], **at)
     for trials in results.trials.values():
         assert [len(trial.rows) for trial in trials] == [7, 7]
     assert results.instances["toy"].problem.lookups == 7
-    fewer = hb.benchmark(toy, ["RS"], lookups=5, **at)
+    fewer = benchmark(toy, ["RS"], lookups=5, **at)
     assert {len(trial.rows) for trial in fewer.trials["toy", "RS"]} == {5}
 
 
 def test_methods_that_only_suggest_run_on_look_ups_too(toy):
     mine = partial(ASHA, eta=4)
     mine.__name__ = "Mine"
-    results = hb.benchmark(toy, ["ASHA", "ASHA(eta=4)", "RS", mine], trials=5, scores=("ftb",))
+    results = benchmark(toy, ["ASHA", "ASHA(eta=4)", "RS", mine], trials=5, scores=("ftb",))
     assert results.failures() == []
     for method in ("ASHA", "ASHA+eta-4", "Mine"):
         assert all(trial.timing is None for trial in results.trials["toy", method])
@@ -88,8 +89,8 @@ def test_a_sequential_method_with_several_workers_is_refused_and_one_that_crashe
         with pytest.raises(
             hb.InputError, match=f"method '{name}': its class has no suggest, .* use 1 worker, not 2"
         ):
-            hb.benchmark(curved, ["RS", method], **rules | more)
-    found = hb.benchmark(curved, [made, crash], **rules)
+            benchmark(curved, ["RS", method], **rules | more)
+    found = benchmark(curved, [made, crash], **rules)
     reasons = {method: reason for _, method, _, reason in found.failures()}
     assert "a One, has no suggest" in reasons["made"]  # what a function makes is only seen then
     assert "ended its process (exit code 3)" in reasons["Crash"]
@@ -99,11 +100,11 @@ def test_a_sequential_method_with_several_workers_is_refused_and_one_that_crashe
 
 def test_scores_after_a_time_need_the_time(curved):
     call = {"trials": 1, "clock": "cost"}
-    assert hb.benchmark(curved, ["RS"], **call).suite.scores == ("ftb", "ftc")
-    after = hb.benchmark(curved, ["RS"], **call, score_at=12.5)
+    assert benchmark(curved, ["RS"], **call).suite.scores == ("ftb", "ftc")
+    after = benchmark(curved, ["RS"], **call, score_at=12.5)
     assert after.suite.scores == ("ftb", "ftc", "fb") and after.suite.score_at == {"default": 12.5}
     with pytest.raises(hb.InputError, match="score_at"):
-        hb.benchmark(curved, ["RS"], **call, scores=["fb"])
+        benchmark(curved, ["RS"], **call, scores=["fb"])
 
 
 def test_learning_curves_may_come_later_where_a_metric_says_the_cost(toy, curved, home, tmp_path):

@@ -18,10 +18,12 @@ from hpobench_nmt.analysis.runtimes import target_runtimes
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.analysis.table_front import pareto
 from hpobench_nmt.analysis.tables.sections import analyze_tables
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.benchmarking.task.instance import make_instance
 from hpobench_nmt.benchmarking.task.scoring import score_of
 from hpobench_nmt.benchmarking.task.suite import Suite
 from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trajectory import Trajectory
@@ -109,9 +111,9 @@ def test_methods_look_for_what_is_feasible_and_rows_are_the_same_for_any_jobs(to
         "stop": "exhausted",
     }
     methods = ["RS", "BO_EI_M_std", "GB_EIF_M"]
-    found = hb.benchmark(toy, methods, **settings)
-    again = hb.benchmark(toy, methods, jobs=2, **settings)
-    free = hb.benchmark(toy, methods, **{**settings, "constraints": ()})
+    found = benchmark(toy, methods, **settings)
+    again = benchmark(toy, methods, jobs=2, **settings)
+    free = benchmark(toy, methods, **{**settings, "constraints": ()})
     feasible = toy.column("seconds") <= 25
     share = {m: np.mean([feasible[t.rows].mean() for t in found.trials["toy", m]]) for m in methods}
     gaps = {m: found.summary("toy", m)[2].mean for m in methods}
@@ -154,12 +156,12 @@ def test_trials_without_a_feasible_row_are_counted_and_named(toy, tmp_path, run_
 
 def test_figures_are_of_feasible_rows(toy):
     bound = float(np.median(toy.column("seconds")))
-    one = hb.benchmark(toy, ["RS"], trials=5, constraints=(f"seconds<={bound}",), stop="exhausted")
+    one = benchmark(toy, ["RS"], trials=5, constraints=(f"seconds<={bound}",), stop="exhausted")
     best = toy.column("bleu")[toy.column("seconds") <= bound].max()
     curve = regret_curves(one, "toy").frame
     assert curve[curve["method"] == "RS"]["best_value"].iloc[-1] == best
     assert target_runtimes(one).targets["toy"][-1].targets.sum() == 1
-    two = hb.benchmark(toy, ["RS"], scores=["fta"], trials=5, constraints=("bleu>=18",), stop="exhausted")
+    two = benchmark(toy, ["RS"], scores=["fta"], trials=5, constraints=("bleu>=18",), stop="exhausted")
     front = two.instances["toy"].goals[0].targets
     assert (toy.column("bleu")[front] >= 18).all()
     moves = moving_front(two, "toy", "RS", [36])
@@ -187,7 +189,7 @@ def test_a_folder_is_of_one_set_of_constraints_and_keeps_its_bytes_without(toy_h
 def test_the_front_of_rows_that_keep_a_bound(toy_home, toy, tmp_path):
     toy.to_frame().to_csv(tmp_path / "toy.csv", index=False)
     kept = np.flatnonzero(toy.column("memory") <= 1500)
-    expected = kept[hb.pareto_front(toy.losses(["bleu", "seconds"])[kept])]
+    expected = kept[pareto_front(toy.losses(["bleu", "seconds"])[kept])]
     for source in ("toy", str(tmp_path / "toy.csv")):
         front = pareto(source, ["bleu:max", "seconds:min"], ["memory<=1500"])
         assert sorted(front.rows) == expected.tolist()

@@ -10,15 +10,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import hpobench_nmt as hb
 from hpobench_nmt.analysis.leaderboard import score_records
 from hpobench_nmt.analysis.run_curves import hypervolume_curves, regret_curves
 from hpobench_nmt.analysis.run_workers import worker_times
 from hpobench_nmt.analysis.runtimes import target_runtimes
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.benchmarking.task.instance import make_instance
 from hpobench_nmt.benchmarking.task.scoring import exact_score, score_of
 from hpobench_nmt.benchmarking.task.suite import Suite
 from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.trajectory import Timeline, Trajectory
 from hpobench_nmt.evaluation.scores import make_goal
@@ -153,7 +154,7 @@ def test_a_bound_that_excludes_nothing_changes_nothing(curved, kind, workers, se
     rules = KINDS[kind] | {"workers": workers, "scores": ("ftb", "fb"), "score_at": 6, "trials": 2}
     bound = (f"seconds<={curved.column('seconds').max()}",)
     free, kept = (
-        hb.benchmark(curved, [method], seed=seed, **rules, constraints=constraints)
+        benchmark(curved, [method], seed=seed, **rules, constraints=constraints)
         for constraints in ((), bound)
     )
     for one, other in zip(free.trials["toy", method], kept.trials["toy", method], strict=True):
@@ -170,7 +171,7 @@ RULES = {"constraints": (f"seconds<={LIMIT}",), "workers": 3}
 
 def test_what_cannot_be_deployed_is_not_trained_on(curved):
     methods = ["ASHA", "ASHA_stop", "Hyperband", "median_stop"]
-    found = hb.benchmark(curved, methods, trials=4, stop="exhausted", **KINDS["curves"], **RULES)
+    found = benchmark(curved, methods, trials=4, stop="exhausted", **KINDS["curves"], **RULES)
     assert found.failures() == []
     instance = found.instances["toy"]
     feasible = (instance.violations <= 0).all(axis=1)
@@ -191,7 +192,7 @@ def test_what_cannot_be_deployed_is_not_trained_on(curved):
 def test_what_models_the_constraint_finds_more_that_is_feasible(curved):
     methods = ["RS", "BO_EI_M_std"]
     for kind in ("cost", "workers"):
-        found = hb.benchmark(curved, methods, trials=20, lookups=12, stop="exhausted", scores=("ftb",),
+        found = benchmark(curved, methods, trials=20, lookups=12, stop="exhausted", scores=("ftb",),
                              **KINDS[kind], **RULES)  # fmt: skip
         assert found.failures() == []
         feasible = (found.instances["toy"].violations <= 0).all(axis=1)
@@ -201,7 +202,7 @@ def test_what_models_the_constraint_finds_more_that_is_feasible(curved):
 
 
 def test_figures_are_of_feasible_rows(curved):
-    one = hb.benchmark(curved, ["RS", "ASHA"], trials=6, stop="exhausted", **KINDS["curves"], **RULES)
+    one = benchmark(curved, ["RS", "ASHA"], trials=6, stop="exhausted", **KINDS["curves"], **RULES)
     instance = one.instances["toy"]
     feasible = (instance.violations <= 0).all(axis=1)
     best = instance.losses[feasible, 0].min()
@@ -235,7 +236,7 @@ def test_figures_are_of_feasible_rows(curved):
     labels = [text.get_text() for text in plot_workers(times).legends[0].get_texts()]
     assert "failed, or misses seconds<=25" in labels
     assert score_records(one)
-    two = hb.benchmark(
+    two = benchmark(
         curved,
         ["RS"],
         scores=("fta",),
@@ -253,14 +254,14 @@ def test_figures_are_of_feasible_rows(curved):
     assert shares["mean"].max() == pytest.approx(1.0)
     kept = curved.column("bleu") >= 18
     assert (np.flatnonzero(goal.targets) == np.flatnonzero(kept)[
-        hb.pareto_front(curved.losses(["bleu", "seconds"])[kept])
+        pareto_front(curved.losses(["bleu", "seconds"])[kept])
     ]).all()  # fmt: skip
 
 
 def test_trials_without_a_feasible_row_are_counted(curved):
     bound = np.sort(curved.column("seconds"))[1]
     rules = KINDS["cost"] | {"workers": 2, "constraints": (f"seconds<={bound}",)}
-    found = hb.benchmark(curved, ["RS"], trials=20, lookups=6, scores=("ftb", "fb"), score_at=40, **rules)
+    found = benchmark(curved, ["RS"], trials=20, lookups=6, scores=("ftb", "fb"), score_at=40, **rules)
     lost = found.without_feasible_row()["toy", "RS"]
     violated = curved.column("seconds") > bound
     assert 0 < lost == sum(violated[t.candidates].all() for t in found.trials["toy", "RS"]) < 20

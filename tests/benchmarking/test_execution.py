@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hpobench_nmt as hb
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.core.system.errors import InputError
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
@@ -305,8 +306,8 @@ def test_the_other_trials_are_those_of_a_method_that_never_hangs(methods, toy, m
     monkeypatch.setenv("READY", str(tmp_path / "ready"))
     Path("fine").mkdir()
     Path("fine/Loops.py").write_text(METHODS.replace("while True:\n                pass", "pass"))
-    hanging = hb.benchmark(toy, methods("Loops"), trials=6, timeout=1.0)
-    fine = hb.benchmark(toy, ["fine/Loops.py:Loops"], trials=6)
+    hanging = benchmark(toy, methods("Loops"), trials=6, timeout=1.0)
+    fine = benchmark(toy, ["fine/Loops.py:Loops"], trials=6)
     failed = [n for _, _, n, _ in hanging.failures()]
     assert 0 < len(failed) < 6
     for n, (one, other) in enumerate(
@@ -328,7 +329,7 @@ def test_a_method_that_always_hangs_is_given_up(toy):
         def tell(self, index, losses):
             pass
 
-    found = hb.benchmark(toy, [Sleeps], trials=12, timeout=0.2, n_initial=1).failures()
+    found = benchmark(toy, [Sleeps], trials=12, timeout=0.2, n_initial=1).failures()
     reasons = [reason for *_, reason in found]
     # On a busy machine, starting the method may take that long, too.
     assert {reason.removeprefix("loading it ").removeprefix("ask ") for reason in reasons[:8]} == {
@@ -339,7 +340,7 @@ def test_a_method_that_always_hangs_is_given_up(toy):
 
 
 def test_a_time_limit_may_be_longer_than_the_system_waits(toy, methods):
-    assert hb.benchmark(toy, methods("Behaves"), trials=1, timeout=1e15).failures() == []
+    assert benchmark(toy, methods("Behaves"), trials=1, timeout=1e15).failures() == []
 
 
 def jumping_clock():
@@ -381,7 +382,7 @@ def test_the_clock_of_the_machine_may_be_set_in_the_middle_of_a_run(methods, tmp
 @pytest.mark.parametrize("timeout", [0.0, -1.0, float("inf"), float("nan")])
 def test_a_time_limit_that_makes_no_sense_is_refused(toy, timeout):
     with pytest.raises(InputError, match="time limit"):
-        hb.benchmark(toy, ["RS"], trials=1, timeout=timeout)
+        benchmark(toy, ["RS"], trials=1, timeout=timeout)
 
 
 GREEDY = """

@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-import hpobench_nmt as hb
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
 from hpobench_nmt.benchmarking.running import execution
 from hpobench_nmt.benchmarking.running.trials import plan
@@ -59,20 +59,20 @@ def started(monkeypatch):
 
 def test_workers_give_what_this_process_gives(two, monkeypatch, started):
     names = ["RS", "BO_EI_M", "GB_EIF_R"]
-    here = hb.benchmark(two, names, trials=60, seed=3)
+    here = benchmark(two, names, trials=60, seed=3)
     assert not started
-    small = hb.benchmark(two, names, trials=2, seed=3, jobs=2)
+    small = benchmark(two, names, trials=2, seed=3, jobs=2)
     assert not started, "work that is done in a moment needs no process"
     monkeypatch.setattr(execution, "_SMALL_WORK", 0)
-    same_trials(here, hb.benchmark(two, names, trials=60, seed=3, jobs=3))
+    same_trials(here, benchmark(two, names, trials=60, seed=3, jobs=3))
     assert len(started) == 3
-    same_trials(small, hb.benchmark(two, names, trials=2, seed=3, jobs=2))
+    same_trials(small, benchmark(two, names, trials=2, seed=3, jobs=2))
 
 
 def test_what_a_users_method_keeps_in_its_process_ends_with_the_block(two, started, tmp_path):
     (tmp_path / "remembers.py").write_text(inspect.getsource(Remembers))
     spec = f"{tmp_path / 'remembers.py'}:Remembers"
-    one, many = (hb.benchmark(two, [spec], trials=60, jobs=jobs) for jobs in (1, 4))
+    one, many = (benchmark(two, [spec], trials=60, jobs=jobs) for jobs in (1, 4))
     same_trials(one, many)
     assert len(started) == 2 * 2 * 3  # of 25, 25 and 10 trials
 
@@ -88,9 +88,9 @@ def test_objects_run_in_workers_where_there_are_several(two, started):
         def tell(self, index, losses):
             self.left.remove(index)
 
-    one = hb.benchmark(two, [Local], trials=30)
+    one = benchmark(two, [Local], trials=30)
     assert not started
-    same_trials(one, hb.benchmark(two, [Local], trials=30, jobs=2))
+    same_trials(one, benchmark(two, [Local], trials=30, jobs=2))
     assert len(started) == 4
 
 
@@ -107,7 +107,7 @@ def test_an_object_that_cannot_be_sent_is_named(toy):
 
     Holds.lock = threading.Lock()
     with pytest.raises(InputError, match="'Holds' cannot be sent to a worker process"):
-        hb.benchmark(toy, [Holds], trials=2, jobs=2)
+        benchmark(toy, [Holds], trials=2, jobs=2)
 
 
 def test_a_worker_of_the_package_that_is_killed_ends_the_run_with_one_line(two, monkeypatch):
@@ -121,7 +121,7 @@ def test_a_worker_of_the_package_that_is_killed_ends_the_run_with_one_line(two, 
 
     monkeypatch.setattr(execution.Workers, "start", start_and_kill)
     with pytest.raises(RunError, match=r"a worker process ended \(SIGKILL -9\).*again to resume"):
-        hb.benchmark(two, ["RS"], trials=30, jobs=2)
+        benchmark(two, ["RS"], trials=30, jobs=2)
 
 
 def test_a_table_is_sent_to_a_worker_once(two, monkeypatch):
@@ -133,7 +133,7 @@ def test_a_table_is_sent_to_a_worker_once(two, monkeypatch):
         "send",
         lambda self, message: (sent.append((id(self), message)), send(self, message)),
     )
-    hb.benchmark(two, ["RS", "LS"], trials=50, jobs=2, scores=["ftb"])
+    benchmark(two, ["RS", "LS"], trials=50, jobs=2, scores=["ftb"])
     tables = [(n, message.name) for n, message in sent if not isinstance(message, execution.Task)]
     assert len(tables) == len(set(tables)) <= 4
     tasks = [message for _, message in sent if isinstance(message, execution.Task)]
@@ -210,7 +210,7 @@ class Crashes:
 
 def test_a_method_is_given_up_after_eight_crashes_in_a_row_and_no_trial_runs_twice(toy, tmp_path):
     (tmp_path / "counts.py").write_text(COUNTS)
-    trials = hb.benchmark(toy, [f"{tmp_path / 'counts.py'}:Crashes"], trials=25).trials["toy", "Crashes"]
+    trials = benchmark(toy, [f"{tmp_path / 'counts.py'}:Crashes"], trials=25).trials["toy", "Crashes"]
     crash = "the method ended its process (exit code 5)"
     given_up = "not run: 8 trials in a row ended the method's process or took too long"
     # Seven crashes, one trial that is fine, eight crashes.
@@ -223,7 +223,7 @@ def test_a_method_is_given_up_after_eight_crashes_in_a_row_and_no_trial_runs_twi
 def test_a_method_that_cannot_be_loaded_in_a_worker_fails_its_trials(toy, tmp_path):
     file = tmp_path / "main_only.py"
     file.write_text("import sys\nassert 'pytest' in sys.modules, 'not here'\n" + COUNTS)
-    found = hb.benchmark(toy, [f"{file}:Crashes"], trials=2).failures()
+    found = benchmark(toy, [f"{file}:Crashes"], trials=2).failures()
     assert len(found) == 2
     assert all("loading it in a worker process raised InputError" in reason for *_, reason in found)
     assert all("not here" in reason for *_, reason in found)
@@ -238,7 +238,7 @@ def test_tables_of_thousands_of_rows_go_through_a_worker_whole(monkeypatch):
     configs = np.array([(a, b) for a in axes[0].values for b in axes[1].values])
     table = Table("large", axes, (Metric("score", "max"),), configs, rng.normal(size=(4200, 1)), ("score",))
     settings = {"trials": 26, "stop": "exhausted", "scores": ["ftb"]}
-    here = hb.benchmark(table, ["RS"], **settings)
+    here = benchmark(table, ["RS"], **settings)
     monkeypatch.setattr(execution, "_SMALL_WORK", 0)
-    same_trials(here, hb.benchmark(table, ["RS"], jobs=2, **settings))
+    same_trials(here, benchmark(table, ["RS"], jobs=2, **settings))
     assert all(sorted(t.rows.tolist()) == list(range(4200)) for t in here.trials["large", "RS"])

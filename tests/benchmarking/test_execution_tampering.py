@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import hpobench_nmt as hb
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
 
 METHODS = """
@@ -143,7 +143,7 @@ FAILING = {
 @pytest.mark.parametrize(("trials", "jobs"), [(4, 3), pytest.param(6, 1, marks=pytest.mark.hosts)])
 def test_tampering_reaches_no_other_trial_and_never_the_run(methods, toy, capfd, trials, jobs):
     specs = methods("Behaves", *HARMLESS, *FAILING)
-    results = hb.benchmark(toy, specs, trials=trials, jobs=jobs, timeout=60)
+    results = benchmark(toy, specs, trials=trials, jobs=jobs, timeout=60)
     assert "x" * 1000 not in capfd.readouterr().out  # what workers print is not the run's output
     for name in HARMLESS:
         for one in results.trials["toy", name]:
@@ -160,7 +160,7 @@ def test_tampering_reaches_no_other_trial_and_never_the_run(methods, toy, capfd,
 
 
 def test_only_the_trials_that_end_their_process_fail(methods, toy):
-    trials = hb.benchmark(toy, methods("DiesOfASignal"), trials=30, jobs=2).trials["toy", "DiesOfASignal"]
+    trials = benchmark(toy, methods("DiesOfASignal"), trials=30, jobs=2).trials["toy", "DiesOfASignal"]
     failed = [t.failure for t in trials if t.failure]
     assert 0 < len(failed) < 30
     assert set(failed) == {f"the method ended its process (signal {-signal.SIGRTMIN - 2})"} or set(
@@ -188,8 +188,8 @@ def test_a_run_with_odd_texts_can_be_kept_and_read(methods, run_command):
 
 def test_no_file_stays_open_after_a_run(methods, toy):
     resolve_methods(methods("Behaves"))
-    hb.benchmark(toy, methods("Behaves"), trials=2)
+    benchmark(toy, methods("Behaves"), trials=2)
     before = len(list(Path("/dev/fd").iterdir()))
     for _ in range(3):
-        hb.benchmark(toy, methods("Behaves", "ClosesEverything"), trials=2, timeout=30)
+        benchmark(toy, methods("Behaves", "ClosesEverything"), trials=2, timeout=30)
     assert len(list(Path("/dev/fd").iterdir())) == before

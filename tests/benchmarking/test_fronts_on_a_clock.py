@@ -10,6 +10,7 @@ import pytest
 import hpobench_nmt as hb
 from hpobench_nmt.analysis.run_curves import hypervolume_curves
 from hpobench_nmt.analysis.runtimes import expected_runtime_frame, target_runtimes
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.benchmarking.task.instance import make_instance
 from hpobench_nmt.benchmarking.task.scoring import by_checkpoints
 from hpobench_nmt.benchmarking.task.suite import Suite, changed
@@ -79,7 +80,7 @@ def test_a_run_is_kept_read_scored_and_shown(objectives, curved, home, tmp_path)
 
 def test_every_checkpoint_that_a_training_came_to_is_seen(curved):
     instance = make_instance(COSTLY, curved)
-    results = hb.benchmark(
+    results = benchmark(
         curved, ["MOASHA"], scores=["fbh"], objectives=COSTLY.objectives, curves=True, n_initial=0,
         score_at=40.0, trials=1,
     )  # fmt: skip
@@ -110,7 +111,7 @@ def test_a_row_that_misses_a_constraint_is_on_no_front(curved):
     kept = curved.column("seconds")[instance.numbers] <= bound
     for goal in instance.goals:
         assert kept[goal.by_row > 0].all()
-    results = hb.benchmark(
+    results = benchmark(
         curved, ["RS", "MOASHA"], scores=["fta"], objectives=suite.objectives,
         constraints=list(suite.constraints), curves=True, n_initial=0, trials=1,
     )  # fmt: skip

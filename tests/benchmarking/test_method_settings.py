@@ -10,6 +10,7 @@ import pytest
 
 import hpobench_nmt as hb
 from hpobench_nmt.analysis.run_curves import surrogate_curves
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.benchmarking.contestants.method_settings import (
     settings_of,
     spec_text,
@@ -189,7 +190,7 @@ def test_in_a_run_a_folder_and_a_report(toy_home, run_here, tmp_path):
     ):
         path.write_text(written.replace("BO_EI_M_std(length_scale=0.5)", spec))
         assert not hb.load_results(tmp_path / "r").loaded
-    again = hb.benchmark("toy", ["BO_EI_M_std(length_scale=0.5)"], scores=["fb"], score_at=10, trials=3)
+    again = benchmark("toy", ["BO_EI_M_std(length_scale=0.5)"], scores=["fb"], score_at=10, trials=3)
     ours = [t.rows.tolist() for t in results.trials["toy", results.methods[1]]]
     assert ours == [t.rows.tolist() for t in again.trials["toy", results.methods[1]]]
 

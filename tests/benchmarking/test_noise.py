@@ -10,6 +10,7 @@ import pytest
 
 import hpobench_nmt as hb
 from hpobench_nmt.analysis.run_curves import surrogate_curves
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.benchmarking.task.noise import noisy as with_noise
 from hpobench_nmt.core.replicates import ReplicateLosses
 from hpobench_nmt.core.system.errors import InputError
@@ -58,7 +59,7 @@ class Told:
 def test_every_look_up_is_a_training_of_its_row_and_scores_are_of_means(noisy):
     table, trainings = noisy
     Told.told = []
-    results = hb.benchmark("toy", [Told, "RS"], trials=30, noise="replicates", stop="exhausted")
+    results = benchmark("toy", [Told, "RS"], trials=30, noise="replicates", stop="exhausted")
     for trial, number in zip(results.trials["toy", "Told"], range(30), strict=True):
         np.testing.assert_array_equal(trial.losses[:, 0], -table.column("bleu")[trial.rows])
         told = Told.told[number * len(table) : (number + 1) * len(table)]
@@ -69,7 +70,7 @@ def test_every_look_up_is_a_training_of_its_row_and_scores_are_of_means(noisy):
     # Each training is drawn about as often as the others, and not the same one in all trials.
     shares = np.bincount(places, minlength=TIMES) / len(places)
     assert np.abs(shares - 1 / TIMES).max() < 0.06
-    plain = hb.benchmark(table, ["RS"], trials=30, stop="exhausted")
+    plain = benchmark(table, ["RS"], trials=30, stop="exhausted")
     # It does not look at losses. (A NaN is not itself.)
     assert repr(results.summary("toy", "RS")) == repr(plain.summary("toy", "RS"))
 
@@ -80,17 +81,17 @@ def test_all_methods_meet_the_same_luck_for_any_number_of_jobs(noisy):
     class Other(Told):
         told: ClassVar[list[tuple[int, float]]] = []
 
-    hb.benchmark("toy", [Told, Other], trials=2, noise="replicates", stop="exhausted")
+    benchmark("toy", [Told, Other], trials=2, noise="replicates", stop="exhausted")
     n = len(noisy[0])
     for trial in (0, 1):
         part = slice(trial * n, trial * n + n)
         assert dict(Told.told[part]) == dict(Other.told[part])
     assert dict(Told.told[:n]) != dict(Told.told[n:])
     settings = {"trials": 30, "noise": "replicates", "score_at": 10, "scores": ["fb"]}
-    one, two = (hb.benchmark("toy", ["BO_EI_M_std"], jobs=jobs, **settings) for jobs in (1, 2))
+    one, two = (benchmark("toy", ["BO_EI_M_std"], jobs=jobs, **settings) for jobs in (1, 2))
     rows = [[t.rows.tolist() for t in r.trials["toy", "BO_EI_M_std"]] for r in (one, two)]
     assert rows[0] == rows[1]
-    quiet = hb.benchmark("toy", ["BO_EI_M_std"], trials=30, scores=["fb"], score_at=10)
+    quiet = benchmark("toy", ["BO_EI_M_std"], trials=30, scores=["fb"], score_at=10)
     assert one.summary("toy", "BO_EI_M_std")[0].mean > quiet.summary("toy", "BO_EI_M_std")[0].mean
 
 
@@ -113,7 +114,7 @@ def test_on_a_clock_a_training_is_drawn_and_what_is_recorded_are_the_means(noisy
         "score_at": 30,
         **rules,
     }
-    found = hb.benchmark("toy", [Watch, "RS"], noise="replicates", **settings)
+    found = benchmark("toy", [Watch, "RS"], noise="replicates", **settings)
     assert found.failures() == []
     n = len(table)
     for number, trial in enumerate(found.trials["toy", "Watch"]):
@@ -125,7 +126,7 @@ def test_on_a_clock_a_training_is_drawn_and_what_is_recorded_are_the_means(noisy
         gaps = [np.abs(-trainings[:, row, 0] - loss).min() for row, loss in told]
         assert max(gaps) < 1e-12
         assert np.abs(-trainings.mean(axis=0)[trial.rows, 0] - [loss for _, loss in told]).max() > 1
-    plain = hb.benchmark(table, ["RS"], **settings)
+    plain = benchmark(table, ["RS"], **settings)
     assert repr(found.summary("toy", "RS")) == repr(plain.summary("toy", "RS"))  # it does not look at losses
 
 
@@ -133,7 +134,7 @@ def test_noise_of_the_rows_that_have_a_curve(curved, home):
     """Whole trainings, whose cost is that of their curves."""
     frame = trainings_of(curved, np.random.default_rng(4).normal(size=(TIMES, *curved.values.shape)))
     save_folder(curved.with_replicates(frame), home / "tables" / "toy")
-    found = hb.benchmark("toy", ["RS", "BO_EI_M_std"], trials=3, noise="replicates", clock="cost", workers=2,
+    found = benchmark("toy", ["RS", "BO_EI_M_std"], trials=3, noise="replicates", clock="cost", workers=2,
                          scores=["ftb"])  # fmt: skip
     assert found.failures() == []
     instance = found.instances["toy"]
@@ -167,7 +168,7 @@ def test_constraints_and_costs_are_of_the_mean_too(toy, averaged):
     frame = trainings_of(toy, np.full((TIMES, *toy.values.shape), 30.0))
     table = toy.with_replicates(frame, averaged)
     rules = {"noise": "replicates", "clock": "cost", "cost": "seconds", "constraints": ["memory<=1500"]}
-    found = hb.benchmark(table, ["RS"], trials=2, scores=["ftb"], **rules).instances["toy"]
+    found = benchmark(table, ["RS"], trials=2, scores=["ftb"], **rules).instances["toy"]
     # Of the four trainings, 30 above the table's own, or of all five.
     shift = 0 if averaged else 30 * TIMES / (TIMES + 1)
     np.testing.assert_allclose(found.violations[:, 0], toy.column("memory") + shift - 1500)
@@ -176,7 +177,7 @@ def test_constraints_and_costs_are_of_the_mean_too(toy, averaged):
     # Results are of these trainings.
     frame["memory"] += 1
     table = toy.with_replicates(frame, averaged)
-    again = hb.benchmark(table, ["RS"], trials=2, scores=["ftb"], **rules).instances["toy"]
+    again = benchmark(table, ["RS"], trials=2, scores=["ftb"], **rules).instances["toy"]
     assert (again.replicates.sha256 == found.replicates.sha256) == averaged
 
 
@@ -221,7 +222,7 @@ def test_a_draw_is_one_of_the_rows_own():
 def test_what_cannot_be_done_is_refused_in_one_line(toy, toy_home, noisy):
     def refused(message, tables="toy", **settings):
         with pytest.raises(InputError, match=message):
-            hb.benchmark(tables, ["RS"], trials=2, **{"noise": "replicates", **settings})
+            benchmark(tables, ["RS"], trials=2, **{"noise": "replicates", **settings})
 
     refused("noise must be '' or 'replicates', not 'some'", noise="some")
     early = {"curves": True, "clock": "cost"}
@@ -274,7 +275,7 @@ def test_a_drawn_training_costs_what_its_own_curve_says(curved, home):
     np.testing.assert_array_equal(saved.replicates.rows.curves.costs, curves.costs)
     assert saved.replicates.rows.curves.sha256 == curves.sha256
 
-    found = hb.benchmark("toy", ["RS"], trials=4, noise="replicates", clock="cost", stop="exhausted")
+    found = benchmark("toy", ["RS"], trials=4, noise="replicates", clock="cost", stop="exhausted")
     replicates = found.instances["toy"].replicates
     assert found.failures() == []
     place, _ = saved.replicates.by_row(saved.configs)
@@ -289,5 +290,5 @@ def test_a_drawn_training_costs_what_its_own_curve_says(curved, home):
     assert replicates.sha256 != replace(replicates, costs=None).sha256
     # Without curves of the replicates, the row's own costs count.
     save_folder(table.with_replicates(frame), home / "tables" / "toy")
-    plain = hb.benchmark("toy", ["RS"], trials=1, noise="replicates", clock="cost")
+    plain = benchmark("toy", ["RS"], trials=1, noise="replicates", clock="cost")
     assert plain.instances["toy"].replicates.costs is None

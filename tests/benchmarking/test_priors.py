@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.benchmarking.task.instance import make_instance
 from hpobench_nmt.benchmarking.task.suite import Suite, changed
 from hpobench_nmt.benchmarking.task.suite_files import load_suite
@@ -38,8 +39,8 @@ def test_a_guess_in_a_suite_and_in_a_call(toy, tmp_path):
     first = make_instance(suite, toy).problem
     assert (first.prior == first.prior.max()).tolist() == (toy.configs[:, 0] == value).tolist()
     run = hb.run(suite, tables=[toy], methods=["piBO_M_std", "RS"], trials=2)
-    same = hb.benchmark([toy], ["piBO_M_std", "RS"], scores=["ftb"], trials=2, prior={name: value})
-    other = hb.benchmark([toy], ["piBO_M_std", "RS"], scores=["ftb"], trials=2, prior="misleading")
+    same = benchmark([toy], ["piBO_M_std", "RS"], scores=["ftb"], trials=2, prior={name: value})
+    other = benchmark([toy], ["piBO_M_std", "RS"], scores=["ftb"], trials=2, prior="misleading")
 
     def rows(results, method):
         return [trial.rows.tolist() for trial in results.trials[toy.name, method]]
@@ -47,9 +48,9 @@ def test_a_guess_in_a_suite_and_in_a_call(toy, tmp_path):
     assert rows(run, "piBO_M_std") == rows(same, "piBO_M_std") != rows(other, "piBO_M_std")
     assert rows(run, "RS") == rows(other, "RS")
     with pytest.raises(InputError, match="unknown hyperparameter 'depht'"):
-        hb.benchmark([toy], ["RS"], trials=1, prior={"depht": 1})
+        benchmark([toy], ["RS"], trials=1, prior={"depht": 1})
     with pytest.raises(InputError, match="prior"):
-        hb.benchmark([toy], ["RS"], trials=1, prior="bad")
+        benchmark([toy], ["RS"], trials=1, prior="bad")
 
 
 def test_a_prior_is_a_setting_of_the_results_folder(toy, tmp_path):
@@ -65,7 +66,7 @@ def test_a_prior_is_a_setting_of_the_results_folder(toy, tmp_path):
 
 def test_worker_processes_get_the_prior(toy):
     def rows(jobs):
-        found = hb.benchmark(
+        found = benchmark(
             [toy], ["piBO_M_std"], scores=["ftb"], trials=2, jobs=jobs, prior="good", n_initial=0
         )
         return [trial.rows.tolist() for trial in found.trials[toy.name, "piBO_M_std"]]

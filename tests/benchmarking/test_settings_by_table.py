@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import hpobench_nmt as hb
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.benchmarking.task.suite_files import published_figures
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.disk.folder import save_folder
@@ -29,36 +30,36 @@ def test_a_setting_of_an_unknown_table_is_ignored_with_a_warning(toy, key, value
     with pytest.warns(UserWarning, match=wanted.format("quick")):
         hb.run("quick", tables=toy, **ONE, **{key: value})
     with pytest.warns(UserWarning, match=wanted.format("benchmark")):
-        hb.benchmark(toy, **ONE, **{key: value})
+        benchmark(toy, **ONE, **{key: value})
 
 
 def test_only_a_setting_that_has_a_default_may_name_it(toy):
     for given in ({"source_of": {"default": "sotu-ngram"}}, {"development": ["default"]}):
         with pytest.warns(UserWarning, match=r"unknown table 'default'\. Known: .* \(suite 'benchmark'"):
-            hb.benchmark(toy, **ONE, **given)
+            benchmark(toy, **ONE, **given)
 
 
 def test_settings_may_be_for_other_tables(toy):
     """One dictionary can serve for runs on several tables, each by itself."""
-    found = hb.benchmark(toy, **ONE, tolerance={"toy": 1, "sotu-ngram": 2})
+    found = benchmark(toy, **ONE, tolerance={"toy": 1, "sotu-ngram": 2})
     assert found.suite.tolerance_for("toy") == 1
     with pytest.warns(UserWarning, match="unknown table 'mine'"):  # it is only in memory
-        assert hb.benchmark(toy, **ONE, tolerance={"toy": 1, "mine": 2}).scores().equals(found.scores())
+        assert benchmark(toy, **ONE, tolerance={"toy": 1, "mine": 2}).scores().equals(found.scores())
 
 
 def test_a_table_that_does_not_exist_is_named_before_its_settings(toy_home):
     with pytest.raises(InputError, match=r"unknown table 'tooy'\. Did you mean 'toy'\? \('hpobench-nmt tab"):
-        hb.benchmark("tooy", **ONE, tolerance={"toy": 1})
+        benchmark("tooy", **ONE, tolerance={"toy": 1})
 
 
 def test_a_groups_name_and_a_folder_are_not_the_names_of_tables(home, toy):
     hb.run(tables="shipped", **ONE, scores=["ftb", "ftc"], tolerance={"sotu-ngram": 9})
     with pytest.warns(UserWarning, match="unknown table 'shipped'"):
-        hb.benchmark("shipped", **ONE, tolerance={"shipped": 1})
+        benchmark("shipped", **ONE, tolerance={"shipped": 1})
     save_folder(toy, Path("kept/toy"))
-    assert hb.benchmark("kept/toy", **ONE, tolerance={"toy": 2}).suite.tolerance_for("toy") == 2
+    assert benchmark("kept/toy", **ONE, tolerance={"toy": 2}).suite.tolerance_for("toy") == 2
     with pytest.warns(UserWarning, match=r"unknown table 'kept/toy'\. Did you mean 'toy'\?"):
-        hb.benchmark("kept/toy", **ONE, tolerance={"kept/toy": 1})
+        benchmark("kept/toy", **ONE, tolerance={"kept/toy": 1})
 
 
 def test_a_part_of_a_suite_keeps_the_settings_of_its_other_tables(toy):

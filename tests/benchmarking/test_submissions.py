@@ -10,6 +10,7 @@ from small_archives import MINE, PLAIN, changed, same
 import hpobench_nmt as hb
 from hpobench_nmt.arena import beside as beside_module
 from hpobench_nmt.arena.archive import Card, archive_bytes, read_archive
+from hpobench_nmt.arena.beside import beside
 from hpobench_nmt.arena.digest import DIGEST, digest_bytes, load_digest
 from hpobench_nmt.arena.submissions import (
     add_to_archive,
@@ -199,7 +200,7 @@ def test_a_submission_is_added_after_its_trials_ran_again(small, submission):
     added = read_archive(submission / "new.parquet")
     assert list(added.methods("plain")) == ["RS", "Mine"]
     assert added.card("plain", "Mine").licence == "MIT"
-    assert hb.beside(hb.run("lm-2026", track="plain", methods=["RS"]), added).methods == ("RS", "Mine")
+    assert beside(hb.run("lm-2026", track="plain", methods=["RS"]), added).methods == ("RS", "Mine")
     with pytest.raises(InputError, match="the name 'Mine' is taken in track plain: rename the method"):
         add_to_archive(added, out, method, card, str)
     for trials, message in ((2, "has 2 trials instead of 4"), (4, "differ from those that were run again")):
@@ -272,7 +273,7 @@ def test_a_card_goes_with_its_method(archive, runs, submission):
 def test_installing_an_archive(archive, home):
     assert install_archive(archive.path) == beside_module.archive_path()
     mine = hb.run(**PLAIN, methods=["RS"])
-    assert hb.beside(mine).methods == ("RS", "BO_EI_M_std")
+    assert beside(mine).methods == ("RS", "BO_EI_M_std")
     tables = hb.report([mine, "archive"], home / "tables", format="latex")
     assert "BO\\_EI\\_M\\_std" in tables[0].read_text()
     with pytest.raises(InputError, match="an archive alone cannot make a report"):

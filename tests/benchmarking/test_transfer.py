@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
 from hpobench_nmt.benchmarking.run import run_suite
 from hpobench_nmt.benchmarking.task.instance import suite_instances
@@ -127,7 +128,7 @@ def test_sources_of_a_benchmark_in_memory(home, two):
         def tell(self, row, losses):
             self.left.remove(row)
 
-    hb.benchmark([toy, "other"], [Sees], trials=1, sources=["toy", "other"])
+    benchmark([toy, "other"], [Sees], trials=1, sources=["toy", "other"])
     assert seen == [["other"], ["toy"]]
 
 

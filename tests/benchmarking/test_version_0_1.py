@@ -10,11 +10,12 @@ from pathlib import Path
 import pandas as pd
 
 import hpobench_nmt as hb
+from hpobench_nmt.benchmarking.call import benchmark
 
 
 def test_results_are_read_and_the_rows_are_the_same_now(home):
     old = hb.load_results(Path(__file__).with_name("version_0_1"))
-    new = hb.benchmark("sotu-ngram", ["BO_EI_M", "GB_EIF_M"], trials=2)
+    new = benchmark("sotu-ngram", ["BO_EI_M", "GB_EIF_M"], trials=2)
     assert list(old.trials) == [("sotu-ngram", "BO_EI_M"), ("sotu-ngram", "GB_EIF_M")]
     for key, trials in old.trials.items():
         assert [t.rows.tolist() for t in trials] == [t.rows.tolist() for t in new.trials[key]]

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-import hpobench_nmt as hb
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.cli.main import main
 from hpobench_nmt.core.system.text import UNSAFE
 from hpobench_nmt.render.data_text import as_in_tables, csv_text, scores_csv
@@ -124,7 +124,7 @@ def hostile(toy):
         def tell(self, index, losses):
             pass
 
-    return hb.benchmark(table, ["RS", Fails], trials=4)
+    return benchmark(table, ["RS", Fails], trials=4)
 
 
 def test_what_others_wrote_does_not_act_on_the_terminal(hostile):

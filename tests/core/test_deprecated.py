@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.benchmarking.task.suite_files import load_suite
 from hpobench_nmt.cli.main import main
 
@@ -18,7 +19,7 @@ def problem_budget(toy):
 
 
 def budget_of_benchmark(toy):
-    old, new = (hb.benchmark(toy, ["RS"], trials=3, **{name: 7}) for name in ("budget", "score_at"))
+    old, new = (benchmark(toy, ["RS"], trials=3, **{name: 7}) for name in ("budget", "score_at"))
     return (old.suite, old.scores().to_csv()), (new.suite, new.scores().to_csv())
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import hpobench_nmt as hb
 from hpobench_nmt.analysis.tables.sections import analyze_tables
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter, Space
 from hpobench_nmt.core.system.errors import InputError
@@ -274,7 +274,7 @@ def test_methods_run_on_it_and_see_its_space(table):
         def tell(self, index, losses):
             self.left.discard(index)
 
-    results = hb.benchmark(table, [Looker, "BO_EI_M_std", "GB_EI_M", "RS"], trials=2)
+    results = benchmark(table, [Looker, "BO_EI_M_std", "GB_EI_M", "RS"], trials=2)
     assert len(results.scores()) > 0
     problem = seen["problem"]
     assert problem.space.names == table.space.names

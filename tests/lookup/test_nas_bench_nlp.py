@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import hpobench_nmt as hb
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.checks.facts import check_table
 from hpobench_nmt.lookup.collections import nas_bench_nlp
@@ -58,7 +58,7 @@ def test_models_see_the_graph_and_not_the_name(table):
     assert len(np.unique(table.features, axis=0)) > 100
     told = [f.fact for f in check_table(table)]
     assert "345 trainings, as the source says" in told and "291 rows, as the source says" in told
-    results = hb.benchmark(table, ["BO_EI_M_std"], trials=5, scores=["fb"])
+    results = benchmark(table, ["BO_EI_M_std"], trials=5, scores=["fb"])
     assert np.isfinite(results.scores()["mean"]).all()
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.system.errors import InputError
@@ -64,9 +65,7 @@ def test_the_tables_hold_what_the_file_holds(tables):
 @pytest.mark.parametrize(("name", "most"), [("nmtlc-zh-en", 25), ("nmtlc-fr-en", 27)])
 def test_categories_as_columns_let_bo_find_the_best_soon(tables, name, most):
     """With the language models numbered 0 to 5, it takes 70 and 43 look-ups; random search takes 81."""
-    import hpobench_nmt as hb
-
-    results = hb.benchmark(tables[name], ["BO_EI_M_std"], trials=20, scores=["ftb"])
+    results = benchmark(tables[name], ["BO_EI_M_std"], trials=20, scores=["ftb"])
     assert results.scores()["mean"].item() <= most
 
 

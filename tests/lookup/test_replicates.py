@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import tomli_w
 
-import hpobench_nmt as hb
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.core.hyperparameter import Hyperparameter
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.disk import rows
@@ -49,7 +49,7 @@ def test_a_noisy_run_parses_each_file_once(folder, monkeypatch):
         return original(content, wanted, texts)
 
     monkeypatch.setattr(rows, "_of_arrow", counting)
-    hb.benchmark("toy", ["RS"], trials=2, noise="replicates", scores=["ftb"])
+    benchmark("toy", ["RS"], trials=2, noise="replicates", scores=["ftb"])
     assert parsed == {False: 1, True: 1}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import hpobench_nmt as hb
+from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.space import Space
 from hpobench_nmt.core.system.errors import InputError
@@ -79,7 +79,7 @@ def test_two_losses_of_which_one_diverges():
     rng = np.random.default_rng(3)
     features = rng.uniform(size=(300, 2))
     losses = np.stack([((features - c) ** 2).sum(axis=1) for c in (0.3, 0.7)], axis=1)
-    front = set(hb.pareto_front(losses).tolist())
+    front = set(pareto_front(losses).tolist())
     bad = np.array([row for row in range(0, 300, 20) if row not in front])
     losses[bad, 0] = 1e12
     method = AutoBO(Problem(features, 2, 300, 3), rng)

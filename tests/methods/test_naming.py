@@ -8,7 +8,7 @@ import hashlib
 import numpy as np
 import pytest
 
-import hpobench_nmt as hb
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.files import check_name
@@ -158,6 +158,6 @@ def test_more_losses_than_two_may_have_an_acquisition_of_their_own():
 
 def test_two_variants_given_as_objects_run_together(toy):
     variants = [bayesian_optimisation(rbf, acquisition=BY_CLOSURE[0]), bayesian_optimisation(rbf)]
-    results = hb.benchmark(toy, variants, trials=2, lookups=20)
+    results = benchmark(toy, variants, trials=2, lookups=20)
     assert results.methods == ("BO_rbf_acquire_1", "BO_rbf")
     assert not results.failures()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.render import figures
 from hpobench_nmt.render.figures import PLOTS, TABLE_PLOTS, run_figures
@@ -18,17 +19,17 @@ from hpobench_nmt.render.subject import Subject
 
 @pytest.fixture
 def single(two):
-    return hb.benchmark(two, ["RS", "BO_EI_M_std", "GB_EIF_M"], trials=6)
+    return benchmark(two, ["RS", "BO_EI_M_std", "GB_EIF_M"], trials=6)
 
 
 @pytest.fixture
 def multi(toy):
     three = ["bleu", "seconds", "memory"]
-    return hb.benchmark(toy, ["RS", "NSGA2"], objectives=three, scores=["fta", "fbh"], trials=6)
+    return benchmark(toy, ["RS", "NSGA2"], objectives=three, scores=["fta", "fbh"], trials=6)
 
 
 def test_every_kind_is_drawn_and_described(toy, single, multi):
-    timed = hb.benchmark(toy, ["RS"], trials=3, workers=2, scores=["ftb"])
+    timed = benchmark(toy, ["RS"], trials=3, workers=2, scores=["ftb"])
     subjects = [Subject(results, table) for results in (single, multi, timed) for table in ("toy", "")]
     for plot in PLOTS:
         # Of what the report has the figure.
@@ -88,7 +89,7 @@ def test_results_of_a_run_that_is_not_finished(single):
 
 
 def test_runtimes_are_labelled_with_what_their_own_table_counts(curved, toy):
-    whole = hb.benchmark(curved, ["RS"], trials=3, clock="cost", cost="seconds", scores=["ftb"])
+    whole = benchmark(curved, ["RS"], trials=3, clock="cost", cost="seconds", scores=["ftb"])
     assert hb.plot(whole, "expected").axes[0].get_ylabel() == "expected time in s, with 95% interval"
     clock = dataclasses.replace(whole.instances["toy"].clock, unit="GPU hours")
     other = dataclasses.replace(whole.instances["toy"], clock=clock)
@@ -101,7 +102,7 @@ def test_runtimes_are_labelled_with_what_their_own_table_counts(curved, toy):
 
 
 def test_expected_runtimes_of_trials_that_see_samples(toy):
-    results = hb.benchmark(toy, ["RS"], trials=2, scores=["ftc"], sample=0.9)
+    results = benchmark(toy, ["RS"], trials=2, scores=["ftc"], sample=0.9)
     for kind in ("expected", "runtimes"):
         with pytest.raises(InputError, match="settled"):
             hb.plot(results, kind)
@@ -133,8 +134,8 @@ def test_what_cannot_be_drawn(multi, arguments, message):
 
 
 def test_workers_of_a_run_on_a_clock(toy):
-    results = hb.benchmark(toy, ["RS"], trials=3, workers=2, scores=["ftb"])
+    results = benchmark(toy, ["RS"], trials=3, workers=2, scores=["ftb"])
     assert hb.plot(results, "workers").axes
-    two = hb.benchmark(toy, ["RS"], trials=3, workers=2, scores=["fto"])
+    two = benchmark(toy, ["RS"], trials=3, workers=2, scores=["fto"])
     with pytest.raises(InputError, match="the results are on a clock"):
         hb.plot(two, "front")

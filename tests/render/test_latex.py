@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-import hpobench_nmt as hb
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.render.latex import run_latex, tex
 
@@ -50,7 +50,7 @@ def test_a_run_on_a_table_of_hostile_names(toy):
     table = replace(
         toy, metrics=(*metrics, Metric("`m`", "min")), objectives=tuple(names), values=toy.values[:, :3]
     )
-    results = hb.benchmark(table, ["RS"], trials=2, scores=["fbp"], objectives=names)
+    results = benchmark(table, ["RS"], trials=2, scores=["fbp"], objectives=names)
     text = run_latex(results)
     assert r"\input" not in text
     body = "".join(line for line in text.splitlines(keepends=True) if line.endswith("\\\\\n"))

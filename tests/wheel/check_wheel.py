@@ -32,7 +32,7 @@ for name in ("methods", "evaluation", "tables"):
     assert __import__("importlib.util").util.find_spec(name) is None, f"{name} is a top-level package"
 tables = installed()
 assert tables, "no table ships"
-results = hb.benchmark(list(tables)[0], ["RS", "BO_EI_M", "GB_EIF_M"], trials=2)
+results = hb.run(tables=list(tables)[0], methods=["RS", "BO_EI_M", "GB_EIF_M"], trials=2)
 assert not results.failures(), results.failures()
 print(results.scores().to_string())
 """

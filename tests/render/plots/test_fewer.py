@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.render.plots.fewer import plot_fewer
 
@@ -13,7 +14,7 @@ from hpobench_nmt.render.plots.fewer import plot_fewer
 @pytest.fixture
 def found(toy):
     tables = [dataclasses.replace(toy, name=f"t{i}", values=np.roll(toy.values, i, axis=0)) for i in range(2)]
-    return hb.fewer_trainings(hb.benchmark(tables, ["RS", "BO_EI_M_std"], trials=10, scores=["ftb"]))
+    return hb.fewer_trainings(benchmark(tables, ["RS", "BO_EI_M_std"], trials=10, scores=["ftb"]))
 
 
 def test_each_method_is_at_its_figure_with_its_interval(found):

@@ -19,7 +19,9 @@ from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.analysis.table_front import table_front
 from hpobench_nmt.analysis.table_ranks import RankOutcome, rank_outcome
 from hpobench_nmt.analysis.verdicts import run_statistics
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.core.constraints import Constraint
+from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.evaluation.ranks import rank_test
 from hpobench_nmt.render.figures import run_figures
 from hpobench_nmt.render.html.svg import pixels, shared_styles, short_ids, short_path, to_svg
@@ -38,12 +40,12 @@ METHODS = ("RS", "BO_EI_M_std", "GB_EIF_M")
 @pytest.fixture
 def single(toy):
     other = dataclasses.replace(toy, name="other", values=toy.values[::-1])
-    return hb.benchmark([toy, other], list(METHODS), trials=12)
+    return benchmark([toy, other], list(METHODS), trials=12)
 
 
 @pytest.fixture
 def multi(toy):
-    return hb.benchmark(toy, ["RS", "BO_M_std"], objectives=["bleu", "seconds"], trials=12)
+    return benchmark(toy, ["RS", "BO_M_std"], objectives=["bleu", "seconds"], trials=12)
 
 
 def drawn(figure):
@@ -153,7 +155,7 @@ def test_figures_of_twelve_methods(single):
 
 
 def test_a_lower_bound_is_dotted_from_a_cross_on(toy):
-    results = hb.benchmark(toy, ["RS"], trials=12, lookups=10, score_at=10)
+    results = benchmark(toy, ["RS"], trials=12, lookups=10, score_at=10)
     figure = drawn(plot_runtime_distribution(runtime_distribution(target_runtimes(results))))
     dotted = [line for line in figure.axes[0].lines if line.get_linestyle() == ":"]
     assert dotted[0].get_xdata()[0] == 10
@@ -174,7 +176,7 @@ def test_moving_fronts_and_the_tables_own(multi):
 
 def test_fronts_of_three_objectives_are_no_staircases_in_two_of_them(toy):
     three = ["bleu", "seconds", "memory"]
-    results = hb.benchmark(toy, ["RS"], objectives=three, scores=["fbh"], trials=4)
+    results = benchmark(toy, ["RS"], objectives=three, scores=["fbh"], trials=4)
     found = moving_front(results, "toy", "RS", (5, 20), pair=(1, 2))
     lines = legend_lines(drawn(plot_front_moves(found)))
     assert {line.get_linestyle() for label, line in lines.items() if label.startswith("after")} == {"None"}
@@ -200,7 +202,7 @@ def test_the_front_of_three_objectives_in_pairs(toy):
     ):
         assert len(axes.collections[1].get_offsets()) == len(front.rows)
         losses = np.where(kept[:, None], toy.losses(pair), np.nan)
-        assert len(axes.lines[0].get_xdata()) == len(hb.pareto_front(losses))
+        assert len(axes.lines[0].get_xdata()) == len(pareto_front(losses))
 
 
 @pytest.mark.parametrize("objectives", [3, 4, 5, 6])
@@ -232,7 +234,7 @@ def test_the_best_and_its_ties_are_filled(single):
 
 
 def test_what_has_no_mean_has_a_note_in_the_figure(toy):
-    results = hb.benchmark(toy, ["RS", "BO_EI_M_std"], trials=12, lookups=5, score_at=5)
+    results = benchmark(toy, ["RS", "BO_EI_M_std"], trials=12, lookups=5, score_at=5)
     figure = drawn(plot_scores(run_statistics(results).scores, "toy"))
     assert any("not reached" in text.get_text() for text in figure.axes[0].texts)
 
@@ -362,7 +364,7 @@ def test_a_curve_has_the_middle_half_of_its_trials_behind_it(single):
             assert [drawn.min(), drawn.max()] == pytest.approx(ends.to_list())
     assert svg_of(curves).count('class="band"') == len(METHODS)
     assert "middle half" in axes.get_legend().get_title().get_text()
-    alone = hb.benchmark(single.instances["toy"].table, ["RS"], trials=1, scores=["ftb"])
+    alone = benchmark(single.instances["toy"].table, ["RS"], trials=1, scores=["ftb"])
     assert not plot_curves(regret_curves(alone, "toy")).axes[0].collections
 
 

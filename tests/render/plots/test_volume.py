@@ -7,6 +7,7 @@ import pytest
 
 import hpobench_nmt as hb
 from hpobench_nmt.analysis.found_volume import found_volume
+from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.render.plots.volume import plot_volume
 
@@ -17,9 +18,7 @@ METHODS = ["RS", "NSGA2"]
 @pytest.fixture
 def results(toy):
     tables = [dataclasses.replace(toy, name=f"t{i}", values=np.roll(toy.values, i, axis=0)) for i in range(2)]
-    return hb.benchmark(
-        tables, METHODS, trials=40, objectives=["bleu", "seconds"], scores=["fbh"], score_at=AT
-    )
+    return benchmark(tables, METHODS, trials=40, objectives=["bleu", "seconds"], scores=["fbh"], score_at=AT)
 
 
 def test_the_share_is_the_score_fbh(results):
@@ -52,22 +51,20 @@ def test_it_is_drawn_best_on_top_with_random_search_as_a_line(results):
 
 
 def test_a_method_whose_trials_ended_before_is_named(toy):
-    results = hb.benchmark(
-        toy, METHODS, trials=5, objectives=["bleu", "seconds"], scores=["fto"], score_at=AT
-    )
+    results = benchmark(toy, METHODS, trials=5, objectives=["bleu", "seconds"], scores=["fto"], score_at=AT)
     found = found_volume(results, {"toy": 30.0})
     assert set(found.methods["method"]) < set(METHODS)
     assert "Without a value, because a trial failed or ended before: " in found.notes[0]
 
 
 def test_one_objective_has_no_hypervolume(toy):
-    results = hb.benchmark(toy, METHODS[:1], trials=3, scores=["ftb"])
+    results = benchmark(toy, METHODS[:1], trials=3, scores=["ftb"])
     with pytest.raises(InputError, match="two or more objectives"):
         hb.plot(results, "volume")
 
 
 def test_a_report_of_a_clock_of_costs_begins_with_it(curved, tmp_path):
-    results = hb.benchmark(
+    results = benchmark(
         curved,
         ["RS", "MOASHA"],
         trials=4,
