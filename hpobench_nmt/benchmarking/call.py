@@ -22,7 +22,7 @@ from hpobench_nmt.benchmarking.task.suite_tables import WITH_DEFAULT, note_ignor
 from hpobench_nmt.core.system.clusters import Backend
 from hpobench_nmt.core.system.deprecated import warn_deprecated
 from hpobench_nmt.core.system.errors import InputError, as_list, unknown, warn
-from hpobench_nmt.core.system.text import printable
+from hpobench_nmt.core.system.text import printable, split_names
 from hpobench_nmt.core.system.validation import checked
 from hpobench_nmt.evaluation.scores import SCORES, score_names
 from hpobench_nmt.lookup.catalogue import groups, installed
@@ -274,6 +274,8 @@ def processors() -> int:
 
 def _tables(given: TableOrName | Iterable[TableOrName]) -> tuple[dict[str, Table], tuple[str, ...]]:
     """The tables that were given as Table, by name, and the names or folders of all tables."""
+    if isinstance(given, str) and not Path(given).exists():
+        given = split_names(given) or [given]
     several = [given] if isinstance(given, Table | str | Path) else given
     several = list(several) if isinstance(several, Iterable) else [several]
     if not all(isinstance(each, Table | str | os.PathLike) for each in several):

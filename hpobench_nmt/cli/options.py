@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.text import split_names
 
 PATH = click.Path(path_type=Path)
 COUNT = click.IntRange(min=1)
@@ -18,20 +19,8 @@ JOIN_WITH_COMMAS = "Join the values of an option with commas, as in --methods RS
 
 
 def listed(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """The comma-separated values of an option. A comma in parentheses or quotes is part of a value."""
-    parts, depth, quote = [""], 0, ""
-    for character in value or "":
-        if quote:
-            quote = "" if character == quote else quote
-        elif depth and character in "'\"":
-            quote = character
-        elif character in "()":
-            depth = max(depth + (1 if character == "(" else -1), 0)
-        elif character == "," and not depth:
-            parts.append("")
-            continue
-        parts[-1] += character
-    named = tuple(part.strip() for part in parts if part.strip())
+    """The comma-separated values of an option."""
+    named = tuple(split_names(value or ""))
     if value is not None and not named:
         advice = "" if parameter.required else " Leave it out to use the default."
         raise InputError(f"{parameter.opts[-1]} is empty.{advice}")

@@ -297,8 +297,7 @@ def test_results_are_loaded_with_methods_by_name_file_and_class(toy_home, toy):
     results = hb.load_results("r", methods=["RS", "mine.py:MINE", Backwards, "GB_EIF_M"])
     assert sorted(results.loaded) == ["Backwards", "MINE", "RS"]
     assert hb.load_results("r", methods=results.loaded.values()).loaded == results.loaded
-    with pytest.raises(InputError, match=r"methods must be a list, such as \['RS'\], not a text"):
-        hb.load_results("r", methods="RS")
+    assert list(hb.load_results("r", methods="RS").loaded) == ["RS"]
     with pytest.raises(InputError, match=r"unknown method 'RSS'\. Did you mean 'RS'"):
         hb.load_results("r", methods=["RSS"])
 

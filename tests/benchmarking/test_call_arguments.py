@@ -19,18 +19,14 @@ from hpobench_nmt.core.system.errors import InputError
         ({"methods": 5}, "methods must be a list of one or more names or classes"),
         ({"tables": 5}, "tables must be a table, a name or a folder, or a list of these, not 5"),
         ({"seed": "1"}, "seed must be a whole number of 0 or more, not '1'"),
-        ({"methods": "RS"}, r"methods must be a list, such as \['RS'\], not a text"),
         ({"methods": []}, "methods must be a list of one or more names or classes"),
         ({"methods": hb.Optimizer}, "methods must be a list of one or more names or classes"),
         ({"seed": -1}, "seed must be a whole number of 0 or more, not -1"),
         ({"seed": None}, "seed must be a whole number of 0 or more, not None"),
         ({"seed": 10**300}, "seed must be a whole number from 0 to 9,.*, not 1000"),
-        ({"scores": "ftb"}, "scores must be a list"),
-        ({"objectives": "bleu"}, "objectives must be a list"),
         ({"objectives": {"bleu": "min"}}, "objectives must be a list, not {'bleu': 'min'}"),
         ({"objectives": {"bleu"}}, "objectives must be a list, not {'bleu'}"),
         ({"scores": b"ftb"}, "scores must be a list, not b'ftb'"),
-        ({"constraints": "seconds<=40"}, r"constraints must be a list, such as \['seconds<=40'\]"),
         ({"trials": 2.5}, r"hb\.benchmark: trials must be a whole number"),
         ({"n_initial": 1.5}, r"hb\.benchmark: n_initial must be a whole number"),
         ({"workers": 1.5}, r"hb\.benchmark: workers must be a whole number"),
@@ -73,7 +69,7 @@ def test_arrays_of_texts_are_lists_of_texts(toy, tmp_path):
         ("quick", {"method": ["RS"]}, "unknown setting 'method'. Did you mean 'methods'"),
         ("quick", {"trials": 0}, "trials must be a whole number from 1 to 100000"),
         ("quick", {"tables": "toi"}, "unknown table 'toi'. Did you mean 'toy'"),
-        ("quick", {"methods": "RS"}, r"methods must be a list, such as \['RS'\], not a text"),
+        ("quick", {"methods": "RS,RE,RSS"}, "unknown method 'RSS'. Did you mean 'RS'"),
         ("quick", {"methods": ["RS", "RS"]}, "method 'RS' is given twice"),
         ("quick", {"jobs": 0}, "jobs must be a whole number of 1 or more"),
     ],
@@ -128,3 +124,16 @@ def test_a_benchmark_has_no_suite(toy):
         InputError, match=r"hb\.benchmark does not take a suite: use hb\.run\(suite, tables=…, methods=…\)"
     ):
         benchmark(toy, ["RS"], suite="quick")
+
+
+def test_names_may_stand_in_one_text(toy_home):
+    of_lists = hb.run(
+        tables=["toy"], methods=["RS", "BO_EI_M(length_scale=0.5)"], objectives=["bleu"], trials=2
+    )
+    text = "RS, BO_EI_M(length_scale=0.5)"
+    of_texts = hb.run(tables="toy,", methods=text, objectives="bleu", scores="ftb,fb", trials=2)
+    assert of_texts.methods == of_lists.methods and of_texts.suite.scores == ("ftb", "fb")
+    assert [t.rows.tolist() for t in of_texts.trials["toy", "RS"]] == [
+        t.rows.tolist() for t in of_lists.trials["toy", "RS"]
+    ]
+    assert set(hb.run(tables="toy,toy-missing", methods="RS", trials=1).instances) == {"toy", "toy-missing"}

@@ -194,10 +194,7 @@ class Mute:
             lambda o: Optimizer(SPACE, candidates=0),
             "candidates must be a whole number from 1 to 100,000, not 0",
         ),
-        (
-            lambda o: Optimizer(SPACE, constraints="size<=1"),
-            r"constraints must be a list, such as \['size<=1'\], not a text",
-        ),
+        (lambda o: Optimizer(SPACE, constraints={"size<=1"}), "constraints must be a list, not {'size<=1'}"),
         (lambda o: Optimizer({"x": "abc"}), "hyperparameter 'x' must be a list of values"),
         (lambda o: hb.minimize(loss, SPACE, budget=0), "budget must be a whole number of 1 or more, not 0"),
         (lambda o: Optimizer(SPACE, budget=0), "budget must be a whole number of 1 or more, not 0"),

@@ -155,7 +155,7 @@ def resolve_methods(specs: Iterable[MethodSpec]) -> list[NamedMethod]:
 
 
 def method_list(methods: Iterable[MethodSpec]) -> list[MethodSpec]:
-    """The methods as a list; anything else, such as a single name, is refused."""
+    """The methods as a list, also of comma-separated names in one text; anything else is refused."""
     if callable(methods) or not isinstance(methods, Iterable):
         raise InputError("methods must be a list of one or more names or classes, such as ['RS', 'BO_EI_M'].")
     return as_list("methods", methods)

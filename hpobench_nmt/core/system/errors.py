@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 from typing import Any
 
-from hpobench_nmt.core.system.text import printable
+from hpobench_nmt.core.system.text import printable, split_names
 
 # The longest name in a message, in characters, and the largest number of valid names that it lists.
 _LONGEST = 100
@@ -81,13 +81,12 @@ def check_whole(name: str, given: object, low: int, high: float = math.inf) -> N
 
 
 def as_list(name: str, given: Any) -> list[Any]:
-    """The values as a list, in Python's own types.
+    """The values as a list, in Python's own types; the comma-separated parts of a text, as on the command line.
 
-    Raises InputError for a single text, whose parts are letters and not names, for a dictionary, whose values
-    would be lost, and for a set, which has no order.
+    Raises InputError for a dictionary, whose values would be lost, and for a set, which has no order.
     """
     if isinstance(given, str):
-        raise InputError(f"{name} must be a list, such as [{given!r}], not a text.")
+        return split_names(given)
     if not isinstance(given, Iterable) or isinstance(given, bytes | Mapping | Set):
         raise InputError(f"{name} must be a list, not {printable(repr(given))[:80]}.")
     numpy = sys.modules.get("numpy")  # importing it here would slow down every command

@@ -99,3 +99,20 @@ def shows_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def split_names(text: str) -> list[str]:
+    """The comma-separated parts of a text. A comma in parentheses or quotes is part of one."""
+    parts, depth, quote = [""], 0, ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif depth and character in "'\"":
+            quote = character
+        elif character in "()":
+            depth = max(depth + (1 if character == "(" else -1), 0)
+        elif character == "," and not depth:
+            parts.append("")
+            continue
+        parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]
