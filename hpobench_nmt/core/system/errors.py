@@ -81,7 +81,7 @@ def check_whole(name: str, given: object, low: int, high: float = math.inf) -> N
 
 
 def as_list(name: str, given: Any) -> list[Any]:
-    """The values as a list, in Python's own types; the comma-separated parts of a text, as on the command line.
+    """The values as a list, in Python's own types. A text has comma-separated values, as on the command line.
 
     Raises InputError for a dictionary, whose values would be lost, and for a set, which has no order.
     """
