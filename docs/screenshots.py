@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
+from hpobench_nmt import __version__
 from hpobench_nmt.core.system.files import write_whole
 
 STATIC = Path(__file__).parent / "_static"
@@ -26,8 +27,10 @@ _COLUMNS = 80
 _WINDOW = (960, 800)
 _COLOURS = 256
 _LIGHT = TerminalTheme((246, 247, 248), (27, 31, 35), [(27, 31, 35)] * 8)
+_MADE_BY = f"hpobench-nmt {__version__}"  # in both files: a test compares it with the installed version
 # No fonts from elsewhere, as rich's own has: each system has one of a fixed width.
 _FORMAT = f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_COLUMNS * 12 + 24} {{terminal_height}}">
+<metadata>{_MADE_BY}</metadata>
 <style>{{styles}}
 text {{{{ font: 20px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; white-space: pre }}}}
 </style>
@@ -63,6 +66,7 @@ def terminal(printed: str) -> str:
 def browser(page: Path) -> bytes:
     """The first screen of a page in a light window, as a PNG of few colours."""
     from PIL import Image
+    from PIL.PngImagePlugin import PngInfo
 
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if not program:
@@ -80,7 +84,9 @@ def browser(page: Path) -> bytes:
     made = io.BytesIO()
     whole = Image.open(picture).convert("RGB")
     few = whole.quantize(_COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    few.save(made, format="png", optimize=True)
+    about = PngInfo()
+    about.add_text("Software", _MADE_BY)
+    few.save(made, format="png", optimize=True, pnginfo=about)
     return made.getvalue()
 
 

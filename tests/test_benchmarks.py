@@ -28,9 +28,8 @@ def test_scripts_that_pages_and_code_name_exist():
 
 def test_scripts_of_the_pages_of_figures_exist():
     for page, folder in (
-        ("reference/figures.md", "benchmarks"),
+        ("reference/peers.md", "benchmarks"),
         ("explanation/findings.md", "benchmarks/methods"),
-        ("reference/peers.md", "benchmarks/speed"),
     ):
         text = (ROOT / "docs" / page).read_text("utf-8")
         named = {f"{folder}/{name}" for name in re.findall(r"`(?!examples)([\w/]+\.py)", text)}

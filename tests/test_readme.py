@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from hpobench_nmt import __version__
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 TUTORIAL = (ROOT / "docs" / "tutorials" / "train-a-table.md").read_text(encoding="utf-8")
@@ -26,6 +28,35 @@ def test_every_link_of_the_readme_leads_somewhere():
 
 def test_the_readme_fits_on_a_screen_or_two():
     assert len(README.splitlines()) < 70
+    assert README.index("## Where to go") < README.index("pytest -n auto")
+
+
+@pytest.mark.hosts
+def test_each_door_is_of_at_most_four_lines_and_runs(home, run_here):
+    doors = re.findall(r"^```(bash|python)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    assert len(doors) == 3
+    Path("sweep.csv").write_text(
+        "number,value,params_lr,state\n"
+        + "".join(f"{k},{20 + k % 7},{10 ** -(1 + k / 10):.5f},COMPLETE\n" for k in range(30))
+    )
+    for language, text in doors:
+        assert len(text.splitlines()) <= 4
+        if language == "python":
+            given = {"loss": lambda config: config["rate"] * config["layers"]}
+            exec(compile(text, "README.md", "exec"), given)  # noqa: S102
+            assert len(given["found"].losses) == 20
+            continue
+        for _, *words in (shlex.split(line, comments=True) for line in text.splitlines()):
+            smaller = ["--trials", "2"] if words[0] == "run" else []
+            if smaller and "--tables" not in words:
+                smaller += ["--tables", "sotu-awd-lstm,lohelp-de-en"]
+            run_here(*words, *smaller)
+
+
+@pytest.mark.parametrize("name", ["terminal.svg", "report.png"])
+def test_the_screenshots_are_of_this_version(name):
+    """`python docs/screenshots.py` makes them again."""
+    assert f"hpobench-nmt {__version__}".encode() in (ROOT / "docs" / "_static" / name).read_bytes()
 
 
 def test_the_spec_can_be_trained(home, run_here):

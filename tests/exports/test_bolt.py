@@ -1,4 +1,4 @@
-"""The programs of docs/how-to/bolt.md, with BoLT's classes and stand-ins for the files that they download."""
+"""The programs on BoLT of other-optimizers.md, with BoLT's classes and stand-ins for its files."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from hpobench_nmt.cli.main import cli
 
 pytest.importorskip("bolt", reason="bolt-bench is not installed")
 
-PAGE = Path(__file__).parents[2] / "docs/how-to/bolt.md"
-PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-COMMANDS = re.search(r"```sh\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[1].splitlines()
+PAGE = Path(__file__).parents[2] / "docs/how-to/other-optimizers.md"
+TEXT = PAGE.read_text(encoding="utf-8").partition("\n## Run our methods on BoLT's problems\n")[2]
+PROGRAMS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+COMMANDS = re.search(r"```sh\n(.*?)```", TEXT, re.DOTALL)[1].splitlines()
 
 
 def program(number):

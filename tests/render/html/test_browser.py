@@ -470,7 +470,7 @@ def test_the_leaderboard_is_accessible_and_finds_its_style_sheet(chromium, site,
 
 def test_the_site_is_accessible_and_asks_the_network_for_nothing(chromium, site):
     chromium.get_log("performance")
-    for page in ("tutorials/constraint.html", "reference/formats.html", "explanation/findings.html"):
+    for page in ("tutorials/front.html", "reference/formats.html", "explanation/findings.html"):
         chromium.get((site / page).as_uri())
         assert violations(chromium) == [], page
     focused = "const e = document.querySelector('.sidebar-search'); e.focus(); return getComputedStyle(e)"
