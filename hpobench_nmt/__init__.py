@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from hpobench_nmt.core.system.errors import InputError as InputError
     from hpobench_nmt.core.system.errors import RunError as RunError
     from hpobench_nmt.core.trajectory import Trajectory as Trajectory
+    from hpobench_nmt.exports.confirm import confirm as confirm
     from hpobench_nmt.exports.minimize import Minimum as Minimum
     from hpobench_nmt.exports.minimize import minimize as minimize
     from hpobench_nmt.exports.optimizer import Optimizer as Optimizer
@@ -72,6 +73,7 @@ _LOCATION = {
     "benchmark": "benchmarking.call",
     "beside": "arena.beside",
     "compare": "analysis.compare",
+    "confirm": "exports.confirm",
     "fetch": "benchmarking.fetching",
     "fewer_trainings": "analysis.fewer_trainings",
     "import_table": "lookup.imports.importing",

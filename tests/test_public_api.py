@@ -56,6 +56,7 @@ used = {
     "fewer_trainings": lambda: hb.fewer_trainings(results),
     "load_results": lambda: hb.load_results("r", methods=["RS"]),
     "load_table": lambda: hb.load_table("toy"),
+    "confirm": lambda: hb.confirm(len, hb.minimize(lambda c: 1.0, {"x": [1, 2, 3]}, "RS", 3), runs=6),
     "minimize": lambda: hb.minimize(lambda c: c["x"], {"x": [1, 2, 3, 4]}, "RS", budget=3),
     "pareto": lambda: hb.pareto(table, ["bleu", "seconds"]).plot(),
     "plot": lambda: hb.plot(results, "scores"),

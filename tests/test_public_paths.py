@@ -22,6 +22,7 @@ PROMISED = {
     "hpobench_nmt.core.objectives": ["Metric"],
     "hpobench_nmt.core.problem": ["ConstrainedMethod", "ParallelMethod", "Progress", "Request", "Source"],
     "hpobench_nmt.core.space": ["Hyperparameter"],
+    "hpobench_nmt.exports.confirm": ["Confirmed"],
     "hpobench_nmt.exports.recommended": ["Recommended"],
     "hpobench_nmt.evaluation.importance": ["importance"],
     "hpobench_nmt.evaluation.sensitivity": ["sensitivity"],
@@ -48,7 +49,16 @@ HB += [
     "Table",
     "Trajectory",
 ]
-HB += ["compare", "fetch", "fewer_trainings", "import_table", "list_methods", "list_suites", "list_tables"]
+HB += [
+    "compare",
+    "confirm",
+    "fetch",
+    "fewer_trainings",
+    "import_table",
+    "list_methods",
+    "list_suites",
+    "list_tables",
+]
 HB += ["load_results", "load_table", "minimize", "pareto", "plot"]
 HB += ["power", "report", "run", "__version__"]
 PROMISED["hpobench_nmt"] = HB

@@ -192,7 +192,7 @@ def minimize(
         raise InputError(
             f"the third argument is the method, not {method}: give the budget as budget={method}."
         )
-    takes_seed = _takes_seed(function, repeats is not None)
+    seeded = takes_seed(function, repeats is not None)
     check_whole("budget", budget, 1)
     if not is_number(least_gain) or not least_gain >= 0:
         raise InputError(f"least_gain must be a number of 0 or more, not {printable(repr(least_gain))[:80]}.")
@@ -238,7 +238,7 @@ def minimize(
                 config = optimizer.pending[0] if optimizer.pending else optimizer.ask()
             if path is not None:
                 optimizer.save(path)
-            seed_of = {"seed": optimizer.count(config)} if takes_seed else {}
+            seed_of = {"seed": optimizer.count(config)} if seeded else {}
             try:
                 answer = function(dict(config), **seed_of)
             except caught:
@@ -259,7 +259,7 @@ def minimize(
     )
 
 
-def _takes_seed(function: Function, repeats: bool) -> bool:
+def takes_seed(function: Function, repeats: bool) -> bool:
     """Whether the function gets a seed. Refuses one that needs more than a configuration and a seed."""
     try:
         parameters = list(inspect.signature(function).parameters.values())

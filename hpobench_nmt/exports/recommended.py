@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.space import Config, Space, Value, config_key
 from hpobench_nmt.core.system.text import counted
-from hpobench_nmt.methods.replicates import believe
+from hpobench_nmt.methods.replicates import Belief, believe
 
 CLAIM = 0.95
 _DRAWS = 4096
@@ -79,6 +80,29 @@ class Recommended:
         return f"{first}."
 
 
+class Grouped(NamedTuple):
+    """Configurations with a loss: their first evaluations, (n,), the losses of each, and what they say."""
+
+    first: Rows
+    trainings: list[Floats]
+    belief: Belief
+
+
+def grouped(space: Space, configs: Sequence[Config], losses: Floats) -> Grouped | None:
+    """The configurations of evaluations with one loss each, shape (n,), NaN if failed; None if all failed."""
+    codes = np.array([space.encode(config) for config in configs]).reshape(len(configs), len(space))
+    groups: dict[object, list[int]] = {}
+    for place, code in enumerate(codes):
+        if not math.isnan(losses[place]):
+            groups.setdefault(config_key(code), []).append(place)
+    if not groups:
+        return None
+    first = np.array([places[0] for places in groups.values()])
+    trainings = [losses[places] for places in groups.values()]
+    columns = [each.n_features for each in space]
+    return Grouped(first, trainings, believe(space.features(codes[first]), columns, trainings))
+
+
 def recommendation(
     space: Space, configs: Sequence[Config], losses: Floats, n_before: int, *, has_start: bool
 ) -> Recommended | None:
@@ -91,18 +115,10 @@ def recommendation(
         n_before: the number of evaluations to compare with: 1 for a start, or the initial design.
         has_start: whether the first evaluation is the start.
     """
-    codes = np.array([space.encode(config) for config in configs]).reshape(len(configs), len(space))
-    groups: dict[object, list[int]] = {}
-    for place, code in enumerate(codes):
-        groups.setdefault(config_key(code), []).append(place)
-    kept = [
-        found for places in groups.values() if (found := [k for k in places if not math.isnan(losses[k])])
-    ]
-    if not kept:
+    found = grouped(space, configs, losses)
+    if found is None:
         return None
-    first = np.array([places[0] for places in kept])
-    trainings = [losses[places] for places in kept]
-    belief = believe(space.features(codes[first]), [each.n_features for each in space], trainings)
+    first, trainings, belief = found
     best, mean = int(belief.mean.argmin()), belief.mean
     before = np.flatnonzero(first < n_before)
     old = int(before[mean[before].argmin()]) if len(before) else None
@@ -116,7 +132,7 @@ def recommendation(
         error = 1.96 * belief.sd_of_gain(old, best)
         sure = bool(belief.better(old)[best] >= CLAIM)
     improvements = real = leader = 0
-    for new in range(1, len(kept)):
+    for new in range(1, len(first)):
         if trainings[new][0] < trainings[leader][0]:
             improvements += 1
             real += bool(belief.better(leader)[new] >= CLAIM)
