@@ -13,8 +13,8 @@ linear algebra is fast enough.
 
 The prior of a is wide, and that of b says that noise usually grows with the loss. Deviations of replicates
 from their mean have a Student distribution with DEGREES degrees of freedom, so that one diverged training
-does not set the noise. The evidence of the Gaussian process counts with a weight of RESIDUALS only, because
-misfit looks like noise to it.
+does not set the noise. If there are replicates, the evidence of the Gaussian process counts with a weight of
+RESIDUALS only, because misfit looks like noise to it.
 """
 
 from __future__ import annotations
@@ -105,6 +105,7 @@ def believe(features: Floats, columns: Sequence[int], trainings: Sequence[Floats
     if again and all(np.ptp(each) == 0 for each in again):  # a deterministic function
         exact, n = np.array([each[0] for each in trainings]), len(trainings)
         return Belief(exact, exact, np.zeros((n, n)), np.ones(n), np.zeros(n), 1.0)
+    weight = RESIDUALS if again else 1.0
     largest = max(float(np.abs(each).max()) for each in trainings) or 1.0
     trainings = [each / largest for each in trainings]  # so that no square overflows
     counts = np.array([len(each) for each in trainings], dtype=np.float64)
@@ -125,7 +126,7 @@ def believe(features: Floats, columns: Sequence[int], trainings: Sequence[Floats
         levels, slopes = LEVELS[np.nonzero(likely)[0]], SLOPES[np.nonzero(likely)[1]]
         noise = np.exp(levels[:, None] + slopes[:, None] * x)
         parts = [_posterior(members, w - centre, each) for each in (noise / _unwarp_slope(m)) ** 2 / counts]
-        log_weights = log_prior[likely] + RESIDUALS * np.array([logsumexp(part.log_p) for part in parts])
+        log_weights = log_prior[likely] + weight * np.array([logsumexp(part.log_p) for part in parts])
         weights = np.exp(log_weights - logsumexp(log_weights))
         m = centre + sum(p * part.mean for p, part in zip(weights, parts, strict=True))
         if not last:

@@ -75,6 +75,7 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     help="Start no training after this many hours. With --updates, running trainings save their states and "
     "stop; otherwise, they run to their end, and at least three are started.  [default: no limit]",
 )
+@count_option("--confirm", help="Train the best five again, this many trainings in all.  [default: none]")
 @seed_option()
 @out_option
 @device_option
@@ -88,6 +89,7 @@ def tune(
     workers: int,
     updates: tuple[int, int] | None,
     hours: float | None,
+    confirm: int | None,
     seed: int,
     out: Path | None,
     device: str,
@@ -108,6 +110,10 @@ def tune(
 
     With --constraint "dev_cpu_time<=7", the method looks for configurations that keep the bound, and the
     output names the best of these.
+
+    With --confirm 20, the best five configurations are trained again with other seeds, 20 trainings in all,
+    and those that are worse are eliminated. The best of the five is eliminated with a probability of at most
+    5%. The same command also confirms a search that has ended.
     """
     require_installed("filelock", "torch")
     from hpobench_nmt.benchmarking.contestants.plugins import (
@@ -130,6 +136,8 @@ def tune(
     (named,) = resolve_methods([method or _usual_method(folder, objectives, begun)])
     refuse_sequential(named, workers)
     metrics = pick_metrics(spec, objectives)
+    if confirm and (len(metrics) > 1 or confirm < 4):
+        raise InputError(f"--confirm {confirm}: needs one objective and at least 4 trainings.")
     refuse_objectives(named, len(metrics))
     limits = pick_constraints(spec, constraints)
     factory = named.load()
@@ -160,6 +168,9 @@ def tune(
         say(f"No configuration that was trained satisfies {rules}.")
     elif len(metrics) == 1 and best:
         say(f"Best{' that satisfies ' if limits else ''}{rules}: {best}")
+    if confirm:
+        with stoppable(workspace.ledger):
+            _confirm(workspace, metrics[0], steps.losses, confirm, devices[0])
     say(f"Ledger: {workspace.ledger}")
     if trajectory.failure:
         raise RunError(
@@ -167,8 +178,38 @@ def tune(
         )
 
 
+def _confirm(workspace: Workspace, metric: Metric, losses: dict[int, float], runs: int, device: str) -> None:
+    """Train the best rows again, and print which of them remain."""
+    import pandas as pd
+
+    from hpobench_nmt.core.objectives import Objective
+    from hpobench_nmt.exports.confirm import confirm
+    from hpobench_nmt.runner.specs.spec import describe
+    from hpobench_nmt.runner.tuning.tune import train_again
+
+    if len(losses) < 2:
+        say("Nothing to confirm: fewer than two trained configurations have a value.")
+        return
+
+    def train(config: dict[str, int], seed: int) -> float:
+        return train_again(workspace, config["row"], seed, metric, device)
+
+    known = pd.DataFrame({"row": list(losses), "value": list(losses.values())})
+    found = confirm(train, known, k=min(5, len(losses), runs // 2), runs=runs)
+    raw = Objective(metric.name, metric.direction).to_raw
+    say(f"Confirmed with {sum(map(len, found.losses))} more trainings of the best {len(found.configs)}:")
+    for config, own, kept in zip(found.configs, found.losses, found.remains, strict=True):
+        what = describe(workspace.spec.configuration(int(str(config["row"]))))
+        mean = (
+            f"{metric.name}={raw(float(own.mean())):.6g} in the mean of {len(own)}" if len(own) else "failed"
+        )
+        say(f"  {'remains' if kept else 'is worse'}: {what}  ->  {mean}")
+
+
 class _Steps:
     """Prints each training that finishes, and remembers the best training that satisfies all constraints.
+
+    `losses` has the first loss of each row whose training has ended and satisfies all constraints.
 
     Args:
         alone: whether whole trainings run one at a time, so that workers need not be printed.
@@ -178,6 +219,7 @@ class _Steps:
         self, workspace: Workspace, metrics: Sequence[Metric], limits: Sequence[Constraint], alone: bool
     ) -> None:
         self.best = ""
+        self.losses: dict[int, float] = {}
         self._spec = workspace.spec
         self._metrics = metrics
         self._limits = limits
@@ -196,6 +238,8 @@ class _Steps:
         values = " ".join(f"{name}={value:.6g}" for name, value in raw if not math.isnan(value))
         missed = _missed(self._limits, step.violations, event.done and not step.reason)
         mark, which = "", config
+        if event.done and not math.isnan(step.losses[0]) and (step.violations <= 0).all():
+            self.losses[event.row] = float(step.losses[0])
         if step.losses[0] < self._least and (step.violations <= 0).all():  # never true for NaN
             self._least, self.best = float(step.losses[0]), config
             mark = "  best so far" if len(self._metrics) == 1 else ""

@@ -184,7 +184,11 @@ def _best_of_frame(result: Any, k: int) -> tuple[list[dict[str, Value]], list[Fl
     if not names or not result["value"].notna().any():
         raise InputError("the frame has no hyperparameter, or no value.")
     groups: list[tuple[float, Any, Floats]] = [
-        (float(own["value"].mean()), own[names].iloc[0].to_dict(), _finite(own["value"].tolist()))
+        (
+            float(own["value"].mean()),
+            own[names].astype(object).iloc[0].to_dict(),
+            _finite(own["value"].tolist()),
+        )
         for _, own in result.groupby(names, sort=False, dropna=False)
         if own["value"].notna().any()
     ]

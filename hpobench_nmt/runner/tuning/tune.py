@@ -12,16 +12,18 @@ from typing import Any
 import numpy as np
 
 from hpobench_nmt.core.constraints import Constraint, parse_constraints
-from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.core.problem import MethodFactory, Problem
 from hpobench_nmt.core.seeds import initial_rows, method_generator
-from hpobench_nmt.core.system.errors import InputError, unknown, warn
+from hpobench_nmt.core.system.errors import InputError, RunError, unknown, warn
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.runner.corpora import load_corpus
 from hpobench_nmt.runner.specs.grid_checks import check_all
-from hpobench_nmt.runner.specs.spec import Spec
+from hpobench_nmt.runner.specs.spec import Spec, describe
+from hpobench_nmt.runner.training.processes import Processes
 from hpobench_nmt.runner.training.run import refuse_never_measured
+from hpobench_nmt.runner.training.train_row import Unfinished, train_and_record
 from hpobench_nmt.runner.training.workspace import Workspace, clear_workspace
 from hpobench_nmt.runner.tuning.journal import Journal, begun_with
 from hpobench_nmt.runner.tuning.live_trainer import LiveTrainer, TuningStep
@@ -119,6 +121,18 @@ def tune(
         trajectory = run_trial(problem, trainer, method, rng, initial, violations=limits)
     clear_workspace(workspace)  # not reached after an error, whose message may name a log
     return trajectory
+
+
+def train_again(workspace: Workspace, row: int, replicate: int, metric: Metric, device: str) -> float:
+    """The loss of a row's replicate, NaN if it failed. It is trained unless the ledger has it.
+
+    Raises RunError if the training could not be run.
+    """
+    done = train_and_record(workspace, row, replicate, device, Processes(), last=True)
+    if isinstance(done, Unfinished):
+        raise RunError(f"{describe(workspace.spec.configuration(row))}: {done.reason}")
+    value = done.metrics.get(metric.name, math.nan)
+    return float(Objective(metric.name, metric.direction).to_loss(value))
 
 
 def _refuse_without_checkpoints(workspace: Workspace, metrics: Sequence[Metric]) -> None:

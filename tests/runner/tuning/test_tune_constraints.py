@@ -90,6 +90,32 @@ def call(capsys):
     return call
 
 
+def test_the_best_are_confirmed_with_replicates(at, call):
+    """All trainings are in the ledger."""
+    workspace = workspace_at(at)
+    again = {
+        16: [13.1, 12.9, 13.0, 13.2],
+        8: [13.0, 13.1, 13.2, 12.9],
+        4: [18.0, 18.1],
+        32: [19.1, 18.9],
+        2: [20.1, 20.0],
+    }
+    for size, values in again.items():
+        for replicate, value in enumerate(values, 1):
+            ledgers.append(
+                workspace.ledger,
+                Record({"hidden_size": size}, replicate, replicate + 1, "done", metrics={"dev_ppl": value}),
+            )
+    for _ in range(2):  # the second time, the search has ended
+        code, shown, _ = call("--method", "RS", "--lookups", "5", "--confirm", "14")
+        assert code == 0 and "Confirmed with 14 more trainings of the best 5:" in shown, shown
+        assert "  remains: hidden_size=16  ->  dev_ppl=13.05 in the mean of 4\n" in shown
+        assert "  remains: hidden_size=8  ->  dev_ppl=13.05 in the mean of 4\n" in shown
+        assert shown.count("is worse: ") == 3
+    code, _, err = call("--objectives", "dev_ppl,num_param", "--confirm", "14")
+    assert code == 2 and "--confirm 14: needs one objective" in err
+
+
 WAYS = {
     "sequential": ("--method", "BO_EI_M_std"),
     "workers": ("--method", "BO_EI_M_std", "--workers", "2"),
