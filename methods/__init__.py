@@ -30,7 +30,7 @@ _AUTO = (
     "pre-training of language models",
 )
 TUNED_ON = {
-    **dict.fromkeys(("BO_auto", "BO_levels"), _AUTO),
+    **dict.fromkeys(("BO_auto", "BO_known", "BO_levels"), _AUTO),
     **dict.fromkeys(("BO_EI_M", "BO_EI_R", "BO_M", "BO_R"), _NMT),
     **dict.fromkeys(("GB_EI_M", "GB_EI_R", "GB_EIF_M", "GB_EIF_R", "GB_M", "GB_R"), _NMT),
 }
@@ -137,6 +137,7 @@ _WHOLE = (
     ("BO_M_std", "gaussian_process:BO_M_std", _SEVERAL, "BO_M on standardised losses"),
     ("BO_R_std", "gaussian_process:BO_R_std", _SEVERAL, "BO_R on standardised losses"),
     ("BO_auto", "auto:AutoBO", _ANY, "bank of Gaussian processes, robust losses, EI or hypervolume"),
+    ("BO_known", "user_priors:KnownBO", _ONE, "BO_auto that expects usual values of hyperparameters by name"),
     ("TS_M_std", "thompson:ThompsonSampling", _ONE, "Thompson sampling with the model of BO_EI_M_std"),
     ("BO_EIpC_M_std", "improvement_per_cost:ImprovementPerCost", _ONE, "BO_EI_M_std, EI per expected cost"),
     ("CQR", "quantile_regression:CQR", _ONE, "conformal quantiles of boosted trees, Thompson sampling"),
@@ -153,6 +154,9 @@ _WHOLE = (
 )
 CONTROLS = ("corner", "centre", "maximin")
 """The methods that see no loss. They run beside others to show what a table's layout gives away."""
+
+USES_PRIOR = ("piBO_M_std", "BO_known", "PriorBand")
+"""The methods that use `Problem.prior`, which others ignore."""
 
 _PARTIAL = (
     ("MOASHA", "early.multi_objective_halving:MOASHA", _SEVERAL, "ASHA by non-dominated rank, epsilon-net"),

@@ -139,7 +139,11 @@ class AutoBO(RowSearch):
     def suggest(self, running: Mapping[int, float]) -> int | None:
         """The row with the largest value, neither seen nor running; None if no such row is left."""
         free, count = free_rows(self._unseen, running), len(self._posterior.seen)
-        return chosen(self._rng, free, count, lambda: self._values(list(running), free))
+        return chosen(self._rng, free, count, lambda: self._values(list(running), free, self._preference()))
+
+    def _preference(self) -> Floats | float:
+        """What is added to the logarithm of the acquisition of each candidate, shape (N,)."""
+        return 0.0
 
     def tell(self, index: int, losses: Floats) -> None:
         """Learn a row's losses; a missing loss counts as the worst."""
@@ -155,10 +159,13 @@ class AutoBO(RowSearch):
         """Learn a row's losses and violations; a missing violation counts as large."""
         self.tell(index, np.concatenate([losses, violations]))
 
-    def _values(self, pending: Sequence[int], free: Bools) -> Floats:
-        """Logarithms of the acquisition, shape (N,); may be -inf for rows that are not free or cannot win."""
+    def _values(self, pending: Sequence[int], free: Bools, preference: Floats | float = 0.0) -> Floats:
+        """Logarithms of the acquisition, plus a preference (it needs one loss), shape (N,).
+
+        They may be -inf for rows that are not free or cannot win.
+        """
         losses, violations = self._warped()
-        values = np.where(free, 0.0, -np.inf)
+        values = np.where(free, preference, -np.inf)
         if not self._constrained:
             return self._improvement(losses, losses, pending, values)
         kept = self._keeps(self._targets[: len(self._posterior.seen)])

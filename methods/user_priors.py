@@ -7,6 +7,7 @@
     r        scalar   the level at which a row starts, from 0
     p_U      scalar   probability that a row is random, 1 / (1 + eta^r)
     m        N        density of changes to the incumbent, which sums to 1 over the rows
+    k        N        density of what is known of hyperparameters by their names (core/known_values.py)
 
 piBO (Hvarfner et al. 2022, "piBO: Augmenting Acquisition Functions with User Beliefs for Bayesian
 Optimization") multiplies the acquisition by pi^(beta / n), so a misleading prior loses its influence. Here
@@ -24,6 +25,9 @@ other, and a number changes by a normal with a standard deviation of 1/4 of its 
 around the incumbent to compute the odds, and random changes to draw the row. Here m serves both purposes.
 Both pi and m are distributions over the rows of the table.
 
+BO_known is `BO_auto` whose acquisition is multiplied by k^(beta / n) as in piBO, with beta = 3. A prior of
+the problem replaces k. `Optimizer` gives it a prior that has k where the user says nothing.
+
 A step of PriorBand takes O(N F + N log N), and a step of piBO takes O(n N).
 """
 
@@ -36,11 +40,13 @@ import numpy as np
 from scipy.special import log_softmax
 
 from hpobench_nmt.core.arrays import Bools, Floats, Rows
+from hpobench_nmt.core.known_values import known_of, known_prior
 from hpobench_nmt.core.priors import DEVIATION
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.methods.acquisitions.improvement import log_ei_of_all
 from hpobench_nmt.methods.any_targets import standardised
+from hpobench_nmt.methods.auto import AutoBO
 from hpobench_nmt.methods.early.successive_halving import ETA, Hyperband
 from hpobench_nmt.methods.sampler import drawn, free_rows
 from hpobench_nmt.methods.search import AnyTargetsSearch
@@ -48,6 +54,7 @@ from hpobench_nmt.methods.surrogates.columns import feature_owners
 from hpobench_nmt.methods.surrogates.pending import Given
 
 BETA = 10.0
+BETA_OF_KNOWN = 3.0
 
 
 def log_prior(problem: Problem) -> Floats:
@@ -60,8 +67,7 @@ class PiBO(AnyTargetsSearch):
     """piBO with the model of `BO_EI_M_std`."""
 
     def __init__(self, problem: Problem, rng: np.random.Generator, beta: float = BETA) -> None:
-        if not 0.0 <= beta < math.inf:
-            raise InputError(f"beta must be 0 or more, not {beta:g}.")
+        _check_beta(beta)
         super().__init__(problem, rng)
         self._log_prior = log_prior(problem)
         self._beta = beta
@@ -78,6 +84,36 @@ class PiBO(AnyTargetsSearch):
         y = standardised(self.posterior.observed[:, 0])
         improvement = log_ei_of_all(self.posterior.mean(y), given.var, float(y.min()))
         return improvement + self._beta / self.count * self._log_prior
+
+
+class KnownBO(AutoBO):
+    """BO_known, for one loss."""
+
+    def __init__(self, problem: Problem, rng: np.random.Generator, beta: float = BETA_OF_KNOWN) -> None:
+        _check_beta(beta)
+        super().__init__(problem, rng)
+        self._beta = beta
+        self._log_prior = _known(problem)
+
+    def renew(self, problem: Problem) -> None:
+        """Replace the candidates. Observed rows must keep their numbers and features."""
+        super().renew(problem)
+        self._log_prior = _known(problem)
+
+    def _preference(self) -> Floats:
+        return np.asarray(self._beta / len(self._posterior.seen) * self._log_prior)
+
+
+def _known(problem: Problem) -> Floats:
+    """The prior of the user, or else log k, shape (N,)."""
+    if problem.prior is not None:
+        return problem.prior
+    return known_prior(problem.space, problem.configs, known_of(problem.space))
+
+
+def _check_beta(beta: float) -> None:
+    if not 0.0 <= beta < math.inf:
+        raise InputError(f"beta must be 0 or more, not {beta:g}.")
 
 
 class PriorSampler:

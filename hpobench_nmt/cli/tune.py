@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hpobench_nmt.core.arrays import Floats
     from hpobench_nmt.core.constraints import Constraint
     from hpobench_nmt.core.objectives import Metric
+    from hpobench_nmt.runner.specs.spec import Spec
     from hpobench_nmt.runner.training.workspace import Workspace
     from hpobench_nmt.runner.tuning.live_trainer import TuningStep
 
@@ -116,11 +117,13 @@ def tune(
     5%. The same command also confirms a search that has ended.
     """
     require_installed("filelock", "torch")
+    from hpobench_nmt.benchmarking.contestants.method_settings import split_spec
     from hpobench_nmt.benchmarking.contestants.plugins import (
         refuse_objectives,
         refuse_sequential,
         resolve_methods,
     )
+    from hpobench_nmt.exports.optimizer_parts import KNOWS_VALUES
     from hpobench_nmt.runner.devices import find_devices, first_devices
     from hpobench_nmt.runner.specs.spec_file import load_spec
     from hpobench_nmt.runner.training.run import gpus_a_training, refuse_other_device
@@ -156,11 +159,13 @@ def tune(
         refuse_other_device(workspace.ledger, ledger, devices)
     if budget:
         warn_deprecated("--budget", "--lookups", since="1.1", removed_in="2.0")
+    prior = known_of_spec(spec) if split_spec(named.spec)[0] == KNOWS_VALUES else None
     steps = _Steps(workspace, metrics, limits, alone=workers == 1 and not updates)
     with stoppable(workspace.ledger):
         trajectory = tune_spec(
             workspace, factory, named.name, named.entry.identity, metrics, budget or lookups, seed, devices,
             workers, updates, hours * _HOUR if hours else math.inf, steps.told, constraints=limits,
+            prior=prior,
         )  # fmt: skip
     best = steps.best
     rules = " and ".join(map(str, limits))
@@ -204,6 +209,15 @@ def _confirm(workspace: Workspace, metric: Metric, losses: dict[int, float], run
             f"{metric.name}={raw(float(own.mean())):.6g} in the mean of {len(own)}" if len(own) else "failed"
         )
         say(f"  {'remains' if kept else 'is worse'}: {what}  ->  {mean}")
+
+
+def known_of_spec(spec: Spec) -> Floats:
+    """What is known of the spec's hyperparameters, around the family's defaults, which are printed."""
+    from hpobench_nmt.core.known_values import described, known_of, known_prior
+
+    known = known_of(spec.space, typical=spec.family.defaults)
+    say(f"Expected: {described(known)}; BO_auto expects nothing.")
+    return known_prior(spec.space, spec.configs, known)
 
 
 class _Steps:

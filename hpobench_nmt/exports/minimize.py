@@ -165,8 +165,8 @@ def minimize(
             `(ValueError, MemoryError)`. Other exceptions are passed on.
         constraints: bounds of metrics, such as "seconds<=60". The function then returns a pair: its losses,
             and the metrics by name, such as `(loss, {"seconds": 12.5})`.
-        prior: values of some or all hyperparameters that you expect to be good, by name, for methods such as
-            piBO_M_std.
+        prior: values of some or all hyperparameters that you expect to be good, or pairs of numbers between
+            which you expect the best values, by name, for piBO_M_std and BO_known (as in `Optimizer`).
         least_gain: stop early when the next evaluation is expected to lower the loss by less than this, in
             the unit of the loss (`Optimizer.expected_gain`). For BO_auto and one loss.
         repeats: "auto" for a function with noise: up to 15% of the evaluations are repeats, which decide

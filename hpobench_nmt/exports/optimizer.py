@@ -18,10 +18,11 @@ import msgspec
 import numpy as np
 
 from hpobench_nmt.benchmarking.contestants.method_settings import split_spec
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Floats, frozen
 from hpobench_nmt.core.candidates import MOST_CANDIDATES
 from hpobench_nmt.core.constraints import parse_constraints
 from hpobench_nmt.core.guard import MethodFailure, guarded, row_number
+from hpobench_nmt.core.known_values import described, known_prior
 from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.core.priors import guess_prior
 from hpobench_nmt.core.problem import MethodFactory, Problem
@@ -38,8 +39,10 @@ from hpobench_nmt.exports.optimizer_parts import (
     checked_losses,
     checked_metrics,
     checked_prior,
+    known_values,
     main_effects,
     named_method,
+    warn_of_ignored,
 )
 from hpobench_nmt.exports.optimizer_state import Event as Event
 from hpobench_nmt.exports.optimizer_state import State as State
@@ -79,8 +82,9 @@ class Optimizer:
             violates a bound is not a solution; the method receives the excess.
         candidates: number of configurations to draw if the space has ranges of real numbers or more than
             100,000 configurations. A method that has `renew` draws as many again at every step.
-        prior: values of some or all hyperparameters that you expect to be good, by name. Methods such as
-            piBO_M_std start near them; other methods ignore them.
+        prior: values of some or all hyperparameters that you expect to be good, by name. A pair of numbers
+            means that you expect the best value between them with a probability of 80%. piBO_M_std and
+            BO_known start near them; the other methods of this package ignore them, with a warning.
         repeats: "auto" to let `ask` return a configuration again if noise hides which of the best two is
             better, for at most 15% of the evaluations. Their losses are averaged for the method, and
             `recommend` returns the configuration with the smallest expected loss, given all evaluations.
@@ -116,6 +120,8 @@ class Optimizer:
         self._n_initial = n_initial
         self._rules = parse_constraints(constraints, "constraints")
         self._guess = checked_prior(self.space, prior)
+        warn_of_ignored(self._method, self._guess)
+        self._expected = known_values(self.space, self._method, self._guess)
         self._seed, self._budget = seed, budget
         self._repeats, self._start = (
             checked_repeats(repeats, objectives),
@@ -137,7 +143,8 @@ class Optimizer:
 
     def __repr__(self) -> str:
         told, pending = len(self._known.losses), len(self._known.pending)
-        return f"Optimizer({self._method.name}, {told} told, {pending} pending)"
+        expects = f"; expects {described(self._expected)}" if self._expected else ""
+        return f"Optimizer({self._method.name}, {told} told, {pending} pending{expects})"
 
     @property
     def told(self) -> list[tuple[dict[str, Value], Floats]]:
@@ -486,8 +493,13 @@ class Optimizer:
             self.space,
             configs,
             constraints=tuple(map(str, self._rules)),
-            prior=guess_prior(self.space, configs, self._guess, "the space") if self._guess else None,
+            prior=self._prior(configs) if self._guess else None,
         )
+
+    def _prior(self, configs: Floats) -> Floats:
+        """Log-weights by the user's prior, and by what is known of other hyperparameters, shape (N,)."""
+        known = known_prior(self.space, configs, self._expected)
+        return frozen(guess_prior(self.space, configs, self._guess, "the space") + known)
 
     def _generator(self) -> np.random.Generator:
         """The method's generator."""

@@ -12,13 +12,14 @@ from hpobench_nmt.benchmarking.contestants.method_settings import split_spec
 from hpobench_nmt.benchmarking.contestants.plugins import NamedMethod, refuse_objectives, resolve_methods
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.hyperparameter import is_number
+from hpobench_nmt.core.known_values import KnownValue, known_of
 from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.space import Space, Value
-from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.errors import InputError, unknown, warn
 from hpobench_nmt.core.system.text import counted, printable
-from hpobench_nmt.methods import BUILT_IN
+from hpobench_nmt.methods import BUILT_IN, KNOWN, USES_PRIOR
 
 BINS = 12
 USUAL_METHOD = "BO_auto"
@@ -120,6 +121,25 @@ def checked_metrics(given: Mapping[str, float] | None, names: Iterable[str]) -> 
     return found
 
 
+KNOWS_VALUES = "BO_known"
+
+
+def known_values(space: Space, method: NamedMethod, guess: Mapping[str, Value]) -> dict[str, KnownValue]:
+    """What the method expects of hyperparameters by name, without those of the user's prior."""
+    return known_of(space, without=guess) if _base(method) == KNOWS_VALUES else {}
+
+
+def warn_of_ignored(method: NamedMethod, prior: Mapping[str, Value]) -> None:
+    """Warn if a method of this package ignores the user's prior."""
+    name = _base(method)
+    if prior and name in KNOWN and name not in USES_PRIOR:
+        warn(f"{method.name} ignores the prior; {KNOWS_VALUES} and piBO_M_std use it.")
+
+
+def _base(method: NamedMethod) -> str:
+    return split_spec(method.spec)[0] if method.built_in else ""
+
+
 def checked_prior(space: Space, given: Mapping[str, Value] | None) -> dict[str, Value]:
     """A prior with values of Python's own types, as a file has them; empty for None.
 
@@ -135,6 +155,9 @@ def checked_prior(space: Space, given: Mapping[str, Value] | None) -> dict[str, 
         if name not in space.names:
             raise unknown("hyperparameter", str(name), space.names, "(prior, the space)")
         axis = space[name]
+        if axis.is_numeric and isinstance(value, list | tuple) and all(map(is_number, value)):
+            found[str(name)] = tuple(map(_float, value))
+            continue
         try:
             code = _float(value) if axis.is_numeric and is_number(value) else axis.code(value)
         except InputError as error:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -43,6 +44,30 @@ def test_minimize_with_a_prior_resumes_with_the_same_one_alone(tmp_path):
         hb.minimize(loss, SPACE, "piBO_M_std", prior={"y": 1})
     with pytest.raises(InputError, match="the space: prior: "):
         hb.minimize(loss, SPACE, "piBO_M_std", prior={"kind": "c"})
+
+
+def test_a_pair_of_numbers_is_a_prior_that_a_file_keeps(tmp_path):
+    space = {"lr": (1e-6, 1.0, "log"), "beta1": (0.0, 0.999), "x": (0.0, 1.0)}
+    optimizer = hb.Optimizer(space, "BO_known", prior={"lr": [1e-5, 1e-4]})
+    assert repr(optimizer) == "Optimizer(BO_known, 0 told, 0 pending; expects beta1 around 0.9)"
+    for _ in range(4):
+        config = optimizer.ask()
+        optimizer.tell(config, config["x"])
+    optimizer.save(tmp_path / "state.json")
+    again = hb.Optimizer.load(tmp_path / "state.json")
+    assert again.state.prior == optimizer.state.prior == {"lr": (1e-5, 1e-4)}
+    config = again.ask()
+    assert config == optimizer.ask() and 1e-6 < config["lr"] < 1e-3
+    with pytest.raises(InputError, match=r"lr = .* must be two numbers, the smaller one first"):
+        hb.Optimizer(space, "BO_known", prior={"lr": (1e-4, 1e-5)})
+
+
+def test_what_ignores_a_prior_says_so():
+    with pytest.warns(UserWarning, match=r"BO_auto ignores the prior; BO_known and piBO_M_std use it\."):
+        hb.Optimizer(SPACE, prior={"x": 0.25})
+    with warnings.catch_warnings(action="error"):
+        hb.Optimizer(SPACE, "BO_known", prior={"x": 0.25})
+        hb.Optimizer(SPACE)
 
 
 AXES = {"x": (0.0, 1.0), "n": [1, 2, 4], "shape": [(1, 2), (3,)], "kind": ["a", "b"]}

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from twins.gaussian import gaussian_process, log_improvement, matern52_matrix
 from twins.made import smooth_curves
 
@@ -18,7 +19,7 @@ from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import BUILT_IN
 from hpobench_nmt.methods.early.partial_training import training_levels
 from hpobench_nmt.methods.early.successive_halving import Hyperband
-from hpobench_nmt.methods.user_priors import PiBO, PriorBand, PriorSampler, log_changes
+from hpobench_nmt.methods.user_priors import KnownBO, PiBO, PriorBand, PriorSampler, log_changes
 from hpobench_nmt.testing import PARALLEL_CHECKS
 
 SPACE = Space(
@@ -48,6 +49,56 @@ def test_a_guess_weights_rows_by_their_distance():
     ):
         with pytest.raises(InputError, match=message):
             guess_prior(SPACE, CODES, wrong, "here")
+
+
+def test_a_pair_encloses_four_fifths_of_a_normal_on_the_scale():
+    found = guess_prior(SPACE, CODES, {"rate": (0.01, 1.0)}, "here")
+    exact = norm(math.log10(0.1), 1 / norm.ppf(0.9))
+    assert exact.cdf(0.0) - exact.cdf(-2.0) == pytest.approx(0.8)
+    weights = exact.logpdf(np.log10(CODES[:, 0]))
+    np.testing.assert_allclose(found - found.max(), weights - weights.max(), atol=1e-12)
+    for wrong in ((0.1, 0.01), (0.1,), (0.1, 0.1)):
+        with pytest.raises(InputError, match=r"rate = .* must be two numbers, the smaller one first"):
+            guess_prior(SPACE, CODES, {"rate": wrong}, "here")
+
+
+def trial_of(make, problem, losses):
+    return run_trial(problem, Trainings.whole(losses), make, np.random.default_rng(0), [0, 5, 9])
+
+
+def test_bo_known_prefers_known_values_less_and_less():
+    configs = np.column_stack([np.geomspace(1e-6, 1.0, 60), np.random.default_rng(3).random(60)])
+    space = Space(
+        tuple(
+            Hyperparameter(name, tuple(np.unique(column)), scale)
+            for name, column, scale in zip(("lr", "x"), configs.T, ("log", "linear"), strict=True)
+        )
+    )
+    losses = (space.features(configs) ** 2).sum(axis=1)[:, None]
+    problem = Problem(space.features(configs), 1, 30, 3, space, configs)
+    usual = trial_of(BUILT_IN["BO_auto"].load(), problem, losses).rows.tolist()
+    known, strong, none = (
+        trial_of(lambda p, r, beta=beta: KnownBO(p, r, beta), problem, losses).rows.tolist()
+        for beta in (3.0, 1e6, 0.0)
+    )
+    assert none == usual != known
+    by_prior = np.argsort(abs(np.log10(configs[:, 0]) + 2.8), kind="stable")
+    assert strong[3:8] == by_prior[:5].tolist()
+    assert configs[known[3], 0] > 1e-4 and losses[known].min() == losses.min()  # the smallest rates are good
+
+
+def test_bo_known_takes_the_prior_of_the_problem_and_its_gain_is_without_it():
+    features = np.random.default_rng(3).random((60, 2))
+    losses = ((features - 0.3) ** 2).sum(axis=1)[:, None]
+    problem = Problem(features, 1, 40, 3, prior=around(features, np.array([0.9, 0.9])))
+    with_prior, without = KnownBO(problem, None), KnownBO(replace(problem, prior=None), None)
+    for row in (0, 5, 9):
+        with_prior.tell(row, losses[row])
+        without.tell(row, losses[row])
+    assert with_prior.ask() != without.ask()
+    assert with_prior.expected_gain({}) == without.expected_gain({})
+    with pytest.raises(InputError, match="beta must be 0 or more"):
+        KnownBO(problem, None, -1.0)
 
 
 def test_a_problem_refuses_a_prior_that_does_not_fit():

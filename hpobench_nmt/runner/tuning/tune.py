@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.constraints import Constraint, parse_constraints
 from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.core.problem import MethodFactory, Problem
@@ -44,6 +45,7 @@ def tune(
     told: Callable[[TuningStep], None] = lambda step: None,
     n_initial: int = 3,
     constraints: Sequence[Constraint] = (),
+    prior: Floats | None = None,
 ) -> Trajectory:
     """Run the loop with real trainings. Every training that ends is recorded in the ledger.
 
@@ -66,6 +68,7 @@ def tune(
         told: called with each step.
         constraints: from pick_constraints. core/constraints.py describes what the method learns about them. A
             metric that is only measured at the end of a training does not count against the row before.
+        prior: how good each configuration is expected to be, as logarithms of weights, shape (N,).
 
     Raises InputError if trainings cannot be stopped early, or not by these metrics.
     """
@@ -92,6 +95,7 @@ def tune(
         clock="lookups" if in_order else "cost",
         time=seconds,
         constraints=tuple(map(str, constraints)),
+        prior=prior,
     )
     settings: dict[str, Any] = {
         "method": name,

@@ -7,6 +7,7 @@ pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-
 
 import hpobench_nmt as hb
 from hpobench_nmt.cli.main import main
+from hpobench_nmt.cli.tune import known_of_spec
 from hpobench_nmt.core.candidates import draw
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.system.errors import InputError
@@ -148,3 +149,13 @@ def test_tuning_among_candidates_goes_on_and_makes_a_table(place, monkeypatch, c
     code, said = run(*tune)
     assert code == 2
     assert "belongs to another spec: ranges is" in said.err
+
+
+def test_what_is_known_is_centred_on_the_defaults_of_the_family(tmp_path, capsys):
+    path = tmp_path / "spec.toml"
+    path.write_text(SPEC.replace("from = 1, to = 10", "from = 0.01, to = 1000"))
+    spec = load_spec(path)
+    prior = known_of_spec(spec)
+    assert capsys.readouterr().out == "Expected: learning_rate around 30; BO_auto expects nothing.\n"
+    rates = spec.configs[:, spec.space.names.index("learning_rate")]
+    assert prior.argmax() == abs(np.log(rates / 30)).argmin()
