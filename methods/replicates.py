@@ -122,7 +122,11 @@ def believe(features: Floats, columns: Sequence[int], trainings: Sequence[Floats
     for last in (False, True):  # the first pass smooths w, which the noise is regressed on, and drops members
         x = m - m.min()
         log_prior = _noise_given_replicates(x, steps, within)
-        likely = log_prior > log_prior.max() - 5 if last else log_prior == log_prior.max()
+        likely = log_prior > log_prior.max() - 5
+        if not last:  # every fourth level, and the middle slope
+            likely[np.arange(len(LEVELS)) % 4 > 0] = False
+            likely[:, np.arange(len(SLOPES)) != len(SLOPES) // 2] = False
+            likely[int(log_prior.max(axis=1).argmax()), len(SLOPES) // 2] = True
         levels, slopes = LEVELS[np.nonzero(likely)[0]], SLOPES[np.nonzero(likely)[1]]
         noise = np.exp(levels[:, None] + slopes[:, None] * x)
         parts = [_posterior(members, w - centre, each) for each in (noise / _unwarp_slope(m)) ** 2 / counts]
@@ -130,7 +134,8 @@ def believe(features: Floats, columns: Sequence[int], trainings: Sequence[Floats
         weights = np.exp(log_weights - logsumexp(log_weights))
         m = centre + sum(p * part.mean for p, part in zip(weights, parts, strict=True))
         if not last:
-            members = members[parts[0].log_p > parts[0].log_p.max() - 6]
+            log_p = np.array([part.log_p for part in parts]) + log_prior[likely][:, None]
+            members = members[(log_p > log_p.max() - 8).any(axis=0)]
     covariance = sum(
         p * (part.covariance + np.outer(part.mean + centre - m, part.mean + centre - m))
         for p, part in zip(weights, parts, strict=True)
