@@ -1,6 +1,6 @@
 """An HPO method as a program: it tries the row nearest to the best row so far.
 
-hpobench-nmt run --methods "RS,cmd:python examples/agent.py" --tables sotu-ngram --trials 5
+hpobench-nmt run --methods "RS,cmd:python examples/agent.py" --tables sotu-ngram
 """
 
 import json
@@ -17,6 +17,7 @@ for line in sys.stdin:
         losses[message["row"]] = float("inf") if loss is None else loss
     elif message["message"] == "ask":
         best = rows[min(losses, key=losses.__getitem__)] if losses else rows[0]
-        free = [row for row in range(len(rows)) if row not in losses and row not in message["running"]]
+        taken = {*losses, *message["running"]}
+        free = [row for row in range(len(rows)) if row not in taken]
         differing = {row: sum(a != b for a, b in zip(rows[row], best, strict=True)) for row in free}
         print(json.dumps({"row": min(free, key=differing.__getitem__)}), flush=True)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # An HPO method as a program in another language: the rows in their order.
 #
-#     hpobench-nmt run --methods "RS,cmd:sh examples/agent.sh" --tables sotu-ngram --trials 5
+# hpobench-nmt run --methods "RS,cmd:sh examples/agent.sh" --tables sotu-ngram
 row=0
 seen=" "
 while read -r line; do

@@ -1,6 +1,6 @@
-"""A random HPO method as a program, which goes on with the same draws if its run is stopped and resumed.
+"""A random HPO method as a program. After a stop it resumes with the same draws.
 
-hpobench-nmt run --methods "RS,cmd:python examples/seeded_agent.py" --tables sotu-ngram --trials 5
+hpobench-nmt run --methods "RS,cmd:python examples/seeded_agent.py" --tables sotu-ngram
 """
 
 import json

@@ -19,7 +19,7 @@ pytest.importorskip("bolt", reason="bolt-bench is not installed")
 PAGE = Path(__file__).parents[2] / "docs/how-to/other-optimizers.md"
 TEXT = PAGE.read_text(encoding="utf-8").partition("\n## Run our methods on BoLT's problems\n")[2]
 PROGRAMS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-COMMANDS = re.search(r"```sh\n(.*?)```", TEXT, re.DOTALL)[1].splitlines()
+COMMANDS = re.search(r"```sh\n(.*?)```", TEXT, re.DOTALL)[1].replace("\\\n", "").splitlines()
 
 
 def program(number):
