@@ -88,7 +88,7 @@ def adaptation(
     if len(paths) > 2:
         raise InputError(f"--text takes one or two files, not {len(paths)}.")
     check_out_folder(out)
-    require_installed("filelock", "torch")
+    require_installed("torch")
     require_family(load_family(read_kept(model).family))
     import numpy as np
 

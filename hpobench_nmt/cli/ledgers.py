@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hpobench_nmt.cli.common import Commands, require_installed, say, writing
+from hpobench_nmt.cli.common import Commands, say, writing
 from hpobench_nmt.cli.options import PATH, listed_option
 from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.core.system.text import counted
@@ -18,7 +18,6 @@ _ACCEPTED = ("devices", "first", "edited")
 @click.argument("ledger", type=PATH)
 def build(ledger: Path) -> None:
     """Make a table folder from a LEDGER of 'train', next to the ledger."""
-    require_installed("filelock")
     from hpobench_nmt.runner.ledgers.build_table import build as make
 
     with writing(ledger):
@@ -54,7 +53,6 @@ def merge(ledgers: tuple[Path, ...], out: Path, accept: tuple[str, ...]) -> None
     If the ledgers do not fit together, the command lists every conflict and does not write a ledger. A ledger
     in the folder --out is merged as well, so the command can be repeated after more trainings.
     """
-    require_installed("filelock")
     from hpobench_nmt.runner.ledgers.merge import merge as run
 
     for name in accept:

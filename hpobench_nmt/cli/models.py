@@ -57,7 +57,7 @@ def evaluate(model: Path, path: Path, settings: dict[str, Any], device: str, for
     from hpobench_nmt.runner.families import load_family
 
     asked = checked(settings, _Evaluations, "--set")
-    require_installed("filelock", "torch")
+    require_installed("torch")
     about = read_kept(model)
     require_family(load_family(about.family))
     from hpobench_nmt.runner.families.kept import load_language_model
@@ -125,7 +125,7 @@ def translate(model: Path, path: Path | None, out: Path | None, device: str) -> 
 
     if out:
         check_out_file(out)
-    require_installed("filelock", "torch")
+    require_installed("torch")
     about = read_kept(model)
     family = load_family(about.family)
     require_family(family)

@@ -121,7 +121,7 @@ def train(
     You can stop it at any time, and the same command resumes it. 'tables build' makes a table from the
     ledger.
     """
-    require_installed("filelock", "torch")
+    require_installed("torch")
     from hpobench_nmt.runner.specs.spec import select
     from hpobench_nmt.runner.specs.spec_file import load_spec
 

@@ -13,6 +13,7 @@ import click
 from hpobench_nmt.cli.common import require_family, require_installed, say
 from hpobench_nmt.cli.completion import completing, method_names
 from hpobench_nmt.cli.options import constraint_option, count_option, listed_option, seed_option
+from hpobench_nmt.cli.own_program import WithProgram, own_devices, print_first, spec_of, write_new
 from hpobench_nmt.cli.train import cache_folder, device_option, out_option, spec_argument, stoppable
 from hpobench_nmt.core.system.deprecated import warn_deprecated
 from hpobench_nmt.core.system.errors import InputError, RunError
@@ -49,7 +50,7 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     return int(found[1]), int(found[2])
 
 
-@click.command()
+@click.command(cls=WithProgram)
 @spec_argument
 @click.option(
     "-m",
@@ -77,10 +78,21 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     "stop; otherwise, they run to their end, and at least three are started.  [default: no limit]",
 )
 @count_option("--confirm", help="Train the best five again, this many trainings in all.  [default: none]")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="S",
+    default=math.inf,
+    help="Stop a training of PROGRAM after S seconds; it has then failed.  [default: no limit]",
+)
+@click.option("--dry-run", is_flag=True, help="Print the first run of PROGRAM.")
+@click.option("--new", is_flag=True, help="Write SPEC.toml, a commented search for PROGRAM.")
 @seed_option()
 @out_option
 @device_option
+@click.pass_context
 def tune(
+    ctx: click.Context,
     spec_path: Path,
     method: str | None,
     lookups: int,
@@ -91,11 +103,17 @@ def tune(
     updates: tuple[int, int] | None,
     hours: float | None,
     confirm: int | None,
+    timeout: float,
+    dry_run: bool,
+    new: bool,
     seed: int,
     out: Path | None,
     device: str,
 ) -> None:
-    """Let a method choose which configurations to train.
+    """Let a method choose which configurations to train, by a model family or by a program of yours.
+
+    'tune search.toml -- python train.py --lr {learning_rate}' runs your program, and 'tune --new search.toml'
+    writes such a file. What stands after -- is the program, whose arguments have names in braces.
 
     The method chooses among the configurations of the grid. If [grid] has ranges, such as learning_rate =
     {from = 1e-4, to = 1e-2, scale = "log"}, configurations are drawn from the ranges first. The
@@ -116,7 +134,9 @@ def tune(
     and those that are worse are eliminated. The best of the five is eliminated with a probability of at most
     5%. The same command also confirms a search that has ended.
     """
-    require_installed("filelock", "torch")
+    if new:
+        write_new(spec_path)
+        return
     from hpobench_nmt.benchmarking.contestants.method_settings import split_spec
     from hpobench_nmt.benchmarking.contestants.plugins import (
         refuse_objectives,
@@ -125,20 +145,25 @@ def tune(
     )
     from hpobench_nmt.exports.optimizer_parts import KNOWS_VALUES
     from hpobench_nmt.runner.devices import find_devices, first_devices
-    from hpobench_nmt.runner.specs.spec_file import load_spec
     from hpobench_nmt.runner.training.run import gpus_a_training, refuse_other_device
     from hpobench_nmt.runner.training.workspace import open_workspace
     from hpobench_nmt.runner.tuning.tune import pick_constraints, pick_metrics
     from hpobench_nmt.runner.tuning.tune import tune as tune_spec
 
-    spec = load_spec(spec_path)
+    spec = spec_of(spec_path, ctx.meta["program"], seed, timeout)
+    own = spec.family.program is not None  # the user's own program
+    if not own:
+        require_installed("torch")
     require_family(spec.family)
+    if own and updates:
+        raise InputError("--updates is for model families: a program has the section [curve].")
+    updates, seed = spec.curve or updates, spec.seed if own else seed
     folder = out or Path(spec.name)
     most = min(budget or lookups, spec.size)
     begun = {"lookups": most, "workers": workers, "updates": updates, "seed": seed}
     (named,) = resolve_methods([method or _usual_method(folder, objectives, begun)])
     refuse_sequential(named, workers)
-    metrics = pick_metrics(spec, objectives)
+    metrics = list(spec.metrics) if own and not objectives else pick_metrics(spec, objectives)
     if confirm and (len(metrics) > 1 or confirm < 4):
         raise InputError(f"--confirm {confirm}: needs one objective and at least 4 trainings.")
     refuse_objectives(named, len(metrics))
@@ -153,19 +178,26 @@ def tune(
         raise InputError(
             f"--device {device}: give one device, or train several configurations at a time with --workers."
         )
-    devices = first_devices(find_devices(device), gpus_a_training(spec))
+    devices = own_devices(spec, device, workers) if own else find_devices(device)
+    devices = devices if own else first_devices(devices, gpus_a_training(spec))
+    if dry_run:
+        print_first(spec, seed, most)
+        return
     workspace, ledger = open_workspace(spec, folder, cache_folder())
-    if device == "auto":
+    if device == "auto" and not own:
         refuse_other_device(workspace.ledger, ledger, devices)
     if budget:
         warn_deprecated("--budget", "--lookups", since="1.1", removed_in="2.0")
     prior = known_of_spec(spec) if split_spec(named.spec)[0] == KNOWS_VALUES else None
-    steps = _Steps(workspace, metrics, limits, alone=workers == 1 and not updates)
+    total = 0 if updates else most
+    steps = _Steps(workspace, metrics, limits, workers, total, alone=workers == 1 and not updates)
+    all_updates = most * updates[1] if own and updates else math.inf
     with stoppable(workspace.ledger):
         trajectory = tune_spec(
             workspace, factory, named.name, named.entry.identity, metrics, budget or lookups, seed, devices,
             workers, updates, hours * _HOUR if hours else math.inf, steps.told, constraints=limits,
             prior=prior,
+            most=all_updates,
         )  # fmt: skip
     best = steps.best
     rules = " and ".join(map(str, limits))
@@ -177,6 +209,9 @@ def tune(
         with stoppable(workspace.ledger):
             _confirm(workspace, metrics[0], steps.losses, confirm, devices[0])
     say(f"Ledger: {workspace.ledger}")
+    if own:
+        say(f"Logs: {workspace.log_folder}")
+        say(f"Make a table: hpobench-nmt tables build {workspace.ledger}")
     if trajectory.failure:
         raise RunError(
             f"{named.name} failed after {counted(len(trajectory.rows), 'look-up')}: {trajectory.failure}"
@@ -226,12 +261,21 @@ class _Steps:
     `losses` has the first loss of each row whose training has ended and satisfies all constraints.
 
     Args:
+        total: how many whole trainings there will be; 0: unknown.
         alone: whether whole trainings run one at a time, so that workers need not be printed.
     """
 
     def __init__(
-        self, workspace: Workspace, metrics: Sequence[Metric], limits: Sequence[Constraint], alone: bool
+        self,
+        workspace: Workspace,
+        metrics: Sequence[Metric],
+        limits: Sequence[Constraint],
+        workers: int,
+        total: int,
+        alone: bool,
     ) -> None:
+        self._workers, self._total = workers, total
+        self._seconds: list[float] = []
         self.best = ""
         self.losses: dict[int, float] = {}
         self._spec = workspace.spec
@@ -262,7 +306,18 @@ class _Steps:
             which = f"worker {event.worker}: {config}, {how}"
         outcome = f"failed: {step.reason}" if step.reason else values
         source = {"ledger": "from the ledger", "journal": "before", "new": f"{event.cost:.0f} s"}[step.source]
-        say(f"{step.number:3d}  {which}  ->  {outcome}{missed}  ({source}){mark}")
+        say(f"{step.number:3d}  {which}  ->  {outcome}{missed}  ({source}{self._left(step)}){mark}")
+
+    def _left(self, step: TuningStep) -> str:
+        """About how long the other trainings will take, if they take as long as those so far."""
+        if step.source == "new":
+            self._seconds.append(step.event.cost)
+        left = self._total - step.number
+        if not self._seconds or left < 1:
+            return ""
+        seconds = sum(self._seconds) / len(self._seconds) * left / self._workers
+        unit, size = ("s", 1) if seconds < 120 else ("min", 60) if seconds < 7200 else ("h", 3600)
+        return f", about {seconds / size:.0f} {unit} left"
 
 
 def _missed(limits: Sequence[Constraint], violations: Floats, done: bool) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
+import subprocess
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -62,6 +64,18 @@ def first_devices(devices: Sequence[str], workers: int) -> list[str]:
             f"{count}. Use fewer workers, or --device cuda:0."
         )
     return found
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs that a program would see, found without torch."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [number.strip() for number in named.split(",") if number.strip() not in ("", "-1")]
+    try:
+        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False).stdout
+    except OSError:
+        return []
+    return [str(number) for number in range(listed.count("GPU "))]
 
 
 def cluster_device(text: str, backend: str) -> str:

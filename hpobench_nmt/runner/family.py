@@ -180,6 +180,9 @@ class Family(Generic[S]):
         translator: how its kept translation models are used.
         pauses: whether a training can be paused after some updates.
         shares_models: whether trainings with one seed share a model, which is trained only once.
+        program: for a user's own program, which has no corpus: runs it for a job, with its log, until it has
+            ended or the function, which is called while it runs, raises. None: `train` is called in a process
+            of its own.
     """
 
     name: str
@@ -199,6 +202,7 @@ class Family(Generic[S]):
     translator: Translator[S] | None = None
     pauses: bool = True
     shares_models: bool = False
+    program: Callable[[Job[S], Path, Callable[[], None]], Outcome] | None = None
 
     @property
     def defaults(self) -> dict[str, Value | None]:

@@ -36,8 +36,8 @@ from hpobench_nmt.runner.ledgers.plan import (
     refuse_misfit,
     rows_beside,
 )
+from hpobench_nmt.runner.specs.search_file import load_any
 from hpobench_nmt.runner.specs.spec import SAME_SEED, Spec
-from hpobench_nmt.runner.specs.spec_file import load_spec
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d[\d.,]*(e[+-]?\d+)?(?!\w)")
 # The numbers of a checkpoint that are not metrics.
@@ -67,7 +67,7 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
     ledger = Reader.of(content, path).ledger
     if ledger.uncovered:
         notify(uncovered_note(path, ledger))
-    spec = load_spec(path.parent / SPEC, follow_link=False)
+    spec = load_any(path.parent / SPEC, follow_link=False)
     refuse_misfit(path, ledger, spec, to_train=False)
     records = placed(spec, ledger)
     near = rows_beside(spec, records)
@@ -297,6 +297,7 @@ def _provenance(
     seconds = [record.seconds for record in trained]
     limited = sum(not record.converged for record in done)
     of_grid = f", of {spec.size:,} on the grid" if planned < spec.size else ""
+    command = "tune" if spec.family.program else "train"
     told = {
         "title": spec.title,
         "note": spec.note,
@@ -315,8 +316,8 @@ def _provenance(
         "last": max(record.started for record in trained),
         "seconds": f"{statistics.median(seconds):.0f} a training in the median, {sum(seconds):.0f} in all",
         "ledger_sha256": hashlib.sha256(content).hexdigest(),
-        "reproduce": "hpobench-nmt train spec.toml, with the spec that lies beside the ledger",
-        "reproducible": _reproducible(done),
+        "reproduce": f"hpobench-nmt {command} spec.toml, with the spec that lies beside the ledger",
+        "reproducible": "" if spec.family.program else _reproducible(done),
     }
     return {key: printable(value, lines=True) for key, value in told.items() if value}
 

@@ -28,8 +28,8 @@ from hpobench_nmt.runner.ledgers.ledger import (
     uncovered_note,
 )
 from hpobench_nmt.runner.ledgers.plan import refuse_misfit
+from hpobench_nmt.runner.specs.search_file import load_any
 from hpobench_nmt.runner.specs.spec import Spec, describe, write_copy
-from hpobench_nmt.runner.specs.spec_file import load_spec
 
 _SHOWN = 4  # differing values of a training that a message names
 
@@ -95,7 +95,7 @@ def merge(
         with locked(target):
             sources = [_read(target, edited), *others] if target.exists() else others
             first = sources[0]
-            spec = load_spec(first.path.parent / SPEC, follow_link=False)
+            spec = load_any(first.path.parent / SPEC, follow_link=False)
             held = len(first.ledger.records) if first.path == target else 0
             conflicts = _conflicts(spec, sources, mix_devices)
             lines, twice = _union(sources)

@@ -56,6 +56,10 @@ class Spec:
         baseline: a simpler model that rows should beat, for the datasheet.
         ranges: if the grid has ranges, each hyperparameter's ends or list, and its scale; else empty.
         drawn: if the grid has ranges, the candidates drawn from it, shape (N, H), instead of a grid.
+        start: a row that `tune` trains first.
+        curve: for a program with learning curves, the resource of the first checkpoint at which a training
+            may be stopped, and that of a whole training.
+        heading: lines that a copy of the file begins with, because they were given elsewhere.
     """
 
     name: str
@@ -79,6 +83,9 @@ class Spec:
     baseline: Baseline | None = None
     ranges: Mapping[str, Any] = field(default_factory=dict)
     drawn: NDArray[np.float64] | None = None
+    start: int | None = None
+    curve: tuple[int, int] | None = None
+    heading: str = ""
 
     @property
     def size(self) -> int:
@@ -192,6 +199,8 @@ class Spec:
 
     def settings(self, configuration: Configuration) -> Any:
         """The family's settings for a configuration."""
+        if self.family.program:
+            return self._active(configuration)
         known, where = settings_of(self.family.settings), str(self.path)
         given = {**self.fixed, **self._active(configuration)}
         return self.family.settings(**{name: known[name].check(v, where) for name, v in given.items()})
@@ -287,7 +296,7 @@ def write_copy(spec: Spec, folder: Path) -> None:
 
 def copy_for(spec: Spec, folder: Path) -> str:
     """The spec's text for a copy in a folder. The copy still finds the corpus's files."""
-    text = spec.path.read_text(encoding="utf-8-sig")
+    text = spec.heading + spec.path.read_text(encoding="utf-8-sig")
     values = [value for key, value in spec.corpus.items() if key != "name"]
     names = [name for v in values for name in (v if isinstance(v, list) else [v]) if isinstance(name, str)]
     if not any((spec.base / name).exists() for name in names if not Path(name).is_absolute()):

@@ -72,7 +72,9 @@ class _Replicates(Strict, frozen=True):
     same_seed: Natural = 0
 
 
-class _Range(Strict, frozen=True):
+class Range(Strict, frozen=True):
+    """A range of numbers in [grid]."""
+
     low: Whole | Finite = msgspec.field(name="from")
     high: Whole | Finite = msgspec.field(name="to")
     scale: Scale | None = None
@@ -84,7 +86,7 @@ class _SpecFile(Strict, frozen=True):
     name: str
     family: str
     corpus: dict[str, Any]
-    grid: dict[str, list[bool | Whole | Finite | str] | _Range]
+    grid: dict[str, list[bool | Whole | Finite | str] | Range]
     scale: dict[str, Scale] = msgspec.field(default_factory=dict)
     when: dict[str, dict[str, list[bool | Whole | Finite | str]]] = msgspec.field(default_factory=dict)
     fixed: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -184,8 +186,8 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
     return spec
 
 
-def _ranges(file: _SpecFile) -> dict[str, _Range]:
-    return {name: values for name, values in file.grid.items() if isinstance(values, _Range)}
+def _ranges(file: _SpecFile) -> dict[str, Range]:
+    return {name: values for name, values in file.grid.items() if isinstance(values, Range)}
 
 
 def _with_candidates(spec: Spec, file: _SpecFile) -> Spec:
@@ -249,12 +251,12 @@ def _axes(family: Family[Any], file: _SpecFile, path: Path) -> tuple[Hyperparame
     return Space(tuple(replace(a, active_if=conditions.get(a.name, ())) for a in axes)).hyperparameters
 
 
-def _axis(setting: Setting, values: list[Any] | _Range, scale: Scale | None, path: Path) -> Hyperparameter:
+def _axis(setting: Setting, values: list[Any] | Range, scale: Scale | None, path: Path) -> Hyperparameter:
     name, about, where = setting.name, setting.about, f"{path}, [grid]"
-    of_numbers, ranged = setting.kind in (int, float), isinstance(values, _Range)
+    of_numbers, ranged = setting.kind in (int, float), isinstance(values, Range)
     if not of_numbers and (scale or ranged):
         raise InputError(f"{where}: {name} has labels: it needs a list of labels, without a scale.")
-    if isinstance(values, _Range):
+    if isinstance(values, Range):
         if values.low >= values.high:
             raise InputError(f"{where} {name}: from must be smaller than to.")
         scale, values = values.scale or scale, [values.low, values.high]

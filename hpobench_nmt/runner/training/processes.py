@@ -115,8 +115,7 @@ class Processes:
         if not hasattr(os, "fork"):
             return function(*arguments)
         with self._lock:
-            if self.stopped:
-                raise Killed("stopped")
+            self.refuse_stopped()
             # SIGTERM may reach all processes at once. Then this one asks them to save, and ends them.
             call = partial(answer, partial(ignore_sigterm, function, *arguments), log)
             process = Process(shared_server(f"{__name__}:prepare"), call)
@@ -137,6 +136,11 @@ class Processes:
         if error:
             raise Crashed(error)
         return value
+
+    def refuse_stopped(self) -> None:
+        """Raise Killed if `stop` was called."""
+        if self.stopped:
+            raise Killed("stopped")
 
     def stop(self) -> None:
         """End all processes, and do not start any more."""

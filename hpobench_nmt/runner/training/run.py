@@ -197,6 +197,8 @@ def refuse_in_vain(spec: Spec) -> None:
 
 def refuse_never_measured(spec: Spec, objectives: Sequence[str]) -> None:
     """Raise InputError if no training on the spec's corpus can measure one of these metrics."""
+    if spec.family.program:  # it has no corpus, and what it measures is known once it has run
+        return
     section = filled_section(spec.corpus)
     for name in objectives:
         if reason := spec.family.never_measured(name, section):

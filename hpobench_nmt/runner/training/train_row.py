@@ -21,7 +21,7 @@ from hpobench_nmt.core.system.folders import remove_folder, replace_folder
 from hpobench_nmt.runner.corpora import filled_section
 from hpobench_nmt.runner.devices import device_name, library_versions
 from hpobench_nmt.runner.disk.kept_model import ABOUT, FORMAT, KEPT, KeptModel
-from hpobench_nmt.runner.family import Job
+from hpobench_nmt.runner.family import Job, TrainingFailed, TrainingStarved
 from hpobench_nmt.runner.ledgers import ledger as ledgers
 from hpobench_nmt.runner.ledgers.ledger import Record
 from hpobench_nmt.runner.ledgers.ledger_tail import recorded
@@ -144,7 +144,8 @@ def _train(
         corpus_sha256=workspace.provenance.get("sha256", ""),
     )
     started, clock = datetime.now(UTC), time.perf_counter()
-    result = _attempt(spec, job, processes, folder / "log", last)
+    log = workspace.log_folder / f"{folder.name}.log" if spec.family.program else folder / "log"
+    result = _attempt(spec, job, processes, log, last)
     if isinstance(result, Unfinished):
         return result
     if result.wrong_input:
@@ -189,7 +190,11 @@ def _attempt(
     except OSError as error:
         raise RunError(f"{job.scratch}: cannot be made: {error.strerror}. {GO_ON}") from error
     try:
-        result: TrainingResult = processes.run(train_one, spec.family.name, job, log=log, state=job.state)
+        result: TrainingResult
+        if spec.family.program:
+            result = _run_program(spec, job, processes, log)
+        else:
+            result = processes.run(train_one, spec.family.name, job, log=log, state=job.state)
     except Killed as error:
         if processes.stopped:
             raise RunError(f"stopped. {GO_ON}") from None
@@ -204,6 +209,18 @@ def _attempt(
     if result.starved and not last:
         return Unfinished("again", result.failure)
     return result
+
+
+def _run_program(spec: Spec, job: Job[Any], processes: Processes, log: Path) -> TrainingResult:
+    """The result of a user's own program, which needs no process of this package."""
+    assert spec.family.program
+    try:
+        outcome = spec.family.program(job, log, processes.refuse_stopped)
+    except TrainingFailed as error:
+        return TrainingResult(
+            failure=str(error), device=job.device, starved=isinstance(error, TrainingStarved)
+        )
+    return TrainingResult(outcome, device=job.device)
 
 
 def _refuse_full_disk(job: Job[Any]) -> None:

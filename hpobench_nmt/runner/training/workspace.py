@@ -25,6 +25,7 @@ from hpobench_nmt.runner.specs.spec import Configuration, Spec, short_key, write
 _WORK = "work"
 _CLAIM = ".claim"
 _STATES = "states"
+_LOGS = "logs"
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,11 @@ class Workspace:
     def work(self) -> Path:
         """The folder of running trainings, with a folder and a lock file for each of them."""
         return self.folder / _WORK
+
+    @property
+    def log_folder(self) -> Path:
+        """The folder of the logs of a user's program, one for each training. They are kept."""
+        return self.folder / _LOGS
 
     def model_folder(self, configuration: Configuration, replicate: int) -> Path:
         """The folder of a training's kept model."""
@@ -95,18 +101,18 @@ def open_workspace(
 
     if until is not None and not spec.family.pauses:
         raise InputError(f"trainings of family {spec.family.name!r} cannot be paused.")
-    corpus = load_corpus(spec.corpus, spec.base, cache)
+    provenance = load_corpus(spec.corpus, spec.base, cache).provenance if spec.corpus else {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        refuse_link(folder / _WORK)
-        refuse_link(folder / MODELS)
+        for name in (_WORK, MODELS, _LOGS):
+            refuse_link(folder / name)
         ledgers.reserve(folder)
-        ledger = ledgers.open_ledger(folder / LEDGER, spec.identity, corpus.provenance)
-        refuse_misfit(folder / LEDGER, ledger, spec, corpus=corpus.provenance)
+        ledger = ledgers.open_ledger(folder / LEDGER, spec.identity, provenance)
+        refuse_misfit(folder / LEDGER, ledger, spec, corpus=provenance)
         write_copy(spec, folder)
     except OSError as error:
         raise not_written(error.filename or folder, error) from error
-    return Workspace(spec, folder, cache, keep or spec.keep, until, corpus.provenance), ledger
+    return Workspace(spec, folder, cache, keep or spec.keep, until, provenance), ledger
 
 
 def claim(training_folder: Path) -> FileLock:

@@ -34,6 +34,7 @@ from hpobench_nmt.runner.training.train_row import Unfinished, train_and_record
 from hpobench_nmt.runner.training.workspace import Workspace
 from hpobench_nmt.runner.tuning.journal import Journal, Line
 
+_OVER = Event(math.inf, 0, 0, 0, 0, 0.0, 0.0, False)
 # If none of this many trainings has a metric, then trainings do not measure it.
 _ENOUGH = 3
 
@@ -141,6 +142,7 @@ class LiveTrainer:
         told: called with each step.
         seconds: the time limit. If trainings can be stopped early, running trainings then save their states
             and are ended; otherwise, they run to their end.
+        most: once all trainings together have used this much of the resource, no more is trained.
     """
 
     def __init__(
@@ -154,8 +156,10 @@ class LiveTrainer:
         told: Callable[[TuningStep], None],
         seconds: float = math.inf,
         constraints: Sequence[Constraint] = (),
+        most: float = math.inf,
     ) -> None:
         self.workers = workers
+        self._most = most
         self._workspace = workspace
         self._metrics = metrics
         self._constraints = constraints
@@ -194,6 +198,8 @@ class LiveTrainer:
         """See Trainer. The next training that finishes, or the next in the journal."""
         if self._past:
             return [self._tell_again(self._past.popleft())]
+        if self.spent and self._workspace.spec.start not in self._running:
+            return [_OVER]
         if self._origin is None:
             self._origin = time.monotonic() - self._now
         for row, request in self._running.items():
@@ -205,7 +211,7 @@ class LiveTrainer:
             row, result = self._finished.get(timeout=None if math.isinf(left) else max(left, 0.0))
         except Empty:
             ask_to_save()
-            return [Event(math.inf, 0, 0, 0, 0, 0.0, 0.0, False)]  # the time limit has passed
+            return [_OVER]  # the time limit has passed
         if isinstance(result, BaseException):
             raise result
         points, ended, known_before = result
@@ -224,6 +230,11 @@ class LiveTrainer:
         if self._journal:
             self._journal.append(line)
         return [self._tell(line, "ledger" if known_before else "new")]
+
+    @property
+    def spent(self) -> bool:
+        """Whether all trainings together have used as much of the resource as they may."""
+        return sum(points[-1].resource for points in self._curves.values()) >= self._most
 
     def _tell(self, line: Line, source: Literal["new", "ledger", "journal"]) -> Event:
         """Tell of a training that has finished, now or before a kill."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.core.problem import MethodFactory, Problem
 from hpobench_nmt.core.seeds import initial_rows, method_generator
 from hpobench_nmt.core.system.errors import InputError, RunError, unknown, warn
+from hpobench_nmt.core.system.folders import remove_folder
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.runner.corpora import load_corpus
@@ -46,6 +48,7 @@ def tune(
     n_initial: int = 3,
     constraints: Sequence[Constraint] = (),
     prior: Floats | None = None,
+    most: float = math.inf,
 ) -> Trajectory:
     """Run the loop with real trainings. Every training that ends is recorded in the ledger.
 
@@ -69,6 +72,8 @@ def tune(
         constraints: from pick_constraints. core/constraints.py describes what the method learns about them. A
             metric that is only measured at the end of a training does not count against the row before.
         prior: how good each configuration is expected to be, as logarithms of weights, shape (N,).
+        most: with `updates`, the updates of all trainings together, after which the search ends and the
+            states of trainings that were stopped are removed. `lookups` then does not count.
 
     Raises InputError if trainings cannot be stopped early, or not by these metrics.
     """
@@ -78,8 +83,9 @@ def tune(
     refuse_never_measured(spec, [metric.name for metric in metrics])
     if updates is not None:
         _refuse_without_checkpoints(workspace, metrics)
-    lookups = min(lookups, spec.size)
-    n_initial = 0 if updates else min(n_initial, lookups)
+    lookups = spec.size if math.isfinite(most) else min(lookups, spec.size)
+    first = [] if spec.start is None else [spec.start]
+    n_initial = len(first) if updates else min(n_initial, lookups)
     resources = np.unique(np.geomspace(*updates, 12)) if updates else np.ones(1)
     resources.setflags(write=False)
     in_order = workers == 1 and updates is None and math.isinf(seconds)  # whole trainings, one at a time
@@ -93,7 +99,7 @@ def tune(
         workers=workers,
         resources=resources,
         clock="lookups" if in_order else "cost",
-        time=seconds,
+        time=min(seconds, sys.float_info.max) if math.isfinite(most) else seconds,  # ends before infinity
         constraints=tuple(map(str, constraints)),
         prior=prior,
     )
@@ -106,6 +112,7 @@ def tune(
         "workers": workers,
         "updates": updates,
         "seed": seed,
+        **({"most": most} if math.isfinite(most) else {}),
     }
     if constraints:  # left out otherwise, so that journals of versions without constraints can be resumed
         settings["constraints"] = [str(each) for each in constraints]
@@ -116,13 +123,16 @@ def tune(
     with (
         journal.held() if journal else nullcontext(),
         LiveTrainer(
-            workspace, metrics, partial, devices, workers, journal, told, seconds, constraints
+            workspace, metrics, partial, devices, workers, journal, told, seconds, constraints, most
         ) as trainer,
     ):
-        initial = initial_rows(seed, spec.name, 0, spec.size, n_initial)
+        drawn = initial_rows(seed, spec.name, 0, spec.size, n_initial)
+        initial = list(dict.fromkeys([*first, *drawn]))[:n_initial]
         rng = method_generator(seed, spec.name, name, 0)
         limits = trainer.violations if constraints else None
         trajectory = run_trial(problem, trainer, method, rng, initial, violations=limits)
+    if trainer.spent:
+        remove_folder(workspace.states)
     clear_workspace(workspace)  # not reached after an error, whose message may name a log
     return trajectory
 

@@ -1,0 +1,292 @@
+"""`hpobench-nmt tune SEARCH.toml -- PROGRAM`: real programs, which fail in every way, and kills."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import hpobench_nmt as hb
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.runner.ledgers.ledger import read_ledger
+from hpobench_nmt.runner.specs.search_file import NEW, load_search
+
+SEARCH = """
+objectives = ["loss:min"]
+[grid]
+x = [1, 2, 3, 4, 5, 6]
+"""
+PROGRAM = "import sys, json; x = float(sys.argv[1]); print(json.dumps({'loss': (x - 4) ** 2}))"
+
+
+@pytest.fixture
+def at(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HPOBENCH_NMT_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def started(arguments, program, *words):
+    command = [sys.executable, "-m", "hpobench_nmt", "tune", "s.toml", *arguments]
+    return subprocess.Popen(
+        [*command, "--", sys.executable, program, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, start_new_session=True,
+    )  # fmt: skip
+
+
+def tuned(at, program, words=("{x}",), arguments=("--lookups", "6"), search=SEARCH):
+    """Tune a program; returns the output and the records."""
+    (at / "s.toml").write_text(search)
+    (at / "p.py").write_text(program)
+    process = started(arguments, "p.py", *words)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, out + err
+    return out, read_ledger(at / "s" / "ledger.jsonl").records
+
+
+def refused(at, words, search=SEARCH):
+    (at / "s.toml").write_text(search)
+    with pytest.raises(InputError) as error:
+        load_search(at / "s.toml", words)
+    return str(error.value)
+
+
+def test_the_best_of_a_grid_is_found_the_run_resumes_and_a_table_is_built(at):
+    out, records = tuned(at, PROGRAM)
+    assert "Best: x=4" in out and "best so far" in out
+    assert sorted(record.metrics["loss"] for record in records) == [0, 1, 1, 4, 4, 9]
+    again, same = tuned(at, "import sys; sys.exit('must not run again')")
+    assert same == records and again.count("from the ledger") == 6
+    logs = [path.read_text() for path in (at / "s" / "logs").iterdir()]
+    assert len(logs) == 6 and all(log.startswith("$ ") and '{"loss":' in log for log in logs)
+    build = [sys.executable, "-m", "hpobench_nmt", "tables", "build", "s"]
+    subprocess.run(build, check=True, capture_output=True)
+    assert len(hb.load_table(at / "s").configs) == 6
+
+
+def test_arguments_braces_flags_config_seed_and_inactive_values(at):
+    search = """
+    objectives = ["loss:min"]
+    start = {rule = "adam", amp = true}
+    [grid]
+    rule = ["sgd", "adam"]
+    momentum = [0.5, 0.9]
+    amp = [false, true]
+    [when]
+    momentum = {rule = ["sgd"]}
+    [flags]
+    amp = "--amp"
+    """
+    program = """
+import json, sys
+words = sys.argv[1:]
+amp = words[-1] == "--amp" and words.pop()
+config = json.load(open(words.pop()))
+print(json.dumps({"loss": 1.0, "words": words, "amp": bool(amp), "config": config}))
+"""
+    words = ["--rule={rule}", "--momentum", "{momentum}", "m={momentum}", "{{x}}", "{seed}", "{config}"]
+    tuned(at, program, words, ("--lookups", "6", "--seed", "7"), search)
+    told = [json.loads(p.read_text().splitlines()[-1]) for p in (at / "s" / "logs").iterdir()]
+    assert len(told) == 6
+    for each in told:
+        momentum = each["config"].get("momentum")
+        active = ["--momentum", str(momentum), f"m={momentum}"] if momentum else []
+        assert each["words"] == [f"--rule={each['config']['rule']}", *active, "{x}", "7"]
+        assert each["amp"] == each["config"]["amp"] and each["config"]["seed"] == 7
+    first = read_ledger(at / "s" / "ledger.jsonl").records[0]
+    assert first.config == {"rule": "adam", "amp": True}
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ("import sys; print('oh'); sys.exit('no data')", "exit code 1: oh; no data"),
+        ("import os; os.kill(os.getpid(), 11)", "SIGSEGV -11"),
+        ("print('{\"loss\": NaN}')", "loss is nan"),
+        ("print('loss=1')", "ended without loss: loss=1"),
+    ],
+)
+def test_a_training_that_fails_is_recorded_with_its_reason_and_the_search_goes_on(at, program, reason):
+    program = f"import sys\nif sys.argv[1] in '123':\n    {program}\n    sys.exit()\n{PROGRAM}"
+    out, records = tuned(at, program)
+    failed = [record for record in records if record.status == "failed"]
+    assert len(records) == 6 and {record.config["x"] for record in failed} == {1, 2, 3}
+    assert all(reason in record.reason for record in failed) and "Best: x=4" in out
+
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "tune"
+BY_LR = """
+objectives = ["val_loss:min"]
+[grid]
+lr = {from = 1e-4, to = 1e-1, scale = "log"}
+layers = [1, 2]
+"""
+
+
+def example(at, name, words, arguments=()):
+    (at / "s.toml").write_text(BY_LR)
+    process = started(["--lookups", "2", *arguments], str(EXAMPLES / name), *words)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0 and "Best: lr=" in out, out + err
+    assert all(record.status == "done" for record in read_ledger(at / "s" / "ledger.jsonl").records), out
+
+
+def test_the_example_with_argparse_is_tuned(at):
+    example(at, "train.py", ["--lr", "{lr}", "--degree", "{layers}", "--seed", "{seed}"])
+
+
+@pytest.mark.hosts
+@pytest.mark.parametrize(
+    ("package", "words"),
+    [
+        ("hydra", ["lr={lr}", "layers={layers}", "hydra.run.dir={folder}"]),
+        ("lightning", ["--lr", "{lr}", "--layers={layers}", "--seed", "{seed}"]),
+        (
+            "transformers",
+            [
+                "--learning_rate",
+                "{lr}",
+                "--layers",
+                "{layers}",
+                "--output_dir",
+                "{folder}",
+                "--report_to=none",
+            ],
+        ),
+    ],
+)
+def test_an_example_with_another_library_is_tuned(at, package, words):
+    pytest.importorskip(package)
+    name = {"transformers": "hugging_face_train.py"}.get(package, f"{package}_train.py")
+    example(at, name, words)
+
+
+def test_a_flood_does_not_hide_the_result(at):
+    flood = "import sys; sys.stdout.write('x' * 40_000_000 + chr(10)); "
+    assert "Best: x=4" in tuned(at, flood + PROGRAM)[0]
+
+
+def running(text):
+    """Whether a process has this text among its arguments."""
+    found = subprocess.run(["pgrep", "-f", text], capture_output=True, text=True, check=False)
+    return found.stdout.split()
+
+
+def test_what_hangs_and_forks_is_stopped_with_all_its_processes(at):
+    program = """
+import os, signal, sys, time
+mark = "own-program-" + sys.argv[2]
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+for _ in range(2):
+    if os.fork() == 0:
+        os.setsid()
+        os.execvp(sys.executable, [sys.executable, "-c", "import time; time.sleep(600)", mark])
+time.sleep(600)
+"""
+    mark = str(os.getpid())
+    (record,) = tuned(at, program, ("{x}", mark), ("--lookups", "1", "--timeout", "1"))[1]
+    assert record.reason.startswith("stopped after 1 s")
+    assert not running(f"own-program-{mark}")
+
+
+def test_metrics_are_read_by_a_pattern_from_a_file_and_after_a_progress_bar(at):
+    program = "import sys; print('loss: 7'); print('loss:', (float(sys.argv[1]) - 4) ** 2)"
+    by_pattern = SEARCH.replace("[grid]", "read = 'loss[=:] *(\\S+)'\n[grid]")
+    assert "Best: x=4" in tuned(at, program, search=by_pattern)[0]
+    (at / "s" / "ledger.jsonl").unlink()
+    program = "import sys; open(sys.argv[2] + '/m.json', 'w').write('{\"loss\": %s}' % sys.argv[1])"
+    by_file = SEARCH.replace("[grid]", 'read = {file = "m.json"}\n[grid]')
+    assert "Best: x=1" in tuned(at, program, ("{x}", "{folder}"), search=by_file)[0]
+    (at / "s" / "ledger.jsonl").unlink()
+    program = "import sys; sys.stderr.write('50%|##  | 1/2 '); sys.stderr.flush()\n" + PROGRAM
+    assert "Best: x=4" in tuned(at, program)[0]
+
+
+CURVE = (
+    SEARCH
+    + """
+[curve]
+key = "epoch"
+whole = 9
+"""
+)
+EPOCHS = """
+import json, os, sys, time
+x, place = float(sys.argv[1]), sys.argv[2] + "/epoch"
+begun = int(open(place).read()) if os.path.exists(place) else 0
+for epoch in range(begun + 1, 10):
+    with open(place + ".new", "w") as file:
+        file.write(str(epoch))
+    os.replace(place + ".new", place)
+    print(json.dumps({"epoch": epoch, "loss": (x - 4) ** 2 + 1 / epoch}))
+    time.sleep(0.1)
+"""
+
+
+def test_trainings_with_curves_are_stopped_early_and_resume_from_their_checkpoints(at):
+    arguments = ("--lookups", "3", "--method", "ASHA", "--workers", "2", "--device", "cpu")
+    out, records = tuned(at, EPOCHS, ("{x}", "{checkpoint}"), arguments, CURVE)
+    assert "to checkpoint" in out and records
+    for log in (at / "s" / "logs").iterdir():
+        epochs = [json.loads(line)["epoch"] for line in log.read_text().splitlines() if line[0] == "{"]
+        assert len(set(epochs)) == len(epochs)  # none was trained twice
+    assert all([point["update"] for point in record.curve] == [*range(1, 10)] for record in records)
+    assert not list((at / "home").rglob("checkpoint"))  # those of losers are removed
+
+
+@pytest.mark.hosts
+def test_a_search_survives_kills_at_random(at):
+    chance = random.Random(5)
+    (at / "s.toml").write_text(SEARCH)
+    (at / "p.py").write_text("import time; time.sleep(0.2)\n" + PROGRAM)
+    for _ in range(20):
+        process = started(("--lookups", "6"), "p.py", "{x}")
+        time.sleep(chance.uniform(0.3, 2.0))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    process = started(("--lookups", "6"), "p.py", "{x}")
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0 and "Best: x=4" in out, err
+    assert len(read_ledger(at / "s" / "ledger.jsonl").records) == 6
+    assert not running(str(at / "p.py"))
+
+
+def test_wrong_files_and_commands_are_refused_before_any_training(at):
+    assert "Did you mean 'x'?" in refused(at, ["p", "{xx}", "{x}"])
+    assert "does not receive x" in refused(at, ["p"])
+    assert "unknown hyperparameter 'y'" in refused(at, ["p", "{x}"], SEARCH + "[flags]\ny = '--y'\n")
+    assert "NAME:min" in refused(at, ["p", "{x}"], SEARCH.replace("loss:min", "loss"))
+    assert "one group" in refused(at, ["p", "{x}"], SEARCH.replace("[grid]", "read = 'x'\n[grid]"))
+    assert "{folder}" in refused(at, ["p", "{x}"], SEARCH.replace("[grid]", "read = {file = 'm'}\n[grid]"))
+    process = started((), "p.py")
+    assert "does not receive x" in process.communicate(timeout=60)[1]
+
+
+def test_a_new_search_is_read(at):
+    (at / "new.toml").write_text(NEW)
+    spec = load_search(at / "new.toml", ["p", "{learning_rate}", "{layers}"])
+    assert {axis.name for axis in spec.axes} == {"learning_rate", "layers"} and spec.size > 900
+
+
+def test_ranges_have_conditions(at):
+    search = """
+    objectives = ["loss:min", "seconds:min"]
+    start = {rule = "sgd", rate = 0.01}
+    [grid]
+    rule = ["sgd", "adam"]
+    rate = {from = 1e-4, to = 1e-1, scale = "log"}
+    decay = {from = 0.0, to = 1.0}
+    [when]
+    decay = {rule = ["adam"]}
+    """
+    (at / "s.toml").write_text(search)
+    spec = load_search(at / "s.toml", ["p", "{rule}", "{rate}", "{decay}"])
+    assert spec.configuration(spec.start) == {"rule": "sgd", "rate": 0.01}
+    for row in range(spec.size):
+        config = spec.configuration(row)
+        assert ("decay" in config) == (config["rule"] == "adam") and spec.row(config) == row
