@@ -11,6 +11,7 @@ replaces its local search. The logarithm of the losses is not taken, because los
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -21,7 +22,10 @@ from smac.model.random_forest import RandomForest
 from smac.random_design import ProbabilityRandomDesign
 
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.space import Space
 from hpobench_nmt.methods.adapters.common import Adapter, ranges
+
+_TINY = 5e-14  # rounded to 0 at 13 decimals
 
 
 class RF(Adapter):
@@ -64,14 +68,20 @@ class RF(Adapter):
 @lru_cache(maxsize=4)
 def _configurations(problem: Problem) -> tuple[list[Any], Any]:
     """The candidates as ConfigSpace's configurations, and their space."""
-    space = ranges(problem.space).to_configspace()
+    axes = ranges(problem.space)
+    # ConfigSpace rounds the ends of a range to 13 decimals, and rejects values beyond the rounded ends. Tiny
+    # values are divided by the smallest one, which leaves their logarithms' distances as they are.
+    unit = {h.name: h.ends[0] for h in axes if h.continuous and h.scale == "log" and h.ends[0] < _TINY}
+    scaled = (
+        replace(h, values=tuple(v / unit[h.name] for v in h.ends)) if h.name in unit else h for h in axes
+    )
+    space = Space(tuple(scaled)).to_configspace()
 
     def within(name: str, value: Any) -> Any:
         axis = space[name]
         if not isinstance(axis, UniformFloatHyperparameter):
             return value
-        # ConfigSpace rounds the ends of a range to 13 decimals, and rejects values beyond the rounded ends.
-        return np.clip(value, axis.lower, axis.upper)
+        return np.clip(value / unit.get(name, 1.0), axis.lower, axis.upper)
 
     configs = map(problem.config, range(len(problem.features)))
     valid = [{name: within(name, value) for name, value in config.items()} for config in configs]

@@ -124,6 +124,18 @@ def digest_of(names):
     return hashlib.sha256(repr(rows).encode()).hexdigest()
 
 
+@pytest.mark.parametrize("name", each(["smac.RF"]))
+def test_tiny_values_on_a_log_scale(name):
+    values = tuple(np.geomspace(1e-30, 1e-10, 40))
+    space = Space((Hyperparameter("epsilon", values, "log"),))
+    codes = np.array(values)[:, None]
+    problem = Problem(space.features(codes), 1, 12, 3, space, codes)
+    losses = (problem.features - 0.3) ** 2
+    rng = np.random.default_rng(0)
+    found = run_trial(problem, Trainings.whole(losses), ADAPTERS[name].load(), rng, [0, 20, 39])
+    assert not found.failure and len(found.rows) == 12
+
+
 def test_the_same_rows_in_a_fresh_process():
     names = [n for n in ADAPTERS if not missing(n)]
     code = f"import runpy; print(runpy.run_path({__file__!r})['digest_of']({names!r}))"
