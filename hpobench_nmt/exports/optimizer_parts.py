@@ -114,7 +114,7 @@ def checked_metrics(given: Mapping[str, float] | None, names: Iterable[str]) -> 
             try:
                 if isinstance(given[name], str | bytes):
                     raise TypeError
-                found[name] = _float(given[name])
+                found[name] = _floats(given[name]).item()
             except (TypeError, ValueError):
                 shown = printable(repr({name: given[name]}))[:80]
                 raise InputError(f"metrics must be numbers, not {shown}.") from None
