@@ -19,5 +19,6 @@ for line in sys.stdin:
         best = rows[min(losses, key=losses.__getitem__)] if losses else rows[0]
         taken = {*losses, *message["running"]}
         free = [row for row in range(len(rows)) if row not in taken]
-        differing = {row: sum(a != b for a, b in zip(rows[row], best, strict=True)) for row in free}
+        pairs = {row: zip(rows[row], best, strict=True) for row in free}
+        differing = {row: sum(a != b for a, b in both) for row, both in pairs.items()}
         print(json.dumps({"row": min(free, key=differing.__getitem__)}), flush=True)

@@ -13,7 +13,7 @@ for line in sys.stdin:
     message = json.loads(line)
     if message["message"] == "problem":
         problem, n_rows = message, len(message["rows"])
-        asked = message.get("asked", 0)  # questions that were answered before the run was stopped
+        asked = message.get("asked", 0)  # questions that were answered before a stop
     elif message["message"] == "tell":
         seen.add(message["row"])
     elif message["message"] == "ask":
