@@ -17,7 +17,7 @@ for line in sys.stdin:
     elif message["message"] == "tell":
         seen.add(message["row"])
     elif message["message"] == "ask":
-        draws = random.Random(f"{problem['seed']}, question {asked}")  # each question has its own draws
+        draws = random.Random(f"{problem['seed']}, question {asked}")  # its own
         asked += 1
         free = [row for row in range(n_rows) if row not in seen and row not in message["running"]]
         print(json.dumps({"row": draws.choice(free)}), flush=True)
