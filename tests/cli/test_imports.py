@@ -107,14 +107,20 @@ def test_curves_and_replicates_of_a_draft_come_along(work, run_here, writers):
     assert one.replicates.rows.seeds.tolist() == other.replicates.rows.seeds.tolist() == [1, 1, 1]
 
 
-def test_what_is_ambiguous_is_an_error_where_nobody_can_be_asked(work, run_command):
+def test_guesses_are_written_and_not_installed(work, run_command, run_here):
     done = run_command("tables", "import", "trials.csv", check=2)
-    assert done.stdout == ""
+    assert "a guess: it is not known whether smaller or larger is better; min, by its name" in done.stdout
     assert done.stderr == (
-        "Error: trials.csv: is 'value' better where it is smaller (min) or larger (max)? "
-        "Give --metric value:min or --metric value:max.\n"
+        "Error: trials.csv: these roles are only guesses: value. Correct trials.roles.toml, then run: "
+        "hpobench-nmt tables import trials.csv --roles trials.roles.toml\n"
     )
     assert not (work / "tables").exists()
+    roles = Path("trials.roles.toml")
+    roles.write_text(roles.read_text().replace('direction = "min"', 'direction = "max"', 1))
+    run_here("tables", "import", "trials.csv", "--roles", "trials.roles.toml")
+    assert [m.direction for m in load_table("trials").metrics] == ["max", "max", "min"]
+    run_here("tables", "import", "trials.csv", "--yes", "--ignore", "acc,seconds", "--as", "other")
+    assert [str(m.direction) for m in load_table("other").metrics] == ["min"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo-terminals")
@@ -128,12 +134,11 @@ def test_on_a_terminal_it_is_asked(work):
         text=True,
     )
     os.close(theirs)
-    os.write(ours, b"maximum\nmax\n")
+    os.write(ours, b"y\n")
     out, _ = program.communicate(timeout=120)
     assert program.returncode == 0
-    assert "objective       value     max, as you say" in out
+    assert "a guess: it is not known whether smaller or larger is better" in out
     asked = os.read(ours, 10_000).decode()
     os.close(ours)
-    assert "Is 'value' better where it is smaller (min) or larger (max)?" in asked
-    assert "'maximum' is not one of 'min', 'max'" in asked
-    assert load_table("trials").metrics[0].direction == "max"
+    assert asked.count("Are these roles right?") == 1
+    assert load_table("trials").metrics[0].direction == "min"

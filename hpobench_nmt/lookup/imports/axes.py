@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from hpobench_nmt.core.arrays import Bools, Floats
-from hpobench_nmt.core.hyperparameter import Kind, Scale, Value, label
+from hpobench_nmt.core.hyperparameter import Kind, Scale, Value, key_of, label
 from hpobench_nmt.core.system.errors import InputError, shortened
-from hpobench_nmt.core.system.text import counted, number_of, short
+from hpobench_nmt.core.system.text import counted, number_of, short, shows_number
 from hpobench_nmt.lookup.disk.rows import EMPTY
 from hpobench_nmt.lookup.imports.cells import are_dates, distinct_of, text_of
 from hpobench_nmt.lookup.imports.sweep import Column
@@ -57,8 +57,12 @@ class Left(Exception):
     """Raised if a column is not a hyperparameter; its text is the reason."""
 
 
-def axis_of(name: str, column: Column, scale: Scale | None, where: str, line: Any, told: bool) -> Axis:
+def axis_of(
+    name: str, column: Column, scale: Scale | None, where: str, line: Any, told: bool, typed: bool = False
+) -> Axis:
     """The axis of a column. `told`: whether the source or the user states that it is a hyperparameter.
+
+    `typed`: whether the source has types, so that a text is a text, whatever it looks like.
 
     Raises Left if the column is not a hyperparameter, and InputError if a text among numbers is not a label.
     """
@@ -70,42 +74,49 @@ def axis_of(name: str, column: Column, scale: Scale | None, where: str, line: An
             raise Left(f"always {text_of(float(first))}")
         return _numeric(column, scale, told)
     distinct, places = distinct_of(column)
-    typed = [_typed(value) for value in distinct]
-    there = [value for value in typed if value != ""]
+    if not typed:
+        distinct = _parsed(distinct, name, where)
+    read = [_typed(value, typed) for value in distinct]
+    there = [value for value in read if value != ""]
     if not there:
         raise Left("empty")
     numbers = [value for value in there if isinstance(value, float)]
-    if len(set(map(repr, there))) == 1 and len(there) == len(typed):
+    if len(set(map(repr, there))) == 1 and len(there) == len(read):
         raise Left(f"always {text_of(there[0])[:40]}")
     if len(numbers) == len(there):
-        cells = np.array([math.nan if value == "" else value for value in typed], dtype=np.float64)[places]
+        cells = np.array([math.nan if value == "" else value for value in read], dtype=np.float64)[places]
         return _numeric(cells, scale, told)
     words = [value for value in there if not isinstance(value, float) and value is not None]
-    if numbers and words and len(there) > _MOST_MIXED:
+    if numbers and len(there) > _MOST_MIXED and not all(map(_is_number, words)):
         bad = next(
             place
-            for place, value in enumerate(typed)
-            if not isinstance(value, float) and value not in ("", None)
+            for place, value in enumerate(read)
+            if not isinstance(value, float) and value not in ("", None) and not _is_number(value)
         )
         row = int(np.flatnonzero(places == bad)[0])
         raise InputError(
-            f"{where}, {line(row)}: {shortened(name)} is {shortened(str(typed[bad]))}, but its other cells "
+            f"{where}, {line(row)}: {shortened(name)} is {shortened(str(read[bad]))}, but its other cells "
             f"are numbers. Correct it, or leave the column out: --ignore {name}."
         )
     if numbers and not words and len(numbers) > _MOST_MIXED:  # None among many numbers
-        cells = np.array([value if isinstance(value, float) else math.nan for value in typed])[places]
+        cells = np.array([value if isinstance(value, float) else math.nan for value in read])[places]
         return _numeric(cells, scale, told)
     if not numbers and are_dates(column):
         raise Left("dates")
     if any(map(math.isinf, numbers)):
         raise Left("infinite values")
-    there = list({text_of(value): value for value in sorted(there, key=_order)}.values())  # 1 and 1.0 are one
+    there = sorted({key_of(value): value for value in there}.values(), key=_order)
+    if len(set(map(text_of, there))) < len(there):
+        raise InputError(
+            f"{where}: {shortened(name)} has a text and another value that look alike, such as '16' and 16. "
+            f"Rename one of them, or leave the column out: --ignore {name}."
+        )
     texts = [value for value in words if isinstance(value, str)]
     if texts and len(there) == len(column) > _MOST_NAMES:
         raise Left("another text in every row: it names them")
     if texts and (len(there) > max(_MOST_MIXED, len(column) // 2) or any(len(text) > 200 for text in texts)):
         raise Left(f"{len(there):,} different texts")
-    cells = np.array([text_of(value) if value != "" else "" for value in typed], dtype=object)[places]
+    cells = np.array([text_of(value) if value != "" else "" for value in read], dtype=object)[places]
     return Axis(cells, "categorical", values=tuple(there), why=_shown(there))
 
 
@@ -113,24 +124,48 @@ def _shown(values: Sequence[Value]) -> str:
     return ", ".join(text_of(value)[:20] for value in values[:4]) + (", …" if len(values) > 4 else "")
 
 
-def _typed(value: Any) -> Any:
-    """A cell as a number, a boolean, None, a tuple or a text; "" for no value."""
+def _is_number(value: Any) -> bool:
+    return isinstance(value, str) and shows_number(value)
+
+
+def _parsed(distinct: list[Any], name: str, where: str) -> list[Any]:
+    """The cells as numbers, if all are texts of numbers or empty; else unchanged.
+
+    Raises InputError if two different texts are one number.
+    """
+    texts = [cell for cell in distinct if cell not in EMPTY]
+    if not all(isinstance(text, str) and shows_number(text) for text in texts):
+        return distinct
+    first: dict[float, str] = {}
+    for text in texts:
+        if (other := first.setdefault(number_of(text), text)) != text:
+            raise InputError(
+                f"{where}: {shortened(name)} has {other!r} and {text!r}, which are one number but two texts. "
+                f"Write them alike if they are one value, or as labels such as 'v{text}' if they are two."
+            )
+    return [cell if cell in EMPTY else number_of(cell) for cell in distinct]
+
+
+def _typed(value: Any, typed: bool) -> Any:
+    """A cell as a number, a boolean, None, a tuple or a text; "" for no value.
+
+    Without types, a text is a number or a boolean only if it is written as Python writes it, so that no two
+    texts become one value.
+    """
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int | float | tuple):
         return _finite(value)
-    text = str(value).strip()
-    if text in EMPTY:
-        return ""
-    if text == "None":
-        return None
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
+    text = str(value)
+    if text in EMPTY or typed:
+        return "" if text in EMPTY else text
+    if text in ("None", "True", "False"):
+        return {"None": None, "True": True, "False": False}[text]
     try:
         number = number_of(text)
     except ValueError:
         return text
-    return number if math.isfinite(number) else text
+    return number if math.isfinite(number) and text == label(number) else text
 
 
 def _finite(value: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from hpobench_nmt.core.arrays import Bools, Floats, Ints, Rows
 from hpobench_nmt.core.objectives import Metric, Objective, measured
 from hpobench_nmt.core.space import Hyperparameter
-from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.errors import InputError, shortened
 from hpobench_nmt.core.system.text import counted, free_name
 from hpobench_nmt.core.trainings import not_increasing
 from hpobench_nmt.lookup.curves import Curves, Own, until_missing
@@ -18,6 +18,7 @@ from hpobench_nmt.lookup.disk.datasheet import AxisSection, Datasheet, MetricSec
 from hpobench_nmt.lookup.disk.described_rows import codes_of_cells
 from hpobench_nmt.lookup.groups import configurations_of, group_ids, means, training_numbers
 from hpobench_nmt.lookup.imports.axes import Axis
+from hpobench_nmt.lookup.imports.cells import distinct_of
 from hpobench_nmt.lookup.imports.decide import Decision, Plan
 from hpobench_nmt.lookup.imports.sweep import Points, Sweep
 from hpobench_nmt.lookup.replicates import ReplicateRows, Replicates
@@ -47,6 +48,7 @@ def build(
     places = np.flatnonzero(kept)
     configs, values, seeds = configs[places], plan.values[places], plan.seeds[places]
     first, number = configurations_of(configs)
+    _refuse_merging(sweep, plan, places, number)
     hyperparameters = tuple(h for h, _ in axes)
     names = tuple(metric.name for metric in plan.metrics)
     replicates, own, table_values = None, first, values[first]
@@ -83,6 +85,28 @@ def build(
         replicates=replicates,
     )
     return table, tuple(decisions)
+
+
+def _refuse_merging(sweep: Sweep, plan: Plan, places: Rows, number: Ints) -> None:
+    """Refuse to merge trainings that differ in what is no seed, metric, time or identifier.
+
+    Args:
+        places: the T trainings that are kept, by their places in the plan, shape (T,).
+        number: the configuration of each, shape (T,).
+    """
+    differing = []
+    for column in plan.aside:
+        cells = distinct_of(sweep.columns[column][plan.rows[places]])[1]
+        if len(np.unique(np.column_stack([number, cells]), axis=0)) > number.max() + 1:
+            differing.append(sweep.name(column))
+    if differing:
+        named = ", ".join(map(shortened, differing[:5])) + (", …" if len(differing) > 5 else "")
+        raise InputError(
+            f"{sweep.path}: trainings of the same configuration differ in {named}, "
+            f"which is not a seed, metric, time or identifier. Give --hyperparameter {differing[0]} if it is "
+            "a setting, or, if these trainings are repetitions, --ignore "
+            f"{','.join(differing)}."
+        )
 
 
 def _axes(plan: Plan) -> list[tuple[Hyperparameter, Axis]]:

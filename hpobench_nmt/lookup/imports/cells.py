@@ -21,9 +21,12 @@ _STATES: dict[str, State] = {
     **dict.fromkeys(("complete", "completed", "finished", "success", "succeeded", "done"), "finished"),
     **dict.fromkeys(("terminated", "ok"), "finished"),
     **dict.fromkeys(("fail", "failed", "crashed", "crash", "error", "errored", "diverged"), "failed"),
+    **dict.fromkeys(("abandoned", "false"), "failed"),
+    "true": "finished",
     **dict.fromkeys(("pruned", "stopped", "early_stopped"), "pruned"),
     **dict.fromkeys(
-        ("running", "waiting", "pending", "scheduled", "queued", "paused", "preempted", "killed"),
+        ("running", "waiting", "pending", "scheduled", "queued", "paused", "preempted", "killed",
+         "candidate", "staged"),
         "unfinished",
     ),
 }  # fmt: skip
@@ -35,7 +38,8 @@ _UNITS = {
     **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600.0),
     **dict.fromkeys(("d", "day", "days"), 86400.0),
 }
-_CLOCK = re.compile(r"(?:(\d+) days? ?)?\+?(\d+):(\d\d):(\d\d(?:\.\d+)?)")
+_CLOCK = re.compile(r"(?:(\d+) days?,? ?)?\+?(\d+):(\d\d):(\d\d(?:\.\d+)?)")
+_ISO = re.compile(r"p(?:(\d+)d)?(?:t(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?)?")
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*")
 _DATE = re.compile(
     r"\d{4}-\d\d-\d\d(?:[T ]\d\d[:\-]\d\d.*)?|\d{4}/\d\d?/\d\d?.*|\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d"
@@ -127,7 +131,9 @@ def as_numbers(column: Column) -> tuple[Floats, int | None]:
             continue
         else:
             try:
-                numbers[place] = number_of(value) if isinstance(value, str) else math.nan
+                numbers[place] = (
+                    number_of(value.strip().removesuffix("%")) if isinstance(value, str) else math.nan
+                )
                 wrong[place] = not isinstance(value, str)
             except ValueError:
                 wrong[place] = True
@@ -136,7 +142,7 @@ def as_numbers(column: Column) -> tuple[Floats, int | None]:
 
 
 def as_seconds(column: Column) -> Floats:
-    """Durations in seconds: from numbers, "0 days 00:02:27.2", "1.5min" and the like; NaN for other cells."""
+    """Durations in seconds: from numbers, "1 day, 2:03:04", "1.5min", "PT1H2M"; NaN for other cells."""
     if column.dtype != object:
         return column.astype(np.float64)
     distinct, places = distinct_of(column)
@@ -147,7 +153,7 @@ def _seconds(value: Any) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     text = str(value).strip().lower()
-    if found := _CLOCK.fullmatch(text):
+    if found := _CLOCK.fullmatch(text) or (_ISO.fullmatch(text) if len(text) > 2 else None):
         days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
         return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
     total, at = 0.0, 0
@@ -201,13 +207,5 @@ def states_of(cells: Iterable[Any]) -> Column | None:
 
 
 def text_of(value: Any) -> str:
-    """A value as the cell of a table. Texts of numbers are written as numbers are: "64.0" becomes "64"."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, str):
-        text = value.strip()
-        try:
-            return label(number_of(text)) if text not in EMPTY and math.isfinite(number_of(text)) else text
-        except ValueError:
-            return text.lower() if text.lower() in ("true", "false") else text
-    return label(value)
+    """A value as the cell of a table. Two different texts never become one."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else label(value)

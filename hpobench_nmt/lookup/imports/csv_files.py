@@ -26,6 +26,7 @@ _SEPARATORS = ",;\t|"
 _MOST_CELLS = 2**28
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 _DECIMAL_POINT = r"^\s*[+-]?[\d,]*\.\d+([eE][+-]?\d+)?\s*$"
+_PERCENT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+) ?%|" + "|".join(EMPTY[1:]))
 _SAMPLE = 100
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 # Progress is reported each time this many columns have been parsed.
@@ -101,10 +102,21 @@ def _layout(content: bytes, path: Path) -> _Layout:
     for _ in range(lines.line_num):
         body = body[body.find(b"\n") + 1 or len(body) :]
         first_line += 1
-    if comment and all(map(shows_number, names)):  # the header is a comment, as numpy.savetxt writes it
+    if comment and any(map(shows_number, names)):  # the header is a comment, as numpy.savetxt writes it
         named = [name.strip() for name in comment.lstrip(b"# ").decode("utf-8", "replace").split(separator)]
         if len(named) == len(names):
             names, body, first_line = named, content[at:], line
+    if len(set(names)) < len(names):  # pandas writes two rows of headings: params, and lr below it
+        second = [name.strip() for name in next(lines, [])]
+        twice = {k for k, name in enumerate(names) if name and names.count(name) > 1}
+        if len(second) == len(names) and all(second[k] and not shows_number(second[k]) for k in twice):
+            names = ["_".join(filter(None, pair)) for pair in zip(names, second, strict=True)]
+            body, first_line = body[body.find(b"\n") + 1 or len(body) :], first_line + 1
+    if len(names) > 1 and 2 * sum(map(shows_number, names)) >= len(names):
+        raise InputError(
+            f"{path}, line {line}: holds numbers where the names of the columns should be. Add a first line "
+            "with their names."
+        )
     if len(names) == 1:
         raise InputError(
             f"{path}, line {line}: only one column, {shortened(names[0])}. A sweep needs a first line with "
@@ -186,25 +198,35 @@ def _column(cells: pa.ChunkedArray, decimal_commas: bool) -> Column:
     distinct = ["" if text is None else text.strip() for text in encoded.dictionary.to_pylist()]
     if decimal_commas:
         distinct = [text.replace(",", ".") if _DECIMAL_COMMA.fullmatch(text) else text for text in distinct]
+    if any(text.endswith("%") for text in distinct) and all(map(_PERCENT.fullmatch, filter(None, distinct))):
+        distinct = [text.removesuffix("%") for text in distinct]
     places = np.frombuffer(encoded.indices.buffers()[1], np.int32)[: len(encoded)]
     try:
-        return np.array([math.nan if text in EMPTY else number_of(text) for text in distinct])[places]
+        numbers = np.array([math.nan if text in EMPTY else number_of(text) for text in distinct])
     except ValueError:
-        texts = np.empty(len(distinct), dtype=object)
-        texts[:] = distinct
-        return np.asarray(texts[places])
+        numbers = np.empty(0)
+    if len(_distinct(numbers)) == len(set(distinct) - set(EMPTY)):
+        return numbers[places]
+    texts = np.empty(len(distinct), dtype=object)
+    texts[:] = distinct
+    return np.asarray(texts[places])
 
 
 def _numbers(texts: pa.Array) -> Floats | None:
-    """Texts as doubles, NaN for null; None if a text is not a number."""
+    """Texts as doubles, NaN for null; None if a text is not a number, or two texts are one number."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     try:
         pc.cast(texts[:_SAMPLE], pa.float64())  # a sample first, because a failing cast of many texts is slow
-        return doubles_of(pc.cast(texts, pa.float64()))
+        numbers = doubles_of(pc.cast(texts, pa.float64()))
+        return numbers if pc.count_distinct(texts).as_py() == len(_distinct(numbers)) else None
     except pa.ArrowException:
         return None
+
+
+def _distinct(numbers: Floats) -> Floats:
+    return np.unique(numbers[~np.isnan(numbers)])
 
 
 def _explained(layout: _Layout, body: bytes, path: Path, error: str) -> InputError:

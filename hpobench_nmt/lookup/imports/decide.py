@@ -18,9 +18,10 @@ from hpobench_nmt.core.system.text import counted, free_name
 from hpobench_nmt.lookup.imports import names
 from hpobench_nmt.lookup.imports.axes import Axis, Left, axis_of, none_for_holes, with_conditions
 from hpobench_nmt.lookup.imports.cells import as_numbers, text_of
-from hpobench_nmt.lookup.imports.roles import Given, chosen_metrics, objective_of, roles_of
-from hpobench_nmt.lookup.imports.sweep import Ambiguous, Choices, Sweep
+from hpobench_nmt.lookup.imports.roles import Given, chosen_metrics, column_called, objective_of, roles_of
+from hpobench_nmt.lookup.imports.sweep import Choices, Sweep
 
+_WAY = "it is not known whether smaller or larger is better"
 # The names of other columns in a table's files.
 _TAKEN = ("row", "checkpoint", "cost", "replicate", "seed")
 
@@ -46,6 +47,9 @@ class Plan:
         seeds: the seed of each training, shape (T,), NaN where unknown.
         failed, pruned: which trainings failed, and which were pruned, both of shape (T,).
         decisions: all decisions, for display.
+        aside: columns of the sweep in which trainings of one configuration must agree, although they are left
+            out: neither seeds, metrics and times nor identifiers.
+        doubts: why a role or direction is only a guess, by column.
     """
 
     rows: Rows
@@ -58,23 +62,25 @@ class Plan:
     failed: Bools
     pruned: Bools
     decisions: tuple[Decision, ...]
+    aside: tuple[str, ...]
+    doubts: Mapping[str, str]
 
 
 def decide(sweep: Sweep, choices: Choices) -> Plan:
     """What a table of the sweep will hold. O(cells).
 
     Raises InputError if the sweep cannot become a table, or a choice names a column that does not exist.
-    Raises Ambiguous if the user must choose.
     """
     roles = roles_of(sweep, choices)
     rows, failed, pruned, told = _rows(sweep)
     decisions: list[Decision] = []
-    left = {column: given.why for column, given in roles.items() if given.role == "aside"}
-    axes, kept, dropped = _axes(sweep, roles, rows, failed, left)
+    left = {column: given.why for column, given in roles.items() if given.role in ("aside", "identity")}
+    doubts = {column: given.doubt for column, given in roles.items() if given.doubt}
+    axes, kept, dropped = _axes(sweep, choices, roles, rows, failed, left)
     rows, failed, pruned = rows[kept], failed[kept], pruned[kept]
     told += dropped
-    directions = _directions(sweep, choices, roles, rows, left)
-    objectives = _objectives(sweep, choices, directions)
+    directions = _directions(sweep, choices, roles, rows, left, doubts)
+    objectives = _objectives(sweep, choices, directions, doubts)
     ordered = [*objectives, *(column for column in directions if column not in objectives)]
     values = np.column_stack([_measured(sweep, column, rows) for column in ordered])
     values[failed | pruned] = np.nan
@@ -104,7 +110,9 @@ def decide(sweep: Sweep, choices: Choices) -> Plan:
     return Plan(
         rows,
         renamed,
-        tuple(Metric(used[c], directions[c], "s" if roles[c].role == "seconds" else "") for c in ordered),
+        tuple(
+            Metric(used[c], directions[c], "s" if sweep.roles.get(c) == "seconds" else "") for c in ordered
+        ),
         tuple(ordered),
         values,
         tuple(used[column] for column in objectives),
@@ -112,6 +120,8 @@ def decide(sweep: Sweep, choices: Choices) -> Plan:
         failed,
         pruned,
         tuple(decisions),
+        tuple(c for c, given in roles.items() if c in left and given.role in ("aside", "hyperparameter")),
+        {used.get(column, column): doubt for column, doubt in doubts.items()},
     )
 
 
@@ -143,13 +153,19 @@ def _rows(sweep: Sweep) -> tuple[Rows, Bools, Bools, list[str]]:
 
 
 def _axes(
-    sweep: Sweep, roles: Mapping[str, Given], rows: Rows, failed: Bools, left: dict[str, str]
+    sweep: Sweep,
+    choices: Choices,
+    roles: Mapping[str, Given],
+    rows: Rows,
+    failed: Bools,
+    left: dict[str, str],
 ) -> tuple[dict[str, Axis], Rows, list[str]]:
     """The hyperparameters by column, the places of the rows that are kept, and messages about other rows.
 
     Columns that are not hyperparameters are added to `left`, with reasons.
     """
     axes: dict[str, Axis] = {}
+    scales = {**sweep.scales, **{column_called(sweep, name): s for name, s in choices.scales.items()}}
     whole = rows[~failed]
     for column, given in roles.items():
         if given.role != "hyperparameter":
@@ -157,8 +173,8 @@ def _axes(
         try:
             known = given.why == "as you say" or column in sweep.roles
             axes[column] = axis_of(
-                sweep.name(column), sweep.columns[column][rows], sweep.scales.get(column), str(sweep.path),
-                lambda row: sweep.place(int(rows[row])), known,
+                sweep.name(column), sweep.columns[column][rows], scales.get(column), str(sweep.path),
+                lambda row: sweep.place(int(rows[row])), known, sweep.typed,
             )  # fmt: skip
         except Left as why:
             left[column] = str(why)
@@ -262,7 +278,12 @@ def _seeds(sweep: Sweep, roles: Mapping[str, Given], rows: Rows, left: dict[str,
 
 
 def _directions(
-    sweep: Sweep, choices: Choices, roles: Mapping[str, Given], rows: Rows, left: dict[str, str]
+    sweep: Sweep,
+    choices: Choices,
+    roles: Mapping[str, Given],
+    rows: Rows,
+    left: dict[str, str],
+    doubts: dict[str, str],
 ) -> dict[str, Direction]:
     """The directions of the metrics by column. Other columns are added to `left`, with reasons."""
     chosen = chosen_metrics(sweep, choices)
@@ -275,27 +296,18 @@ def _directions(
         if direction is not None:
             found[column] = direction
         elif column in chosen or column in sweep.objectives:
-            raise _which_way(sweep, column)
+            found[column], doubts[column] = "min", _WAY
         else:
             unknown.append(column)
     quality = [column for column in found if roles[column].role != "seconds"]
-    if not quality and unknown:
-        some = [column for column in unknown if roles[column].role == "metric"] or unknown
-        if len(some) == 1:
-            raise _which_way(sweep, some[0])
-        raise Ambiguous(
-            sweep.path,
-            "which column is the objective, and is it minimised or maximised?",
-            {
-                f"{sweep.name(c)}:{way}": ("metrics", f"{sweep.name(c)}:{way}")
-                for c in some
-                for way in ("min", "max")
-            },
-        )
     if not quality:
-        raise InputError(
-            f"{sweep.path}: no column is a metric. Name one: --metric COLUMN:min or --metric COLUMN:max."
-        )
+        unknown.sort(key=lambda column: roles[column].role != "metric")
+        if not unknown:
+            raise InputError(
+                f"{sweep.path}: no column is a metric. Name one: --metric COLUMN:min or --metric COLUMN:max."
+            )
+        found[unknown[0]], doubts[unknown[0]] = "min", _WAY
+        unknown = unknown[1:]
     for column in unknown:
         left[column] = f"its direction is not known: use --metric {sweep.name(column)}:min or :max"
     return found
@@ -333,16 +345,9 @@ def _varying(
     return found
 
 
-def _which_way(sweep: Sweep, column: str) -> Ambiguous:
-    name = sweep.name(column)
-    return Ambiguous(
-        sweep.path,
-        f"is {name!r} better where it is smaller (min) or larger (max)?",
-        {way: ("metrics", f"{name}:{way}") for way in ("min", "max")},
-    )
-
-
-def _objectives(sweep: Sweep, choices: Choices, directions: dict[str, Direction]) -> list[str]:
+def _objectives(
+    sweep: Sweep, choices: Choices, directions: dict[str, Direction], doubts: dict[str, str]
+) -> list[str]:
     """The objectives by column, the main objective first.
 
     If the first metric that the user names is not an objective of the study, it is the only objective. If it
@@ -354,7 +359,12 @@ def _objectives(sweep: Sweep, choices: Choices, directions: dict[str, Direction]
             return chosen[:1]
         first = [column for column in chosen if column in sweep.objectives]
         return first + [column for column in sweep.objectives if column not in first]
-    return chosen[:1] or objective_of(sweep, directions)
+    if chosen:
+        return chosen[:1]
+    found, doubt = objective_of(sweep, directions)
+    if doubt:
+        doubts[found[0]] = doubt
+    return found
 
 
 def _why(sweep: Sweep, choices: Choices, roles: Mapping[str, Given], column: str) -> str:

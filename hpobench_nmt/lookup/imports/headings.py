@@ -12,9 +12,9 @@ import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.objectives import Direction
-from hpobench_nmt.core.system.text import free_name
-from hpobench_nmt.lookup.imports.cells import as_seconds, between, columns_of, flattened, states_of
-from hpobench_nmt.lookup.imports.names import is_seconds
+from hpobench_nmt.core.system.text import counted, free_name
+from hpobench_nmt.lookup.imports.cells import absent, as_seconds, between, columns_of, flattened, states_of
+from hpobench_nmt.lookup.imports.names import is_progress, is_seconds
 from hpobench_nmt.lookup.imports.sweep import Column, Role, Sweep
 
 SECONDS = "seconds"
@@ -57,10 +57,11 @@ def _before(words: str, marks: str, role: Role) -> list[tuple[str, Role]]:
 
 
 _GENERIC_PREFIXES: tuple[tuple[str, Role], ...] = (
-    *_before("params param config hparams hparam hp hyperparameters parameters", "./_", "hyperparameter"),
+    *_before("params param config hparams hparam hp hyperparameters parameters", "./", "hyperparameter"),
     *_before("metrics metric results result summary scores values", "./", "metric"),
-    *_before("user_attrs attrs", "._", "extra"),
-    *_before("tags tag system_attrs meta", "._/", "aside"),
+    ("cfg-", "hyperparameter"), ("obj-", "metric"), ("cost-", "metric"), ("hw-", "identity"),
+    *_before("user_attrs attrs", ".", "extra"),
+    *_before("tags tag system_attrs meta", "./", "identity"),
 )  # fmt: skip
 
 _FORMATS = (
@@ -70,7 +71,7 @@ _FORMATS = (
         needs_prefix=("params_", "value"),
         prefixes=(
             ("params_", "hyperparameter"), ("values_", "metric"), ("user_attrs_", "extra"),
-            ("system_attrs_", "aside"),
+            ("system_attrs_", "identity"),
         ),
         aside=_words(",unnamed: 0,number,trial_id,datetime_start,datetime_complete"),
         state="state",
@@ -80,7 +81,7 @@ _FORMATS = (
     Format(
         "MLflow's search_runs()",
         needs=("run_id", "status", "experiment_id"),
-        prefixes=(("params.", "hyperparameter"), ("metrics.", "metric"), ("tags.", "aside")),
+        prefixes=(("params.", "hyperparameter"), ("metrics.", "metric"), ("tags.", "identity")),
         aside=_words(",unnamed: 0,run_id,experiment_id,artifact_uri"),
         state="status",
         seconds=("start_time", "end_time"),
@@ -98,7 +99,7 @@ _FORMATS = (
     Format(
         "a W&B export of runs",
         needs=("Name", "State", "Created|Runtime|Sweep|ID|User"),
-        prefixes=(("config.", "hyperparameter"), ("summary.", "metric"), ("_wandb.", "aside")),
+        prefixes=(("config.", "hyperparameter"), ("summary.", "metric"), ("_wandb.", "identity")),
         aside=_words(
             "name,id,notes,user,tags,created,sweep,updated,end time,hostname,description,commit,github,"
             "host,group,job type,agent,command,python version,os,gpu type,gpu count,cpu count,heartbeat,"
@@ -110,7 +111,7 @@ _FORMATS = (
     Format(
         "a W&B export of runs",
         needs=("config", "summary"),
-        prefixes=(("config.", "hyperparameter"), ("summary._", "aside"), ("summary.", "metric")),
+        prefixes=(("config.", "hyperparameter"), ("summary._", "identity"), ("summary.", "metric")),
         aside=_words(",unnamed: 0,name,id,tags"),
         state="state",
         seconds=("summary._runtime",),
@@ -127,11 +128,24 @@ _FORMATS = (
         seconds=("time_total_s",),
     ),
     Format(
+        "an Ax experiment",
+        needs=("trial_index", "arm_name", "trial_status"),
+        aside=_words(",unnamed: 0,trial_index,arm_name,generation_node,generation_method,generation_step"),
+        state="trial_status",
+    ),
+    Format(
+        "a log of Nevergrad",
+        needs=("#num-ask", "#loss"),
+        prefixes=(("#", "identity"), ("", "hyperparameter")),
+        objectives=("#loss",),
+        direction="min",
+    ),
+    Format(
         "scikit-learn's cv_results_",
         needs=("mean_fit_time", "params"),
         prefixes=(
-            ("param_", "hyperparameter"), ("mean_test_", "metric"), ("mean_train_", "aside"),
-            ("std_", "aside"), ("rank_", "aside"), ("split", "aside"),
+            ("param_", "hyperparameter"), ("mean_test_", "metric"), ("mean_train_", "identity"),
+            ("std_", "identity"), ("rank_", "identity"), ("split", "identity"),
         ),
         aside=_words(",unnamed: 0,params,mean_score_time,iter,n_resources"),
         seconds=("mean_fit_time",),
@@ -140,7 +154,7 @@ _FORMATS = (
 )  # fmt: skip
 TABLE, JSON_LINES = "a table", "JSON lines"
 _PLAIN = Format(TABLE, prefixes=_GENERIC_PREFIXES)
-_STATES = ("state", "status")
+_STATES = ("state", "status", "success")
 
 
 def headed(
@@ -161,25 +175,27 @@ def headed(
             ((p, r) for p, r in found.prefixes if name.startswith(p) and name != p), ("", None)
         )
         if name.lower() in found.aside:
-            roles[name], reasons[name] = "aside", f"bookkeeping of {found.kind}"
+            progress = is_progress(name) or name == "n_resources"
+            roles[name] = "aside" if progress else "identity"
+            reasons[name] = f"bookkeeping of {found.kind}"
         elif role is not None:
             roles[name], names[name] = role, name.removeprefix(prefix)
-            reasons[name] = f"called {prefix}…"
+            reasons[name] = f"called {prefix}…" if prefix else f"not bookkeeping of {found.kind}"
     if found is _PLAIN and not any(role == "hyperparameter" for role in roles.values()):
-        roles = {name: role for name, role in roles.items() if role in ("aside", "metric")}
+        roles = {name: role for name, role in roles.items() if role in ("aside", "identity", "metric")}
     states = None
     for word in [found.state] if found.state else _STATES:
         name = lowered.get(word.lower(), "")
         if name and columns[name].dtype == object and roles.get(name) != "hyperparameter":
             states = states_of(columns[name])
             if states is not None or found.state:
-                roles[name], reasons[name] = "aside", "the state of each training"
+                roles[name], reasons[name] = "identity", "the state of each training"
                 break
     sources = found.seconds if found is not _PLAIN and found.seconds else _durations(columns, roles)
     seconds = _seconds(columns, sources)
     if seconds is not None:
         for name in sources:
-            roles[name], reasons[name] = "aside", f"it is in {SECONDS}"
+            roles[name], reasons[name] = "identity", f"it is in {SECONDS}"
         name = SECONDS if SECONDS in sources else free_name(SECONDS, columns)
         columns[name], roles[name], names[name] = seconds, "seconds", SECONDS
         reasons[name] = f"from {' and '.join(sources)}"
@@ -188,22 +204,41 @@ def headed(
     ]
     for name in objectives:
         roles[name], reasons[name] = "metric", "what the study optimised"
-        bare = name.removeprefix("values_")
+        bare = name.removeprefix("values_").removeprefix("#")
         names[name] = name if bare.isdecimal() else bare
     directions = {n: found.direction for n, r in roles.items() if r == "metric"} if found.direction else {}
-    return Sweep(
-        found.kind,
-        path,
-        title,
-        columns,
-        roles,
-        names,
-        reasons,
-        tuple(objectives),
-        directions,
-        {},
-        states,
+    sweep = Sweep(
+        found.kind, path, title, columns, roles, names, reasons, tuple(objectives), directions, {}, states,
+        notes=tuple(_unread(columns[n], n) for n in sources if len(sources) == 1 and n in columns),
         place=place,
+    )  # fmt: skip
+    return without_parents(replace(sweep, notes=tuple(filter(None, sweep.notes))))
+
+
+def _unread(cells: Column, name: str) -> str:
+    """A note on the cells of a column of durations that are none; "" if there are none."""
+    wrong = np.isnan(as_seconds(cells)) & ~absent(cells)
+    if not wrong.any():
+        return ""
+    first = cells[wrong][0]
+    return f"{int(wrong.sum()):,} of {len(cells):,} cells of {name} are not durations, such as {first!r}"
+
+
+def without_parents(sweep: Sweep) -> Sweep:
+    """The sweep without runs that are the parent of others: they only repeat the best of their children."""
+    parents, ids = (sweep.columns.get(name) for name in ("tags.mlflow.parentRunId", "run_id"))
+    if parents is None or ids is None:
+        return sweep
+    kept = np.flatnonzero(~np.isin(ids.astype(str), np.unique(parents[~absent(parents)].astype(str))))
+    lost = len(sweep) - len(kept)
+    if not lost:
+        return sweep
+    return replace(
+        sweep,
+        columns={name: cells[kept] for name, cells in sweep.columns.items()},
+        states=None if sweep.states is None else sweep.states[kept],
+        place=lambda row: sweep.place(int(kept[row])),
+        notes=(*sweep.notes, f"{counted(lost, 'run')} with nested runs left out: the nested runs count"),
     )
 
 
@@ -215,7 +250,9 @@ def _fits(form: Format, columns: Mapping[str, Column]) -> bool:
 
 def _durations(columns: Mapping[str, Column], roles: Mapping[str, Role]) -> tuple[str, ...]:
     """The column with the duration of each training in a table of an unknown program, or no column."""
-    return tuple(n for n in columns if is_seconds(n) and roles.get(n) not in ("hyperparameter", "aside"))[:1]
+    return tuple(
+        n for n in columns if is_seconds(n) and roles.get(n) not in ("hyperparameter", "aside", "identity")
+    )[:1]
 
 
 def _seconds(columns: Mapping[str, Column], sources: Sequence[str]) -> Floats | None:
@@ -252,12 +289,19 @@ def _opened(columns: dict[str, Column]) -> dict[str, Column]:
     return columns
 
 
+class _Numbers(ast.NodeTransformer):
+    """Replaces the names nan and inf, which Python prints for numbers, by these numbers."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(float(node.id)) if node.id in ("nan", "inf") else node
+
+
 def _literal(text: str) -> dict[str, Any] | None:
     """A dictionary in Python's syntax, read without running it; None if the text is not a dictionary."""
     if len(text) > _MOST_TEXT:
         return None
     try:
-        found = ast.literal_eval(text.replace(": nan", ": None").replace(": inf", ": 1e999"))
+        found = ast.literal_eval(_Numbers().visit(ast.parse(text.strip(), mode="eval")))
     except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
         return None
     return found if isinstance(found, dict) and all(isinstance(key, str) for key in found) else None

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import UnionType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import tomli_w
 
+from hpobench_nmt.core.hyperparameter import Scale
 from hpobench_nmt.core.system.errors import InputError, as_list, shortened, warn
 from hpobench_nmt.core.system.files import check_name, is_name, read_toml, write_whole
 from hpobench_nmt.core.system.folders import replace_folder, scratch_folder
@@ -24,6 +26,8 @@ from hpobench_nmt.lookup.imports.read import fingerprint, read_sweep
 from hpobench_nmt.lookup.imports.sweep import Ambiguous, Choices, Sweep
 from hpobench_nmt.lookup.table import Table
 
+_ROLES = ("objective", "metric", "hyperparameter", "seed")
+_LONGEST_NAME = 24
 _FINGERPRINT = "imported_sha256"
 # The approximate shares of an import's time after which the sweep has been read, and the table has been made.
 _READ, _MADE = 0.3, 0.7
@@ -38,6 +42,24 @@ class Imported(NamedTuple):
     kind: str
     decisions: tuple[Decision, ...]
     notes: tuple[str, ...]
+
+
+class Unsure(InputError):
+    """The roles of some columns are only guesses: what would be imported, and the doubts by column."""
+
+    def __init__(self, source: Path, imported: Imported, doubts: Mapping[str, str]) -> None:
+        self.imported, self.doubts = imported, doubts
+        guesses = [
+            f"{each.name} ({each.part}: {doubts[each.name]})"
+            for each in imported.decisions
+            if each.name in doubts
+        ]
+        shown = ", ".join(map(printable, guesses[:_MOST_NAMES])) + (
+            ", …" if len(guesses) > _MOST_NAMES else ""
+        )
+        super().__init__(
+            f"{source}: some roles are only guesses: {shown}. State the roles, or accept them all."
+        )
 
 
 def make_table(
@@ -79,7 +101,68 @@ def make_table(
     progress(_MADE)
     order = ("objective", "metric", "hyperparameter", "seed", "curves", "replicates", "rows", "left out")
     decisions = sorted((*plan.decisions, *more), key=lambda decision: order.index(decision.part))
-    return Imported(table, sweep.kind, tuple(decisions), sweep.notes)
+    imported = Imported(table, sweep.kind, tuple(decisions), sweep.notes)
+    if plan.doubts and not choices.guessed:
+        raise Unsure(source, imported, plan.doubts)
+    return imported
+
+
+def roles_file(imported: Imported, doubts: Mapping[str, str]) -> str:
+    """The roles of all columns as TOML, for the user to correct: `with_roles` reads it."""
+    tables: dict[str, dict[str, str]] = {}
+    for part, name, text in imported.decisions:
+        if not name or part not in (*_ROLES, "left out") or name.startswith("curves of "):
+            continue
+        entry = {"role": "ignore" if part == "left out" else part}
+        if name in imported.table.space.names:
+            hyperparameter = imported.table.space[name]
+            entry |= {"scale": hyperparameter.scale} if hyperparameter.is_numeric else {}
+        elif entry["role"] in ("objective", "metric"):
+            (metric,) = (each for each in imported.table.metrics if each.name == name)
+            entry |= {"direction": metric.direction} | ({"unit": metric.unit} if metric.unit else {})
+        if name in doubts:
+            entry["guess"] = doubts[name]
+        tables[name] = {**entry, "reason": printable(text)}
+    head = (
+        "# The role of each column: objective, metric, hyperparameter, seed or ignore. Metrics have a\n"
+        "# direction, min or max, and numeric hyperparameters a scale, linear or log.\n\n"
+    )
+    return head + tomli_w.dumps(tables)
+
+
+def with_roles(choices: Choices, given: Mapping[str, Any], where: object) -> Choices:
+    """The choices with the roles of columns: a table of each, as in a file of roles, or a role such as
+    "metric:max". Raises InputError if a role is not known.
+    """
+    found: dict[str, list[str]] = {role: [] for role in (*_ROLES, "ignore")}
+    scales: dict[str, Scale] = {}
+    for column, entry in given.items():
+        about = (
+            dict(zip(("role", "direction"), entry.split(":"), strict=False))
+            if isinstance(entry, str)
+            else entry
+        )
+        role = about.get("role") if isinstance(about, Mapping) else None
+        if role not in found:
+            raise InputError(
+                f"{where}: {shortened(column)} has the role {printable(repr(role))[:40]}. Roles are "
+                f"{', '.join(_ROLES)} and ignore."
+            )
+        way = about.get("direction", "")
+        found[role].append(f"{column}:{way}" if way and role in ("objective", "metric") else column)
+        if role == "hyperparameter" and (scale := about.get("scale")) in get_args(Scale):
+            scales[column] = scale  # type: ignore[assignment]  # it is one of them
+    if len(found["seed"]) > 1:
+        raise InputError(f"{where}: {shortened(found['seed'][1])} is a second column of seeds. Ignore one.")
+    metrics = [*found["objective"], *found["metric"]]
+    return replace(
+        choices,
+        metrics=(*choices.metrics, *metrics),
+        hyperparameters=(*choices.hyperparameters, *found["hyperparameter"]),
+        ignored=(*choices.ignored, *found["ignore"]),
+        seed=choices.seed or "".join(found["seed"]),
+        scales={**choices.scales, **scales},
+    )
 
 
 def import_table(
@@ -92,6 +175,8 @@ def import_table(
     seed: str = "",
     study: str = "",
     curves: str | Path | Sequence[str | Path] | None = (),
+    roles: Mapping[str, Any] | str | Path | None = None,
+    guessed: bool = False,
 ) -> Table:
     """Make a table from an old sweep of another program, without installing it. O(cells).
 
@@ -106,10 +191,13 @@ def import_table(
         seed: the column of the seeds.
         study: the study to import, if the source has several.
         curves: exports of W&B's charts, with the learning curves of the runs.
+        roles: roles by column, such as `{"lr": "hyperparameter", "wer": "objective:min", "host": "ignore"}`,
+            or a file of roles that `tables import` has written.
+        guessed: accept roles that are only guesses.
 
     Raises:
-        InputError: the source cannot be read, or is ambiguous. The message names the option of
-            `tables import` that settles the question. It is also raised if an argument has another type.
+        InputError: the source cannot be read, or some roles are only guesses, which the message names. It is
+            also raised if an argument has another type.
     """
     if not isinstance(source, str | Path):
         raise InputError(
@@ -127,7 +215,10 @@ def import_table(
         study or "",
         tuple(map(Path, _texts("curves", curves, str | Path))),
     )
-    imported = make_table(Path(source), name, choices)
+    if roles is not None:
+        known = roles if isinstance(roles, Mapping) else read_toml(Path(roles))
+        choices = with_roles(choices, known, "roles" if isinstance(roles, Mapping) else roles)
+    imported = make_table(Path(source), name, replace(choices, guessed=guessed))
     for note in imported.notes:
         warn(f"{source}: {note}.")
     return imported.table
@@ -154,7 +245,7 @@ def _answered(question: Ambiguous, choices: Choices, ask: Callable[[Ambiguous], 
 
 
 def _name_of(sweep: Sweep) -> str:
-    name = re.sub(r"[^A-Za-z0-9_.+-]+", "-", sweep.title).strip("-.")[:100]
+    name = re.sub(r"[^A-Za-z0-9_.+-]+", "-", sweep.title).strip("-.")[:_LONGEST_NAME].strip("-.")
     if not is_name(name):
         raise InputError(
             f"{sweep.path}: {shortened(sweep.title)} cannot be the name of a table. Give a name: --as NAME."

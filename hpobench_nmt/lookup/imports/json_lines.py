@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.errors import InputError, shortened
 from hpobench_nmt.lookup.disk.rows import Progress
 from hpobench_nmt.lookup.imports.cells import column_of, columns_of, flattened
 from hpobench_nmt.lookup.imports.headings import JSON_LINES, headed
@@ -23,6 +23,7 @@ _INTERMEDIATE = ("intermediate_values", "intermediate")
 _MOST_OF_VALUE = 2
 # Progress is reported each time this many lines have been parsed.
 _LINES_A_STEP = 5000
+_DEEPEST = 100
 
 
 def json_lines(content: bytes, path: Path, progress: Progress = lambda share: None) -> tuple[list[Line], str]:
@@ -48,8 +49,16 @@ def json_lines(content: bytes, path: Path, progress: Progress = lambda share: No
         except (ValueError, RecursionError) as error:
             if number == last and found and not text.endswith("\n"):
                 return found, f"line {number + 1}, the last one, is cut short and was left out"
+            if not found and (whole := one_object(content)) is not None:
+                keys = ", ".join(map(shortened, list(whole)[:5]))
+                raise InputError(
+                    f"{path}: is one JSON object (with {keys}), not lines of JSON. Write one object for each "
+                    "training, as a list or one on each line."
+                ) from None
             told = "nested too deeply" if isinstance(error, RecursionError) else str(error).split(":")[0]
             raise InputError(f"{path}, line {number + 1}: not valid JSON: {told}.") from None
+        if _is_deep(record, _DEEPEST):
+            raise InputError(f"{path}, line {number + 1}: nested too deeply.")
         if not isinstance(record, dict):
             raise InputError(f'{path}, line {number + 1}: not a JSON object, such as {{"lr": 0.1}}.')
         found.append((number + 1, record))
@@ -58,6 +67,21 @@ def json_lines(content: bytes, path: Path, progress: Progress = lambda share: No
     if not found:
         raise InputError(f"{path}: has no lines.")
     return found, ""
+
+
+def one_object(content: bytes) -> dict[str, Any] | None:
+    """The object of a JSON file that holds only one, over several lines; None if it is another file."""
+    try:
+        found = json.loads(content.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _is_deep(value: Any, most: int) -> bool:
+    """Whether lists and objects are nested more than `most` times."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return most < 0 or any(_is_deep(each, most - 1) for each in inner)
 
 
 def _listed(text: str, path: Path) -> list[Line]:
@@ -90,6 +114,7 @@ def read_json_lines(
     if not columns:
         raise InputError(f"{path}: its lines are empty.")
     sweep = headed(columns, path, title, lambda row: f"line {lines[row][0]}", JSON_LINES)
+    sweep = replace(sweep, typed=True)
     points = points_of("step", curves)
     if points is None:
         return _with_notes(sweep, notes)

@@ -6,6 +6,7 @@ import math
 import re
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.lookup.collections.archives import folder_members
 from hpobench_nmt.lookup.disk.rows import MAX_BYTES
 from hpobench_nmt.lookup.imports.cells import columns_of, states_of
@@ -21,7 +23,7 @@ from hpobench_nmt.lookup.imports.sweep import Ambiguous, Column, Points, Role, S
 
 # The files of a run: its description, its parameters and its metrics. Ids of runs have 32 hexadecimal digits.
 _FILE = re.compile(
-    r"(?:.*?/)?(?:(?P<experiment>[^/]+)/)?(?P<run>[0-9a-f]{32})/(?:(?P<meta>meta\.yaml)|(?P<kind>params|metrics)/(?P<key>.+))"
+    r"(?:.*?/)?(?:(?P<experiment>[^/]+)/)?(?P<run>[0-9a-f]{32})/(?:(?P<meta>meta\.yaml)|(?P<kind>params|metrics|tags(?=/mlflow\.parentRunId$))/(?P<key>.+))"
 )
 _STATES = {"1": "RUNNING", "2": "SCHEDULED", "3": "FINISHED", "4": "FAILED", "5": "KILLED"}
 _POINT = tuple[float, float, float]  # step, time in ms, value
@@ -37,6 +39,7 @@ class _Run:
     name: str = ""
     experiment: str = ""
     deleted: bool = False
+    parent: str = ""
 
 
 def is_mlruns(names: Iterable[str]) -> bool:
@@ -60,6 +63,8 @@ def read_mlruns(folder: Path, study: str) -> Sweep:
             _describe(run, _yaml(text))
         elif found["kind"] == "params":
             run.params[found["key"]] = text.strip()
+        elif found["kind"] == "tags":
+            run.parent = text.strip()
         else:
             run.metrics[found["key"]] = _points_of(text, folder / name)
     for run in runs.values():
@@ -93,6 +98,12 @@ def read_database(path: Path, database: sqlite3.Connection, study: str) -> Sweep
         if run in runs:
             number = math.nan if is_nan else float(value)
             runs[run].metrics.setdefault(str(key), []).append((float(step), float(time), number))
+    with suppress(sqlite3.Error):  # old databases have no table of tags
+        for value, run in database.execute(
+            "SELECT value, run_uuid FROM tags WHERE key = 'mlflow.parentRunId'"
+        ):
+            if run in runs:
+                runs[run].parent = str(value)
     return _sweep(runs, path, study, "MLflow's database")
 
 
@@ -143,7 +154,11 @@ def _points_of(text: str, path: Path) -> list[_POINT]:
 
 
 def _sweep(runs: Mapping[str, _Run], path: Path, study: str, kind: str) -> Sweep:
-    kept = {key: run for key, run in runs.items() if not run.deleted}
+    live = {key: run for key, run in runs.items() if not run.deleted}
+    parents = {run.parent for run in live.values()}  # they only repeat the best of their nested runs
+    kept = {key: run for key, run in live.items() if key not in parents}
+    lost = len(live) - len(kept)
+    notes = (f"{counted(lost, 'run')} with nested runs left out: the nested runs count",) if lost else ()
     experiments = list(dict.fromkeys(run.experiment for run in kept.values()))
     if not kept:
         raise InputError(f"{path}: {kind}, without a run.")
@@ -180,7 +195,7 @@ def _sweep(runs: Mapping[str, _Run], path: Path, study: str, kind: str) -> Sweep
     states = states_of(run.state for run in own)
     title = path.stem if study == "Default" else study
     return Sweep(
-        kind, path, title, columns, roles, names, reasons, states=states, points=_points(own),
+        kind, path, title, columns, roles, names, reasons, states=states, points=_points(own), notes=notes,
         place=lambda row: f"run {own[row].name or row}",
     )  # fmt: skip
 

@@ -22,16 +22,20 @@ _MIN = _MAPE | _words("""
     loss losses error err wer cer ter ppl perplexity mse rmse mae smape msle rmsle nll bpc bpb bpw
     bits ce xent logloss fid brier ece regret deviance latency
 """)
+# Words that also name settings: 16 and 32 bits of precision, the gain of an initialisation.
+_WEAK = _words("precision bits gain map memory mem reward params parameters return hits gpu time energy")
 _COST = _words("""
-    seconds sec secs duration runtime latency memory mem flops flop macs params parameters gpu energy
+    seconds sec secs ms msec duration runtime latency memory mem flops flop flos macs params parameters gpu
+    energy time kb mb gb kib mib gib bytes
 """)
 _HYPER = _words("""
-    lr learning rate batch bs size dropout decay wd momentum layer layers depth width hidden head heads
+    lr learning batch bs size dropout decay wd momentum layer layers depth width hidden head heads
     embed embedding dim dims beta beta1 beta2 eps epsilon alpha gamma lambda reg l1 l2 clip clipping
     warmup smoothing temperature optimizer optim activation units kernel filters channels estimators
     leaf leaves bpe symbols vocab scheduler schedule penalty subsample colsample kernels stride nesterov
     augment dropoutrate patience accumulation
 """)
+_PER_TIME = _words("s sec second seconds min minute h hour day")
 _IDENTITY = _words("""
     id index number trial run uuid name trialid runid pid hostname host user ip nodeip path dir logdir
     url link commit git sha hash notes tags note comment description timestamp date created updated
@@ -45,9 +49,21 @@ _SECONDS = _words("""
 """)
 _STEPS = (
     "step", "_step", "epoch", "epochs_done", "iteration", "iter", "training_iteration", "update", "updates",
-    "num_updates", "global_step", "trainer/global_step", "tokens", "tokens_seen",
+    "num_updates", "global_step", "trainer/global_step", "tokens", "tokens_seen", "samples", "samples_seen",
 )  # fmt: skip
-_IDS = ("trial_id", "run_id", "run", "trial", "run_name", "id", "uuid", "config_id", "name", "experiment_id")
+_IDS = (
+    "trial_id",
+    "run_id",
+    "file",
+    "run",
+    "trial",
+    "run_name",
+    "id",
+    "uuid",
+    "config_id",
+    "name",
+    "experiment_id",
+)
 _PARTS = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+")
 # The parts of the data, and the words by which names mention them.
 _DATA = {"held out": _words("val valid validation dev eval evaluation heldout")}
@@ -65,7 +81,13 @@ def _joined(name: str) -> str:
 
 def direction(name: str) -> Direction | None:
     """The better direction of a metric of this name; None if the name does not show it."""
+    if name.endswith(("+", "-")):
+        return "max" if name.endswith("+") else "min"
     words = parts(name)
+    if "time" in words and {"start", "end", "created"} & set(words):
+        return None
+    if "per" in words[:-1]:  # tokens_per_sec is larger where training is faster, and sec_per_token smaller
+        return "max" if set(words[words.index("per") + 1 :]) & _PER_TIME else "min"
     bare = {word.rstrip("0123456789") for word in words if word not in ("l1", "l2")} | set(words)
     low = bool(bare & _MIN) or bool(bare & _COST) or "crossentropy" in _joined(name)
     high = bool(bare & _MAX)
@@ -78,6 +100,12 @@ def direction(name: str) -> Direction | None:
     return "min" if low else "max"
 
 
+def is_doubtful(name: str) -> bool:
+    """Whether the words that make it the name of a metric also name settings."""
+    words = {word.rstrip("0123456789") for word in parts(name)} | set(parts(name))
+    return words & (_MAX | _MIN | _COST) <= _WEAK and not part_of_data(name)
+
+
 def is_cost(name: str) -> bool:
     """Whether it is the name of a cost, which is rarely the objective."""
     return bool({word.rstrip("0123456789") for word in parts(name)} & _COST)
@@ -86,17 +114,25 @@ def is_cost(name: str) -> bool:
 def is_hyperparameter(name: str) -> bool:
     """Whether it is a usual name of a hyperparameter."""
     words = parts(name)
-    return bool(set(words) & _HYPER) or bool({word.rstrip("0123456789") for word in words} & _HYPER)
+    bare = {*words, *(word.rstrip("0123456789") for word in words)}
+    return bool(bare & _HYPER) or bool(
+        {"rate"} & bare and bare & {"learning", "dropout", "decay", "sampling"}
+    )
 
 
 def is_identity(name: str) -> bool:
     """Whether a column of this name names or dates trainings, or states where they ran."""
     return (
         _joined(name) in _IDENTITY
-        or parts(name)[-1:] in (["id"], ["uuid"], ["timestamp"])
+        or parts(name)[-1:] in (["id"], ["uuid"], ["timestamp"], ["file"], ["path"], ["dir"], ["url"])
         or name.startswith("Unnamed:")
         or not name
     )
+
+
+def is_progress(name: str) -> bool:
+    """Whether a column of this name says how far a training was."""
+    return name.lower() in _STEPS
 
 
 def is_seed(name: str) -> bool:

@@ -153,7 +153,7 @@ def sweep_of_study(study: Study, kind: str, path: Path, notes: tuple[str, ...] =
     scales = {f"params_{name}": scale for name, scale in study.scales.items()}
     return Sweep(
         kind, path, study.name, columns, roles, names, reasons, tuple(objectives), directions, scales, states,
-        points_of("step", steps), notes, lambda row: f"trial {trials[row].number}",
+        points_of("step", steps), notes, lambda row: f"trial {trials[row].number}", True,
     )  # fmt: skip
 
 

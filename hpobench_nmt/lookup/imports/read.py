@@ -14,9 +14,10 @@ from hpobench_nmt.lookup.disk.rows import MAX_BYTES, Progress
 from hpobench_nmt.lookup.imports import mlflow_runs, optuna_storage, ray_results, wandb_curves
 from hpobench_nmt.lookup.imports.csv_files import csv_names, read_csv_columns
 from hpobench_nmt.lookup.imports.headings import headed
-from hpobench_nmt.lookup.imports.json_lines import json_lines, read_json_lines
+from hpobench_nmt.lookup.imports.json_lines import json_lines, one_object, read_json_lines
 from hpobench_nmt.lookup.imports.optuna_journal import is_journal, read_journal
 from hpobench_nmt.lookup.imports.reports import folded
+from hpobench_nmt.lookup.imports.smac import is_runhistory, read_runhistory
 from hpobench_nmt.lookup.imports.sweep import Choices, Sweep
 
 # Files that are not texts, by their first bytes, and what to do instead.
@@ -44,9 +45,11 @@ def read_sweep(source: Path, choices: Choices, progress: Progress = lambda share
         raise InputError(f"{source}: no such file or folder.")
     try:
         return (_of_folder if source.is_dir() else _of_file)(source, choices, progress)
-    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
+        if isinstance(error, RecursionError):
+            raise InputError(f"{source}: has values that are nested too deeply.") from None
         raise InputError(
             f"{source}: has content that its program does not write ({one_line(error)})."
         ) from error
@@ -81,6 +84,10 @@ def _of_file(path: Path, choices: Choices, progress: Progress) -> Sweep:
     content = read_bytes(path, MAX_BYTES)
     start = content[:_HEAD].removeprefix(b"\xef\xbb\xbf").lstrip()
     if start[:1] in (b"{", b"["):
+        whole = one_object(content) if start[:1] == b"{" else None
+        if whole is not None and is_runhistory(whole):
+            _refuse_study(path, choices)
+            return read_runhistory(whole, path)
         lines, note = json_lines(content, path, progress)
         notes = (note,) if note else ()
         if is_journal(lines[0][1]):

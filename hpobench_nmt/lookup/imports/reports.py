@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats, Ints
 from hpobench_nmt.core.system.errors import shortened
-from hpobench_nmt.core.system.text import counted
+from hpobench_nmt.core.system.text import counted, free_name
 from hpobench_nmt.lookup.imports.cells import absent, as_numbers, distinct_of
 from hpobench_nmt.lookup.imports.headings import JSON_LINES, TABLE
 from hpobench_nmt.lookup.imports.names import (
     direction,
     id_columns,
     is_hyperparameter,
+    is_progress,
     is_seconds,
     step_columns,
 )
 from hpobench_nmt.lookup.imports.sweep import Choices, Column, Points, Sweep
 
+_NUMBERED = re.compile(r"(.*?[a-zA-Z])[ _/.-]?(\d{1,6})")
+_FEWEST_STEPS = 3
 FOLDED = (TABLE, JSON_LINES)
 """The kinds of sweeps whose lines may be reports. Known programs write one line per training."""
 # At most this many columns are named in a note.
@@ -32,8 +36,12 @@ def folded(sweep: Sweep, choices: Choices) -> Sweep:
     Lines of one training have the same hyperparameters. If they differ in one, each line counts as a
     training, and a note reports that.
     """
+    if sweep.kind.startswith("scikit-learn") and "n_resources" in sweep.columns:
+        return _halved(sweep)
     if sweep.kind not in FOLDED:
-        return sweep
+        return _with_progress(sweep, choices)
+    if sweep.points is None and (curved := _curves_in_columns(sweep, choices)) is not None:
+        return curved
     names = list(sweep.columns)
     notes: list[str] = []
     for name in id_columns(names):
@@ -63,7 +71,77 @@ def folded(sweep: Sweep, choices: Choices) -> Sweep:
                 f"If this changes during a training, leave it out: {options}. If {name} is a hyperparameter, "
                 f"use --hyperparameter {name}"
             )
-    return replace(sweep, notes=(*sweep.notes, *notes[:1]))
+    return _with_progress(replace(sweep, notes=(*sweep.notes, *notes[:1])), choices)
+
+
+def _curves_in_columns(sweep: Sweep, choices: Choices) -> Sweep | None:
+    """The sweep with its columns epoch_1, epoch_2, … as a learning curve; None without such columns."""
+    chosen = {text for given in choices.hyperparameters for text in (given, given.rpartition(":")[0])}
+    numbered: dict[str, dict[int, str]] = {}
+    for name in sweep.columns:
+        if (found := _NUMBERED.fullmatch(name)) and name not in chosen:
+            numbered.setdefault(found[1], {})[int(found[2])] = name
+    for start, names in numbered.items():
+        steps = sorted(names)
+        counts = len(steps) >= _FEWEST_STEPS and steps == list(range(steps[0], steps[0] + len(steps)))
+        progress = is_progress(start.lower())
+        if not counts or not (progress or direction(start)) or is_hyperparameter(start):
+            continue
+        values = [as_numbers(sweep.columns[names[step]]) for step in steps]
+        if any(wrong is not None for _, wrong in values):
+            continue
+        metric = free_name(f"value_by_{start}" if progress else start, sweep.columns)
+        matrix = np.column_stack([numbers for numbers, _ in values])
+        there = ~np.isnan(matrix)
+        rows, places = np.nonzero(there)
+        last = [row[~np.isnan(row)][-1] if (~np.isnan(row)).any() else np.nan for row in matrix]
+        columns = {name: cells for name, cells in sweep.columns.items() if name not in names.values()}
+        points = Points(start if progress else "step", rows, np.array(steps, float)[places],
+                        {metric: matrix[there]})  # fmt: skip
+        return replace(sweep, columns={**columns, metric: np.array(last)}, points=points)
+    return None
+
+
+def _halved(sweep: Sweep) -> Sweep:
+    """The rounds of a halving search as curves over the resource. What a round has dropped is pruned."""
+    settings = [
+        distinct_of(sweep.columns[name])[1] for name, role in sweep.roles.items() if role == "hyperparameter"
+    ]
+    steps, wrong = as_numbers(sweep.columns["n_resources"])
+    if not settings or wrong is not None or len(np.unique(steps)) < 2:
+        return sweep
+    ids = np.unique(np.column_stack(settings), axis=0, return_inverse=True)[1].ravel()
+    if not _each_once(ids, steps):
+        return sweep
+    found = fold(sweep, ids, steps, "n_resources")
+    last = as_numbers(found.columns["n_resources"])[0]
+    states = np.empty(len(found), dtype=object)
+    states[:] = np.where(last < last.max(), "pruned", "finished")
+    return replace(found, states=states, notes=sweep.notes)
+
+
+def _with_progress(sweep: Sweep, choices: Choices) -> Sweep:
+    """The sweep with a note if a column says that some trainings ended before others."""
+    for name in step_columns(list(sweep.columns)):
+        steps, wrong = as_numbers(sweep.columns[name])
+        setting = sweep.roles.get(name) == "hyperparameter" or name in choices.hyperparameters
+        if setting or wrong is not None or np.isnan(steps).any():
+            continue
+        early = _ended_early(steps, sweep.states, name)
+        return replace(sweep, notes=(*sweep.notes, *early))
+    return sweep
+
+
+def _ended_early(steps: Floats, states: Column | None, name: str) -> tuple[str, ...]:
+    """A note if finished trainings ended at different steps, shape (N,)."""
+    finished = np.ones(len(steps), dtype=bool) if states is None else states == "finished"
+    early = int((finished & (steps < steps.max())).sum())
+    if not early:
+        return ()
+    return (
+        f"{early:,} of {counted(len(steps), 'training')} ended before {name} {steps.max():g}, which "
+        f"other trainings reached. If a scheduler stopped them, their last values are not results",
+    )
 
 
 def _may_be_hyperparameter(sweep: Sweep, column: str, choices: Choices) -> bool:
@@ -114,19 +192,13 @@ def fold(sweep: Sweep, ids: Ints, steps: Floats, step: str) -> Sweep:
             values[name] = numbers[order]
     points = Points(step, row_of[ids[order]], steps[order], values, seconds) if values else None
     states = None if sweep.states is None else sweep.states[last]
-    finished = np.ones(len(last), dtype=bool) if states is None else states == "finished"
-    ended = steps[last]
-    early = int((finished & (ended < ended.max())).sum())
     notes = sweep.notes
-    if early and points is not None:
-        notes += (
-            f"{early:,} of {counted(len(last), 'training')} ended before {step} {ended.max():g}, which "
-            f"other trainings reached. If a scheduler stopped them, their last values are not results",
-        )
+    if points is not None:
+        notes += _ended_early(steps[last], states, step)
     return replace(
         sweep,
         columns=columns,
-        roles={**sweep.roles, step: "aside"},
+        roles={**sweep.roles, step: "identity"},
         reasons={**sweep.reasons, step: "how far the training was"},
         states=states,
         points=points,

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Set
 from typing import NamedTuple
 
 import numpy as np
 
-from hpobench_nmt.core.objectives import Direction, measured
+from hpobench_nmt.core.objectives import Direction
 from hpobench_nmt.core.system.errors import InputError, shortened, unknown
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.lookup.imports import names
 from hpobench_nmt.lookup.imports.cells import absent, are_dates, as_numbers, distinct_of, text_of
-from hpobench_nmt.lookup.imports.sweep import Ambiguous, Choices, Role, Sweep
+from hpobench_nmt.lookup.imports.sweep import Choices, Role, Sweep
 
-# At most this many columns are named in a message.
-_MOST_NAMES = 5
+# A column of distinct texts with more rows than this names the trainings.
+_MOST_TEXTS = 10
 
 
 class Given(NamedTuple):
-    """The role of a column, and the reason."""
+    """The role of a column, the reason, and why it is only a guess; no doubt if it is known or sure."""
 
     role: Role
     why: str
+    doubt: str = ""
 
 
 def column_called(sweep: Sweep, name: str) -> str:
@@ -30,7 +32,7 @@ def column_called(sweep: Sweep, name: str) -> str:
     if name in sweep.columns:
         return name
     for column in sweep.columns:
-        if sweep.name(column) == name:
+        if name in (sweep.name(column), f"{sweep.name(column)}_"):  # free_name may have added the mark
             return column
     raise unknown("column", name, {*sweep.columns, *map(sweep.name, sweep.columns)}, f"({sweep.path})")
 
@@ -61,8 +63,7 @@ def chosen_metrics(sweep: Sweep, choices: Choices) -> dict[str, Direction | None
 def roles_of(sweep: Sweep, choices: Choices) -> dict[str, Given]:
     """The role of each column.
 
-    Raises InputError if the user names a column that does not exist, or gives it two roles; Ambiguous if a
-    column may be a hyperparameter or a metric.
+    Raises InputError if the user names a column that does not exist, or gives it two roles.
     """
     found: dict[str, Given] = {}
     for column, role in sweep.roles.items():
@@ -71,7 +72,7 @@ def roles_of(sweep: Sweep, choices: Choices) -> dict[str, Given]:
     named: tuple[tuple[str, Role, Iterable[str]], ...] = (
         ("--hyperparameter", "hyperparameter", choices.hyperparameters),
         ("--metric", "metric", chosen_metrics(sweep, choices)),
-        ("--ignore", "aside", choices.ignored),
+        ("--ignore", "identity", choices.ignored),
         ("--seed", "seed", filter(None, [choices.seed])),
     )
     for option, role, given_names in named:
@@ -84,7 +85,7 @@ def roles_of(sweep: Sweep, choices: Choices) -> dict[str, Given]:
                 )
             found[column] = Given(role, "as you say")
     told = any(role == "hyperparameter" for role in sweep.roles.values())
-    unclear: list[str] = []
+    few, grid = _settings(sweep)
     for column in sweep.columns:
         given = found.get(column)
         name = sweep.name(column)
@@ -97,78 +98,88 @@ def roles_of(sweep: Sweep, choices: Choices) -> dict[str, Given]:
             ):
                 found[column] = Given("seed", "by its name")
             continue
-        found_role = _by_itself(sweep, column, told)
-        if found_role is None:
-            unclear.append(column)
-        else:
-            found[column] = found_role
-    if unclear:
-        raise _unclear(sweep, unclear)
+        found[column] = role_of(sweep, column, told, few, grid)
     return {column: found[column] for column in sweep.columns}
 
 
-def _by_itself(sweep: Sweep, column: str, told: bool) -> Given | None:
-    """The role of a column by its name and cells; None if it may be a hyperparameter or a metric.
+def _settings(sweep: Sweep) -> tuple[set[str], bool]:
+    """The columns with few values that vary, and whether these values form a full grid of two or more."""
+    few = {}
+    for column, cells in sweep.columns.items():
+        values, places = distinct_of(cells)
+        name = sweep.name(column)
+        measured = names.part_of_data(name) and not names.is_hyperparameter(name)
+        if names.is_seed(name) or names.is_identity(name) or measured or absent(cells).any():
+            continue
+        if len(values) > 1 and 2 * len(values) <= len(cells):
+            few[column] = places
+    if len(few) < 2:
+        return set(few), False
+    cells = np.column_stack(list(few.values()))
+    size = math.prod(int(places.max()) + 1 for places in few.values())
+    return set(few), len(np.unique(cells, axis=0)) == size
 
-    `told`: whether the source states which columns are hyperparameters, so that this column is not one.
+
+def role_of(sweep: Sweep, column: str, told: bool, few: Set[str], grid: bool) -> Given:
+    """The role of a column by its name and its cells together, with a doubt if they do not agree.
+
+    Few values that repeat are those of a setting; another number in nearly every row is an outcome, if it is
+    beside a full grid or has the name of one.
+
+    Args:
+        sweep, column: the column of a sweep.
+        told: whether the source states which columns are hyperparameters, so that this column is not one.
+        few, grid: the columns with few values, and whether these form a full grid.
     """
     name, cells = sweep.name(column), sweep.columns[column]
     empty = absent(cells)
+    numbers, wrong = as_numbers(cells)
+    numeric, some = wrong is None, not np.isnan(numbers).all()
+    way, usual = names.direction(name), names.is_hyperparameter(name)
     if empty.all():
         return Given("aside", "empty")
     if are_dates(cells):
-        return Given("aside", "dates")
+        return Given("identity", "dates")
     if names.is_seed(name):
         return Given("seed", "by its name")
-    numeric = as_numbers(cells)[1] is None
-    if names.is_identity(name) and not (numeric and names.direction(name)):
-        return Given("aside", "it names or dates a training")
+    if names.is_identity(name) and not (numeric and way):
+        return Given("identity", "it names or dates a training")
     if sweep.points is not None and column in sweep.points.values:
         return Given("metric", "it has learning curves")
-    some = (
-        numeric or not np.isnan(as_numbers(cells)[0]).all()
-    )  # a typo among numbers is refused later, with its line
-    if some and names.direction(name) is not None and not names.is_hyperparameter(name):
+    count = len(distinct_of(cells[~empty])[0])
+    if count == 1 and not empty.any() and (way is None or usual or not some):
+        return Given("aside", f"always {text_of(cells[0])[:40]}")
+    if names.is_progress(name) and not (told or column in few):
+        return Given("aside", "how far a training was")
+    outcome = way is not None or names.part_of_data(name) != ""
+    if outcome and not usual and some:  # a typo among numbers is refused later, with its line
+        if column in few and not told and names.is_doubtful(name):
+            return Given("hyperparameter", f"{count} values", "it has few values, but the name of a metric")
         return Given("metric", "by its name")
     if told:
         return Given("extra", "")
-    count = len(distinct_of(cells[~empty])[0])
-    if count == 1 and not empty.any():
-        return Given("aside", f"always {text_of(cells[0])[:40]}")
-    if not numeric or names.is_hyperparameter(name):
-        return Given("hyperparameter", "by its name" if numeric else "texts")
-    values = measured(as_numbers(cells)[0])
-    whole = bool((values[~np.isnan(values)] % 1 == 0).all())
-    if whole or 2 * count <= len(cells):
-        return Given("hyperparameter", "whole numbers" if whole else f"{count} values in {len(cells)} rows")
-    return None
+    values = f"{count} values in {len(cells)} rows"
+    if not some and count == len(cells) > _MOST_TEXTS:
+        return Given("identity", "another text in every row: it names them")
+    if outcome:
+        doubt = "its name may be that of a metric or of a hyperparameter"
+        return Given("hyperparameter" if column in few else "aside", values, doubt)
+    if names.is_progress(name):
+        return Given("hyperparameter", values, "it may be a setting, or how far a training was")
+    if usual or not numeric or (column in few and grid):
+        return Given("hyperparameter", "by its name" if usual else "texts" if not numeric else values)
+    if grid and column not in few and not empty.any():
+        return Given("extra", "its numbers differ beside a full grid: it is an outcome")
+    if len(cells) > _MOST_TEXTS and bool((np.diff(numbers) == 1).all()) and numbers[0] in (0, 1):
+        return Given("identity", "it counts the rows")
+    return Given("hyperparameter", values, "its name shows neither a hyperparameter nor a metric")
 
 
-def _unclear(sweep: Sweep, columns: Iterable[str]) -> Ambiguous:
-    first, *more = columns
-    name = sweep.name(first)
-    others = ""
-    if more:
-        shown = ", ".join(repr(sweep.name(column)) for column in more[:_MOST_NAMES])
-        hidden = len(more) - _MOST_NAMES
-        others = f" The same of {shown}{f' and {hidden} more' if hidden > 0 else ''}."
-    return Ambiguous(
-        sweep.path,
-        f"is column {name!r} a hyperparameter, a metric or neither?{others}",
-        {
-            "hyperparameter": ("hyperparameters", name),
-            "min": ("metrics", f"{name}:min"),
-            "max": ("metrics", f"{name}:max"),
-            "neither": ("ignored", name),
-        },
-    )
-
-
-def objective_of(sweep: Sweep, metrics: dict[str, Direction]) -> list[str]:
-    """The objective among the metrics, by column, if neither the user nor the source names it.
+def objective_of(sweep: Sweep, metrics: dict[str, Direction]) -> tuple[list[str], str]:
+    """The objective among the metrics, by column, if neither the user nor the source names it; and a doubt.
 
     It is the only metric that is not a cost, else the only one of these on held-out data, else the only one
-    of these that is neither on test nor on training data. Raises Ambiguous if several metrics remain.
+    of these that is neither on test nor on training data. If several remain, it is the first, in doubt.
     """
     quality = [column for column in metrics if not names.is_cost(sweep.name(column))] or list(metrics)
     parts = {column: names.part_of_data(sweep.name(column)) for column in quality}
@@ -176,10 +187,6 @@ def objective_of(sweep: Sweep, metrics: dict[str, Direction]) -> list[str]:
     plain = [column for column in quality if not parts[column]]
     for some in (quality, held_out, plain):
         if len(some) == 1:
-            return some
+            return some, ""
     some = held_out or plain or quality
-    raise Ambiguous(
-        sweep.path,
-        f"which of its {counted(len(some), 'metric')} is the objective?",
-        {sweep.name(column): ("metrics", f"{sweep.name(column)}:{metrics[column]}") for column in some},
-    )
+    return some[:1], f"it is one of {counted(len(some), 'metric')} that may be the objective"

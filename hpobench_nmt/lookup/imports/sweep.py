@@ -23,8 +23,12 @@ from hpobench_nmt.core.system.errors import InputError
 Column = NDArray[Any]
 """Doubles, NaN for no value; or objects: texts, booleans, numbers, None, tuples, and "" for no value."""
 
-Role = Literal["hyperparameter", "metric", "extra", "seconds", "seed", "aside"]
-"""A column's role in the source. An "extra" is a metric only if its name shows the better direction."""
+Role = Literal["hyperparameter", "metric", "extra", "seconds", "seed", "identity", "aside"]
+"""A column's role in the source. An "extra" is a metric only if its name shows the better direction.
+
+An "identity" names or dates trainings, or states where they ran. Both "identity" and "aside" are left out,
+but trainings that differ in a column that is "aside" are never merged.
+"""
 
 State = Literal["finished", "failed", "pruned", "unfinished"]
 
@@ -93,6 +97,7 @@ class Sweep:
         points: the learning curves; None if the source has no curves.
         notes: what the user should know about the reading of the source.
         place: returns the location of a row for messages, such as "line 3".
+        typed: whether values have types: then a text is a text, even if it looks like a number.
     """
 
     kind: str
@@ -109,6 +114,7 @@ class Sweep:
     points: Points | None = None
     notes: tuple[str, ...] = ()
     place: Callable[[int], str] = lambda row: f"training {row}"
+    typed: bool = False
 
     def __len__(self) -> int:
         """The number of trainings."""
@@ -131,6 +137,8 @@ class Choices:
         seed: the column of seeds, which distinguishes trainings of the same configuration.
         study: the study to read, if a storage holds several.
         curves: files with the learning curves of the runs.
+        scales: scales of hyperparameters by column.
+        guessed: whether guesses are accepted.
     """
 
     metrics: tuple[str, ...] = ()
@@ -139,6 +147,8 @@ class Choices:
     seed: str = ""
     study: str = ""
     curves: tuple[Path, ...] = ()
+    scales: Mapping[str, Scale] = field(default_factory=dict)
+    guessed: bool = False
 
 
 _OPTIONS = {

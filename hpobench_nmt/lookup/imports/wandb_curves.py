@@ -101,7 +101,7 @@ def sweep_of_names(curves: Mapping[tuple[str, str], Curve], path: Path) -> Sweep
         )
     typed = [{name: _typed(text) for name, text in each.items()} for each in settings]
     columns: dict[str, Column] = {"Name": column_of(runs), **columns_of(typed)}
-    roles = {"Name": "aside", **dict.fromkeys(settings[0], "hyperparameter")}
+    roles = {"Name": "identity", **dict.fromkeys(settings[0], "hyperparameter")}
     reasons = {"Name": "the name of a run", **dict.fromkeys(settings[0], "in the names of the runs")}
     return Sweep("W&B's learning curves", path, path.stem, columns, roles, reasons=reasons)  # type: ignore[arg-type]
 

@@ -12,7 +12,7 @@ HEAD = "lr,val_loss\n"
 
 def lines(n, **others):
     """A file of n lines, and others by their number."""
-    return HEAD + "".join(others.get(f"line_{k}", f"0.{k},{k}.5") + "\n" for k in range(2, n + 2))
+    return HEAD + "".join(others.get(f"line_{k}", f"{k / 1000},{k}.5") + "\n" for k in range(2, n + 2))
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def lines(n, **others):
         ("a.csv", lines(70_000, line_69998="oops,1").encode(), "a.csv, line 69998: 'lr' is 'oops', but its"),
         (
             "a.csv",
-            lines(70_000, line_69998="1,oops").encode(),
+            lines(70_000, line_69998="99,oops").encode(),
             "line 69998: 'val_loss' is 'oops', not a number",
         ),
         ("a.csv", "# naïve\n".encode("latin-1") + lines(3).encode(), ""),

@@ -7,7 +7,7 @@ import pytest
 
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.collections.archives import folder_members
-from hpobench_nmt.lookup.imports.sweep import Ambiguous
+from hpobench_nmt.lookup.imports.importing import Unsure
 
 # The choices it needs, kind, rows, hyperparameters (* on a log scale), objective, metrics, checkpoints.
 KINDS = {
@@ -205,7 +205,7 @@ def test_the_files_of_users(request, imported, case):
 
 
 def test_what_cannot_be_known_is_asked(sweeps, imported):
-    with pytest.raises(Ambiguous, match="is 'value' better where it is smaller"):
+    with pytest.raises(Unsure, match="it is not known whether smaller or larger is better"):
         imported(sweeps / "trials.csv")
     with pytest.raises(InputError, match="holds the learning curves of 8 runs, not their hyperparameters"):
         imported(sweeps / "wandb" / "chart.csv")

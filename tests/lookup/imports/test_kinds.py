@@ -1,0 +1,316 @@
+"""Kinds of files that were once read wrongly: each is right, or asks, for any values."""
+
+import csv
+import io
+import itertools
+import json
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.imports.importing import Unsure, import_table, make_table, roles_file
+from hpobench_nmt.lookup.imports.sweep import Choices
+
+
+def texts(rows):
+    """Rows, which are dictionaries, as a CSV file."""
+    file = io.StringIO()
+    lines = csv.writer(file)
+    lines.writerow(rows[0])
+    lines.writerows(row.values() for row in rows)
+    return file.getvalue()
+
+
+@pytest.fixture(scope="module")
+def read(tmp_path_factory):
+    """Imports a text as a file; guesses are accepted if `guessed`."""
+
+    def read(text, name="sweep.csv", guessed=False, **choices):
+        path = tmp_path_factory.mktemp("kind") / name
+        path.write_text(text)
+        return make_table(path, "", Choices(guessed=guessed, **choices))
+
+    return read
+
+
+GRID = [dict(zip(("lr", "layers"), pair, strict=True)) for pair in itertools.product((0.1, 0.01), (2, 4))]
+NAMES = st.sampled_from(
+    [
+        "alpha",
+        "rank",
+        "window",
+        "precision",
+        "bits",
+        "gain",
+        "map",
+        "memory",
+        "reward",
+        "params",
+        "param_count",
+        "config_hash_len",
+        "params_x",
+        "epoch",
+        "group",
+        "model",
+        "word_error_rate",
+        "drop_rate",
+        "file",
+        "success",
+        "opt",
+        "x",
+        "y",
+        "train_batch_size",
+    ]
+)
+CELLS = st.one_of(
+    st.sampled_from([[16, 32], ["a", "b"], [1, 2, 3], ["016", "16"], [0.5, 0.25], [True, False]]),
+    st.lists(st.floats(-9, 9), min_size=6, max_size=6, unique=True),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.dictionaries(NAMES, CELLS, min_size=1, max_size=4), st.booleans(), st.data())
+def test_only_trainings_that_agree_in_all_settings_are_merged(read, columns, lines, data):
+    """The invariant: settings are whatever is no seed, metric, time or identifier."""
+    n = data.draw(st.integers(4, 12))
+    rows = [
+        {name: data.draw(st.sampled_from(cells)) for name, cells in columns.items()}
+        | {"lr": data.draw(st.sampled_from([0.1, 0.2])), "seed": k, "val_loss": 1 + k / 7}
+        for k in range(n)
+    ]
+    outcomes = {"word_error_rate"}
+    identities = {"group", "file", "success"}
+    merged = {"seed", "val_loss"} | outcomes | identities
+    distinct = {json.dumps({k: v for k, v in row.items() if k not in merged}) for row in rows}
+    try:
+        if lines:
+            table = read("".join(json.dumps(row) + "\n" for row in rows), "rows.jsonl").table
+        else:
+            table = read(texts(rows)).table
+    except InputError:
+        return
+    sure_outcomes = {m.name for m in table.metrics}
+    if not sure_outcomes & set(columns):
+        failed = sum(not row.get("success", True) for row in rows)
+        assert len(table) >= len(distinct) - failed
+
+
+@pytest.mark.parametrize("name", ["precision", "bits", "gain", "map", "memory", "reward", "params"])
+def test_a_name_alone_is_no_role(read, name):
+    """Few values that cross with others are a setting, whatever they are called."""
+    rows = [row | {name: v, "val_loss": k} for k, (row, v) in enumerate(itertools.product(GRID, (16, 32)))]
+    with pytest.raises(Unsure, match=rf"{name} .hyperparameter: it has few values, but the name of a metric"):
+        read(texts(rows))
+    table = read(texts(rows), guessed=True).table
+    assert len(table) == 8 and name in table.space.names
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        ("word_error_rate", "min"), ("error_rate", "min"), ("train_time_ms", "min"),
+        ("peak_alloc_mib", "min"),
+        ("total_flos", "min"), ("tokens_per_sec", "max"), ("sec_per_token", "min"), ("used_epochs", None),
+        ("drop_rate", None), ("hit_rate", None), ("global_step", None), ("eval_samples", None),
+    ],
+)  # fmt: skip
+@settings(deadline=None, max_examples=5)
+@given(numbers=st.lists(st.integers(100, 10**6), min_size=4, max_size=4, unique=True))
+def test_another_number_in_every_row_of_a_grid_is_an_outcome(read, name, way, numbers):
+    rows = [row | {name: v, "val_loss": k} for k, (row, v) in enumerate(zip(GRID, numbers, strict=True))]
+    table = read(texts(rows), metrics=("val_loss:min",)).table
+    assert table.space.names == ("lr", "layers")
+    assert {m.name: m.direction for m in table.metrics}.get(name) == way
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.lists(st.integers(0, 999), min_size=4, max_size=4, unique=True))
+def test_per_cent_signs_are_numbers(read, tenths):
+    rows = [row | {"val_acc": f"{v / 10}%"} for row, v in zip(GRID, tenths, strict=True)]
+    np.testing.assert_array_equal(read(texts(rows)).table.column("val_acc"), [v / 10 for v in tenths])
+    with pytest.raises(InputError, match=r"'val_acc' is '92\.5x', not a number"):
+        read(texts([*rows[:3], rows[3] | {"val_acc": "92.5x"}]))
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.lists(st.integers(1, 10**6), min_size=4, max_size=4, unique=True))
+def test_durations_of_days_and_of_the_standard_are_seconds(read, seconds):
+    def written(k, each):
+        hours, rest = divmod(each, 3600)
+        return str(timedelta(seconds=each)) if k % 2 else f"PT{hours}H{rest // 60}M{rest % 60}S"
+
+    rows = [
+        row | {"val_loss": k, "duration": written(k, each)}
+        for k, (row, each) in enumerate(zip(GRID, seconds, strict=True))
+    ]
+    np.testing.assert_array_equal(read(texts(rows)).table.column("seconds"), seconds)
+    notes = read(texts([rows[0] | {"duration": "long"}, *rows[1:]])).notes
+    assert notes[0].startswith("1 of 4 cells of duration are not durations")
+
+
+def test_states_and_bookkeeping_of_programs(read):
+    states = ["COMPLETED", "FAILED", "COMPLETED", "EARLY_STOPPED", "COMPLETED", "ABANDONED"]
+    rows = [
+        {"trial_index": k, "arm_name": f"{k}_0", "trial_status": state, "generation_node": "Sobol",
+         "val_loss": "" if state in ("FAILED", "ABANDONED") else 1 + k, "lr": 0.1 + k, "layers": k % 2}
+        for k, state in enumerate(states)
+    ]  # fmt: skip
+    table = read(texts(rows)).table
+    assert table.space.names == ("lr", "layers")
+    np.testing.assert_array_equal(table.column("val_loss"), [1, np.nan, 3, 5, np.nan])
+    log = [
+        {
+            "#num-ask": k,
+            "#num-tell": k,
+            "#uid": f"u{k}",
+            "#generation": k // 2,
+            "#parents_uids": [],
+            "#loss": k,
+        }
+        | {"lr": 10.0**-k, "layers": k % 2}
+        for k in range(4)
+    ]
+    table = read("".join(json.dumps(row) + "\n" for row in log), "log.jsonl").table
+    assert (table.space.names, [str(table.objective(o)) for o in table.objectives]) == (
+        ("lr", "layers"), ["loss:min"],
+    )  # fmt: skip
+
+
+def test_rounds_of_a_halving_search_are_a_curve(read):
+    """The score of the last round counts; what was dropped is pruned."""
+    rows = [
+        {"iter": round_, "n_resources": n, "mean_fit_time": 0.1 * n, "param_lr": lr, "param_depth": d,
+         "params": "{}", "mean_test_score": score}
+        for round_, n, lr, d, score in [
+            (0, 20, 0.1, 2, 0.5), (0, 20, 0.1, 4, 0.6), (0, 20, 0.01, 2, 0.4), (0, 20, 0.01, 4, 0.62),
+            (1, 60, 0.1, 4, 0.9), (1, 60, 0.01, 4, 0.8),
+        ]
+    ]  # fmt: skip
+    table = read(texts(rows)).table
+    np.testing.assert_array_equal(table.column("score"), [np.nan, 0.9, np.nan, 0.8])
+    assert table.curves.lengths.tolist() == [1, 2, 1, 2] and table.curves[1].resources.tolist() == [20, 60]
+
+
+def test_a_run_that_is_the_parent_of_others_is_left_out(read, sweeps, tmp_path):
+    rows = [
+        {"run_id": run, "experiment_id": 0, "status": "FINISHED", "tags.mlflow.parentRunId": parent,
+         "params.lr": lr, "metrics.val_loss": loss}
+        for run, parent, lr, loss in [("p", "", 1, 4), ("a", "p", 2, 5), ("b", "p", 1, 4)]
+    ]  # fmt: skip
+    table, _, _, notes = read(texts(rows))
+    assert len(table) == 2 and notes == ("1 run with nested runs left out: the nested runs count",)
+    from shutil import copytree
+
+    folder = copytree(sweeps / "mlruns", tmp_path / "mlruns")
+    for run in sorted((folder / "123456").glob("0*"))[1:]:
+        (run / "tags" / "mlflow.parentRunId").write_text(f"{0:032x}")
+    for path in (folder / "123456" / f"{0:032x}" / "params").iterdir():
+        path.unlink()
+    table, _, _, notes = make_table(folder, "", Choices())
+    assert notes == ("1 run with nested runs left out: the nested runs count",)
+    assert table.space["layers"].values == (1, 2)
+
+
+def test_a_frame_of_ray_says_which_trainings_ended_early(read):
+    rows = [
+        {"val_loss": 1 - k / 9, "training_iteration": step, "trial_id": f"a{k}", "config/lr": 0.1 * (k + 1)}
+        for k, step in enumerate((1, 1, 100, 10))
+    ]
+    assert read(texts(rows)).notes[0].startswith("3 of 4 trainings ended before training_iteration 100")
+
+
+@pytest.mark.parametrize("net", ["gpt: nano", "gpt: info", "a: inf", "nan"])
+def test_dictionaries_in_cells_keep_their_texts(read, net):
+    rows = [
+        {"": k, "summary": str({"val_loss": [1.5, -np.inf, np.nan][k % 3]}), "name": f"r{k}",
+         "config": str({"lr": 0.1 * (k + 1), "net": [net, "plain"][k % 2]})}
+        for k in range(6)
+    ]  # fmt: skip
+    table = read(texts(rows)).table
+    if net != "nan":
+        assert set(table.space["net"].values) == {net, "plain"}
+    assert np.isfinite(table.column("val_loss")).tolist() == [True, False, False] * 2
+
+
+def test_a_header_may_begin_with_a_hash_or_be_in_two_rows(read):
+    body = "".join(f"{k},{'ab'[k % 2]},0.{k + 1},{k}\n" for k in range(4))
+    assert read("#trial,opt,lr,val_loss\n" + body).table.space.names == ("opt", "lr")
+    with pytest.raises(InputError, match="holds numbers where the names of the columns should be"):
+        read(body.replace("a", "1").replace("b", "2"))
+    two = ",number,value,params,params,state\n,,,lr,opt,\n"
+    two += "0,0,0.5,0.1,adam,COMPLETE\n1,1,0.4,0.01,sgd,COMPLETE\n"
+    assert read(two, metrics=("value:min",)).table.space.names == ("lr", "opt")
+
+
+def test_columns_of_epochs_are_a_curve(read):
+    rows = [row | {f"epoch_{e}": 3 + k - e for e in range(1, 6)} for k, row in enumerate(GRID)]
+    with pytest.raises(Unsure, match=r"value_by_epoch .objective: it is not known whether smaller or larger"):
+        read(texts(rows))
+    table = read(texts(rows), metrics=("value_by_epoch:min",)).table
+    assert table.curves.lengths.tolist() == [5] * 4 and table.curves[0].resources.tolist() == [1, 2, 3, 4, 5]
+    assert table.column("value_by_epoch").tolist() == [-2, -1, 0, 1]
+
+
+@settings(deadline=None, max_examples=10)
+@given(st.integers(2, 30), st.sampled_from([0.1, 0.25, 1 / 3]))
+def test_fractional_steps_go_through_unchanged(read, n, unit):
+    steps = [round(unit * k, 6) for k in range(1, n + 1)]
+    rows = [
+        {"run_id": f"r{r}", "epoch": step, "lr": 0.1 + r, "val_loss": 9 - step}
+        for r in range(3)
+        for step in steps
+    ]
+    table = read(texts(rows)).table
+    np.testing.assert_array_equal(table.curves[0].resources, steps)
+    np.testing.assert_array_equal(table.curves[0].costs, steps)
+
+
+def test_json_over_several_lines(read):
+    """SMAC's run history, also with budgets; anything else is described in one line."""
+    data = [[1, None, 0, 1.0, 0.5, 10.0, 1, 100.0, 110.0, {}], [1, None, 0, 9.0, 0.25, 90.0, 1, 0.0, 1.0, {}]]
+    data += [[2, None, 0, 1.0, 0.75, 9.0, 1, 100.0, 110.0, {}], [3, None, 0, 1.0, 9e9, 3.0, 2, 0.0, 1.0, {}]]
+    history = {"data": data, "configs": {str(k): {"lr": 0.1 * k, "opt": "016"} for k in (1, 2, 3)}}
+    table = read(json.dumps(history, indent=2), "runhistory.json").table
+    assert table.space.names == ("lr",) and table.curves.lengths.tolist()[:2] == [2, 1]
+    np.testing.assert_array_equal(table.column("cost_"), [0.25, 0.75, np.nan])
+    with pytest.raises(
+        InputError, match=r"is one JSON object \(with 'best_metric', 'log_history'\), not lines"
+    ):
+        read(json.dumps({"best_metric": 1, "log_history": []}, indent=2), "trainer_state.json")
+
+
+@pytest.mark.parametrize("depth", [101, 400, 800, 930, 980, 5000])
+def test_deep_lists_are_refused_in_one_line(read, depth):
+    with pytest.raises(InputError, match=r"nested too deeply"):
+        read('{"lr": 0.1, "x": ' + "[" * depth + "]" * depth + "}\n", "deep.jsonl")
+
+
+def test_roles_are_written_and_read_again(tmp_path):
+    path = tmp_path / "sweep.csv"
+    rows = [row | {"bits": v, "val_loss": k, "foo": k * 0.37} for k, (row, v) in
+            enumerate(itertools.product(GRID, (4, 8)))]  # fmt: skip
+    path.write_text(texts(rows))
+    with pytest.raises(Unsure) as unsure:
+        import_table(path)
+    file = tmp_path / "sweep.roles.toml"
+    file.write_text(roles_file(unsure.value.imported, unsure.value.doubts))
+    assert import_table(path, roles=file).sha256 == import_table(path, guessed=True).sha256
+    file.write_text(
+        file.read_text().replace('role = "hyperparameter"\nscale = "linear"\nguess', 'role = "seed"\nguess')
+    )
+    table = import_table(path, roles=file)
+    assert table.space.names == ("lr", "layers") and table.replicates.averaged
+    roles = {"bits": "ignore", "foo": "metric:max", "val_loss": "objective:min"}
+    assert [m.direction for m in import_table(path, roles=roles).metrics] == ["min", "max"]
+    with pytest.raises(InputError, match=r"'bits' has the role 'bit'\. Roles are objective, metric, hyper"):
+        import_table(path, roles={"bits": "bit"})
+
+
+def test_a_default_name_is_short(tmp_path):
+    path = tmp_path / f"{'long-' * 9}.csv"
+    path.write_text(texts([row | {"val_loss": k} for k, row in enumerate(GRID)]))
+    assert import_table(path).name == "long-long-long-long-long"
