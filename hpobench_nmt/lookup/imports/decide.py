@@ -120,7 +120,7 @@ def decide(sweep: Sweep, choices: Choices) -> Plan:
         failed,
         pruned,
         tuple(decisions),
-        tuple(c for c, given in roles.items() if c in left and given.role in ("aside", "hyperparameter")),
+        tuple(column for column, given in roles.items() if column in left and given.may_be_setting),
         {used.get(column, column): doubt for column, doubt in doubts.items()},
     )
 

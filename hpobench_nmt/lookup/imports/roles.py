@@ -19,12 +19,20 @@ from hpobench_nmt.lookup.imports.sweep import Choices, Role, Sweep
 _MOST_TEXTS = 10
 
 
+_OUTCOME = "its numbers differ beside a full grid: it is an outcome"
+
+
 class Given(NamedTuple):
     """The role of a column, the reason, and why it is only a guess; no doubt if it is known or sure."""
 
     role: Role
     why: str
     doubt: str = ""
+
+    @property
+    def may_be_setting(self) -> bool:
+        """Whether trainings that differ in this column may have other settings, if it is left out."""
+        return self.role in ("aside", "hyperparameter") or (self.role == "extra" and self.why == _OUTCOME)
 
 
 def column_called(sweep: Sweep, name: str) -> str:
@@ -169,7 +177,7 @@ def role_of(sweep: Sweep, column: str, told: bool, few: Set[str], grid: bool) ->
     if usual or not numeric or (column in few and grid):
         return Given("hyperparameter", "by its name" if usual else "texts" if not numeric else values)
     if grid and column not in few and not empty.any():
-        return Given("extra", "its numbers differ beside a full grid: it is an outcome")
+        return Given("extra", _OUTCOME)
     if len(cells) > _MOST_TEXTS and bool((np.diff(numbers) == 1).all()) and numbers[0] in (0, 1):
         return Given("identity", "it counts the rows")
     return Given("hyperparameter", values, "its name shows neither a hyperparameter nor a metric")

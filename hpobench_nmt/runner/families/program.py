@@ -20,6 +20,7 @@ from typing import Any
 from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.space import Value
 from hpobench_nmt.core.system.errors import InputError, not_written, unknown
+from hpobench_nmt.core.system.files import read_bytes
 from hpobench_nmt.core.system.processes import Program, run_program
 from hpobench_nmt.core.system.text import printable
 from hpobench_nmt.runner.disk.curve_file import read_curve, write_curve
@@ -233,8 +234,8 @@ def _places(command: Command, job: Job[Any], gpu: str) -> dict[str, object]:
 
 def _of_file(path: Path, command: Command) -> dict[str, float]:
     try:
-        return _metrics_in(_object_in(path.read_text(encoding="utf-8")), command)
-    except (OSError, UnicodeDecodeError) as error:
+        return _metrics_in(_object_in(read_bytes(path).decode()), command)
+    except (OSError, UnicodeDecodeError, InputError) as error:
         raise TrainingFailed(f"{path.name} cannot be read: {error}") from None
 
 
