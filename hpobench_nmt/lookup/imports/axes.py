@@ -213,7 +213,7 @@ def scale_of(values: Floats) -> tuple[Scale, str]:
     """
     if len(values) < 2 or values[0] <= 0:
         return "linear", ""
-    logs, wide = np.log(values), values[-1] / values[0] >= _WIDE
+    logs, wide = np.log(values), values[-1] >= _WIDE * values[0]  # a quotient of tiny values overflows
     if len(values) == 2:
         return ("log", "; far apart") if wide else ("linear", "")
     ratios, steps = np.diff(logs), np.diff(values)
