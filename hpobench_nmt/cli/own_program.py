@@ -46,17 +46,11 @@ def spec_of(path: Path, words: Sequence[str], seed: int, timeout: float) -> Spec
 
 def write_new(path: Path) -> None:
     """Write a commented search file, and say what comes next."""
-    from hpobench_nmt.core.system.errors import not_written
+    from hpobench_nmt.core.system.files import create_file
     from hpobench_nmt.runner.specs.search_file import NEW
 
     check_out_file(path)
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(NEW)
-    except FileExistsError:
-        raise InputError(f"{path}: exists already. Name another file.") from None
-    except OSError as error:
-        raise not_written(path, error) from error
+    create_file(path, NEW)
     say(f"{path}: edit it, then run: hpobench-nmt tune {path} -- python train.py --lr {{learning_rate}} ...")
 
 

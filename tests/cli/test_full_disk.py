@@ -15,6 +15,7 @@ import resource
     "command",
     [
         "methods new mine.py",
+        "tune --new search.toml",
         "tables publish lohelp-de-en --out hub",
         "tables publish lohelp-de-en --format croissant -o c.json",
     ],

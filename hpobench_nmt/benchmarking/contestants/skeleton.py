@@ -5,8 +5,8 @@ from __future__ import annotations
 import keyword
 from pathlib import Path
 
-from hpobench_nmt.core.system.errors import InputError, not_written
-from hpobench_nmt.core.system.files import no_folder
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.files import create_file, no_folder
 from hpobench_nmt.methods import KNOWN
 
 _TEMPLATE = '''"""An HPO method of my own. These commands check it, compare it with others, and debug it:
@@ -73,12 +73,5 @@ def write_skeleton(path: Path) -> str:
         raise InputError(f"{path}: class {name} would be named like the method {taken}. Give another name.")
     if not path.parent.is_dir():
         raise InputError(f"{path.parent}: {no_folder(path.parent)}.")
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(_TEMPLATE.format(file=path, name=name))
-    except FileExistsError:
-        raise InputError(f"{path} exists and was not changed. Give another name.") from None
-    except OSError as error:
-        path.unlink(missing_ok=True)  # on a full disk it would block the same command later
-        raise not_written(path, error) from error
+    create_file(path, _TEMPLATE.format(file=path, name=name))
     return f"{path}:{name}"

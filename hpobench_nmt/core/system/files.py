@@ -132,6 +132,21 @@ def save_file(path: Path, content: bytes) -> None:
         raise not_written(where, error) from error
 
 
+def create_file(path: Path, text: str) -> None:
+    """Write a text to a new file. Nothing is left behind if it cannot be written, as on a full disk.
+
+    Raises InputError if the file exists, RunError if it cannot be written.
+    """
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise InputError(f"{path} exists and was not changed. Give another name.") from None
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise not_written(path, error) from error
+
+
 @contextmanager
 def locked_folder(folder: Path, waits: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Lock a folder: only one process at a time runs the block. `waits` is called before waiting for another.
