@@ -178,7 +178,7 @@ def _checked(file: _Search, path: Path, words: Sequence[str], seed: int, timeout
 
 
 def _not_here(job: Job[Any]) -> Outcome:
-    raise NotImplementedError("a user's program is run by Family.program")
+    raise AssertionError("a user's program is run by Family.program, not by train")
 
 
 def _metric(text: str) -> Metric:
