@@ -17,12 +17,14 @@ from types import SimpleNamespace
 import pytest
 
 from hpobench_nmt.core.system import files, folders
-from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.errors import InputError, RunError
 from hpobench_nmt.core.system.files import (
     check_column,
     check_name,
     locked_folder,
     no_folder,
+    save_file,
+    sole_writer,
     write_whole,
 )
 from hpobench_nmt.core.system.folders import _abandoned, remove_leftovers, replace_folder, scratch_folder
@@ -50,6 +52,22 @@ def test_a_file_is_replaced_whole(tmp_path):
     assert path.read_bytes() == b"two"
     assert names(path.parent) == ["f"]
     assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_links_are_followed_where_the_user_names_a_file_and_make_no_folders_elsewhere(tmp_path):
+    (tmp_path / "target").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    save_file(tmp_path / "link", b"text")
+    assert (tmp_path / "link").is_symlink()
+    write_whole(tmp_path / "link", b"other")
+    assert not (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_bytes() == b"text"
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere" / "at" / "all")
+    with pytest.raises(RunError, match="dangling: cannot be written"):
+        save_file(tmp_path / "dangling", b"text")
+    with pytest.raises(RunError, match="dangling: cannot be written"), sole_writer(tmp_path / "dangling"):
+        pass
+    assert names(tmp_path) == ["dangling", "link", "target"]
 
 
 def test_an_error_while_writing_leaves_the_old_file_and_nothing_else(tmp_path):

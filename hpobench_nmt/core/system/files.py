@@ -99,9 +99,8 @@ def no_folder(path: Path) -> str:
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file in one step. Even after a crash, it exists completely or not at all.
 
-    If the path is a link, the file that it leads to is written, and the link stays.
+    A link in its place is replaced: the folder may be another person's, and the link lead anywhere.
     """
-    path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path.parent)
     handle, name = tempfile.mkstemp(prefix=scratch_prefix(path.name), suffix=SCRATCH, dir=path.parent)
@@ -119,15 +118,18 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def save_file(path: Path, content: bytes) -> None:
-    """Write a file in one step, like `write_whole`. Errors name the file, or the folder if it cannot be made.
+    """Write a file that the user named in one step. If it is a link, the file that it leads to is written.
 
-    Raises RunError, or InputError if a name is too long.
+    Missing folders are made, but not those that only a link names. Errors name the file, or the folder if it
+    cannot be made. Raises RunError, or InputError if a name is too long.
     """
     where = path.parent
     try:
         where.mkdir(parents=True, exist_ok=True)
         where = path
-        write_whole(path, content)
+        target = Path(os.path.realpath(path))
+        target.parent.stat()
+        write_whole(target, content)
     except OSError as error:
         raise not_written(where, error) from error
 
@@ -180,13 +182,13 @@ def sole_writer(path: Path) -> Iterator[None]:
     The lock is a hidden file beside the file, which is removed at the end. Processes are not kept out on
     Windows and on file systems without locks. Raises InputError, or RunError if the folder cannot be written.
     """
-    path = Path(os.path.realpath(path))
-    lock = path.with_name(f".{path.name}.lock")
     if sys.platform == "win32":
         yield
         return
     try:
-        lock.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        target = Path(os.path.realpath(path))
+        lock = target.with_name(f".{target.name}.lock")
         handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise not_written(path, error) from error
