@@ -1,8 +1,8 @@
 """Mutation testing of one module: does a test fail when the code is changed on purpose?
 
     pip install -e .[dev]
-    python benchmarks/faults/mutation.py evaluation/ranks.py
-    python benchmarks/faults/mutation.py evaluation/ranks.py --survivors    # tests improved: only survivors
+    python benchmarks/faults/mutation.py evaluation/intervals.py
+    python benchmarks/faults/mutation.py evaluation/intervals.py --survivors   # after tests improved
     python benchmarks/faults/mutation.py evaluation/noise.py --sample 100   # an estimate, for a large module
     python benchmarks/faults/mutation.py methods/graph_based.py --tests tests/methods/test_methods.py
 
@@ -68,7 +68,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("module", type=Path, help="such as evaluation/ranks.py")
+    parser.add_argument("module", type=Path, help="such as evaluation/intervals.py")
     parser.add_argument("--tests", nargs="+", help="test files or folders; by default the module's own")
     parser.add_argument("--survivors", action="store_true", help="test again what survived in the last run")
     parser.add_argument(

@@ -9,12 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from hpobench_nmt.analysis.chosen_rows import TRUE_REGRET, chosen_rows
 from hpobench_nmt.analysis.fewer_trainings import FewerTrainings
 from hpobench_nmt.analysis.paired import SIMULATED
-from hpobench_nmt.analysis.table_ranks import ranked_by, ranks_of
-from hpobench_nmt.analysis.verdicts import Statistics, decimals, number, run_statistics, without_noise
+from hpobench_nmt.analysis.verdicts import (
+    Statistics,
+    decimals,
+    number,
+    rounded,
+    run_statistics,
+    without_noise,
+)
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.task.instance import Instance
 from hpobench_nmt.benchmarking.task.scoring import exact_scores
@@ -22,7 +29,6 @@ from hpobench_nmt.benchmarking.task.suite import Suite
 from hpobench_nmt.benchmarking.task.suite_files import load_suite, published_figures, suite_files
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import NONE, VAST, counted, short
-from hpobench_nmt.evaluation.ranks import rounded
 from hpobench_nmt.evaluation.scores import SCORES, Summary
 from hpobench_nmt.lookup.collections import COLLECTIONS
 from hpobench_nmt.methods import CONTROLS
@@ -92,11 +98,20 @@ def cells(results: Results, statistics: Statistics | None = None) -> Iterator[Ce
 
 
 def ranked_methods(results: Results, statistics: Statistics, table: str) -> list[str]:
-    """The methods on a table by their mean rank in its scores, best first; those without a mean come last."""
+    """The methods on a table by their mean rank in its scores, best first; those without a mean come last.
+
+    Runtimes are ranked by restricted means, which also methods have that sometimes miss the target.
+    """
     part = statistics.scores[statistics.scores["table"] == table]
-    means = dict(zip(zip(part["method"], part["score"], strict=True), ranked_by(part).tolist(), strict=True))
     methods = [m for m in results.methods if (table, m) in results.trials]
-    ranks = [ranks_of([means[m, score] for m in methods], score) for score in results.suite.scores]
+    ranks = []
+    for score in results.suite.scores:
+        cells = part[part["score"] == score].set_index("method").loc[methods]
+        # Trials that failed are missing from a mean, so that it cannot be compared with other means.
+        whole = cells["mean"].where(cells["failed"] == 0)
+        means = rounded((whole if SCORES[score].needs_score_at else cells["restricted"]).to_numpy(np.float64))
+        losses = pd.Series(means if SCORES[score].lower_is_better else -means)
+        ranks.append(losses.rank(na_option="bottom").to_numpy())
     order = np.argsort(np.mean(ranks, axis=0), kind="stable")
     return [methods[place] for place in order]
 

@@ -25,7 +25,6 @@ from hpobench_nmt.core.system.text import VAST
 from hpobench_nmt.core.trajectory import Goal
 from hpobench_nmt.evaluation.comparisons import Comparison, compare_pairs
 from hpobench_nmt.evaluation.intervals import mean_intervals
-from hpobench_nmt.evaluation.ranks import rounded
 from hpobench_nmt.evaluation.restricted import restricted_mean, runtime_within
 from hpobench_nmt.evaluation.scores import SCORES, Summary
 
@@ -197,6 +196,11 @@ def number(value: float, decimals: int) -> str:
 def without_noise(value: float, decimals: int) -> float:
     """A number to round to these decimals, moved past a half that it misses only by rounding errors."""
     return value + math.copysign(min(abs(value) * 1e-12, 1e-6 * 10.0**-decimals), value)
+
+
+def rounded(means: Floats) -> Floats:
+    """Means to twelve significant digits, so that those which differ only by rounding errors are equal."""
+    return np.array([float(f"{mean:.12g}") for mean in means.ravel().tolist()]).reshape(means.shape)
 
 
 def _score_frame(

@@ -75,7 +75,6 @@ def test_what_is_drawn_where_nothing_is_named(single, multi):
     one = hb.plot(multi, "front", lookups=7).axes[0].get_legend_handles_labels()[1]
     assert [label for label in one if label.startswith("after")] == ["after 7"]
     assert "2 tables" in hb.plot(single, "runtimes", per_row=True).axes[0].get_title()
-    assert hb.plot(single, "ranks", score="fb").axes[0].get_title().startswith("fb")
 
 
 def test_results_of_a_run_that_is_not_finished(single):
@@ -123,7 +122,6 @@ def test_expected_runtimes_of_trials_that_see_samples(toy):
         ({"kind": "front", "method": "NSGA3"}, "Did you mean 'NSGA2'"),
         ({"kind": "wins", "score": "ftb"}, "unknown score 'ftb'"),
         ({"kind": "regret"}, "for one objective; the run has 3"),
-        ({"kind": "ranks"}, "no ranking over tables"),
         ({"kind": "workers"}, "only for runs on a clock"),
         ({"kind": "scores", "ax": "axes"}, "has several panels"),
     ],

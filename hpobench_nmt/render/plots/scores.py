@@ -1,28 +1,25 @@
-"""Scores of a run: their means, who beats whom, and mean ranks over tables."""
+"""Scores of a run: their means, and who beats whom."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from hpobench_nmt.analysis.report_content import win_shares
 from hpobench_nmt.analysis.selection import EXACT
-from hpobench_nmt.analysis.table_ranks import RankOutcome, rank_outcome
 from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.core.system.text import short
-from hpobench_nmt.evaluation.intervals import CONFIDENCE
 from hpobench_nmt.evaluation.scores import SCORES
-from hpobench_nmt.render.figure_spec import FigureSpec, Plot, always
-from hpobench_nmt.render.plots.style import Style, axes_for, draw_matrix, mark, method_styles, new_panels
+from hpobench_nmt.render.figure_spec import FigureSpec, Plot
+from hpobench_nmt.render.plots.style import Style, draw_matrix, method_styles, new_panels
 from hpobench_nmt.render.subject import Subject
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -104,85 +101,7 @@ def _wins(subject: Subject, score: str = "") -> Iterator[FigureSpec]:
         yield FigureSpec(f"-{name}", title, draw=draw, files_only=True)  # the page shows them as a table
 
 
-def plot_critical_difference(
-    outcome: RankOutcome, styles: Mapping[str, Style] | None = None, ax: Axes | None = None
-) -> Figure:
-    """Mean ranks over tables. A bar joins methods that are not shown to differ (Demsar 2006).
-
-    Raises InputError, with the reason, if there is no ranking.
-    """
-    test = outcome.test
-    if test is None:
-        raise InputError(outcome.sentence)
-    styles = styles or method_styles(outcome.methods)
-    k = len(outcome.methods)
-    order = np.argsort(test.mean_ranks, kind="stable")
-    levels = -(-k // 2)
-    bars = 0.35 * len(test.groups) + 0.4
-    figure, axes = axes_for(ax, (5.4, 0.3 * levels + 0.28 * len(test.groups) + 1.5))
-    axes.grid(False)
-    axes.spines[:].set_visible(False)
-    axes.set_xlim(0.35, k + 0.65)
-    axes.set_ylim(-(bars + levels), 1.7)
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.plot([1, k], [0, 0], color="black", linewidth=1)
-    for rank in range(1, k + 1):
-        axes.plot([rank, rank], [0, 0.15], color="black", linewidth=1)
-        axes.text(rank, 0.25, str(rank), ha="center", va="bottom", fontsize=9)
-    axes.plot([1, min(1 + test.critical_difference, k + 0.6)], [1.2, 1.2], color="black", linewidth=2)
-    axes.text(1, 1.3, f"critical difference {test.critical_difference:.2f}", va="bottom", fontsize=9)
-    for i, group in enumerate(test.groups):
-        ends = test.mean_ranks[[group[0], group[-1]]]
-        y = -0.35 * (i + 1)
-        axes.plot([ends[0] - 0.04, ends[1] + 0.04], [y, y], color="#5F6368", linewidth=4)
-    for place, position in enumerate(order):
-        left = place < levels
-        y = -(bars + (place if left else k - 1 - place) + 0.5)
-        rank, end = test.mean_ranks[position], (0.9 if left else k + 0.1)
-        name = outcome.methods[position]
-        style = styles[name]
-        drawn = axes.plot([rank, rank, end], [0, y, y], color=style.colour, linewidth=1.2)
-        drawn += axes.plot(rank, 0, style.marker, color=style.colour, markersize=7, clip_on=False)
-        where: dict[str, Any] = {"ha": "right" if left else "left", "va": "center", "fontsize": 9}
-        text = f"{name}  {rank:.2f}" if left else f"{rank:.2f}  {name}"
-        label = axes.text(end - 0.05 if left else end + 0.05, y, text, **where)
-        for number, artist in enumerate([*drawn, label]):
-            mark(artist, name, number)
-    axes.set_title(f"{outcome.score}: mean rank over {test.n_tables} tables (1 is best)", fontsize=10)
-    return figure
-
-
-def _ranks(subject: Subject, score: str = "") -> Iterator[FigureSpec]:
-    """Mean ranks over all tables; option `score`."""
-    cells, scores = subject.tests.scores, subject.scores(score)
-    outcomes = [
-        rank_outcome(subject.results, name, cells) for name in subject.results.suite.scores if name in scores
-    ]
-    # If no ranks at all could show a difference, a report leaves the figure out. `hb.plot` draws it.
-    idle = [outcome for outcome in outcomes if outcome.test is None or not outcome.test.can_show]
-    for outcome in outcomes:
-        draw = partial(plot_critical_difference, outcome, subject.styles)
-        if outcome in idle:
-            if outcome is idle[0]:
-                yield FigureSpec(draw=draw, problem=" ".join(dict.fromkeys(each.sentence for each in idle)))
-            continue
-        assert outcome.test is not None
-        ranks = outcome.test.mean_ranks
-        yield FigureSpec(
-            stem=f"-{outcome.score}",
-            title=f"Mean ranks in {outcome.score}",
-            finding=outcome.sentence,
-            draw=draw,
-            head=("method", "mean rank"),
-            rows=[(outcome.methods[i], f"{ranks[i]:.2f}") for i in np.argsort(ranks, kind="stable")],
-            aside=outcome.test.p >= 1 - CONFIDENCE,
-            own_size=True,
-        )
-
-
 PLOTS = (
     Plot("scores", "Scores", _scores, one_panel=False),
     Plot("wins", "Who beats whom", _wins, one_panel=False),
-    Plot("ranks", "Mean ranks", _ranks, of_table=None, over_tables=always),
 )

@@ -17,12 +17,10 @@ from hpobench_nmt.analysis.run_fronts import attainment
 from hpobench_nmt.analysis.runtimes import expected_runtime_frame, runtime_distribution, target_runtimes
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.analysis.table_front import table_front
-from hpobench_nmt.analysis.table_ranks import RankOutcome, rank_outcome
 from hpobench_nmt.analysis.verdicts import run_statistics
 from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.core.constraints import Constraint
 from hpobench_nmt.core.pareto import pareto_front
-from hpobench_nmt.evaluation.ranks import rank_test
 from hpobench_nmt.render.figures import run_figures
 from hpobench_nmt.render.html.svg import pixels, shared_styles, short_ids, short_path, to_svg
 from hpobench_nmt.render.plots.curves import plot_curve_panels, plot_curves
@@ -30,7 +28,7 @@ from hpobench_nmt.render.plots.fronts import plot_attainment, plot_front_moves
 from hpobench_nmt.render.plots.pareto_front import plot_front, plot_front_pairs
 from hpobench_nmt.render.plots.replay import plot_replay
 from hpobench_nmt.render.plots.runtimes import plot_expected_runtimes, plot_runtime_distribution
-from hpobench_nmt.render.plots.scores import plot_critical_difference, plot_scores, plot_wins
+from hpobench_nmt.render.plots.scores import plot_scores, plot_wins
 from hpobench_nmt.render.plots.style import axes_for, mark_better, method_styles, short_ticks
 from hpobench_nmt.render.subject import Subject
 
@@ -148,10 +146,6 @@ def test_figures_of_twelve_methods(single):
     looks = [(line.get_color(), line.get_linestyle(), line.get_marker()) for line in lines.values()]
     assert len(set(looks)) == 13
     drawn(plot_curve_panels(curves))
-    test = rank_test(np.random.default_rng(0).normal(size=(6, 12)) + np.arange(12) / 3)
-    figure = drawn(plot_critical_difference(RankOutcome("ftb", tuple(names), ("t",) * 6, test, "")))
-    texts = " ".join(text.get_text() for text in figure.axes[0].texts)
-    assert all(name in texts for name in names)
 
 
 def test_a_lower_bound_is_dotted_from_a_cross_on(toy):
@@ -258,8 +252,6 @@ def test_what_cannot_be_drawn_is_said(single, multi):
         plot_scores(statistics.scores, "toi")
     with pytest.raises(hb.InputError, match="no two methods were compared"):
         plot_wins(statistics.comparisons, "toy", "fta")
-    with pytest.raises(hb.InputError, match="three or more methods"):
-        plot_critical_difference(rank_outcome(multi, "fto", run_statistics(multi).scores))
     (errors, _) = surrogate_curves(dataclasses.replace(multi, methods=("RS",)), "toy")
     for plot in (plot_curves, plot_curve_panels):
         with pytest.raises(
