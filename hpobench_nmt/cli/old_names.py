@@ -42,6 +42,7 @@ _OPTIONS: Mapping[str, Mapping[str, str]] = {
         "--curves": "--set curves=true",
         **{f"--{name}": f"--set {name.replace('-', '_')}={{}}" for name in _AS_SETTING},
     },
+    "score": {"--verify": "--check"},
     "tables add": {"--ignore-other": "--accept other"},
     "tables analyze": {
         "--best": "--set best_share={}",
@@ -50,6 +51,7 @@ _OPTIONS: Mapping[str, Mapping[str, str]] = {
     },
     "tables fetch": {"--mirror": "--from {}"},
     "train": {"--until": "--updates {}"},
+    "tune": {"--hours": "--time-limit {}h", "--method": "--methods {}", "--workers": "--jobs {}"},
 }
 """What replaces an option of a command (by its present name); {} stands for the option's value."""
 

@@ -19,12 +19,12 @@ from hpobench_nmt.core.system.text import counted
 @click.argument("folder", type=PATH)
 @format_option("text", "csv", "json", "latex", "sequences")
 @click.option("-o", "--out", type=PATH, help="Folder for the format sequences.")
-@click.option("--verify", is_flag=True, help="Check all hashes, and stop if a file has none.")
+@click.option("--check", "verify", is_flag=True, help="Check all hashes, and stop if a file has none.")
 @explain_option
 def score(folder: Path, form: str, out: Path | None, verify: bool, explain: bool) -> None:
     """Show the scores of a results FOLDER.
 
-    The hashes of the results files are always checked. --verify also checks the tables' files and ledgers,
+    The hashes of the results files are always checked. --check also checks the tables' files and ledgers,
     and prints what it checked. Files without a hash, which earlier versions wrote, are then an error.
 
     With --format sequences, each table and method becomes a file OUT/TABLE/METHOD.ss for the scoring scripts

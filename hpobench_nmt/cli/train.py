@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 _MINUTE = 60.0
 _UNITS = (86400, 3600, 60, 1)
+_PARTS = [
+    rf"(?:(\d{{1,{digits}}}(?:\.\d{{1,6}})?){unit})?"
+    for digits, unit in ((4, "d"), (6, "h"), (7, "m(?:in)?"), (9, "s"))
+]
 _MOST_SHOWN = 5
 _MOST_POINTS = 30
 _TERMINATED = 143  # a shell's exit code for a program that was ended by SIGTERM
@@ -59,13 +63,19 @@ def _seconds_of(ctx: click.Context, parameter: click.Parameter, value: str | Non
     """The seconds of --time-limit."""
     if value is None:
         return None
-    found = re.fullmatch(r"(?:(\d{1,4})d)?(?:(\d{1,6})h)?(?:(\d{1,7})m(?:in)?)?(?:(\d{1,9})s)?", value)
-    seconds = sum(int(n or 0) * unit for n, unit in zip(found.groups(), _UNITS, strict=True)) if found else 0
+    found = re.fullmatch("".join(_PARTS), value)
+    parts = zip(found.groups(), _UNITS, strict=True) if found else ()
+    seconds = sum(float(number or 0) * unit for number, unit in parts)
     if not seconds:
         raise InputError(
             f"--time-limit {value!r}: must be days, hours, minutes and seconds, such as 3h30m or 90s."
         )
-    return float(seconds)
+    return seconds
+
+
+def time_limit_option(what: str) -> Callable[[Any], Any]:
+    """The option --time-limit, in seconds."""
+    return click.option("--time-limit", callback=_seconds_of, metavar="TIME", help=what)
 
 
 @click.command()
@@ -94,11 +104,8 @@ def _seconds_of(ctx: click.Context, parameter: click.Parameter, value: str | Non
     metavar="I/N",
     help="Train the I-th of N equal parts, with a ledger of its own: see 'ledger merge'.",
 )
-@click.option(
-    "--time-limit",
-    callback=_seconds_of,
-    metavar="TIME",
-    help="Stop after this time, such as 3h30m, and save the state of each training; the next run resumes it.",
+@time_limit_option(
+    "Stop after this time, such as 3h30m, and save the state of each training; the next run resumes it."
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be trained, and describe the corpus.")
 @click.option("--status", is_flag=True, help="Show the progress of a run in another terminal.")

@@ -14,7 +14,14 @@ from hpobench_nmt.cli.common import require_family, require_installed, say
 from hpobench_nmt.cli.completion import completing, method_names
 from hpobench_nmt.cli.options import constraint_option, count_option, listed_option, seed_option
 from hpobench_nmt.cli.own_program import WithProgram, own_devices, print_first, spec_of, write_new
-from hpobench_nmt.cli.train import cache_folder, device_option, out_option, spec_argument, stoppable
+from hpobench_nmt.cli.train import (
+    cache_folder,
+    device_option,
+    out_option,
+    spec_argument,
+    stoppable,
+    time_limit_option,
+)
 from hpobench_nmt.core.system.deprecated import warn_deprecated
 from hpobench_nmt.core.system.errors import InputError, RunError
 from hpobench_nmt.core.system.text import counted
@@ -26,8 +33,6 @@ if TYPE_CHECKING:
     from hpobench_nmt.runner.specs.spec import Spec
     from hpobench_nmt.runner.training.workspace import Workspace
     from hpobench_nmt.runner.tuning.live_trainer import TuningStep
-
-_HOUR = 3600.0
 
 
 def _usual_method(folder: Path, objectives: tuple[str, ...], settings: dict[str, Any]) -> str:
@@ -52,9 +57,9 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 
 @click.command(cls=WithProgram)
 @spec_argument
-@click.option(
+@listed_option(
     "-m",
-    "--method",
+    "--methods",
     metavar="METHOD",
     shell_complete=completing(method_names),
     help="NAME, FILE.py:CLASS or MODULE:CLASS.  "
@@ -64,18 +69,16 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 @count_option("--budget", hidden=True, help="The old name of --lookups.")
 @listed_option("--objectives", metavar="METRIC,...", help="One or two metrics.  [default: the spec's first]")
 @constraint_option("A bound that a configuration must keep to be usable")
-@count_option("--workers", default=1, help="Trainings at a time.")
+@count_option("-j", "--jobs", default=1, help="Trainings at a time.")
 @click.option(
     "--updates",
     callback=_updates,
     metavar="FIRST,WHOLE",
     help="Trainings can be stopped after FIRST updates or later; a whole training takes about WHOLE.",
 )
-@click.option(
-    "--hours",
-    type=click.FloatRange(min=0, min_open=True),
-    help="Start no training after this many hours. With --updates, running trainings save their states and "
-    "stop; otherwise, they run to their end, and at least three are started.  [default: no limit]",
+@time_limit_option(
+    "Start no training after this time, such as 3h30m. With --updates, running trainings save their states "
+    "and stop; otherwise, they run to their end, and at least three are started.  [default: no limit]"
 )
 @count_option("--confirm", help="Train the best five again, this many trainings in all.  [default: none]")
 @click.option(
@@ -94,14 +97,14 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 def tune(
     ctx: click.Context,
     spec_path: Path,
-    method: str | None,
+    methods: tuple[str, ...],
     lookups: int,
     budget: int | None,
     objectives: tuple[str, ...],
     constraints: tuple[str, ...],
-    workers: int,
+    jobs: int,
     updates: tuple[int, int] | None,
-    hours: float | None,
+    time_limit: float | None,
     confirm: int | None,
     timeout: float,
     dry_run: bool,
@@ -124,8 +127,8 @@ def tune(
 
     With --updates, a method such as ASHA trains many configurations for a short time, and continues only
     with the best. Once LOOKUPS trainings have started, it resumes the trainings that it has stopped, until
-    all have ended or HOURS are over. The same command resumes a run that was stopped. Without --updates,
-    trainings that have started run to their end, also after HOURS.
+    all have ended or the time limit is reached. The same command resumes a run that was stopped. Without
+    --updates, trainings that have started run to their end, also after the time limit.
 
     With --constraint "dev_cpu_time<=7", the method looks for configurations that keep the bound, and the
     output names the best of these.
@@ -160,9 +163,11 @@ def tune(
     updates, seed = spec.curve or updates, spec.seed if own else seed
     folder = out or Path(spec.name)
     most = min(budget or lookups, spec.size)
-    begun = {"lookups": most, "workers": workers, "updates": updates, "seed": seed}
-    (named,) = resolve_methods([method or _usual_method(folder, objectives, begun)])
-    refuse_sequential(named, workers)
+    begun = {"lookups": most, "workers": jobs, "updates": updates, "seed": seed}
+    if len(methods) > 1:
+        raise InputError(f"tune takes one method, not {len(methods)}.")
+    (named,) = resolve_methods(methods or (_usual_method(folder, objectives, begun),))
+    refuse_sequential(named, jobs)
     metrics = list(spec.metrics) if own and not objectives else pick_metrics(spec, objectives)
     if confirm and (len(metrics) > 1 or confirm < 4):
         raise InputError(f"--confirm {confirm}: needs one objective and at least 4 trainings.")
@@ -174,11 +179,11 @@ def tune(
             f"{named.name} stops trainings early: give the updates of the first stop and of a whole "
             f"training as --updates FIRST,WHOLE, such as --updates 500,20000."
         )
-    if "," in device and workers == 1:
+    if "," in device and jobs == 1:
         raise InputError(
-            f"--device {device}: give one device, or train several configurations at a time with --workers."
+            f"--device {device}: give one device, or train several configurations at a time with --jobs."
         )
-    devices = own_devices(spec, device, workers) if own else find_devices(device)
+    devices = own_devices(spec, device, jobs) if own else find_devices(device)
     devices = devices if own else first_devices(devices, gpus_a_training(spec))
     if dry_run:
         print_first(spec, seed, most)
@@ -190,12 +195,12 @@ def tune(
         warn_deprecated("--budget", "--lookups", since="1.1", removed_in="2.0")
     prior = known_of_spec(spec) if split_spec(named.spec)[0] == KNOWS_VALUES else None
     total = 0 if updates else most
-    steps = _Steps(workspace, metrics, limits, workers, total, alone=workers == 1 and not updates)
+    steps = _Steps(workspace, metrics, limits, jobs, total, alone=jobs == 1 and not updates)
     all_updates = most * updates[1] if own and updates else math.inf
     with stoppable(workspace.ledger):
         trajectory = tune_spec(
             workspace, factory, named.name, named.entry.identity, metrics, budget or lookups, seed, devices,
-            workers, updates, hours * _HOUR if hours else math.inf, steps.told, constraints=limits,
+            jobs, updates, time_limit or math.inf, steps.told, constraints=limits,
             prior=prior,
             most=all_updates,
         )  # fmt: skip

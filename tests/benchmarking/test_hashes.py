@@ -91,17 +91,17 @@ def test_a_file_that_a_manifest_without_hashes_does_not_name_is_refused_before_a
 
 
 def test_score_verify_says_what_it_compared(results, run_here):
-    done = run_here("score", results, "--verify")
+    done = run_here("score", results, "--check")
     assert f"{results}: the hashes of the manifest and of 1 file of observations are correct." in done.stderr
     assert "the hashes of table.csv are correct" in done.stderr
     manifest = json.loads((results / "manifest.json").read_text())
     del manifest["observations"], manifest["sha256"]
     (results / "manifest.json").write_text(json.dumps(manifest | {"format": 1}))
     run_here("score", results)
-    done = run_here("score", results, "--verify", check=2)
+    done = run_here("score", results, "--check", check=2)
     assert "has no hashes, because an earlier version wrote it" in done.stderr
     run(results)
-    run_here("score", results, "--verify")
+    run_here("score", results, "--check")
 
 
 def test_a_datasheet_that_was_changed_is_refused(toy_home):

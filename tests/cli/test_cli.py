@@ -327,7 +327,7 @@ def test_the_shell_completes_commands_options_and_names(toy_home):
     assert completed(["hpobench-nmt", "tables", "show", "toy"]) == ["toy", "toy-missing"]
     assert completed(["hpobench-nmt", "pareto", "toy"]) == ["toy", "toy-missing"]
     assert completed(["hpobench-nmt", "tables", "fetch", "nmt"]) == ["nmthpo", "nmtlc"]
-    assert completed(["hpobench-nmt", "tune", "x.toml", "--method", "BO_EI_M_s"]) == ["BO_EI_M_std"]
+    assert completed(["hpobench-nmt", "tune", "x.toml", "--methods", "BO_EI_M_s"]) == ["BO_EI_M_std"]
     assert "paper-single" in completed(["hpobench-nmt", "run", "paper"])
 
 

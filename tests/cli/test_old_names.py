@@ -58,4 +58,4 @@ def test_a_value_may_follow_an_equals_sign_and_other_programs_keep_their_words()
 def test_what_is_visible_is_few():
     every = leaves()
     assert len(every) <= 31
-    assert len({name for each in every.values() for name in options_of(each) if name.startswith("--")}) <= 55
+    assert len({name for each in every.values() for name in options_of(each) if name.startswith("--")}) <= 50

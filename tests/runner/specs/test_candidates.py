@@ -128,7 +128,7 @@ def test_tuning_among_candidates_goes_on_and_makes_a_table(place, monkeypatch, c
             main([*words])
         return ended.value.code or 0, capsys.readouterr()
 
-    tune = ("tune", "drawn.toml", "--method", "BO_EI_M_std", "--device", "cpu")
+    tune = ("tune", "drawn.toml", "--methods", "BO_EI_M_std", "--device", "cpu")
     code, _ = run(*tune, "--lookups", "2")
     assert code == 0
     code, said = run(*tune, "--lookups", "3")

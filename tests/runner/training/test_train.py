@@ -267,7 +267,7 @@ def test_the_best_row_is_trained_again_in_the_same_run(place):
 
 
 def test_tuning_trains_what_a_method_asks_for_and_goes_on_where_it_was(trained, place):
-    tune = ("tune", "tiny.toml", "--method", "BO_EI_M", "--out", "tuned", "--device", "cpu", "--seed", "1")
+    tune = ("tune", "tiny.toml", "--methods", "BO_EI_M", "--out", "tuned", "--device", "cpu", "--seed", "1")
     first = run(place, *tune, "--lookups", "4")
     assert first.returncode == 0, first.stderr
     ledger = place / "tuned" / "ledger.jsonl"
@@ -286,11 +286,11 @@ def test_tuning_trains_what_a_method_asks_for_and_goes_on_where_it_was(trained, 
 
 
 def test_after_so_many_hours_tuning_starts_no_training(place):
-    tune = ("tune", "tiny.toml", "--method", "RS", "--out", "hours", "--device", "cpu", "--lookups", "4")
-    done = run(place, *tune, "--hours", "1e-6")
+    tune = ("tune", "tiny.toml", "--methods", "RS", "--out", "hours", "--device", "cpu", "--lookups", "4")
+    done = run(place, *tune, "--time-limit", "0.01s")
     assert done.returncode == 0, done.stderr
     assert len(lines(place / "hours" / "ledger.jsonl")) == 3  # the initial design
-    more = run(place, *tune, "--hours", "1")
+    more = run(place, *tune, "--time-limit", "1h")
     assert len(lines(place / "hours" / "ledger.jsonl")) == 4, more.stderr
 
 
@@ -301,7 +301,7 @@ def test_a_method_that_fails_is_not_passed_over(trained, place):
         "    def ask(self): raise ValueError('no idea')\n"
         "    def tell(self, index, losses): pass\n"
     )
-    tune = ("tune", "tiny.toml", "--method", "sulky.py:Sulky", "--lookups", "5", "--out", trained)
+    tune = ("tune", "tiny.toml", "--methods", "sulky.py:Sulky", "--lookups", "5", "--out", trained)
     done = run(place, *tune, "--device", "cpu")
     assert done.returncode == 1
     assert "Best: " in done.stdout
@@ -331,7 +331,7 @@ def test_tuning_by_what_is_not_measured_is_refused(place, tmp_path):
     text = SPEC.replace('"num_param", "num_updates"', '"num_param", "num_updates", "dev_ppl_mc"')
     (place / "blind.toml").write_text(text)
     tune = ("tune", "blind.toml", "--out", tmp_path / "t", "--device", "cpu", "--objectives", "dev_ppl_mc")
-    done = run(place, *tune, "--method", "RS", "--lookups", "6")
+    done = run(place, *tune, "--methods", "RS", "--lookups", "6")
     assert done.returncode == 2
     assert re.search(
         r"none of 3 trainings measured dev_ppl_mc\. Name a measured metric with --objectives: .*dev_ppl",

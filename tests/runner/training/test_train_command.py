@@ -137,7 +137,7 @@ def test_a_time_limit_saves_the_state_and_is_no_error(place):
         ("word", 'objectives = ["dev_ppl_word"]', "dev_ppl"),
     ],
 )
-@pytest.mark.parametrize("command", [("train", "--dry-run"), ("train",), ("tune", "--method", "RS")])
+@pytest.mark.parametrize("command", [("train", "--dry-run"), ("train",), ("tune", "--methods", "RS")])
 def test_objectives_that_no_training_measures_are_refused(
     place, tmp_path, run_here, command, unit, objectives, right
 ):
@@ -176,12 +176,14 @@ def test_a_time_limit_includes_the_preparation_of_the_corpus(place, tmp_path, ru
     assert time.monotonic() - began < 10
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("3h30m", 12_600), ("90s", 90), ("1d", 86_400), ("5min", 300)])
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("3h30m", 12_600), ("90s", 90), ("1d", 86_400), ("5min", 300), ("1.5h", 5400)]
+)
 def test_time_limits(text, seconds):
     assert _seconds_of(None, None, text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "3", "0h", "30m3h", "-1h", "1.5h"])
+@pytest.mark.parametrize("text", ["", "3", "0h", "30m3h", "-1h", "1.h", ".5h", "1e3s"])
 def test_what_is_no_time_limit(text):
     with pytest.raises(InputError, match="such as 3h30m or 90s"):
         _seconds_of(None, None, text)
@@ -288,16 +290,17 @@ def test_what_another_run_is_at_is_left_to_it(place, tmp_path):
         (("train", "tiny.toml", "--only", "hidden=4"), "Did you mean 'hidden_size'"),
         (("train", "none.toml"), "none.toml: cannot be read"),
         (("train", "tiny.toml", "--out", "nowhere", "--status"), "there is no ledger yet"),
-        (("tune", "tiny.toml", "--method", "BO_EI_N"), "Did you mean"),
+        (("tune", "tiny.toml", "--methods", "BO_EI_N"), "Did you mean"),
+        (("tune", "tiny.toml", "--methods", "RS,BO_EI_M"), "tune takes one method, not 2"),
         (("tune", "tiny.toml", "--objectives", "dev_pll"), "Did you mean 'dev_ppl'"),
         (("tune", "tiny.toml", "--objectives", "dev_ppl,dev_ppl"), "the same objective twice"),
         (
-            ("tune", "tiny.toml", "--method", "BO_EI_M", "--objectives", "dev_ppl,num_param"),
+            ("tune", "tiny.toml", "--methods", "BO_EI_M", "--objectives", "dev_ppl,num_param"),
             "is for 1 objective, not",
         ),
         (
             ("tune", "tiny.toml", "--device", "cuda:0,cuda:1"),
-            "give one device, or train several configurations at a time with --workers",
+            "give one device, or train several configurations at a time with --jobs",
         ),
         (("tables", "build", "none.jsonl"), "cannot be read"),
     ],

@@ -60,7 +60,7 @@ clip = 0
 cache_window = 0
 dynamic_rule = "none"
 """
-TUNE = ("tune", "live.toml", "--method", "ASHA", "--workers", "2", "--updates", "20,60", "--device", "cpu")
+TUNE = ("tune", "live.toml", "--methods", "ASHA", "--jobs", "2", "--updates", "20,60", "--device", "cpu")
 
 
 @pytest.fixture
@@ -295,7 +295,7 @@ def test_a_journal_is_not_written_through_a_link(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--method", "ASHA"), "ASHA stops trainings early: give the updates of the first stop"),
+        (("--methods", "ASHA"), "ASHA stops trainings early: give the updates of the first stop"),
         (("--updates", "60,20"), "the smaller number first"),
         (("--updates", "a"), "must be FIRST,WHOLE"),
         (("--device", "cuda:0,cuda:1"), "give one device"),

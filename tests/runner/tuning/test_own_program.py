@@ -229,7 +229,7 @@ for epoch in range(begun + 1, 10):
 
 
 def test_trainings_with_curves_are_stopped_early_and_resume_from_their_checkpoints(at):
-    arguments = ("--lookups", "3", "--method", "ASHA", "--workers", "2", "--device", "cpu")
+    arguments = ("--lookups", "3", "--methods", "ASHA", "--jobs", "2", "--device", "cpu")
     out, records = tuned(at, EPOCHS, ("{x}", "{checkpoint}"), arguments, CURVE)
     assert "to checkpoint" in out and records
     for log in (at / "s" / "logs").iterdir():

@@ -107,7 +107,7 @@ def test_the_best_are_confirmed_with_replicates(at, call):
                 Record({"hidden_size": size}, replicate, replicate + 1, "done", metrics={"dev_ppl": value}),
             )
     for _ in range(2):  # the second time, the search has ended
-        code, shown, _ = call("--method", "RS", "--lookups", "5", "--confirm", "14")
+        code, shown, _ = call("--methods", "RS", "--lookups", "5", "--confirm", "14")
         assert code == 0 and "Confirmed with 14 more trainings of the best 5:" in shown, shown
         assert "  remains: hidden_size=16  ->  dev_ppl=13.05 in the mean of 4\n" in shown
         assert "  remains: hidden_size=8  ->  dev_ppl=13.05 in the mean of 4\n" in shown
@@ -117,9 +117,9 @@ def test_the_best_are_confirmed_with_replicates(at, call):
 
 
 WAYS = {
-    "sequential": ("--method", "BO_EI_M_std"),
-    "workers": ("--method", "BO_EI_M_std", "--workers", "2"),
-    "stopping": ("--method", "ASHA", "--workers", "2", "--updates", "10,20"),
+    "sequential": ("--methods", "BO_EI_M_std"),
+    "workers": ("--methods", "BO_EI_M_std", "--jobs", "2"),
+    "stopping": ("--methods", "ASHA", "--jobs", "2", "--updates", "10,20"),
 }
 
 
