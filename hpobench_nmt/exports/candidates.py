@@ -20,7 +20,7 @@ class Candidates:
     """
 
     def __init__(self, space: Space, count: int, seed: int) -> None:
-        self._space, self._count = space, count
+        self._space, self._count, self._seed = space, count, seed
         self.codes = _settled(space, whole_or_drawn(list(space), count, generator(seed, "candidates")))
         self._rows = row_index(self.codes)
 
@@ -44,6 +44,19 @@ class Candidates:
         row = self._rows[config_key(codes)] = len(self.codes)
         self.codes = np.vstack([self.codes, codes])
         return row
+
+    def initial(self, n: int, start: Config | None) -> list[int]:
+        """The numbers of the initial design, of at most n configurations: `start`, if any, comes first.
+
+        It does not depend on the budget, which may grow.
+        """
+        size = min(n, len(self))
+        rng = generator(self._seed, "initial", "optimizer")
+        drawn = rng.choice(len(self), size=size, replace=False).tolist()
+        if start is None:
+            return [int(row) for row in drawn]
+        first = self.row(start)
+        return [first, *(row for row in drawn if row != first)][: max(size, 1)]
 
     def and_new(self, around: Floats, rng: np.random.Generator) -> Floats:
         """Codes of all candidates and of `count` new draws: half near `around`, half anywhere."""

@@ -13,7 +13,8 @@ evaluations are pending. It receives all results, and their mean as the result o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,6 +94,8 @@ class LiveMethod:
         problem: the problem with the candidates of the last step.
         made: the method's object.
         draws_anew: whether it chooses among new candidates at every step.
+
+    Every function raises RunError, which names the method, if the method's code fails.
     """
 
     def __init__(
@@ -116,11 +119,13 @@ class LiveMethod:
     def answer(self) -> int:
         """The number of the configuration that the method asks for. A newly drawn one gets a new number.
 
-        Raises:
-            MethodFailure: the method made an error, which the message names.
-            RunError: the method waits for pending evaluations.
+        Raises RunError if the method waits for pending evaluations.
         """
-        self.catch_up(among_new=True)
+        with self._naming_failures():
+            return self._answer()
+
+    def _answer(self) -> int:
+        self._catch_up(among_new=True)
         running = dict.fromkeys(self._known.running, math.inf)
         suggests = hasattr(self.made, "suggest")
         name = "suggest" if suggests else "ask"
@@ -141,12 +146,37 @@ class LiveMethod:
             raise MethodFailure(f"{name} returned row {row}, which is pending or evaluated already")
         return row if row < len(self._candidates) else self._candidates.adopt(self.problem.configs[row])
 
-    def catch_up(self, among_new: bool = False) -> None:
-        """Pass on new candidates, and then the results that the method lacks.
+    def call(self, name: str, *arguments: object, among_new: bool = False) -> Any:
+        """What a function of the method returns, when the method has received all results.
 
         Args:
-            among_new: whether new candidates are drawn as well.
+            name: of the function.
+            arguments: of the function.
+            among_new: whether new candidates are drawn first.
         """
+        with self._naming_failures():
+            self._catch_up(among_new)
+            return guarded(name, getattr(self.made, name), *arguments)
+
+    def recommended(self, rows: Sequence[int]) -> int:
+        """The one of some evaluated configurations that the method's `recommend` names."""
+        answer = self.call("recommend", rows)
+        with self._naming_failures():
+            row = row_number("recommend", answer, len(self._candidates))
+            if row not in rows:
+                raise MethodFailure(f"recommend returned row {row}, which is not among the rows it was given")
+        return row
+
+    @contextmanager
+    def _naming_failures(self) -> Iterator[None]:
+        """Turn a failure of the method's code into a RunError that names the method."""
+        try:
+            yield
+        except MethodFailure as error:
+            raise RunError(f"method {self._method.name} failed: {error}.") from error
+
+    def _catch_up(self, among_new: bool) -> None:
+        """Pass on candidates that were added or are drawn now, and then the results that the method lacks."""
         if self.draws_anew and among_new:
             # The draw depends only on the seed and on the calls of `ask` and `tell` so far.
             number = len(self._known.losses) + len(self._known.pending)
@@ -168,7 +198,8 @@ class LiveMethod:
         """Construct the method with all candidates, including those that `tell` has added."""
         self._settled = len(self._candidates)
         self.problem = self._problem_of(self._candidates.codes)
-        self.made, self._told = self._new(), set[int]()
+        with self._naming_failures():
+            self.made, self._told = self._new(), set[int]()
         self._tell = self._teller(self.made)
 
     def _renew(self, codes: Floats) -> None:

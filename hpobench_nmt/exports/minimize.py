@@ -24,9 +24,9 @@ from hpobench_nmt.core.system.compiled import compiling_is_told
 from hpobench_nmt.core.system.errors import InputError, check_whole
 from hpobench_nmt.core.system.files import sole_writer
 from hpobench_nmt.core.system.text import counted, printable
-from hpobench_nmt.exports.optimizer import N_CANDIDATES, N_INITIAL, Optimizer, State
+from hpobench_nmt.exports.optimizer import N_CANDIDATES, N_INITIAL, Optimizer
 from hpobench_nmt.exports.optimizer_parts import USUAL_BEFORE
-from hpobench_nmt.exports.optimizer_state import read_state
+from hpobench_nmt.exports.optimizer_state import State, read_state
 from hpobench_nmt.exports.recommended import Recommended, recommendation
 
 if TYPE_CHECKING:
@@ -219,34 +219,20 @@ def minimize(
         )
         if path is not None and begun is not None:
             earlier = Optimizer.resumed(begun, path, method, budget)
-            for key in State.__struct_fields__:
-                if key != "events" and getattr(earlier.state, key) != getattr(optimizer.state, key):
-                    raise InputError(
-                        f"{path}: this is the state of another call, with another {key}. Give another file."
-                    )
+            _refuse_other_call(path, earlier.state, optimizer.state)
             optimizer = earlier
         if least_gain:
             optimizer._refuse_without("expected_gain", "least_gain")
-        while len(optimizer.evaluations) < budget and (optimizer.pending or not optimizer.exhausted):
-            if (
-                least_gain
-                and len(optimizer.evaluations) >= n_initial
-                and optimizer.expected_gain() < least_gain
-            ):
-                break
-            with compiling_is_told():
-                config = optimizer.pending[0] if optimizer.pending else optimizer.ask()
-            if path is not None:
-                optimizer.save(path)
+
+        def evaluate(config: dict[str, Value]) -> tuple[object, Mapping[str, float] | None]:
             seed_of = {"seed": optimizer.count(config)} if seeded else {}
             try:
                 answer = function(dict(config), **seed_of)
             except caught:
                 answer = None
-            losses, metrics = _parts(answer) if constraints else (answer, None)
-            optimizer.tell(config, losses, metrics)  # type: ignore[arg-type]  # it checks them
-            if path is not None:
-                optimizer.save(path)
+            return _parts(answer) if constraints else (answer, None)
+
+        _search(optimizer, evaluate, budget, n_initial, least_gain, path)
     configs, given = zip(*optimizer.evaluations, strict=True)
     found = np.array(given)
     return Minimum(
@@ -257,6 +243,36 @@ def minimize(
         n_before=1 if start is not None else n_initial,
         has_start=start is not None,
     )
+
+
+def _search(
+    optimizer: Optimizer,
+    evaluate: Callable[[dict[str, Value]], tuple[object, Mapping[str, float] | None]],
+    budget: int,
+    n_initial: int,
+    least_gain: float,
+    path: Path | None,
+) -> None:
+    """Evaluate configurations, and save the state before and after each, until `minimize` ends."""
+    while len(optimizer.evaluations) < budget and (optimizer.pending or not optimizer.exhausted):
+        if least_gain and len(optimizer.evaluations) >= n_initial and optimizer.expected_gain() < least_gain:
+            return
+        with compiling_is_told():
+            config = optimizer.pending[0] if optimizer.pending else optimizer.ask()
+        if path is not None:
+            optimizer.save(path)
+        losses, metrics = evaluate(config)
+        optimizer.tell(config, losses, metrics)  # type: ignore[arg-type]  # it checks them
+        if path is not None:
+            optimizer.save(path)
+
+
+def _refuse_other_call(path: Path, earlier: State, state: State) -> None:
+    for key in State.__struct_fields__:
+        if key != "events" and getattr(earlier, key) != getattr(state, key):
+            raise InputError(
+                f"{path}: this is the state of another call, with another {key}. Give another file."
+            )
 
 
 def takes_seed(function: Function, repeats: bool) -> bool:

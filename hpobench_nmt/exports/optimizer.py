@@ -9,52 +9,36 @@ the seed and receives the same.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import overload
 
-import msgspec
 import numpy as np
 
-from hpobench_nmt.benchmarking.contestants.method_settings import split_spec
-from hpobench_nmt.core.arrays import Floats, frozen
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.candidates import MOST_CANDIDATES
 from hpobench_nmt.core.constraints import parse_constraints
-from hpobench_nmt.core.guard import MethodFailure, guarded, row_number
-from hpobench_nmt.core.known_values import described, known_prior
-from hpobench_nmt.core.objectives import measured
-from hpobench_nmt.core.priors import guess_prior
-from hpobench_nmt.core.problem import MethodFactory, Problem
+from hpobench_nmt.core.known_values import described
+from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.seeds import check_seed, generator
 from hpobench_nmt.core.space import Config, Space, Value
-from hpobench_nmt.core.system.errors import InputError, RunError, check_whole
-from hpobench_nmt.core.system.files import save_file
-from hpobench_nmt.core.system.text import printable
+from hpobench_nmt.core.system.errors import InputError, check_whole
 from hpobench_nmt.exports.candidates import Candidates
 from hpobench_nmt.exports.live_method import Known, LiveMethod
 from hpobench_nmt.exports.optimizer_parts import (
     as_nulls,
-    best_rows,
     checked_losses,
-    checked_metrics,
     checked_prior,
     known_values,
     main_effects,
     named_method,
+    problem_among,
+    violations_of,
     warn_of_ignored,
 )
-from hpobench_nmt.exports.optimizer_state import Event as Event
-from hpobench_nmt.exports.optimizer_state import State as State
-from hpobench_nmt.exports.optimizer_state import read_state
-from hpobench_nmt.exports.repeats import (
-    belief_of,
-    checked_repeats,
-    looks_deterministic,
-    row_to_repeat,
-    usable,
-)
-from hpobench_nmt.methods import KNOWN
+from hpobench_nmt.exports.optimizer_state import Event, State, method_of, read_state, told_in, write_state
+from hpobench_nmt.exports.repeats import checked_repeats, row_to_recommend, row_to_repeat
 
 N_INITIAL = 3
 N_CANDIDATES = 1000
@@ -117,29 +101,22 @@ class Optimizer:
         check_whole("candidates", candidates, 1, MOST_CANDIDATES)
         self._candidates, self._n_drawn = Candidates(self.space, candidates, seed), candidates
         self._n_even = len(self._candidates)  # without candidates that are added later, often near the best
-        self._n_initial = n_initial
         self._rules = parse_constraints(constraints, "constraints")
         self._guess = checked_prior(self.space, prior)
         warn_of_ignored(self._method, self._guess)
-        self._expected = known_values(self.space, self._method, self._guess)
+        self._expected = expected = known_values(self.space, self._method, self._guess)
         self._seed, self._budget = seed, budget
-        self._repeats, self._start = (
-            checked_repeats(repeats, objectives),
-            None if start is None else dict(start),
-        )
-        rng = generator(seed, "initial", "optimizer")
-        # The initial design does not depend on the budget, which may grow.
-        size = min(n_initial, self.n_candidates)
-        self._initial = rng.choice(self.n_candidates, size=size, replace=False).tolist()
-        if self._start is not None:
-            first = self._candidates.row(self._start)
-            self._initial = [first, *(row for row in self._initial if row != first)][: max(size, 1)]
+        self._repeats = checked_repeats(repeats, objectives)
+        self._start = None if start is None else dict(start)
+        self._initial = self._candidates.initial(n_initial, self._start)
         self._known = Known(objectives, len(self._rules))
         self._events: list[Event] = []
-        with self._naming_failures():
-            self._live = LiveMethod(
-                self._method, self._candidates, self._known, self._problem_of, self._generator, seed
-            )
+        problem_of = partial(
+            problem_among, self.space, objectives, budget, n_initial, self._rules, self._guess, expected
+        )
+        self._live = LiveMethod(
+            self._method, self._candidates, self._known, problem_of, self._generator, seed
+        )
 
     def __repr__(self) -> str:
         told, pending = len(self._known.losses), len(self._known.pending)
@@ -169,11 +146,6 @@ class Optimizer:
         """How often a configuration was evaluated."""
         row = self._candidates.row(config)
         return sum(each[0] == row for each in self._known.evaluations)
-
-    @property
-    def deterministic(self) -> bool:
-        """Whether a repeated evaluation had the same loss to the bit; then nothing else is repeated."""
-        return looks_deterministic(self._known)
 
     @property
     def violations(self) -> Floats:
@@ -242,7 +214,7 @@ class Optimizer:
                 None, the number of losses is wrong, or a metric that has a constraint is missing.
         """
         values = checked_losses(losses, self._known.n_losses)
-        self._tell(config, values, self._violations(values, metrics))
+        self._tell(config, values, violations_of(self._rules, values, metrics))
 
     def _tell(self, config: Config, values: Floats, missed: Floats) -> None:
         row = self._candidates.row(config)
@@ -252,23 +224,15 @@ class Optimizer:
             raise InputError(
                 f'the losses of {dict(config)} are known already; to evaluate it again, pass repeats="auto".'
             )
-        told = self._candidates.config(row)
-        event = Event(told, as_nulls(values), as_nulls(missed) if self._rules else None)
+        event = Event(
+            self._candidates.config(row), as_nulls(values), as_nulls(missed) if self._rules else None
+        )
         known.add(row, values, missed)
         if again:
             self._live.start_again()
         if row in known.pending:
             known.pending.remove(row)
         self._events.append(event)
-
-    def _violations(self, losses: Floats, metrics: Mapping[str, float] | None) -> Floats:
-        """By how much the metrics miss the bounds, shape (c,), NaN if a metric is missing."""
-        given = checked_metrics(metrics, [rule.metric for rule in self._rules])
-        for rule in self._rules:
-            if rule.metric not in given and not np.isnan(losses).any():
-                known = ", ".join(map(str, metrics or ())) or "none"
-                raise InputError(f"the constraint {rule} needs the metric {rule.metric!r}; given: {known}.")
-        return measured(np.array([rule.missed_by(given) for rule in self._rules], dtype=np.float64))
 
     @property
     def n_candidates(self) -> int:
@@ -297,28 +261,7 @@ class Optimizer:
             InputError: no evaluation can be recommended, or there are several losses.
             RunError: the method fails, or its answer is not one of these evaluations.
         """
-        if self._known.n_losses > 1:
-            raise InputError("with several losses no single configuration is the best: use the Pareto front.")
-        rows = list(self._known.losses)
-        losses = np.array(list(self._known.losses.values())).reshape(len(rows), 1)
-        kept = (self.violations <= 0).all(axis=1) & ~np.isnan(losses[:, 0])
-        if not kept.any():
-            keeps = " and satisfies all constraints" if self._rules else ""
-            raise InputError(f"no configuration with a loss{keeps} is known yet.")
-        if self._repeats:
-            rows, belief = belief_of(self.space, self._candidates, self._known)
-            kept_rows = usable(self._known)
-            places = [place for place, row in enumerate(rows) if row in kept_rows]
-            return self._candidates.config(rows[min(places, key=lambda place: float(belief.mean[place]))])
-        if not hasattr(self._live.made, "recommend"):
-            return self._candidates.config(rows[best_rows(losses, self.violations, 1)[0]])
-        known = [row for row, keeps in zip(rows, kept, strict=True) if keeps]
-        with self._naming_failures():
-            self._live.catch_up()
-            answer = guarded("recommend", self._live.made.recommend, known)
-            row = row_number("recommend", answer, self.n_candidates)
-            if row not in known:
-                raise MethodFailure(f"recommend returned row {row}, which is not among the rows it was given")
+        row = row_to_recommend(self.space, self._candidates, self._known, self._live, self._repeats)
         return self._candidates.config(row)
 
     def expected_gain(self) -> float:
@@ -331,9 +274,7 @@ class Optimizer:
         """
         self._refuse_without("expected_gain", "the expected gain")
         running = dict.fromkeys(self._known.running, math.inf)
-        with self._naming_failures():
-            self._live.catch_up(among_new=True)
-            return float(guarded("expected_gain", self._live.made.expected_gain, running))
+        return float(self._live.call("expected_gain", running, among_new=True))
 
     def importance(self) -> dict[str, float]:
         """Share of the variance of the loss that each hyperparameter explains alone, by name, largest first.
@@ -346,9 +287,7 @@ class Optimizer:
         self._refuse_without("expected", "the importance")
         if not self._known.losses:
             raise InputError("there are no losses yet, so importance is unknown.")
-        with self._naming_failures():
-            self._live.catch_up()
-            expected = guarded("expected", self._live.made.expected)[: self._n_even]
+        expected = self._live.call("expected")[: self._n_even]
         shares = main_effects(self.space, self._candidates.codes[: self._n_even], expected)
         return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
@@ -384,8 +323,7 @@ class Optimizer:
 
     def save(self, path: str | Path) -> None:
         """Write a JSON file from which `load` resumes. It is written completely or not at all."""
-        content = msgspec.json.format(msgspec.json.encode(self.state), indent=1) + b"\n"
-        save_file(Path(path), content)
+        write_state(Path(path), self.state)
 
     @classmethod
     def load(
@@ -413,15 +351,11 @@ class Optimizer:
         cls, state: State, where: Path, method: str | MethodFactory | None, budget: int | None
     ) -> Optimizer:
         """An optimizer from the content of a file. Errors name the file."""
-        if method is None and split_spec(state.method)[0] not in KNOWN:
-            raise InputError(
-                f"{where}: the method '{printable(state.method)[:100]}' is not a method of this package. If "
-                f"you trust it, name it again: Optimizer.load(path, method=...)."
-            )
+        named = method_of(state, where) if method is None else method
         try:
             made = cls(
                 Space(tuple(state.space)),
-                state.method if method is None else method,
+                named,
                 objectives=state.objectives,
                 budget=state.budget if budget is None else budget,
                 seed=state.seed,
@@ -433,7 +367,7 @@ class Optimizer:
                 start=state.start,
             )
             if made.state.method != state.method:
-                raise InputError(f"is of the method '{printable(state.method)[:100]}'.")
+                raise InputError(f"is of the method '{state.shown_method}'.")
             for event in state.events:
                 made._replay(event)
         except InputError as error:
@@ -442,23 +376,14 @@ class Optimizer:
 
     def _replay(self, event: Event) -> None:
         if event.losses is not None:
-            losses = checked_losses(
-                [math.nan if v is None else v for v in event.losses], self._known.n_losses
-            )
-            missed = [math.nan if v is None else v for v in event.violations or ()]
-            if len(missed) != len(self._rules):
-                raise InputError(
-                    f"{event.config} has {len(missed)} violations of {len(self._rules)} constraints."
-                )
-            self._tell(event.config, losses, np.array(missed))
+            self._tell(event.config, *told_in(event, self._known.n_losses, len(self._rules)))
             return
         row = self._candidates.row(event.config)
         again = row in self._known.losses
         if (again and not self._repeats) or row in self._known.pending:
             raise InputError(f"{event.config} is pending twice.")
-        if not again and not (
-            self._live.draws_anew and self._known.losses
-        ):  # otherwise, later draws do not depend on it
+        # If the method draws anew, later draws do not depend on this one.
+        if not again and not (self._live.draws_anew and self._known.losses):
             self._next_row()  # advances the method's generator
         self._known.pending.append(row)
         self._events.append(event)
@@ -467,40 +392,8 @@ class Optimizer:
         for row in self._initial:
             if row not in self._known.losses and row not in self._known.pending:
                 return int(row)
-        with self._naming_failures():
-            return self._live.answer()
-
-    @contextmanager
-    def _naming_failures(self) -> Iterator[None]:
-        """Turn a failure of the method's code into a RunError that names the method."""
-        try:
-            yield
-        except MethodFailure as error:
-            raise RunError(f"method {self._method.name} failed: {error}.") from error
-
-    def _problem_of(self, configs: Floats) -> Problem:
-        n = len(configs)
-        lookups = n if self._budget is None else min(self._budget, n)
-        features = self.space.features(configs)
-        for array in (features, configs):  # the method may be constructed again from these arrays
-            array.setflags(write=False)
-        n_initial = min(self._n_initial, lookups)
-        return Problem(
-            features,
-            self._known.n_losses,
-            lookups,
-            n_initial,
-            self.space,
-            configs,
-            constraints=tuple(map(str, self._rules)),
-            prior=self._prior(configs) if self._guess else None,
-        )
-
-    def _prior(self, configs: Floats) -> Floats:
-        """Log-weights by the user's prior, and by what is known of other hyperparameters, shape (N,)."""
-        known = known_prior(self.space, configs, self._expected)
-        return frozen(guess_prior(self.space, configs, self._guess, "the space") + known)
+        return self._live.answer()
 
     def _generator(self) -> np.random.Generator:
-        """The method's generator."""
+        """The method's generator in its initial state."""
         return generator(self._seed, "method", "optimizer", self._method.name)

@@ -1,4 +1,4 @@
-"""Parts of an optimizer: its method, checks of what it is given, the best configurations, main effects."""
+"""Parts of an optimizer: its method and problem, checks of what it is given, the best, main effects."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import numpy as np
 
 from hpobench_nmt.benchmarking.contestants.method_settings import split_spec
 from hpobench_nmt.benchmarking.contestants.plugins import NamedMethod, refuse_objectives, resolve_methods
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Floats, frozen
+from hpobench_nmt.core.constraints import Constraint
 from hpobench_nmt.core.hyperparameter import is_number
-from hpobench_nmt.core.known_values import KnownValue, known_of
+from hpobench_nmt.core.known_values import KnownValue, known_of, known_prior
 from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.core.pareto import pareto_front
-from hpobench_nmt.core.problem import MethodFactory
+from hpobench_nmt.core.priors import guess_prior
+from hpobench_nmt.core.problem import MethodFactory, Problem
 from hpobench_nmt.core.space import Space, Value
 from hpobench_nmt.core.system.errors import InputError, unknown, warn
 from hpobench_nmt.core.system.text import counted, printable
@@ -40,6 +42,39 @@ def named_method(method: str | MethodFactory | None, objectives: int) -> NamedMe
             f"be stopped early."
         )
     return named
+
+
+def problem_among(
+    space: Space,
+    n_losses: int,
+    budget: int | None,
+    n_initial: int,
+    rules: Sequence[Constraint],
+    guess: Mapping[str, Value],
+    expected: Mapping[str, KnownValue],
+    configs: Floats,
+) -> Problem:
+    """The problem of choosing among configurations, shape (N, H); without a budget, all of them.
+
+    The prior is the user's guess, and what is expected of other hyperparameters.
+    """
+    n = len(configs)
+    lookups = n if budget is None else min(budget, n)
+    configs.setflags(write=False)  # the method may be constructed again from these arrays
+    prior = None
+    if guess:
+        known = known_prior(space, configs, expected)
+        prior = frozen(guess_prior(space, configs, guess, "the space") + known)
+    return Problem(
+        frozen(space.features(configs)),
+        n_losses,
+        lookups,
+        min(n_initial, lookups),
+        space,
+        configs,
+        constraints=tuple(map(str, rules)),
+        prior=prior,
+    )
 
 
 def best_rows(losses: Floats, missed: Floats, most: int = 5) -> list[int]:
@@ -119,6 +154,16 @@ def checked_metrics(given: Mapping[str, float] | None, names: Iterable[str]) -> 
                 shown = printable(repr({name: given[name]}))[:80]
                 raise InputError(f"metrics must be numbers, not {shown}.") from None
     return found
+
+
+def violations_of(rules: Sequence[Constraint], losses: Floats, metrics: Mapping[str, float] | None) -> Floats:
+    """By how much the metrics of an evaluation miss the bounds, shape (c,), NaN if a metric is missing."""
+    given = checked_metrics(metrics, [rule.metric for rule in rules])
+    for rule in rules:
+        if rule.metric not in given and not np.isnan(losses).any():
+            known = ", ".join(map(str, metrics or ())) or "none"
+            raise InputError(f"the constraint {rule} needs the metric {rule.metric!r}; given: {known}.")
+    return measured(np.array([rule.missed_by(given) for rule in rules], dtype=np.float64))
 
 
 KNOWS_VALUES = "BO_known"

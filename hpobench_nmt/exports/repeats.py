@@ -17,7 +17,7 @@ from hpobench_nmt.core.space import Space
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import printable
 from hpobench_nmt.exports.candidates import Candidates
-from hpobench_nmt.exports.live_method import Known
+from hpobench_nmt.exports.live_method import Known, LiveMethod
 from hpobench_nmt.methods.replicates import Belief, believe
 
 RECENT = 10
@@ -60,6 +60,24 @@ def belief_of(space: Space, candidates: Candidates, known: Known) -> tuple[list[
     features = space.features(candidates.codes[rows])
     columns = [each.n_features for each in space]
     return rows, believe(features, columns, [trainings_of(known, row) for row in rows])
+
+
+def row_to_recommend(
+    space: Space, candidates: Candidates, known: Known, live: LiveMethod, repeats: bool
+) -> int:
+    """The evaluated configuration to use in the end; see `Optimizer.recommend`."""
+    if known.n_losses > 1:
+        raise InputError("with several losses no single configuration is the best: use the Pareto front.")
+    kept = usable(known)
+    if not kept:
+        keeps = " and satisfies all constraints" if known.n_rules else ""
+        raise InputError(f"no configuration with a loss{keeps} is known yet.")
+    if repeats:
+        rows, belief = belief_of(space, candidates, known)
+        return min(kept, key=lambda row: float(belief.mean[rows.index(row)]))
+    if not hasattr(live.made, "recommend"):
+        return min(kept, key=lambda row: float(known.losses[row][0]))
+    return live.recommended(kept)
 
 
 def looks_deterministic(known: Known) -> bool:

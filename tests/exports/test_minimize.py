@@ -244,6 +244,7 @@ def test_an_evaluation_that_lacks_a_loss_is_never_the_best(losses):
 
 
 def test_a_state_behind_a_link_stays_there(tmp_path):
+    (tmp_path / "scratch").mkdir()
     (tmp_path / "link.json").symlink_to(tmp_path / "scratch" / "state.json")
     for budget in (3, 5):
         hb.minimize(loss, SPACE, "RS", budget, state=tmp_path / "link.json")
@@ -256,7 +257,7 @@ def test_two_calls_do_not_share_a_state(tmp_path):
     (tmp_path / "link.json").symlink_to(tmp_path / "state.json")
 
     def inner(config):
-        with pytest.raises(InputError, match=r"state\.json: another process is writing this file"):
+        with pytest.raises(InputError, match=r"link\.json: another process is writing this file"):
             hb.minimize(loss, SPACE, "RS", 3, state=tmp_path / "link.json")
         return 0.0
 
