@@ -1,9 +1,13 @@
-"""Two methods compared: by how much they differ, what two tests say, and the sentence for a paper."""
+"""Two methods compared: by how much they differ, what two tests say, and the sentence for a paper.
+
+The methods have results of this package, or of any other program as a tidy frame (tidy.py).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import nan
 
 import numpy as np
 
@@ -11,12 +15,13 @@ from hpobench_nmt.analysis.decisions import RANDOM_SEARCH, tuned_on, verdicts
 from hpobench_nmt.analysis.fewer_trainings import fewer_trainings, trial_runtimes
 from hpobench_nmt.analysis.number_text import listed, p_text
 from hpobench_nmt.analysis.paired import SIMULATED, Paired
+from hpobench_nmt.analysis.tidy import Tidy, paired_with_baseline
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.core.system.text import counted, short
 from hpobench_nmt.evaluation.intervals import CONFIDENCE
 from hpobench_nmt.evaluation.power import Components, components
-from hpobench_nmt.evaluation.verdicts import FEWEST_FAMILIES, Verdict
+from hpobench_nmt.evaluation.verdicts import FEWEST_FAMILIES, Verdict, on_these_tables
 from hpobench_nmt.methods import CONTROLS
 
 
@@ -50,19 +55,29 @@ class Compared:
         return f"Compared({self.a} and {self.b}: {short(self.here.ratio)} times fewer)"
 
 
-def compare(first: Results, second: Results | None = None, *, methods: Sequence[str] = ()) -> Compared:
-    """Compare two methods of one run, or of two runs on the same tables.
+def compare(
+    first: Results | Tidy, second: Results | Tidy | None = None, *, methods: Sequence[str] = ()
+) -> Compared:
+    """Compare two methods of one run, of two runs on the same tables, or of results from elsewhere.
 
         print(hb.compare(results, methods=["BO_auto", "BO_EI_M"]))
+        print(hb.compare("theirs.csv", methods=["TPE", "random"]))
 
     Args:
-        first, second: results of runs with the same suite, tables and seed.
+        first, second: results of runs with the same suite, tables and seed. Or first alone: a data frame, or
+            the path of a CSV file, with the columns method, task, family, trial, budget and value. Lower
+            values are better. The target on a task is then the median of the second method, the baseline,
+            after half of the budget, and there is no verdict on other families.
         methods: the two methods; those of two runs may have the same name. They may be left out if each run
             has only one method, controls and random search apart.
 
     Raises:
         InputError: the runs or methods cannot be compared, by name.
     """
+    if not isinstance(first, Results) and second is None:
+        return _compare_tidy(paired_with_baseline(first, methods))
+    if not isinstance(first, Results) or not isinstance(second, Results | None):
+        raise InputError("put the results of both methods into one data frame or CSV file.")
     paired, a, b, aim = _paired(first, second, methods)
     here, others, families = verdicts(paired, a, b)
     sentence = _sentence(first, paired, a, b, here, aim)
@@ -74,6 +89,27 @@ def compare(first: Results, second: Results | None = None, *, methods: Sequence[
         f"In a paper: {sentence}",
     )
     return Compared(a, b, here, others, families, sentence, paired, lines)
+
+
+def _compare_tidy(paired: Paired) -> Compared:
+    """A method and its baseline, from results of another program."""
+    (a, b), runtimes = paired.methods, list(paired.runtimes.values())
+    here = on_these_tables(paired.figure(a, b), 0, float(np.exp(paired.best_possible(b).mean())))
+    before = [t < aims.budget for t, aims in zip(runtimes, paired.aims.values(), strict=True)]
+    reached = [sum(int(each[k].sum()) for each in before) for k in (0, 1)]
+    trials = [t.shape[1] for t in runtimes]
+    headline = f"{_fewer(a, b, here, 'less budget')}, {_where(paired, 'task')}"
+    aim = f"the median value of {b} after half of the budget"
+    sentence = f"{headline}, to reach {aim}{_test(here)}; {counted(min(trials), 'trial')} a task."
+    lines = (
+        f"{headline}.",
+        f"On these tasks: {_told(here)}",
+        f"On other families: no verdict, because it is not known on which tasks {a} and {b} were tuned.",
+        f"The target is {aim}. Of {counted(sum(trials), 'trial')}, {a} reached it in {reached[0]} before the "
+        f"end, and {b} in {reached[1]}.",
+        f"In a paper: {sentence}",
+    )
+    return Compared(a, b, here, Verdict(nan), len(set(paired.families.values())), sentence, paired, lines)
 
 
 def variance_components(paired: Paired, a: str, b: str = RANDOM_SEARCH, draws: int = 0) -> Components:
@@ -150,21 +186,21 @@ def _check_same(first: Results, second: Results) -> None:
         raise InputError(f"the runs have other settings: {listed(other)}.")
 
 
-def _fewer(a: str, b: str, verdict: Verdict) -> str:
+def _fewer(a: str, b: str, verdict: Verdict, what: str = "fewer trainings") -> str:
     ratio, low, high = verdict.ratio, verdict.low, verdict.high
     if ratio < 1:
         a, b, ratio, low, high = b, a, 1 / ratio, 1 / high, 1 / low
     interval = f" (95%: {short(low)} to {short(high)})" if low == low else ""
-    return f"{a} takes {short(ratio)} times fewer trainings than {b}{interval}"
+    return f"{a} takes {short(ratio)} times {what} than {b}{interval}"
 
 
 def _times(paired: Paired, method: str) -> str:
     return f"{short(float(paired.figure(method).figure[0]))} times as many as {method}"
 
 
-def _where(paired: Paired) -> str:
+def _where(paired: Paired, what: str = "table") -> str:
     tables, families = len(paired.runtimes), len(set(paired.families.values()))
-    return f"over {counted(tables, 'table')} of {counted(families, 'family', 'families')}"
+    return f"over {counted(tables, what)} of {counted(families, 'family', 'families')}"
 
 
 def _told(verdict: Verdict) -> str:
@@ -193,9 +229,10 @@ def _sentence(results: Results, paired: Paired, a: str, b: str, verdict: Verdict
 
     trials = min(values.shape[1] for values in paired.runtimes.values())
     share = f" on random {results.suite.sample:.0%} of the rows" if results.suite.sample else ""
-    test = f", t test over paired trials, {p_text(verdict.p)}" if verdict.p == verdict.p else ""
     made = f"suite {results.suite.name}, seed {results.seed}, hpobench-nmt {version('hpobench-nmt')}"
-    return (
-        f"{_fewer(a, b, verdict)} to find {aim}, {_where(paired)}{test}; {counted(trials, 'trial')} a table"
-        f"{share}, {made}."
-    )
+    found = f"{_fewer(a, b, verdict)} to find {aim}, {_where(paired)}{_test(verdict)}"
+    return f"{found}; {counted(trials, 'trial')} a table{share}, {made}."
+
+
+def _test(verdict: Verdict) -> str:
+    return f", t test over paired trials, {p_text(verdict.p)}" if verdict.p == verdict.p else ""

@@ -178,7 +178,7 @@ def _front_of_columns(
     path = Path(kind if given else str(source))
     if curves:
         raise InputError(f"{path}: a {kind} has no learning curves.")
-    frame = _named(source) if isinstance(source, pd.DataFrame) else read_csv(path)
+    frame = named(source) if isinstance(source, pd.DataFrame) else read_csv(path)
     goals = [_objective(spec, kind) for spec in objectives]
     if len(goals) < 2:
         names = printable(", ".join(map(str, frame.columns[:_MOST_NAMES])))
@@ -186,12 +186,12 @@ def _front_of_columns(
             f"{path}: a front needs two or more objectives, such as 'loss:min'. Columns: {names}."
         )
     for name in dict.fromkeys([*(goal.metric for goal in goals), *(rule.metric for rule in rules)]):
-        frame[name] = measured(_numbers(frame, name, path, given))
+        frame[name] = measured(numbers_of_column(frame, name, path, given))
     metrics = [goal.metric for goal in goals]
     return _front(path.stem, str(path), frame, goals, rules, metrics, list(frame.columns))
 
 
-def _named(source: pd.DataFrame) -> pd.DataFrame:
+def named(source: pd.DataFrame) -> pd.DataFrame:
     """A copy of a frame whose rows are counted, and whose columns have texts as names."""
     frame = source.reset_index(drop=True)
     frame.columns = pd.Index(map(str, source.columns))
@@ -208,7 +208,7 @@ def _objective(spec: str | Objective, kind: str) -> Objective:
     raise InputError(f"objective {spec!r}: a {kind} does not record the direction; add ':min' or ':max'.")
 
 
-def _numbers(frame: pd.DataFrame, name: str, path: Path, given: bool) -> Floats:
+def numbers_of_column(frame: pd.DataFrame, name: str, path: Path, given: bool) -> Floats:
     """A column as numbers; InputError if it is missing or not numeric.
 
     The cells of a data frame that is `given` may have any types. Those of a file are texts.

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 
 from hpobench_nmt.analysis.compare import variance_components
 from hpobench_nmt.analysis.decisions import RANDOM_SEARCH
 from hpobench_nmt.analysis.fewer_trainings import fewer_trainings
+from hpobench_nmt.analysis.paired import Paired
+from hpobench_nmt.analysis.tidy import Tidy, paired_with_baseline
 from hpobench_nmt.arena.beside import ARCHIVE, load_archive, track_of_suite
 from hpobench_nmt.arena.submissions import archived_results
 from hpobench_nmt.benchmarking.records.results import Results
@@ -19,7 +23,7 @@ _DRAWS = 10_000
 
 
 def power(
-    source: Results | str,
+    source: Results | Tidy,
     method: str = "BO_auto",
     other: str = RANDOM_SEARCH,
     *,
@@ -36,32 +40,26 @@ def power(
     fewest and most. The range comes from the few families on which the variance is known.
 
     Args:
-        source: results, or the name of a track's suite, such as "lm-2026-plain", for those of the archive.
-        method, other: the comparison whose variance is used; by default with random search.
+        source: results; the name of a track's suite, such as "lm-2026-plain", for those of the archive; or a
+            data frame or the path of a CSV file, as in `hb.compare`.
+        method, other: the comparison whose variance is used; by default with random search. With a frame or
+            file, `other` is the baseline.
         families, tables, trials: of the planned study: families, tables of each, trials on each. By default,
             those of the results.
 
     Raises:
         InputError: there are results of fewer than two families, or of one trial.
     """
-    methods = [method, *([other] if other else [])]
-    if not isinstance(source, Results):
-        source = archived_results(load_archive(ARCHIVE), track_of_suite(source), methods=methods)
-    found = fewer_trainings(source)
-    if found.paired is None:
-        raise InputError(found.reason)
-    for name in methods:
-        if name not in found.paired.methods:
-            raise unknown("method", name, found.paired.methods)
-    names = list(found.paired.families.values())
+    paired = _paired(source, [method, *([other] if other else [])])
+    names = list(paired.families.values())
     planned_families = families or len(set(names))
     planned_tables = tables or len(names) / len(set(names))
-    planned_trials = trials or float(np.mean([each.shape[1] for each in found.paired.runtimes.values()]))
+    planned_trials = trials or float(np.mean([each.shape[1] for each in paired.runtimes.values()]))
     for what, value in (("families", families), ("tables", tables), ("trials", trials)):
         if value is not None:
             check_whole(what, value, 2 if what == "families" else 1)
-    estimated = variance_components(found.paired, method, other)
-    plausible = variance_components(found.paired, method, other, _DRAWS)
+    estimated = variance_components(paired, method, other)
+    plausible = variance_components(paired, method, other, _DRAWS)
     rows = [
         power_at(ratio, planned_families, planned_tables, planned_trials, estimated, plausible)
         for ratio in RATIOS
@@ -70,3 +68,17 @@ def power(
     return pd.DataFrame(
         [(r.ratio, r.power, r.low, r.high, r.needed, r.fewest, r.most) for r in rows], columns=columns
     )
+
+
+def _paired(source: Results | Tidy, methods: list[str]) -> Paired:
+    if isinstance(source, str) and Path(source).suffix != ".csv":
+        source = archived_results(load_archive(ARCHIVE), track_of_suite(source), methods=methods)
+    if not isinstance(source, Results):
+        return paired_with_baseline(source, methods)
+    found = fewer_trainings(source)
+    if found.paired is None:
+        raise InputError(found.reason)
+    for name in methods:
+        if name not in found.paired.methods:
+            raise unknown("method", name, found.paired.methods)
+    return found.paired

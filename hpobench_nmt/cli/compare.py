@@ -12,29 +12,33 @@ from hpobench_nmt.core.system.errors import InputError
 
 
 @click.command()
-@click.argument("folders", metavar="FOLDER [FOLDER]", nargs=-1, required=True, type=PATH)
+@click.argument("sources", metavar="FOLDER [FOLDER]|CSV", nargs=-1, required=True, type=PATH)
 @listed_option(
     "-m", "--methods", metavar="A,B", help="The two methods. Not needed if each folder has only one."
 )
-def compare(folders: tuple[Path, ...], methods: tuple[str, ...]) -> None:
-    """Compare two methods of a results FOLDER, or those of two folders.
+def compare(sources: tuple[Path, ...], methods: tuple[str, ...]) -> None:
+    """Compare two methods of a results FOLDER, those of two folders, or those of a CSV file.
 
     Prints by how much they differ, whether that is shown on these tables and on other families of tables,
     what these tests could have shown, and a sentence for a paper.
+
+    A CSV file has results that were made elsewhere, in the columns method, task, family, trial, budget and
+    value. Lower values are better, and B is the baseline.
     """
     from hpobench_nmt.analysis.compare import compare as compared
     from hpobench_nmt.benchmarking.records.store import load_results
     from hpobench_nmt.render.terminal.grids import print_text
 
-    if len(folders) > 2:
-        raise InputError(f"compare takes one or two folders, not {len(folders)}.")
+    if len(sources) > 2:
+        raise InputError(f"compare takes one or two folders, not {len(sources)}.")
     console = make_console()
-    for line in compared(*map(load_results, folders), methods=methods).lines:
+    results = [path if path.suffix == ".csv" else load_results(path) for path in sources]
+    for line in compared(*results, methods=methods).lines:
         print_text(line, console)
 
 
 @click.command()
-@click.argument("source", metavar="SUITE|FOLDER")
+@click.argument("source", metavar="SUITE|FOLDER|CSV")
 @listed_option(
     "-m",
     "--methods",
@@ -49,7 +53,8 @@ def power(
 ) -> None:
     """Print what a study would show: the power of its verdict on other families.
 
-    The variance is that of the archive on a SUITE such as lm-2026-plain, or of a results FOLDER.
+    The variance is that of the archive on a SUITE such as lm-2026-plain, of a results FOLDER, or of a CSV
+    file as in `compare`.
     """
     from hpobench_nmt.arena.power import power as planned
     from hpobench_nmt.benchmarking.records.store import load_results

@@ -1,0 +1,101 @@
+"""Two published comparisons, recomputed by `hb.compare`: the figures in findings.md and statistics.md.
+
+    python benchmarks/statistics/published_comparisons.py autoresearch FOLDER  # with trials.json
+    python benchmarks/statistics/published_comparisons.py algoperf FOLDER      # a clone of its repository
+    python benchmarks/statistics/published_comparisons.py null                 # a method against itself
+
+`hpobench_nmt/lookup/collections/` has the addresses of both sources. Autoresearch: nine optimizers tune a GPT
+for 24 hours, three times each; the budget is hours, and the baseline random search. AlgoPerf: eleven training
+algorithms, each with five settings that train side by side, five times each; the budget is hours of a
+setting, the value the best word error rate or BLEU of the five, and the baseline AlgoPerf's.
+
+`null` compares random search with itself on uniform values, 2,000 times: the share of p-values below 0.05,
+and the mean log ratio with its standard error. The target comes from the baseline's own trials, which could
+favour one of the two.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import hpobench_nmt as hb
+from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.collections.algoperf_files import trainings_in
+
+COLUMNS = ["method", "task", "family", "trial", "budget", "value"]
+
+
+def autoresearch(folder: Path) -> tuple[pd.DataFrame, str]:
+    found = json.loads((folder / "trials.json").read_bytes())
+    rows = [
+        (method, "gpt", "gpt", seed, each["wt"] / 3600, each["val_bpb"] if each["success"] else None)
+        for method, seeds in found.items()
+        for seed, trainings in seeds.items()
+        for each in trainings
+    ]
+    frame = pd.DataFrame(rows, columns=COLUMNS)
+    frame["budget"] = frame.groupby(["method", "trial"])["budget"].cumsum()
+    return frame[frame["budget"] <= 23.9], "Random"
+
+
+def algoperf(folder: Path) -> tuple[pd.DataFrame, str]:
+    rows = []
+    for each in trainings_in(folder):
+        family, metric, sign = ("translation", "bleu", -1) if "wmt" in each.workload else ("speech", "wer", 1)
+        values = sign * each.measured[f"validation/{metric}"]
+        where = (each.algorithm, each.workload, family, each.study)
+        rows += [(*where, second / 3600, value) for second, value in zip(each.seconds, values, strict=True)]
+    return pd.DataFrame(rows, columns=COLUMNS), "baseline"
+
+
+def published(frame: pd.DataFrame, baseline: str) -> None:
+    for method in frame["method"].unique():
+        if method == baseline:
+            continue
+        try:
+            here = hb.compare(frame, methods=[method, baseline]).here
+        except InputError as error:
+            print(f"{method:24}  {error}")
+            continue
+        print(
+            f"{method:24}  {here.ratio:.2f} [{here.low:.2f}, {here.high:.2f}], p = {here.p:.2g}, smallest "
+            f"{here.smallest:.2f} ({here.smallest_low:.2f} to {here.smallest_high:.3g})"
+        )
+
+
+def null(repetitions: int = 2000, budget: int = 50) -> None:
+    rng = np.random.default_rng(0)
+    for tasks, trials in ((1, 3), (1, 5), (1, 20), (5, 5), (8, 10)):
+        shape = (2, tasks, trials, budget)
+        labels = [each.ravel() for each in np.indices(shape)]
+        frame = pd.DataFrame(dict(zip(["method", "task", "trial", "budget"], labels, strict=True)))
+        frame["method"] = frame["method"].map({0: "copy", 1: "baseline"})
+        frame = frame.assign(family="f" + frame["task"].astype(str), budget=frame["budget"] + 1)
+        found = [
+            hb.compare(frame.assign(value=rng.random(len(frame))), methods=["copy", "baseline"]).here
+            for _ in range(repetitions)
+        ]
+        logs = np.log([each.ratio for each in found])
+        shown, se = np.mean([each.p < 0.05 for each in found]), logs.std() / repetitions**0.5
+        log_ratio = f"{logs.mean():+.3f} ± {se:.3f}"
+        print(f"{tasks} tasks, {trials:2} trials: p < 0.05 in {shown:.3f}, log ratio {log_ratio}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Two published comparisons, recomputed.")
+    parser.add_argument("what", choices=["autoresearch", "algoperf", "null"])
+    parser.add_argument("folder", type=Path, nargs="?", default=Path())
+    asked = parser.parse_args()
+    if asked.what == "null":
+        null()
+    else:
+        published(*{"autoresearch": autoresearch, "algoperf": algoperf}[asked.what](asked.folder))
+
+
+if __name__ == "__main__":
+    main()
