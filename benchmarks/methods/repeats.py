@@ -28,7 +28,7 @@ import numpy as np
 
 import hpobench_nmt as hb
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.exports.repeats import belief_of
+from hpobench_nmt.methods.repeats import belief_of
 
 Trained = list[tuple[Floats, float]]
 BUDGETS = 30, 60, 120
@@ -95,7 +95,7 @@ def search(
 
 def judged(world: World, optimizer: hb.Optimizer) -> dict[str, Any]:
     """What the belief says of the noise and of the improvements on the way, against the truth."""
-    rows, belief = belief_of(optimizer.space, optimizer._candidates, optimizer._known)
+    rows, belief = belief_of(optimizer.space, optimizer._candidates.features, optimizer._known.trainings)
     points = [values(optimizer._candidates.config(row)) for row in rows]
     first: dict[int, float] = {}
     for row, losses, _ in optimizer._known.evaluations:

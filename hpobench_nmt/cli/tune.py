@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +81,11 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     "Start no training after this time, such as 3h30m. With --updates, running trainings save their states "
     "and stop; otherwise, they run to their end, and at least three are started.  [default: no limit]"
 )
+@click.option(
+    "--repeats",
+    type=click.Choice(["auto"]),
+    help="Train some configurations again with other seeds, to see which is best.  [default: none]",
+)
 @count_option("--confirm", help="Train the best five again, this many trainings in all.  [default: none]")
 @click.option(
     "--timeout",
@@ -105,6 +111,7 @@ def tune(
     jobs: int,
     updates: tuple[int, int] | None,
     time_limit: float | None,
+    repeats: str | None,
     confirm: int | None,
     timeout: float,
     dry_run: bool,
@@ -133,6 +140,10 @@ def tune(
     With --constraint "dev_cpu_time<=7", the method looks for configurations that keep the bound, and the
     output names the best of these.
 
+    With --repeats auto, up to 15% of LOOKUPS train configurations again with other seeds, if it is not clear
+    which of the best two is better. The output names the configuration with the best expected value, and how
+    sure it is that this improves on the start.
+
     With --confirm 20, the best five configurations are trained again with other seeds, 20 trainings in all,
     and those that are worse are eliminated. The best of the five is eliminated with a probability of at most
     5%. The same command also confirms a search that has ended.
@@ -147,6 +158,7 @@ def tune(
         resolve_methods,
     )
     from hpobench_nmt.exports.optimizer_parts import KNOWS_VALUES
+    from hpobench_nmt.methods.repeats import Repeating
     from hpobench_nmt.runner.devices import find_devices, first_devices
     from hpobench_nmt.runner.training.run import gpus_a_training, refuse_other_device
     from hpobench_nmt.runner.training.workspace import open_workspace
@@ -171,6 +183,8 @@ def tune(
     metrics = list(spec.metrics) if own and not objectives else pick_metrics(spec, objectives)
     if confirm and (len(metrics) > 1 or confirm < 4):
         raise InputError(f"--confirm {confirm}: needs one objective and at least 4 trainings.")
+    if repeats and (len(metrics) > 1 or updates):
+        raise InputError(f"--repeats {repeats}: needs one objective and whole trainings.")
     refuse_objectives(named, len(metrics))
     limits = pick_constraints(spec, constraints)
     factory = named.load()
@@ -193,6 +207,7 @@ def tune(
         refuse_other_device(workspace.ledger, ledger, devices)
     if budget:
         warn_deprecated("--budget", "--lookups", since="1.1", removed_in="2.0")
+    factory = partial(Repeating, factory) if repeats else factory
     prior = known_of_spec(spec) if split_spec(named.spec)[0] == KNOWS_VALUES else None
     total = 0 if updates else most
     steps = _Steps(workspace, metrics, limits, jobs, total, alone=jobs == 1 and not updates)
@@ -202,14 +217,16 @@ def tune(
             workspace, factory, named.name, named.entry.identity, metrics, budget or lookups, seed, devices,
             jobs, updates, time_limit or math.inf, steps.told, constraints=limits,
             prior=prior,
-            most=all_updates,
+            most=all_updates, repeats=repeats is not None,
         )  # fmt: skip
     best = steps.best
     rules = " and ".join(map(str, limits))
     if limits and not best:
         say(f"No configuration that was trained satisfies {rules}.")
-    elif len(metrics) == 1 and best:
+    elif len(metrics) == 1 and best and not repeats:
         say(f"Best{' that satisfies ' if limits else ''}{rules}: {best}")
+    if repeats:
+        steps.recommend()
     if confirm:
         with stoppable(workspace.ledger):
             _confirm(workspace, metrics[0], steps.losses, confirm, devices[0])
@@ -263,7 +280,7 @@ def known_of_spec(spec: Spec) -> Floats:
 class _Steps:
     """Prints each training that finishes, and remembers the best training that satisfies all constraints.
 
-    `losses` has the first loss of each row whose training has ended and satisfies all constraints.
+    `losses` has the mean first loss of each row with trainings that have ended and satisfy all constraints.
 
     Args:
         total: how many whole trainings there will be; 0: unknown.
@@ -282,7 +299,7 @@ class _Steps:
         self._workers, self._total = workers, total
         self._seconds: list[float] = []
         self.best = ""
-        self.losses: dict[int, float] = {}
+        self._ended: list[tuple[int, float]] = []  # row and first loss, NaN if it cannot be recommended
         self._spec = workspace.spec
         self._metrics = metrics
         self._limits = limits
@@ -301,8 +318,11 @@ class _Steps:
         values = " ".join(f"{name}={value:.6g}" for name, value in raw if not math.isnan(value))
         missed = _missed(self._limits, step.violations, event.done and not step.reason)
         mark, which = "", config
-        if event.done and not math.isnan(step.losses[0]) and (step.violations <= 0).all():
-            self.losses[event.row] = float(step.losses[0])
+        if any(row == event.row for row, _ in self._ended):
+            which = config = f"{config}, again"
+        if event.done:
+            loss = float(step.losses[0]) if (step.violations <= 0).all() else math.nan
+            self._ended.append((event.row, loss))
         if step.losses[0] < self._least and (step.violations <= 0).all():  # never true for NaN
             self._least, self.best = float(step.losses[0]), config
             mark = "  best so far" if len(self._metrics) == 1 else ""
@@ -312,6 +332,29 @@ class _Steps:
         outcome = f"failed: {step.reason}" if step.reason else values
         source = {"ledger": "from the ledger", "journal": "before", "new": f"{event.cost:.0f} s"}[step.source]
         say(f"{step.number:3d}  {which}  ->  {outcome}{missed}  ({source}{self._left(step)}){mark}")
+
+    @property
+    def losses(self) -> dict[int, float]:
+        found: dict[int, list[float]] = {}
+        for row, loss in self._ended:
+            if not math.isnan(loss):
+                found.setdefault(row, []).append(loss)
+        return {row: sum(own) / len(own) for row, own in found.items()}
+
+    def recommend(self) -> None:
+        """Print which configuration to use, and how sure it is that it improves on the start."""
+        import numpy as np
+
+        from hpobench_nmt.exports.recommended import recommendation
+        from hpobench_nmt.runner.specs.spec import describe
+
+        spec, losses = self._spec, np.array([loss for _, loss in self._ended])
+        configs = [spec.configuration(row) for row, _ in self._ended]
+        has_start = spec.start is not None
+        found = recommendation(spec.space, configs, losses, 1 if has_start else 3, has_start=has_start)
+        if found is not None:
+            say(f"Recommended: {describe(found.config)}")
+            say(str(found))
 
     def _left(self, step: TuningStep) -> str:
         """About how long the other trainings will take, if they take as long as those so far."""

@@ -71,6 +71,9 @@ class Problem:
         sources: other tables that the method may learn from.
         prior: how good a user expects each candidate to be, as logarithms of weights, shape (N,), read-only;
             larger is better. None if the user did not give a prior. It never comes from the table.
+        again: whether a row that was trained may be requested again. It is then trained with another seed,
+            which counts as a look-up. `tell` receives the losses of each training. At the end of a trial, the
+            method's `recommend`, if it has one, receives all rows that were trained, and returns one of them.
     """
 
     features: Floats
@@ -87,6 +90,7 @@ class Problem:
     constraints: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
     prior: Floats | None = None
+    again: bool = False
 
     def __post_init__(self) -> None:
         """Describe the features themselves if no space is given; refuse a prior that does not fit."""

@@ -151,7 +151,7 @@ def _train(
     latest = [-1] * trainer.workers  # the row that each worker trained last
     reached: dict[int, float] = {}  # resource, by row that was started; infinite once its training has ended
     recorded = array("d")  # the events, one after the other
-    ended, now = 0, 0.0
+    started, ended, now = 0, 0, 0.0
 
     while True:
         while idle:
@@ -160,8 +160,8 @@ def _train(
             elif method is None or settled.all or now >= problem.time:
                 break
             else:
-                spent = len(reached) >= budget
-                if spent and (method.only_new or len(running) + ended == len(reached)):
+                spent = started >= budget
+                if spent and (method.only_new or len(running) + ended == started):
                     break
                 try:
                     request = method.next(reached)
@@ -170,7 +170,7 @@ def _train(
                 except MethodFailure as error:
                     method, failure = None, str(error)
                     break
-                if request is None or (spent and request[0] not in reached):
+                if request is None or (spent and reached.get(request[0], math.inf) == math.inf):
                     break
                 row, resource = request
             place = 0
@@ -180,7 +180,7 @@ def _train(
             worker = idle.pop(place)
             latest[worker] = row
             running[row] = resource
-            reached.setdefault(row, -1.0)
+            started += reached.setdefault(row, -1.0) in (-1.0, math.inf)  # a new row, or one again
             trainer.start(worker, row, resource)
 
         if not running or ((method is None or settled.all) and not unfinished):
@@ -275,7 +275,7 @@ class _Method:
         if on_call is not None:
             on_call("making it")
         made = guarded(name_of(make), make, problem, rng)
-        self._n_rows = len(problem.features)
+        self._n_rows, self._again = len(problem.features), problem.again
         self._running = running
         self._shown = MappingProxyType(running)
         self._on_call, self._debug = on_call, debug
@@ -341,10 +341,12 @@ class _Method:
 
     def _check_again(self, row: int, resource: float, trained: float) -> None:
         """Refuse a request for a row that was started, unless it can be trained further."""
+        if row in self._running:
+            raise MethodFailure(f"{self._ask_name} returned row {row}, which is running")
+        if trained == math.inf and self._again:
+            return
         if self.only_new:
             raise MethodFailure(f"ask returned row {row}, which was looked up before")
-        if row in self._running:
-            raise MethodFailure(f"suggest returned row {row}, which is running")
         if trained == math.inf:
             raise MethodFailure(f"suggest returned row {row}, whose training has ended")
         if resource <= trained:

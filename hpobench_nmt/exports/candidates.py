@@ -31,6 +31,10 @@ class Candidates:
         """A configuration by number."""
         return self._space.decode(self.codes[row])
 
+    def features(self, rows: list[int]) -> Floats:
+        """The features of some configurations, shape (n, F)."""
+        return self._space.features(self.codes[rows])
+
     def row(self, config: Config) -> int:
         """The number of a configuration. If it is not a candidate yet, it becomes one."""
         codes = self._space.encode(config)

@@ -63,6 +63,14 @@ class Known:
         self.missed[row] = np.mean([each[2] for each in done], axis=0)
 
     @property
+    def trainings(self) -> dict[int, Floats]:
+        """The first loss of each evaluation, by configuration; NaN if it failed."""
+        found: dict[int, list[float]] = {row: [] for row in self.losses}
+        for row, losses, _ in self.evaluations:
+            found[row].append(float(losses[0]))
+        return {row: np.array(own) for row, own in found.items()}
+
+    @property
     def running(self) -> list[int]:
         """The pending configurations that have not been evaluated yet."""
         return [row for row in self.pending if row not in self.losses]

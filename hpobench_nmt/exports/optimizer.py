@@ -38,7 +38,7 @@ from hpobench_nmt.exports.optimizer_parts import (
     warn_of_ignored,
 )
 from hpobench_nmt.exports.optimizer_state import Event, State, method_of, read_state, told_in, write_state
-from hpobench_nmt.exports.repeats import checked_repeats, row_to_recommend, row_to_repeat
+from hpobench_nmt.exports.repeats import checked_repeats, row_to_evaluate_again, row_to_recommend
 
 N_INITIAL = 3
 N_CANDIDATES = 1000
@@ -174,7 +174,7 @@ class Optimizer:
             return self._batch(n)
         if self.exhausted:
             raise InputError(f"all {self.n_candidates:,} candidates are pending or evaluated.")
-        again = row_to_repeat(self.space, self._candidates, self._known) if self._repeats else None
+        again = row_to_evaluate_again(self.space, self._candidates, self._known) if self._repeats else None
         row = self._next_row() if again is None else again
         self._known.pending.append(row)
         config = self._candidates.config(row)

@@ -55,9 +55,12 @@ _SAME = 1e-9
 def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: None) -> tuple[Table, Path]:
     """Write table.csv, datasheet.toml and, if there are any, replicates.csv and curves.csv beside a ledger.
 
-    Failed configurations are left out and counted, as in Zhang & Duh (2020). Metrics that no training
-    measured are also left out, and so are the neighbours of the best points and all other rows outside the
-    spec's points, which were chosen by results.
+    Failed configurations are left out and counted, as in Zhang & Duh (2020). If `tune` has trained
+    configurations again, which it chose by their results, a row is the mean of its trainings that did not
+    fail. Otherwise, it is the configuration's first training, and the others are its replicates.
+
+    Metrics that no training measured are also left out, and so are the neighbours of the best points and all
+    other rows outside the spec's points, which were chosen by results.
 
     The path is that of the ledger or of its folder, which also has spec.toml. `notify` gets a sentence if the
     ledger has no hashes, and one if no training measured an objective. Returns the table and its folder.
@@ -75,6 +78,10 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
     # Rows that lie close together would reveal to methods where the best row is.
     records = [(row, record) for row, record in records if row not in near]
     own = {row: record for row, record in records if record.replicate == 0}
+    again = [record for row, record in records if row in own and 0 < record.replicate <= SAME_SEED]
+    averaged = bool(again) and not spec.replicated[1]
+    if averaged:
+        own = _means([(row, record) for row, record in records if row in own])
     ended = [own[row] for row in sorted(own)]
     done = [record for record in ended if record.status == "done"]
     if not done:
@@ -98,7 +105,9 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
         configs=Space(axes).encode_all(record.config for record in done),
         values=np.array([[record.metrics.get(name, np.nan) for name in names] for record in done]),
         objectives=tuple(o for o in spec.objectives if o in names),
-        provenance=_provenance(spec, ledger, content, done, failed, planned) | neighbours,
+        provenance=_provenance(spec, ledger, content, done, failed, planned)
+        | neighbours
+        | (_of_means(again) if averaged else {}),
         claims={
             "configurations": planned,
             "failed": len(failed),
@@ -114,7 +123,7 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
         )
     # A configuration that failed has no row, even if it succeeded with another seed.
     with_row = [record for row, record in records if row in own and own[row].status == "done"]
-    table = table.with_replicates(_replicates(table.space, with_row, names))
+    table = table.with_replicates(_replicates(table.space, with_row, names, averaged), averaged)
     told = "; ".join(filter(None, (_noise(table, name) for name in table.objectives)))
     if told:
         table = replace(table, provenance={**table.provenance, "seed_noise": told})
@@ -161,15 +170,47 @@ def _neighbours(spec: Spec, records: Placed, near: Set[int]) -> dict[str, str]:
     }
 
 
-def _replicates(space: Space, records: Iterable[Record], names: Sequence[str]) -> pd.DataFrame:
-    """Repeated trainings with other seeds: hyperparameters, replicate, seed, metrics."""
-    axes = space.names
+def _means(records: Placed) -> dict[int, Record]:
+    """By row, its first training that did not fail, with the mean metrics of all of these; else the first."""
+    by_row: dict[int, list[Record]] = {}
+    for row, record in records:
+        if record.replicate <= SAME_SEED:
+            by_row.setdefault(row, []).append(record)
+    found = {}
+    for row, trainings in by_row.items():
+        trainings.sort(key=lambda record: record.replicate)
+        done = [record for record in trainings if record.status == "done"]
+        names = {name for record in done for name in record.metrics}
+        metrics = {n: statistics.fmean(r.metrics[n] for r in done if n in r.metrics) for n in names}
+        found[row] = msgspec.structs.replace(done[0], metrics=metrics) if done else trainings[0]
+    return found
+
+
+def _of_means(again: Sequence[Record]) -> dict[str, str]:
+    failed = [record for record in again if record.status == "failed"]
+    told = f"{len(again)} trainings again, whose configurations were chosen by results; {len(failed)} failed"
+    return {"rows_are_means": f"{told}: {_reasons(failed)}" if failed else told}
+
+
+def _replicates(
+    space: Space, records: Iterable[Record], names: Sequence[str], averaged: bool
+) -> pd.DataFrame:
+    """Trainings with other seeds: hyperparameters, replicate, seed, metrics.
+
+    If rows are means, also their first trainings, and numbers are counted from 1.
+    """
+    axes, first = space.names, 0 if averaged else 1
     again = sorted(
-        (r for r in records if 0 < r.replicate <= SAME_SEED and r.status == "done"),
+        (r for r in records if first <= r.replicate <= SAME_SEED and r.status == "done"),
         key=lambda r: (space.encode(r.config).tolist(), r.replicate),
     )
     rows = [
-        [*(r.config.get(a) for a in axes), r.replicate, r.seed, *(r.metrics.get(n, np.nan) for n in names)]
+        [
+            *(r.config.get(a) for a in axes),
+            r.replicate + 1 - first,
+            r.seed,
+            *(r.metrics.get(n, np.nan) for n in names),
+        ]
         for r in again
     ]
     return pd.DataFrame(rows, columns=[*axes, "replicate", "seed", *names])
@@ -276,7 +317,8 @@ def _noise(table: Table, metric: str) -> str:
     if table.replicates is None:
         return ""
     try:
-        found = seed_noise(table.response(metric), table.replicates.to_frame())
+        replicates = table.replicates
+        found = seed_noise(table.response(metric), replicates.to_frame(), replicates.averaged)
     except InputError:  # no configuration was trained twice
         return ""
     if found.pooled.sd == 0:

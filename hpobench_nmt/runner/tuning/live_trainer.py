@@ -172,7 +172,8 @@ class LiveTrainer:
         self._running: dict[int, _Request] = {}
         self._curves: dict[int, list[Point]] = {}
         self._records: list[Record] = []  # only if trainings are not stopped early
-        self._ended: set[int] = set()
+        self._ended: dict[int, int] = {}  # how many trainings of a row have ended
+        self._reached: list[tuple[Floats, float]] = []  # best losses and resource of each step
         self._finished: SimpleQueue[tuple[int, Any]] = SimpleQueue()
         self._processes = Processes()
         self._pool = ThreadPoolExecutor(workers)
@@ -192,6 +193,8 @@ class LiveTrainer:
     def start(self, worker: int, row: int, resource: float) -> None:
         """See Trainer."""
         self._number += 1
+        if row in self._ended and row not in self._running:
+            self._curves.pop(row, None)  # it is trained again, with another seed
         self._running[row] = _Request(self._number, worker, resource, self._clock())
 
     def finish(self) -> list[Event]:
@@ -242,16 +245,19 @@ class LiveTrainer:
                       line.finish - line.start, line.done)  # fmt: skip
         reason = ""
         if event.done:
-            self._ended.add(event.row)
             record = self._recorded(event.row)
             reason = record.reason if record and record.status == "failed" else ""
+            self._ended[event.row] = self._ended.get(event.row, 0) + 1
         violations = np.array(self._curves[event.row][-1].violations)
         self._steps += 1
-        self._told(TuningStep(self._steps, event, self.best(event), violations, source, reason))
+        best = self.best(event)
+        self._reached.append((best, self.resource(event)))
+        self._told(TuningStep(self._steps, event, best, violations, source, reason))
         return event
 
     def _recorded(self, row: int) -> Record | None:
-        key = training_key(self._workspace.spec.configuration(row), 0)
+        """The record of a row's current training: its first, or the next replicate."""
+        key = training_key(self._workspace.spec.configuration(row), self._ended.get(row, 0))
         return recorded(self._workspace.ledger, key)
 
     def _tell_again(self, line: Line) -> Event:
@@ -283,9 +289,9 @@ class LiveTrainer:
         until = None if math.isinf(request.resource) else math.ceil(request.resource)
         workspace = replace(self._workspace, until=until)
         device = self._devices[request.worker % len(self._devices)]
-        known = self._recorded(row) is not None
+        known, replicate = self._recorded(row) is not None, self._ended.get(row, 0)
         done = self._room.trained(
-            lambda last: train_and_record(workspace, row, 0, device, self._processes, last=last)
+            lambda last: train_and_record(workspace, row, replicate, device, self._processes, last=last)
         )
         if isinstance(done, Unfinished):
             if done.kind != "paused":
@@ -369,9 +375,6 @@ class LiveTrainer:
 
     def reached(self, rows: NDArray[np.int64], checkpoints: NDArray[np.int64]) -> tuple[Floats, Floats]:
         """See Trainer."""
-        events = [
-            Event(0.0, 0, 0, row, checkpoint, 0.0, 0.0, False)
-            for row, checkpoint in zip(rows.tolist(), checkpoints.tolist(), strict=True)
-        ]
-        losses = np.array([self.best(event) for event in events]).reshape(len(events), len(self._metrics))
-        return losses, np.array([self.resource(event) for event in events])
+        steps = self._reached[: len(rows)]
+        losses = np.array([best for best, _ in steps]).reshape(len(rows), len(self._metrics))
+        return losses, np.array([resource for _, resource in steps])

@@ -49,6 +49,7 @@ def tune(
     constraints: Sequence[Constraint] = (),
     prior: Floats | None = None,
     most: float = math.inf,
+    repeats: bool = False,
 ) -> Trajectory:
     """Run the loop with real trainings. Every training that ends is recorded in the ledger.
 
@@ -74,6 +75,8 @@ def tune(
         prior: how good each configuration is expected to be, as logarithms of weights, shape (N,).
         most: with `updates`, the updates of all trainings together, after which the search ends and the
             states of trainings that were stopped are removed. `lookups` then does not count.
+        repeats: whether the method may request a configuration again. It is then trained with another seed,
+            or the ledger's next replicate of it is used.
 
     Raises InputError if trainings cannot be stopped early, or not by these metrics.
     """
@@ -102,6 +105,7 @@ def tune(
         time=min(seconds, sys.float_info.max) if math.isfinite(most) else seconds,  # ends before infinity
         constraints=tuple(map(str, constraints)),
         prior=prior,
+        again=repeats,
     )
     settings: dict[str, Any] = {
         "method": name,
@@ -113,6 +117,7 @@ def tune(
         "updates": updates,
         "seed": seed,
         **({"most": most} if math.isfinite(most) else {}),
+        **({"repeats": "auto"} if repeats else {}),
     }
     if constraints:  # left out otherwise, so that journals of versions without constraints can be resumed
         settings["constraints"] = [str(each) for each in constraints]

@@ -290,3 +290,56 @@ def test_ranges_have_conditions(at):
     for row in range(spec.size):
         config = spec.configuration(row)
         assert ("decay" in config) == (config["rule"] == "adam") and spec.row(config) == row
+
+
+NOISY = """
+import json, random, sys
+x, seed = float(sys.argv[1]), int(sys.argv[2])
+if seed == 7 + FAILING or x > 0.9:
+    sys.exit("out of memory")
+random.seed(f"{x} {seed}")
+print(json.dumps({"loss": (x - 0.4) ** 2 + random.gauss(0, 0.02)}))
+"""
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_repeats_have_other_seeds_and_a_row_of_the_table_is_their_mean(at, jobs):
+    search = SEARCH.replace("[1, 2, 3, 4, 5, 6]", "{from = 0.0, to = 1.0}")
+    arguments = ("--lookups", "24", "--repeats", "auto", "--seed", "7", "--jobs", jobs)
+    out, records = tuned(at, NOISY.replace("FAILING", "0.5"), ("{x}", "{seed}"), arguments, search)
+    again = [record for record in records if record.replicate]
+    assert 1 <= len(again) <= 3 and len(records) == 24 and out.count(", again") == len(again)
+    assert all(record.seed == 7 + record.replicate for record in records)
+    assert "Recommended: x=" in out and "Best:" not in out
+    same, unchanged = tuned(
+        at, "import sys; sys.exit('must not run again')", ("{x}", "{seed}"), arguments, search
+    )
+    assert unchanged == records and same.split("Recommended")[1] == out.split("Recommended")[1]
+    build = [sys.executable, "-m", "hpobench_nmt", "tables", "build", "s"]
+    subprocess.run(build, check=True, capture_output=True)
+    table = hb.load_table(at / "s")
+    done = [record for record in records if record.status == "done"]
+    means = {
+        x: [r.metrics["loss"] for r in done if r.config["x"] == x] for x in {r.config["x"] for r in done}
+    }
+    assert table.replicates.averaged and len(table.replicates.rows.values) == len(done)
+    assert {table.config(row)["x"]: value for row, value in enumerate(table.column("loss"))} == pytest.approx(
+        {x: sum(own) / len(own) for x, own in means.items()}
+    )
+    assert table.provenance["rows_are_means"].startswith(f"{len(again)} trainings again")
+
+
+def test_a_repeat_that_failed_is_counted_but_its_row_stays(at):
+    search = SEARCH.replace("[1, 2, 3, 4, 5, 6]", "{from = 0.0, to = 1.0}")
+    arguments = ("--lookups", "20", "--repeats", "auto", "--seed", "7")
+    _, records = tuned(at, NOISY.replace("FAILING", "1"), ("{x}", "{seed}"), arguments, search)
+    again = [record for record in records if record.replicate]
+    assert again and all(record.status == "failed" for record in again if record.replicate == 1)
+    subprocess.run(
+        [sys.executable, "-m", "hpobench_nmt", "tables", "build", "s"], check=True, capture_output=True
+    )
+    table = hb.load_table(at / "s")
+    first_done = [record for record in records if not record.replicate and record.status == "done"]
+    assert len(table.configs) == len(first_done)
+    failed = [record for record in again if record.status == "failed"]
+    assert f"{len(failed)} failed: {len(failed)} (exit code" in table.provenance["rows_are_means"]

@@ -1,0 +1,168 @@
+"""Which row should be trained again, when losses are noisy, and any method that does so.
+
+What trainings say about rows is in replicates.py. A repeat must be worth more than a new row: its knowledge
+gradient must exceed the mean gain of the last RECENT rows. The incumbent has the smallest expected loss, and
+the challenger is most likely to be better. As long as the two can be told apart, nothing is repeated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.constraints import teller
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.space import Space
+from hpobench_nmt.methods.auto import AutoBO
+from hpobench_nmt.methods.replicates import Belief, believe
+
+RECENT = 10
+SHARE = 0.15
+"""At most this share of the trainings are repeats."""
+FIRST = 10
+"""The first repeat comes after this many rows."""
+LEAST_PROBABILITY, MOST_GAP, DIFFERENCES = 0.1, 2.0, 10.0
+
+Features = Callable[[list[int]], Floats]
+"""The features of some rows, shape (n, F)."""
+
+
+def belief_of(space: Space, features: Features, trainings: Mapping[int, Floats]) -> tuple[list[int], Belief]:
+    """The rows with a loss, and what is known about their expected losses.
+
+    `trainings` has the losses of each row, in the order of its first training; NaN if a training failed.
+    """
+    known = {row: own[~np.isnan(own)] for row, own in trainings.items()}
+    rows = [row for row, own in known.items() if len(own)]
+    return rows, believe(features(rows), [each.n_features for each in space], [known[row] for row in rows])
+
+
+def looks_deterministic(trainings: Mapping[int, Floats]) -> bool:
+    """Whether some rows were trained twice, and the losses of each row are the same to the bit."""
+    again = [own for own in trainings.values() if (~np.isnan(own)).sum() > 1]
+    return bool(again) and all(np.nanmax(own) == np.nanmin(own) for own in again)
+
+
+def row_to_repeat(
+    space: Space,
+    features: Features,
+    trainings: Mapping[int, Floats],
+    kept: Sequence[int],
+    pending: Sequence[int],
+) -> int | None:
+    """The row to train again, or None if a new row should be trained.
+
+    Args:
+        space, features, trainings: as in `belief_of`.
+        kept: the rows that have a loss and satisfy all constraints, in the order of `trainings`.
+        pending: the rows that are training now.
+    """
+    count = sum(map(len, trainings.values())) + len(pending)
+    repeats = count - len(trainings.keys() | set(pending))
+    if len(kept) <= FIRST or repeats + 1 > SHARE * count or looks_deterministic(trainings):
+        return None
+    rows, belief = belief_of(space, features, trainings)
+    places = [place for place, row in enumerate(rows) if row in kept]
+    best = min(places, key=lambda place: float(belief.mean[place]))
+    if not repeats:
+        return None if rows[best] in pending else rows[best]
+    rivals = [place for place in places if place != best]
+    better = belief.better(than=best)
+    challenger = max(rivals, key=lambda place: float(better[place]))
+    gap = float(belief.mean[challenger] - belief.mean[best])
+    finite = (own[~np.isnan(own)] for own in trainings.values())
+    largest = max((float(np.ptp(own)) for own in finite if len(own) > 1), default=math.inf)
+    if (
+        better[challenger] <= LEAST_PROBABILITY
+        or gap >= MOST_GAP * belief.noise[best]
+        or gap >= DIFFERENCES * largest
+    ):
+        return None
+    before = [float(belief.warped[place]) for place in places if place < len(rows) - RECENT]
+    rate = (min(before, default=math.inf) - float(belief.warped[best])) / RECENT
+    gains = belief.knowledge_gradient(places)
+    free = [place for place in places if rows[place] not in pending]
+    place = max(free, key=lambda place: float(gains[place]))
+    return rows[place] if gains[place] > rate else None
+
+
+class Repeating:
+    """A method that sees the mean losses of rows, and whose best rows are trained again (`Problem.again`).
+
+    If a mean changes, the method is constructed again by `make`, and receives all means. For one loss.
+    """
+
+    def __init__(self, make: Callable[..., Any], problem: Problem, rng: np.random.Generator) -> None:
+        self._make, self._problem, self._rng = make, problem, rng
+        self._told: dict[int, Floats] = {}  # by row, loss and violations of each training, shape (k, 1 + c)
+        self._start()
+        if hasattr(self._method, "suggest"):  # then several trainings may run at a time
+            self.suggest = self._suggest
+
+    def _start(self) -> None:
+        self._method = self._make(self._problem, deepcopy(self._rng))
+        self._tell = self._method.tell
+        if self._problem.constraints:
+            self._tell = teller(self._method, self._tell, lambda row: self._mean(row)[1:])
+        for row in self._told:
+            self._tell(row, self._mean(row)[:1])
+
+    def _mean(self, row: int) -> Floats:
+        """The mean of a row's trainings that did not fail; if all failed, NaN."""
+        own = self._told[row]
+        done = own[~np.isnan(own[:, 0])]
+        return np.asarray((done if len(done) else own).mean(axis=0))
+
+    def _belief(self) -> tuple[list[int], Belief]:
+        return belief_of(self._problem.space, self._problem.features.__getitem__, self._losses)
+
+    @property
+    def _losses(self) -> dict[int, Floats]:
+        return {row: own[:, 0] for row, own in self._told.items()}
+
+    def _again(self, pending: Sequence[int]) -> int | None:
+        if not self._problem.again:
+            return None
+        means = {row: self._mean(row) for row in self._told}
+        kept = [row for row, mean in means.items() if not np.isnan(mean[0]) and (mean[1:] <= 0).all()]
+        features = self._problem.features.__getitem__
+        return row_to_repeat(self._problem.space, features, self._losses, kept, pending)
+
+    def ask(self) -> int:
+        """A row to train again, or the method's row."""
+        again = self._again(())
+        return int(self._method.ask()) if again is None else again
+
+    def _suggest(self, running: Mapping[int, float]) -> Any:
+        again = self._again(list(running))
+        return self._method.suggest(running) if again is None else again
+
+    def tell(self, index: int, losses: Floats) -> None:
+        """Receive the loss of a training."""
+        self.tell_constrained(index, losses, np.empty(0))
+
+    def tell_constrained(self, index: int, losses: Floats, violations: Floats) -> None:
+        """Receive the loss and the violations of a training."""
+        told, before = np.concatenate([losses, violations]), self._told.get(index)
+        self._told[index] = told[None] if before is None else np.vstack([before, told])
+        if before is None:
+            self._tell(index, losses)
+        else:
+            self._start()
+
+    def recommend(self, rows: Sequence[int]) -> int:
+        """The row with the smallest expected loss, among some rows with a loss."""
+        known, belief = self._belief()
+        return min(rows, key=lambda row: float(belief.mean[known.index(row)]))
+
+
+class RepeatingBO(Repeating):
+    """BO_auto that also looks up rows again, where the suite allows it."""
+
+    def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
+        super().__init__(AutoBO, problem, rng)
