@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from hpobench_nmt.core.system.text import counted, printable
 
 if TYPE_CHECKING:
     from hpobench_nmt.lookup.imports.importing import Imported
-    from hpobench_nmt.lookup.imports.sweep import Ambiguous
     from hpobench_nmt.lookup.table import Table
 
 _MULTIPLE: Any = {"multiple": True, "metavar": "COLUMN"}
@@ -59,6 +58,7 @@ def tables_import(
     out: Path | None,
     roles: Path | None,
     guessed: bool,
+    study: str,
     ignored: tuple[str, ...],
     **given: Any,
 ) -> None:
@@ -70,6 +70,7 @@ def tables_import(
         W&B        the table of runs as CSV, also in a folder with the CSV of a chart
         MLflow     runs as CSV, a folder mlruns, its SQLite database
         Ray Tune   a folder of results, or their data frame as CSV
+        programs   results of Syne Tune, NePS, SMAC, HPO-B; a state of hb.minimize
         others     JSON lines, CSV with any separator, scikit-learn's search results
 
     The command works out what each column means, prints its decisions and the reasons, and installs the
@@ -84,91 +85,67 @@ def tables_import(
     from hpobench_nmt.core.system.files import read_toml
     from hpobench_nmt.lookup.catalogue import installed
     from hpobench_nmt.lookup.disk.file_names import DATASHEET
-    from hpobench_nmt.lookup.imports.importing import (
-        Unsure,
-        install_table,
-        known_as,
-        make_table,
-        with_roles,
-        write_draft,
-    )
+    from hpobench_nmt.lookup.imports import importing
+    from hpobench_nmt.lookup.imports.roles import stated
     from hpobench_nmt.lookup.imports.sweep import Choices
     from hpobench_nmt.lookup.user_folders import added_folder
 
-    split = tuple(column for text in ignored for column in text.split(","))
-    choices = Choices(curves=curves, ignored=split, guessed=guessed, **given)
-    if roles is not None:
-        choices = with_roles(choices, read_toml(roles), roles)
-    ask = _ask if sys.stdin.isatty() and sys.stderr.isatty() else None
+    split = [column for text in ignored for column in text.split(",")]
+    known = stated(ignored=split, roles=read_toml(roles) if roles else None, where=roles, **given)
     with late_progress_bar(source.name) as progress:
         try:
-            imported = make_table(source, name, choices, ask, progress)
-        except Unsure as unsure:
+            imported = importing.make_table(source, name, Choices(known, study, curves, guessed), progress)
+        except importing.Unsure as unsure:
             imported = unsure.imported
-            if ask is None or not _accepted(imported, unsure.doubts):
-                _refuse(source, imported, unsure.doubts, shown=ask is not None)
+            _tell(imported)
+            terminal = sys.stdin.isatty() and sys.stderr.isatty()
+            if not (terminal and click.confirm("Are these roles right?", err=True)):
+                options = {"--as": [name], "--study": [study], "--curves": curves, "--out": [out]}
+                _refuse(imported, source, options)
         if out is not None:
             with writing(out):
-                write_draft(imported, out)
+                importing.write_draft(imported, out)
             _tell(imported)
             say(f"Wrote {out}. Edit {out / DATASHEET}, then: hpobench-nmt tables add {out}")
             return
         before, there = installed(), {path.name for path in added_folder().glob("*")}
-        if known := known_as(imported.table, added_folder(), named=bool(name)):
-            say(f"{source} was imported before, as {known}. Nothing is changed.")
+        if importing.is_known(imported.table, added_folder(), named=bool(name)):
+            say(f"{source} was imported before, as {imported.table.name}. Nothing is changed.")
             return
         with writing(added_folder()):
-            folder = install_table(imported.table, added_folder(), progress)
+            folder = importing.install_table(imported.table, added_folder(), progress)
     _tell(imported)
     tell_added(imported.table, folder, before, there)
     say("To change these decisions, write the files with --out FOLDER, edit them, and add the folder.")
 
 
-def _tell(imported: Imported, doubts: Mapping[str, str] | None = None) -> None:
+def _tell(imported: Imported) -> None:
     """Print the decisions on stdout, and notes about the reading on stderr."""
     from hpobench_nmt.lookup.imports.importing import decision_lines
 
     for note in imported.notes:
         say(f"Note: {note}.", err=True)
     say(f"{imported.table.name}: {counted(len(imported.table), 'row')} from {imported.kind}")
-    doubts = doubts or {}
-    decisions = [
-        each._replace(text=f"a guess: {doubts[each.name]}; {each.text}") if each.name in doubts else each
-        for each in imported.decisions
-    ]
-    for line in decision_lines(decisions):
+    for line in decision_lines(imported.decisions):
         say(f"  {line}")
 
 
-def _accepted(imported: Imported, doubts: Mapping[str, str]) -> bool:
-    """Show the decisions, and ask once whether the guesses among them are right."""
-    _tell(imported, doubts)
-    return click.confirm("Are these roles right?", err=True)
-
-
-def _refuse(source: Path, imported: Imported, doubts: Mapping[str, str], shown: bool) -> None:
-    """Print the decisions, write them to a file of roles, and say what to run. Raises InputError."""
+def _refuse(imported: Imported, source: Path, options: Mapping[str, Sequence[Any]]) -> None:
+    """Write the roles to a file, and raise InputError, which ends in the command that imports with them."""
     from hpobench_nmt.core.system.errors import InputError
     from hpobench_nmt.core.system.files import save_file
-    from hpobench_nmt.lookup.imports.importing import roles_file
+    from hpobench_nmt.lookup.imports.roles import roles_file
 
-    if not shown:
-        _tell(imported, doubts)
     path = Path(f"{imported.table.name}.roles.toml")
-    save_file(path, roles_file(imported, doubts).encode())
-    guesses = ", ".join(map(printable, doubts))
+    save_file(path, roles_file(imported.about).encode())
+    guesses = ", ".join(map(printable, imported.doubts))
+    words = [
+        str(word) for option, texts in options.items() for text in texts if text for word in (option, text)
+    ]
+    command = shlex.join(["hpobench-nmt", "tables", "import", str(source), *words, "--roles", str(path)])
     raise InputError(
-        f"{source}: these roles are only guesses: {guesses}. Correct {path}, then run: hpobench-nmt tables "
-        f"import {shlex.quote(str(source))} --roles {shlex.quote(str(path))}"
+        f"{source}: these roles are only guesses: {guesses}. Correct {path}, then run: {command}"
     )
-
-
-def _ask(question: Ambiguous) -> str:
-    """Ask the user, and return the chosen answer."""
-    answers = list(question.answers)
-    say(question.question[0].upper() + question.question[1:], err=True)
-    found: str = click.prompt("Answer", type=click.Choice(answers), err=True)
-    return found
 
 
 def tell_added(table: Table, folder: Path, before: Mapping[str, Path], there: Collection[str]) -> None:

@@ -32,7 +32,7 @@ def work(home, writers):
 def test_one_command_makes_a_benchmark_of_a_storage(work, run_command, run_here):
     done = run_command("tables", "import", "study.db")
     assert done.stdout.startswith(
-        "nmt: 4 rows from an Optuna storage\n  objective       value    max, as the study says\n"
+        "nmt: 4 rows from an Optuna storage\n  objective       value    max, what the study optimised\n"
     )
     assert (
         "hyperparameter  lr       log scale, 0.001 to 0.004, 4 values; the study's own scale" in done.stdout
@@ -109,7 +109,10 @@ def test_curves_and_replicates_of_a_draft_come_along(work, run_here, writers):
 
 def test_guesses_are_written_and_not_installed(work, run_command, run_here):
     done = run_command("tables", "import", "trials.csv", check=2)
-    assert "a guess: it is not known whether smaller or larger is better; min, by its name" in done.stdout
+    assert (
+        "min, a guess: it is not known whether smaller or larger is better; what the study optimised"
+        in done.stdout
+    )
     assert done.stderr == (
         "Error: trials.csv: these roles are only guesses: value. Correct trials.roles.toml, then run: "
         "hpobench-nmt tables import trials.csv --roles trials.roles.toml\n"

@@ -8,17 +8,15 @@ from functools import partial
 import numpy as np
 
 from hpobench_nmt.core.arrays import Bools, Floats, Ints, Rows
+from hpobench_nmt.core.hyperparameter import Hyperparameter
 from hpobench_nmt.core.objectives import Metric, Objective, measured
-from hpobench_nmt.core.space import Hyperparameter
-from hpobench_nmt.core.system.errors import InputError, shortened
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import counted, free_name
 from hpobench_nmt.core.trainings import not_increasing
 from hpobench_nmt.lookup.curves import Curves, Own, until_missing
-from hpobench_nmt.lookup.disk.datasheet import AxisSection, Datasheet, MetricSection, label_written
+from hpobench_nmt.lookup.disk.datasheet import AxisSection, Datasheet, label_written
 from hpobench_nmt.lookup.disk.described_rows import codes_of_cells
-from hpobench_nmt.lookup.groups import configurations_of, group_ids, means, training_numbers
-from hpobench_nmt.lookup.imports.axes import Axis
-from hpobench_nmt.lookup.imports.cells import distinct_of
+from hpobench_nmt.lookup.groups import configurations_of, means, training_numbers
 from hpobench_nmt.lookup.imports.decide import Decision, Plan
 from hpobench_nmt.lookup.imports.sweep import Points, Sweep
 from hpobench_nmt.lookup.replicates import ReplicateRows, Replicates
@@ -38,105 +36,61 @@ def build(
     to one training.
     """
     decisions: list[Decision] = []
-    axes = _axes(plan)
+    hyperparameters = tuple(_hyperparameter(plan, column) for column in plan.axes)
+    metrics = tuple(
+        Metric(plan.names[c], plan.about[c].direction or "min", plan.about[c].unit) for c in plan.metrics
+    )
+    axes = zip(hyperparameters, plan.axes.values(), strict=True)
     configs = np.column_stack([codes_of_cells(h, axis.cells, sweep.path) for h, axis in axes])
-    kept = _without_retries(configurations_of(configs)[1], plan)
-    if not kept.all():
-        lost = counted(int((~kept).sum()), "training")
-        text = f"{lost} failed or pruned, and repeated with the same configuration (left out)"
-        decisions.append(Decision("rows", "", text))
-    places = np.flatnonzero(kept)
-    configs, values, seeds = configs[places], plan.values[places], plan.seeds[places]
     first, number = configurations_of(configs)
-    _refuse_merging(sweep, plan, places, number)
-    hyperparameters = tuple(h for h, _ in axes)
-    names = tuple(metric.name for metric in plan.metrics)
-    replicates, own, table_values = None, first, values[first]
+    names = tuple(metric.name for metric in metrics)
+    replicates, own, values = None, first, plan.values[first]
     curved = sweep.points is not None
     if len(first) < len(configs):
         again = f"{counted(len(configs), 'training')} of {counted(len(first), 'configuration')}"
         numbers = training_numbers(number).astype(np.float64)
         order = np.argsort(number, kind="stable")
         if curved:
-            own = _first_finished(number, values)
-            table_values = values[own]
+            own = _first_finished(number, plan.values)
+            values = plan.values[own]
             numbers[own] = 0.0
             order = order[numbers[order] != 0]
             text = f"{again}: the rows are the first trainings, and the others are replicates"
         else:
-            table_values = means(measured(values), number)
+            values = means(measured(plan.values), number)
             text = f"{again}: the rows are their means"
         decisions.append(Decision("replicates", "", text))
-        read = partial(ReplicateRows(configs, numbers, seeds, values).of_trainings, order)
+        read = partial(ReplicateRows(configs, numbers, plan.seeds, plan.values).of_trainings, order)
         replicates = Replicates(hyperparameters, names, read, averaged=not curved)
     curves = None
     if sweep.points is not None:
-        curves, told = _curves(sweep.points, plan, plan.rows[places][own], table_values)
+        of_column = dict(zip(plan.metrics, metrics, strict=True))
+        curves, told = _curves(
+            sweep.points, of_column, plan.rows[own], values, {h.name for h in hyperparameters}
+        )
         decisions += told
+    objectives = tuple(plan.names[column] for column in plan.metrics if plan.about[column].objective)
     table = Table(
-        name,
-        hyperparameters,
-        plan.metrics,
-        configs[first],
-        table_values,
-        plan.objectives,
-        provenance,
-        curves=curves,
-        replicates=replicates,
-    )
+        name, hyperparameters, metrics, configs[first], values, objectives, provenance,
+        curves=curves, replicates=replicates,
+    )  # fmt: skip
     return table, tuple(decisions)
 
 
-def _refuse_merging(sweep: Sweep, plan: Plan, places: Rows, number: Ints) -> None:
-    """Refuse to merge trainings that differ in what is no seed, metric, time or identifier.
-
-    Args:
-        places: the T trainings that are kept, by their places in the plan, shape (T,).
-        number: the configuration of each, shape (T,).
-    """
-    differing = []
-    for column in plan.aside:
-        cells = distinct_of(sweep.columns[column][plan.rows[places]])[1]
-        if len(np.unique(np.column_stack([number, cells]), axis=0)) > number.max() + 1:
-            differing.append(sweep.name(column))
-    if differing:
-        named = ", ".join(map(shortened, differing[:5])) + (", …" if len(differing) > 5 else "")
-        raise InputError(
-            f"{sweep.path}: trainings of the same configuration differ in {named}, "
-            f"which is not a seed, metric, time or identifier. Give --hyperparameter {differing[0]} if it is "
-            "a setting, or, if these trainings are repetitions, --ignore "
-            f"{','.join(differing)}."
-        )
-
-
-def _axes(plan: Plan) -> list[tuple[Hyperparameter, Axis]]:
-    """The hyperparameters, with the values that occur, and their axes."""
-    sections = {
-        name: AxisSection(
-            values=None if axis.kind == "numeric" else [label_written(value) for value in axis.values],
-            scale=axis.scale,
-            kind=axis.kind,
-            active_if={
-                parent: [label_written(value) for value in values]
-                for parent, values in axis.active_if.items()
-            },
-        )
-        for name, axis in plan.axes.items()
-    }
-    sheet = Datasheet(sections, {metric.name: MetricSection(metric.direction) for metric in plan.metrics})
-    return [(sheet.axis(name, axis.cells), axis) for name, axis in plan.axes.items()]
-
-
-def _without_retries(number: Ints, plan: Plan) -> Bools:
-    """Which trainings to keep, shape (T,).
-
-    A failed or pruned training is left out if another training of its configuration and seed finished.
-    `number` has the configuration of each training, shape (T,).
-    """
-    seeds = np.unique(np.nan_to_num(plan.seeds, nan=-1.0), return_inverse=True)[1].astype(np.int64)
-    ids = np.unique(group_ids([number, seeds]), return_inverse=True)[1]
-    lost = plan.failed | plan.pruned
-    return np.asarray(~lost | ~(np.bincount(ids, ~lost) > 0)[ids])
+def _hyperparameter(plan: Plan, column: str) -> Hyperparameter:
+    """The hyperparameter of a column, with the values that occur, or as the source holds it."""
+    axis, about = plan.axes[column], plan.about[column]
+    if about.exact is not None and not about.exact.continuous:
+        return about.exact
+    section = AxisSection(
+        None if axis.kind == "numeric" else list(map(label_written, axis.values)),
+        axis.scale,
+        about.unit,
+        axis.kind,
+        about.exact.integer if about.exact else None,
+        {plan.names[parent]: list(map(label_written, values)) for parent, values in axis.active_if.items()},
+    )
+    return Datasheet({plan.names[column]: section}, {}).axis(plan.names[column], axis.cells)
 
 
 def _first_finished(number: Ints, values: Floats) -> Rows:
@@ -147,16 +101,15 @@ def _first_finished(number: Ints, values: Floats) -> Rows:
 
 
 def _curves(
-    points: Points, plan: Plan, trainings: Rows, values: Floats
+    points: Points, of_column: Mapping[str, Metric], trainings: Rows, values: Floats, taken: set[str]
 ) -> tuple[Curves | None, list[Decision]]:
     """The learning curves of the rows, and decisions about them.
 
-    `trainings` has the place of each row in the sweep, and `values` has its metrics. The checkpoints are the
-    points at which the first metric with curves was measured. A curve ends at the first checkpoint that lacks
-    this metric.
+    `of_column` has the metrics by column, `trainings` the place of each row in the sweep, `values` its
+    metrics, and `taken` the names of hyperparameters. The checkpoints are the points at which the first
+    metric with curves was measured. A curve ends at the first checkpoint that lacks this metric.
     """
-    of_column = dict(zip(plan.columns, plan.metrics, strict=True))
-    measured_here = [column for column in plan.columns if column in points.values]
+    measured_here = [column for column in of_column if column in points.values]
     left = [column for column in points.values if column not in measured_here]
     told = [Decision("left out", f"curves of {column}", "the table has no such metric") for column in left]
     if not measured_here:
@@ -194,15 +147,13 @@ def _curves(
     resources = steps + shift
     costs, unit = _costs(points, there, starts, resources)
     metrics = tuple(of_column[column] for column in columns)
-    places = [list(plan.columns).index(column) for column in columns]
+    places = [list(of_column).index(column) for column in columns]
     own = tuple(
         _own(metric, matrix[:, k], starts, values[:, place])
         for k, (metric, place) in enumerate(zip(metrics, places, strict=True))
     )
-    resource = free_name(
-        points.resource.lstrip("_") or "step",
-        {"row", "checkpoint", "cost", *(m.name for m in plan.metrics), *plan.axes},
-    )
+    taken |= {"row", "checkpoint", "cost", *(metric.name for metric in of_column.values())}
+    resource = free_name(points.resource.lstrip("_") or "step", taken)
     curves = Curves(resource, metrics, own, starts, resources, costs, matrix, unit)
     cost = f"cost in {unit}" if unit else "cost in steps, because times are not known"
     shown = ", ".join(metric.name for metric in metrics)

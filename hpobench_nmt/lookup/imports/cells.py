@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -15,29 +15,12 @@ from hpobench_nmt.core.arrays import Bools, Floats, Ints
 from hpobench_nmt.core.hyperparameter import key_of, label
 from hpobench_nmt.core.system.text import number_of
 from hpobench_nmt.lookup.disk.rows import EMPTY, MISSING
-from hpobench_nmt.lookup.imports.sweep import Column, State
+from hpobench_nmt.lookup.imports.names import WORDS
+from hpobench_nmt.lookup.imports.sweep import Column
 
-_STATES: dict[str, State] = {
-    **dict.fromkeys(("complete", "completed", "finished", "success", "succeeded", "done"), "finished"),
-    **dict.fromkeys(("terminated", "ok"), "finished"),
-    **dict.fromkeys(("fail", "failed", "crashed", "crash", "error", "errored", "diverged"), "failed"),
-    **dict.fromkeys(("abandoned", "false"), "failed"),
-    "true": "finished",
-    **dict.fromkeys(("pruned", "stopped", "early_stopped"), "pruned"),
-    **dict.fromkeys(
-        ("running", "waiting", "pending", "scheduled", "queued", "paused", "preempted", "killed",
-         "candidate", "staged"),
-        "unfinished",
-    ),
-}  # fmt: skip
-
-_UNITS = {
-    **dict.fromkeys(("ms", "msec", "millisecond", "milliseconds"), 0.001),
-    **dict.fromkeys(("s", "sec", "secs", "second", "seconds", ""), 1.0),
-    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
-    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600.0),
-    **dict.fromkeys(("d", "day", "days"), 86400.0),
-}
+_STATE_OF = {word: state for state, words in WORDS.state.items() for word in words}
+# Up to here, every whole number is exactly a double.
+_WHOLE = 2**53
 _CLOCK = re.compile(r"(?:(\d+) days?,? ?)?\+?(\d+):(\d\d):(\d\d(?:\.\d+)?)")
 _ISO = re.compile(r"p(?:(\d+)d)?(?:t(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?)?")
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*")
@@ -49,13 +32,14 @@ _DATE = re.compile(
 def column_of(values: Sequence[Any]) -> Column:
     """The values as a column: doubles if each is a number or "" (no value), else objects."""
     kinds = set(map(type, values))
-    if kinds <= {int, float}:
-        return np.array(values, dtype=np.float64)
-    if kinds <= {int, float, str} and all(value == "" for value in values if isinstance(value, str)):
+    exact = not any(isinstance(value, int) and abs(value) > _WHOLE for value in values)
+    if (
+        exact
+        and kinds <= {int, float, str}
+        and all(value == "" for value in values if isinstance(value, str))
+    ):
         return np.array([math.nan if value == "" else value for value in values], dtype=np.float64)
-    column = np.empty(len(values), dtype=object)
-    column[:] = [_cell_of(value) for value in values]
-    return column
+    return objects([_cell_of(value) for value in values])
 
 
 def _cell_of(value: Any) -> Any:
@@ -122,23 +106,21 @@ def as_numbers(column: Column) -> tuple[Floats, int | None]:
     distinct, places = distinct_of(column)
     numbers, wrong = np.full(len(distinct), np.nan), np.zeros(len(distinct), dtype=bool)
     for place, value in enumerate(distinct):
-        if isinstance(value, (bool, int | float)):
-            try:
-                numbers[place] = float(value)
-            except OverflowError:  # a whole number of JSON with more than 308 digits
-                wrong[place] = True
-        elif value is None or (isinstance(value, str) and value.strip() in MISSING):
-            continue
-        else:
-            try:
-                numbers[place] = (
-                    number_of(value.strip().removesuffix("%")) if isinstance(value, str) else math.nan
-                )
-                wrong[place] = not isinstance(value, str)
-            except ValueError:
-                wrong[place] = True
+        try:
+            numbers[place] = _number(value)
+        except (ValueError, OverflowError):  # or a whole number of JSON with more than 308 digits
+            wrong[place] = True
     bad = np.flatnonzero(wrong[places])
     return numbers[places], int(bad[0]) if len(bad) else None
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool | int | float):
+        return float(value)
+    if value is not None and not isinstance(value, str):
+        raise ValueError("a list or another object")
+    text = (value or "").strip()
+    return math.nan if text in MISSING else number_of(text.removesuffix("%"))
 
 
 def as_seconds(column: Column) -> Floats:
@@ -158,9 +140,10 @@ def _seconds(value: Any) -> float:
         return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
     total, at = 0.0, 0
     while at < len(text) and (part := _PART.match(text, at)):
-        if part[2] not in _UNITS:
-            return math.nan
-        total, at = total + float(part[1]) * _UNITS[part[2]], part.end()
+        total, at = (
+            total + float(part[1]) * (WORDS.unit.get(part[2], math.nan) if part[2] else 1.0),
+            part.end(),
+        )
     return total if text and at == len(text) else math.nan
 
 
@@ -183,7 +166,7 @@ def _timestamp(value: Any) -> float:
     try:
         found = datetime.fromisoformat(str(value).strip())
         # Only differences count, so dates without a zone are read as if they were all in one zone.
-        return (found - datetime(1970, 1, 1, tzinfo=found.tzinfo)).total_seconds()
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return math.nan
 
@@ -196,14 +179,16 @@ def are_dates(column: Column) -> bool:
     return bool(texts) and all(isinstance(text, str) and _DATE.fullmatch(text) for text in texts)
 
 
-def states_of(cells: Iterable[Any]) -> Column | None:
-    """The cells as a column of State; None if a cell is not a known state."""
-    found = [_STATES.get(str(cell).rpartition(".")[2].strip().lower()) for cell in cells]
-    if any(state is None for state in found):
-        return None
-    column = np.empty(len(found), dtype=object)
-    column[:] = found
-    return column
+def states_of(cells: Sequence[Any]) -> Column | None:
+    """The cells as a column of State; None if a cell is not a known state. An empty cell is "unfinished"."""
+    bare = [str(cell).rpartition(".")[2].strip().lower().replace(" ", "_") for cell in cells]
+    found = objects([_STATE_OF.get(cell) if cell else "unfinished" for cell in bare])
+    return None if None in found or not any(bare) else found
+
+
+def objects(values: Sequence[Any]) -> Column:
+    """The values as a column of objects."""
+    return np.fromiter(values, dtype=object, count=len(values))
 
 
 def text_of(value: Any) -> str:

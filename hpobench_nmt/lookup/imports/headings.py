@@ -3,216 +3,141 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.objectives import Direction
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import counted, free_name
+from hpobench_nmt.core.system.validation import Strict, load_toml
+from hpobench_nmt.lookup.imports import names
 from hpobench_nmt.lookup.imports.cells import absent, as_seconds, between, columns_of, flattened, states_of
-from hpobench_nmt.lookup.imports.names import is_progress, is_seconds
-from hpobench_nmt.lookup.imports.sweep import Column, Role, Sweep
+from hpobench_nmt.lookup.imports.reports import fold, step_of
+from hpobench_nmt.lookup.imports.sweep import About, Column, Role, Sweep
 
 SECONDS = "seconds"
 _MOST_TEXT = 100_000
 
 
-@dataclass(frozen=True)
-class Format:
-    """The headings of one kind of table.
-
-    Attributes:
-        kind: description, for messages.
-        needs: headings that the table must have. Of an entry with |, it must have one.
-        needs_prefix: at least one heading must begin with one of these, unless this is empty.
-        prefixes: the role of columns by the prefix of their heading, which is not part of their name.
-        aside: headings of columns to leave out, in lower case.
-        state: heading of the column of states.
-        seconds: heading of the duration, or the headings of start and end.
-        objectives: headings, or prefixes of headings, of the optimised metrics.
-        direction: direction of the metrics, if it is always the same.
-    """
+class _Format(Strict, frozen=True):
+    """The headings of one program's tables; formats.toml explains the fields."""
 
     kind: str
     needs: tuple[str, ...] = ()
-    needs_prefix: tuple[str, ...] = ()
-    prefixes: tuple[tuple[str, Role], ...] = ()
-    aside: frozenset[str] = frozenset()
-    state: str = ""
+    roles: dict[str, Role] = msgspec.field(default_factory=dict)
+    aside: tuple[str, ...] = ()
+    state: tuple[str, ...] = ()
     seconds: tuple[str, ...] = ()
     objectives: tuple[str, ...] = ()
     direction: Direction | None = None
+    training: tuple[str, ...] = ()
+    step: tuple[str, ...] = ()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is the format of a table of an unknown program."""
+        return not self.needs
+
+    def fits(self, headings: Sequence[str]) -> bool:
+        """Whether the headings are those of such a table."""
+        return all(_any(need.split("|"), name_of=headings) for need in self.needs)
+
+    def about(self, name: str) -> About | None:
+        """What the heading of a column shows; None if it shows nothing."""
+        if name.lower() in self.aside:
+            role: Role = "aside" if names.is_progress(name) else "identity"
+            return About(role, f"bookkeeping of {self.kind}")
+        for pattern, role in self.roles.items():
+            if fnmatchcase(name, pattern) and name + "*" != pattern:
+                prefix = pattern.removesuffix("*")
+                why = f"called {prefix}…" if prefix else f"not bookkeeping of {self.kind}"
+                return About(role, why, name=name.removeprefix(prefix))
+        return None
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(word.strip() for word in text.split(","))
+def _any(patterns: Sequence[str], name_of: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns for name in name_of)
 
 
-def _before(words: str, marks: str, role: Role) -> list[tuple[str, Role]]:
-    return [(word + mark, role) for word in words.split() for mark in marks]
+class _Formats(Strict, frozen=True):
+    format: tuple[_Format, ...]
 
 
-_GENERIC_PREFIXES: tuple[tuple[str, Role], ...] = (
-    *_before("params param config hparams hparam hp hyperparameters parameters", "./", "hyperparameter"),
-    *_before("metrics metric results result summary scores values", "./", "metric"),
-    ("cfg-", "hyperparameter"), ("obj-", "metric"), ("cost-", "metric"), ("hw-", "identity"),
-    *_before("user_attrs attrs", ".", "extra"),
-    *_before("tags tag system_attrs meta", "./", "identity"),
-)  # fmt: skip
-
-_FORMATS = (
-    Format(
-        "Optuna's trials_dataframe()",
-        needs=("number", "state"),
-        needs_prefix=("params_", "value"),
-        prefixes=(
-            ("params_", "hyperparameter"), ("values_", "metric"), ("user_attrs_", "extra"),
-            ("system_attrs_", "identity"),
-        ),
-        aside=_words(",unnamed: 0,number,trial_id,datetime_start,datetime_complete"),
-        state="state",
-        seconds=("duration",),
-        objectives=("value", "values_"),
-    ),
-    Format(
-        "MLflow's search_runs()",
-        needs=("run_id", "status", "experiment_id"),
-        prefixes=(("params.", "hyperparameter"), ("metrics.", "metric"), ("tags.", "identity")),
-        aside=_words(",unnamed: 0,run_id,experiment_id,artifact_uri"),
-        state="status",
-        seconds=("start_time", "end_time"),
-    ),
-    Format(
-        "an MLflow export",
-        needs=("Run ID", "Status", "Start Time|Duration|Source Name"),
-        aside=_words(
-            "start time,run id,name,run name,source type,source name,source,user,version,models,dataset,"
-            "created,experiment id,experiment name"
-        ),
-        state="Status",
-        seconds=("Duration",),
-    ),
-    Format(
-        "a W&B export of runs",
-        needs=("Name", "State", "Created|Runtime|Sweep|ID|User"),
-        prefixes=(("config.", "hyperparameter"), ("summary.", "metric"), ("_wandb.", "identity")),
-        aside=_words(
-            "name,id,notes,user,tags,created,sweep,updated,end time,hostname,description,commit,github,"
-            "host,group,job type,agent,command,python version,os,gpu type,gpu count,cpu count,heartbeat,"
-            "entity,project,_runtime,_step,_timestamp,displayname"
-        ),
-        state="State",
-        seconds=("Runtime",),
-    ),
-    Format(
-        "a W&B export of runs",
-        needs=("config", "summary"),
-        prefixes=(("config.", "hyperparameter"), ("summary._", "identity"), ("summary.", "metric")),
-        aside=_words(",unnamed: 0,name,id,tags"),
-        state="state",
-        seconds=("summary._runtime",),
-    ),
-    Format(
-        "Ray Tune's results",
-        needs=("training_iteration", "trial_id"),
-        prefixes=(("config/", "hyperparameter"),),
-        aside=_words(
-            ",unnamed: 0,timestamp,checkpoint_dir_name,done,training_iteration,trial_id,date,"
-            "time_this_iter_s,pid,hostname,node_ip,time_since_restore,iterations_since_restore,logdir,experiment_id,should_checkpoint,timesteps_total,"
-            "timesteps_since_restore,episodes_total,experiment_tag,warmup_time"
-        ),
-        seconds=("time_total_s",),
-    ),
-    Format(
-        "an Ax experiment",
-        needs=("trial_index", "arm_name", "trial_status"),
-        aside=_words(",unnamed: 0,trial_index,arm_name,generation_node,generation_method,generation_step"),
-        state="trial_status",
-    ),
-    Format(
-        "a log of Nevergrad",
-        needs=("#num-ask", "#loss"),
-        prefixes=(("#", "identity"), ("", "hyperparameter")),
-        objectives=("#loss",),
-        direction="min",
-    ),
-    Format(
-        "scikit-learn's cv_results_",
-        needs=("mean_fit_time", "params"),
-        prefixes=(
-            ("param_", "hyperparameter"), ("mean_test_", "metric"), ("mean_train_", "identity"),
-            ("std_", "identity"), ("rank_", "identity"), ("split", "identity"),
-        ),
-        aside=_words(",unnamed: 0,params,mean_score_time,iter,n_resources"),
-        seconds=("mean_fit_time",),
-        direction="max",
-    ),
-)  # fmt: skip
-TABLE, JSON_LINES = "a table", "JSON lines"
-_PLAIN = Format(TABLE, prefixes=_GENERIC_PREFIXES)
-_STATES = ("state", "status", "success")
+@cache
+def _formats() -> tuple[_Format, ...]:
+    return load_toml(Path(__file__).with_name("formats.toml"), _Formats).format
 
 
 def headed(
     columns: Mapping[str, Column], path: Path, title: str, place: Callable[[int], str], kind: str = ""
 ) -> Sweep:
-    """The sweep of a table's columns, by its headings. `kind` describes a table of an unknown program."""
-    columns = _opened(dict(columns))
-    found = next((form for form in _FORMATS if _fits(form, columns)), _PLAIN)
-    columns = {name: cells for name, cells in columns.items() if cells is not _OPENED}
-    if found is _PLAIN and kind:
-        found = replace(found, kind=kind)
-    lowered = {name.lower(): name for name in columns}
-    roles: dict[str, Role] = {}
-    names: dict[str, str] = {}
-    reasons: dict[str, str] = {}
-    for name in columns:
-        prefix, role = next(
-            ((p, r) for p, r in found.prefixes if name.startswith(p) and name != p), ("", None)
-        )
-        if name.lower() in found.aside:
-            progress = is_progress(name) or name == "n_resources"
-            roles[name] = "aside" if progress else "identity"
-            reasons[name] = f"bookkeeping of {found.kind}"
-        elif role is not None:
-            roles[name], names[name] = role, name.removeprefix(prefix)
-            reasons[name] = f"called {prefix}…" if prefix else f"not bookkeeping of {found.kind}"
-    if found is _PLAIN and not any(role == "hyperparameter" for role in roles.values()):
-        roles = {name: role for name, role in roles.items() if role in ("aside", "identity", "metric")}
+    """The sweep of a table's columns, by its headings. `kind` describes a table of an unknown program.
+
+    Raises InputError if lines are reports of trainings that cannot be told apart.
+    """
+    form = next(each for each in _formats() if each.fits(list(columns)))
+    columns = _opened(columns, form)
+    about = {name: found for name in columns if (found := form.about(name)) is not None}
+    settings = [name for name, each in about.items() if each.role == "hyperparameter"]
+    for name in settings:  # cfg-config_id names the configurations
+        distinct = len(set(columns[name].tolist())) == len(columns[name])
+        if form.is_plain and distinct and names.is_identity(about[name].name):
+            about[name] = replace(about[name], role="identity", why="it names a configuration")
+    if form.is_plain and not settings:
+        about = {name: each for name, each in about.items() if each.role in ("identity", "metric")}
+    elif not form.is_plain and settings:
+        about = {**dict.fromkeys(columns, About("extra")), **about}
     states = None
-    for word in [found.state] if found.state else _STATES:
-        name = lowered.get(word.lower(), "")
-        if name and columns[name].dtype == object and roles.get(name) != "hyperparameter":
-            states = states_of(columns[name])
-            if states is not None or found.state:
-                roles[name], reasons[name] = "identity", "the state of each training"
+    lowered = {name.lower(): name for name in columns}
+    for name in (lowered[word.lower()] for word in form.state if word.lower() in lowered):
+        if columns[name].dtype == object and name not in settings:
+            states = states_of(columns[name].tolist())
+            if states is not None or not form.is_plain:
+                about[name] = About("identity", "the state of each training")
                 break
-    sources = found.seconds if found is not _PLAIN and found.seconds else _durations(columns, roles)
+    sources = form.seconds or _durations(columns, about)
     seconds = _seconds(columns, sources)
+    notes = [_unread(columns[name], name) for name in sources if len(sources) == 1 and name in columns]
     if seconds is not None:
-        for name in sources:
-            roles[name], reasons[name] = "identity", f"it is in {SECONDS}"
+        about |= dict.fromkeys(sources, About("identity", f"it is in {SECONDS}"))
         name = SECONDS if SECONDS in sources else free_name(SECONDS, columns)
-        columns[name], roles[name], names[name] = seconds, "seconds", SECONDS
-        reasons[name] = f"from {' and '.join(sources)}"
-    objectives = [
-        n for n in columns for o in found.objectives if n == o or (o.endswith("_") and n.startswith(o))
-    ]
-    for name in objectives:
-        roles[name], reasons[name] = "metric", "what the study optimised"
-        bare = name.removeprefix("values_").removeprefix("#")
-        names[name] = name if bare.isdecimal() else bare
-    directions = {n: found.direction for n, r in roles.items() if r == "metric"} if found.direction else {}
+        columns[name] = seconds
+        about[name] = About("seconds", f"from {' and '.join(sources)}", name=SECONDS)
+    for name in columns:
+        if _any(form.objectives, [name]):
+            bare = name.removeprefix("values_").removeprefix("#").removeprefix("result.")
+            bare = name if bare.isdecimal() else bare
+            about[name] = About("metric", "what the study optimised", name=bare, objective=True)
+    if form.direction:
+        for name in [name for name, each in about.items() if each.role == "metric"]:
+            about[name] = replace(about[name], direction=form.direction)
+    kind = kind if form.is_plain and kind else form.kind
     sweep = Sweep(
-        found.kind, path, title, columns, roles, names, reasons, tuple(objectives), directions, {}, states,
-        notes=tuple(_unread(columns[n], n) for n in sources if len(sources) == 1 and n in columns),
-        place=place,
+        kind, path, title, columns, about, states, notes=tuple(filter(None, notes)), place=place,
+        plain=form.is_plain,
     )  # fmt: skip
-    return without_parents(replace(sweep, notes=tuple(filter(None, sweep.notes))))
+    return _without_parents(_reported(sweep, form) if form.training else sweep)
+
+
+def _reported(sweep: Sweep, form: _Format) -> Sweep:
+    """The reports of each training as its learning curve. A training that ended before others is pruned."""
+    settings = [name for name in sweep.columns if sweep.role(name) == "hyperparameter"]
+    keys = settings if form.training == ("*",) else list(form.training)
+    found = step_of(sweep, keys, form.step)
+    if found is None and form.training != ("*",):
+        raise InputError(f"{sweep.path}: has several lines for one step of a training.")
+    if found is None or len(np.unique(found.ids)) == len(sweep):
+        return sweep
+    return fold(sweep, found, pruned=True)
 
 
 def _unread(cells: Column, name: str) -> str:
@@ -224,7 +149,7 @@ def _unread(cells: Column, name: str) -> str:
     return f"{int(wrong.sum()):,} of {len(cells):,} cells of {name} are not durations, such as {first!r}"
 
 
-def without_parents(sweep: Sweep) -> Sweep:
+def _without_parents(sweep: Sweep) -> Sweep:
     """The sweep without runs that are the parent of others: they only repeat the best of their children."""
     parents, ids = (sweep.columns.get(name) for name in ("tags.mlflow.parentRunId", "run_id"))
     if parents is None or ids is None:
@@ -238,21 +163,19 @@ def without_parents(sweep: Sweep) -> Sweep:
         columns={name: cells[kept] for name, cells in sweep.columns.items()},
         states=None if sweep.states is None else sweep.states[kept],
         place=lambda row: sweep.place(int(kept[row])),
-        notes=(*sweep.notes, f"{counted(lost, 'run')} with nested runs left out: the nested runs count"),
+        notes=(*sweep.notes, without_nested(lost)),
     )
 
 
-def _fits(form: Format, columns: Mapping[str, Column]) -> bool:
-    if not all(any(name in columns for name in need.split("|")) for need in form.needs):
-        return False
-    return not form.needs_prefix or any(name.startswith(form.needs_prefix) for name in columns)
+def without_nested(lost: int) -> str:
+    """A note on the runs that were left out because others are nested in them."""
+    return f"{counted(lost, 'run')} with nested runs left out: the nested runs count"
 
 
-def _durations(columns: Mapping[str, Column], roles: Mapping[str, Role]) -> tuple[str, ...]:
+def _durations(columns: Mapping[str, Column], about: Mapping[str, About]) -> tuple[str, ...]:
     """The column with the duration of each training in a table of an unknown program, or no column."""
-    return tuple(
-        n for n in columns if is_seconds(n) and roles.get(n) not in ("hyperparameter", "aside", "identity")
-    )[:1]
+    taken = {name for name, each in about.items() if each.role in ("hyperparameter", "aside", "identity")}
+    return tuple(name for name in columns if names.is_seconds(name) and name not in taken)[:1]
 
 
 def _seconds(columns: Mapping[str, Column], sources: Sequence[str]) -> Floats | None:
@@ -264,29 +187,21 @@ def _seconds(columns: Mapping[str, Column], sources: Sequence[str]) -> Floats | 
     return None if np.isnan(found).all() else found
 
 
-_OPENED: Column = np.empty(0, dtype=object)  # marks a column that was opened
-
-
-def _opened(columns: dict[str, Column]) -> dict[str, Column]:
-    """The columns. Cells from W&B's API may be dictionaries; each of their keys becomes a column."""
-    for name in [name for name in ("config", "summary") if name in columns]:
-        cells = columns[name]
-        if cells.dtype != object or not all(isinstance(c, str) and c.startswith("{") for c in cells):
-            return columns
-        records = [_literal(cell) for cell in cells]
-        if any(record is None for record in records):
-            return columns
-        rest = {key: column for key, column in columns.items() if key != name}
-        flat: Sequence[dict[str, Any]] = [
-            flattened(record, f"{name}.") for record in records if record is not None
-        ]
-        inner = {
-            key: column
-            for key, column in columns_of(flat).items()
-            if not key.startswith((f"{name}._wandb", f"{name}.wandb_version"))
-        }
-        columns = {**rest, **inner, name: _OPENED}
-    return columns
+def _opened(columns: Mapping[str, Column], form: _Format) -> dict[str, Column]:
+    """The columns, where each key of dictionaries in cells is a column, unless the format leaves them out."""
+    found: dict[str, Column] = {}
+    for name, cells in columns.items():
+        texts = cells[~absent(cells)].tolist() if cells.dtype == object else []
+        dictionaries = bool(texts) and all(isinstance(text, str) and text[:1] == "{" for text in texts)
+        records = (
+            [_literal(text) for text in texts] if dictionaries and name.lower() not in form.aside else [None]
+        )
+        if None in records:
+            found[name] = cells
+        else:
+            every = [_literal(cell) or {} for cell in cells.tolist()]
+            found |= columns_of([flattened(record, f"{name}.") for record in every])
+    return found
 
 
 class _Numbers(ast.NodeTransformer):
@@ -297,11 +212,14 @@ class _Numbers(ast.NodeTransformer):
 
 
 def _literal(text: str) -> dict[str, Any] | None:
-    """A dictionary in Python's syntax, read without running it; None if the text is not a dictionary."""
+    """A dictionary in the syntax of JSON or Python, read without running it; None if the text is not one."""
     if len(text) > _MOST_TEXT:
         return None
     try:
-        found = ast.literal_eval(_Numbers().visit(ast.parse(text.strip(), mode="eval")))
-    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
-        return None
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        try:
+            found = ast.literal_eval(_Numbers().visit(ast.parse(text.strip(), mode="eval")))
+        except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+            return None
     return found if isinstance(found, dict) and all(isinstance(key, str) for key in found) else None

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.lookup.collections.archives import folder_members
 from hpobench_nmt.lookup.disk.rows import MAX_BYTES
 from hpobench_nmt.lookup.imports.cells import columns_of, states_of
-from hpobench_nmt.lookup.imports.headings import SECONDS
-from hpobench_nmt.lookup.imports.sweep import Ambiguous, Column, Points, Role, Sweep, points_of
+from hpobench_nmt.lookup.imports.headings import SECONDS, without_nested
+from hpobench_nmt.lookup.imports.sweep import About, Column, Points, Role, Sweep, one_study, points_of
 
 # The files of a run: its description, its parameters and its metrics. Ids of runs have 32 hexadecimal digits.
 _FILE = re.compile(
@@ -156,48 +155,41 @@ def _points_of(text: str, path: Path) -> list[_POINT]:
 def _sweep(runs: Mapping[str, _Run], path: Path, study: str, kind: str) -> Sweep:
     live = {key: run for key, run in runs.items() if not run.deleted}
     parents = {run.parent for run in live.values()}  # they only repeat the best of their nested runs
-    kept = {key: run for key, run in live.items() if key not in parents}
-    lost = len(live) - len(kept)
-    notes = (f"{counted(lost, 'run')} with nested runs left out: the nested runs count",) if lost else ()
-    experiments = list(dict.fromkeys(run.experiment for run in kept.values()))
+    kept = [run for key, run in live.items() if key not in parents]
+    notes = (without_nested(len(live) - len(kept)),) if len(kept) < len(live) else ()
     if not kept:
         raise InputError(f"{path}: {kind}, without a run.")
-    if study and study not in experiments:
-        raise InputError(
-            f"{path}: has no experiment {study!r}. It has {', '.join(map(repr, experiments[:20]))}."
-        )
-    if not study and len(experiments) > 1:
-        raise Ambiguous(path, "which of its experiments?", {name: ("study", name) for name in experiments})
-    study = study or experiments[0]
-    own = sorted(
-        (run for run in kept.values() if run.experiment == study), key=lambda run: (run.start, run.name)
-    )
-    columns: dict[str, Column] = {}
-    roles: dict[str, Role] = {}
-    names: dict[str, str] = {}
-    reasons: dict[str, str] = {}
+    study = one_study(list(dict.fromkeys(run.experiment for run in kept)), study, path, "experiment")
+    own = sorted((run for run in kept if run.experiment == study), key=lambda run: (run.start, run.name))
     last = [{name: max(points)[2] for name, points in run.metrics.items() if points} for run in own]
     sections: dict[str, tuple[Role, Sequence[Mapping[str, Any]]]] = {
         "params": ("hyperparameter", [run.params for run in own]),
         "metrics": ("metric", last),
     }
+    columns: dict[str, Column] = {}
+    about: dict[str, About] = {}
     for section, (role, records) in sections.items():
         for name, cells in columns_of(records).items():
-            column = f"{section}.{name}"
-            columns[column], roles[column], names[column] = cells, role, name
-            reasons[column] = f"in {section}"
+            columns[f"{section}.{name}"] = cells
+            about[f"{section}.{name}"] = About(role, f"in {section}", name=name)
     seconds = np.array([(run.end - run.start) / 1000.0 for run in own])
     if not np.isnan(seconds).all():
-        columns[SECONDS], roles[SECONDS] = seconds, "seconds"
-        reasons[SECONDS] = "from start and end of each run"
+        columns[SECONDS], about[SECONDS] = seconds, About("seconds", "from start and end of each run")
     if not columns:
         raise InputError(f"{path}: the runs of {study!r} have neither parameters nor metrics.")
-    states = states_of(run.state for run in own)
+    states = states_of([run.state for run in own])
     title = path.stem if study == "Default" else study
     return Sweep(
-        kind, path, title, columns, roles, names, reasons, states=states, points=_points(own), notes=notes,
-        place=lambda row: f"run {own[row].name or row}",
-    )  # fmt: skip
+        kind,
+        path,
+        title,
+        columns,
+        about,
+        states,
+        _points(own),
+        notes,
+        lambda row: f"run {own[row].name or row}",
+    )
 
 
 def _points(runs: list[_Run]) -> Points | None:

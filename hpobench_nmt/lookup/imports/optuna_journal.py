@@ -14,11 +14,10 @@ from hpobench_nmt.lookup.imports.optuna_trials import (
     Distributions,
     Study,
     Trial,
-    chosen_study,
     named_metrics,
     sweep_of_study,
 )
-from hpobench_nmt.lookup.imports.sweep import Sweep
+from hpobench_nmt.lookup.imports.sweep import Sweep, one_study
 
 # The op_codes of lines, which state what a line changes.
 _NEW_STUDY, _NO_STUDY, _STUDY_ATTRIBUTE = 0, 1, 3
@@ -44,9 +43,9 @@ class _Replay:
 
 
 def read_journal(
-    lines: Sequence[tuple[int, dict[str, Any]]], path: Path, wanted: str, notes: tuple[str, ...]
+    lines: Sequence[tuple[str, dict[str, Any]]], path: Path, wanted: str, notes: tuple[str, ...]
 ) -> Sweep:
-    """The sweep of a study in a journal, from the journal's lines with their numbers. O(lines)."""
+    """The sweep of a study in a journal, from the journal's lines with their places. O(lines)."""
     replay = _Replay(Distributions(path))
     for line, record in lines:
         try:
@@ -54,9 +53,9 @@ def read_journal(
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, InputError):
                 raise
-            raise InputError(f"{path}, line {line}: not a line of an Optuna journal.") from None
+            raise InputError(f"{path}, {line}: not a line of an Optuna journal.") from None
     names = {study.name: study for study in replay.studies.values()}
-    return sweep_of_study(names[chosen_study(list(names), wanted, path)], "an Optuna journal", path, notes)
+    return sweep_of_study(names[one_study(list(names), wanted, path)], "an Optuna journal", path, notes)
 
 
 def _apply(record: dict[str, Any], replay: _Replay) -> None:

@@ -20,11 +20,10 @@ from hpobench_nmt.lookup.imports.optuna_trials import (
     Distributions,
     Study,
     Trial,
-    chosen_study,
     named_metrics,
     sweep_of_study,
 )
-from hpobench_nmt.lookup.imports.sweep import Sweep
+from hpobench_nmt.lookup.imports.sweep import Sweep, one_study
 
 MAGIC = b"SQLite format 3\x00"
 _LONGEST = 10**7  # the most bytes of a text
@@ -71,52 +70,45 @@ def is_optuna(tables: dict[str, list[str]]) -> bool:
 def read_storage(path: Path, database: sqlite3.Connection, study: str) -> Sweep:
     """The sweep of a study in an SQLite storage. O(cells).
 
-    Raises InputError if it is not a valid storage; Ambiguous if it has several studies and none is named.
+    Raises InputError if it is not a valid storage, or has several studies and none is named.
     """
     tables = table_columns(database)
     ids = dict(database.execute("SELECT study_name, study_id FROM studies ORDER BY study_id").fetchall())
-    name = chosen_study([str(each) for each in ids], study, path)
+    name = one_study(list(map(str, ids)), study, path)
     found = Study(name, _directions(database, tables, ids[name]))
+
+    def rows(table: str, columns: str, special: str = "", order: str = "rowid") -> Iterator[Any]:
+        """Rows of the study in a table, if the storage has the table; NULL for `special` in old versions."""
+        if table in tables:
+            more = "" if not special else f", {special}" if special in tables[table] else ", NULL"
+            yield from database.execute(
+                f"SELECT trial_id, {columns}{more} FROM {table} WHERE trial_id IN "
+                f"(SELECT trial_id FROM trials WHERE study_id = ?) ORDER BY {order}",
+                (ids[name],),
+            )
+
     if "study_system_attributes" in tables:
         wanted = "SELECT value_json FROM study_system_attributes WHERE study_id = ? AND key = ?"
         for (text,) in database.execute(wanted, (ids[name], METRIC_NAMES)):
             found.metric_names = named_metrics({METRIC_NAMES: json.loads(text)})
-    trials = _trials(database, tables, ids[name], found)
+    trials = _trials(database, tables, ids[name])
     known = Distributions(path)
-    of_study = "SELECT {} FROM {} WHERE trial_id IN (SELECT trial_id FROM trials WHERE study_id = ?)"
-    for trial, param, value, text in database.execute(
-        of_study.format("trial_id, param_name, param_value, distribution_json", "trial_params")
-        + " ORDER BY rowid",  # the order in which they were suggested
-        (ids[name],),
-    ):
+    # In the order in which they were suggested.
+    for trial, param, value, text in rows("trial_params", "param_name, param_value, distribution_json"):
         trials[trial].params[str(param)] = known.value(found, str(param), value, str(text))
-    if "trial_values" in tables and "objective" in tables["trial_values"]:
-        kind = "value_type" if "value_type" in tables["trial_values"] else "NULL"
-        for trial, place, value, special in database.execute(
-            of_study.format(f"trial_id, objective, value, {kind}", "trial_values"), (ids[name],)
-        ):
-            trials[trial].values[int(place)] = _number(value, special, path)
-    if "trial_intermediate_values" in tables:
-        kind = "intermediate_value_type"
-        kind = kind if kind in tables["trial_intermediate_values"] else "NULL"
-        for trial, step, value, special in database.execute(
-            of_study.format(f"trial_id, step, intermediate_value, {kind}", "trial_intermediate_values")
-            + " ORDER BY trial_id, step",
-            (ids[name],),
-        ):
-            trials[trial].steps[float(step)] = _number(value, special, path)
-    if "trial_user_attributes" in tables:
-        for trial, key, value in database.execute(
-            of_study.format("trial_id, key, value_json", "trial_user_attributes"), (ids[name],)
-        ):
-            trials[trial].attributes[str(key)] = _json(value)
+    if "objective" in tables.get("trial_values", ()):
+        for trial, place, value, kind in rows("trial_values", "objective, value", "value_type"):
+            trials[trial].values[int(place)] = _number(value, kind, path)
+    steps, kind, order = "trial_intermediate_values", "intermediate_value_type", "trial_id, step"
+    for trial, step, value, special in rows(steps, "step, intermediate_value", kind, order):
+        trials[trial].steps[float(step)] = _number(value, special, path)
+    for trial, key, value in rows("trial_user_attributes", "key, value_json"):
+        trials[trial].attributes[str(key)] = _json(value)
     found.trials = list(trials.values())
     return sweep_of_study(found, "an Optuna storage", path)
 
 
-def _trials(
-    database: sqlite3.Connection, tables: dict[str, list[str]], study: int, found: Study
-) -> dict[int, Trial]:
+def _trials(database: sqlite3.Connection, tables: dict[str, list[str]], study: int) -> dict[int, Trial]:
     """The trials of a study by their id. Old versions have no column `number`, and keep the value here."""
     number = "number" if "number" in tables["trials"] else "NULL"
     value = "value" if "value" in tables["trials"] else "NULL"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,9 @@ from hpobench_nmt.core.hyperparameter import Scale
 from hpobench_nmt.core.objectives import Direction
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import free_name
-from hpobench_nmt.lookup.imports.cells import column_of, columns_of, states_of, timestamps
+from hpobench_nmt.lookup.imports.cells import between, column_of, columns_of, states_of
 from hpobench_nmt.lookup.imports.headings import SECONDS
-from hpobench_nmt.lookup.imports.sweep import Ambiguous, Column, Role, Sweep, points_of
+from hpobench_nmt.lookup.imports.sweep import About, Column, Sweep, points_of
 
 METRIC_NAMES = "study:metric_names"
 """The attribute of a study that holds the names of its objectives."""
@@ -97,63 +97,42 @@ def _plain(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, dict) else value
 
 
-def chosen_study(studies: Sequence[str], wanted: str, where: object) -> str:
-    """The wanted study, or the only study; Ambiguous if there are several and none is wanted."""
-    if wanted:
-        if wanted in studies:
-            return wanted
-        raise InputError(f"{where}: has no study {wanted!r}. It has {', '.join(map(repr, studies[:20]))}.")
-    if not studies:
-        raise InputError(f"{where}: an Optuna storage without a study.")
-    if len(studies) > 1:
-        raise Ambiguous(where, "which of its studies?", {name: ("study", name) for name in studies})
-    return studies[0]
-
-
 def sweep_of_study(study: Study, kind: str, path: Path, notes: tuple[str, ...] = ()) -> Sweep:
     """The sweep of a study. InputError if it has no trial."""
     trials = sorted(study.trials, key=lambda trial: trial.number)
     if not trials:
         raise InputError(f"{path}: study {study.name!r} has no trials.")
-    states = states_of(trial.state for trial in trials)
+    states = states_of([trial.state for trial in trials])
     if states is None:
         raise InputError(f"{path}: study {study.name!r} has a trial of an unknown state.")
     columns: dict[str, Column] = {}
-    roles: dict[str, Role] = {}
-    names: dict[str, str] = {}
-    reasons: dict[str, str] = {}
-
-    def add(column: str, name: str, cells: Column, role: Role, reason: str) -> None:
-        columns[column], roles[column], names[column], reasons[column] = cells, role, name, reason
-
+    about: dict[str, About] = {}
     for name, cells in columns_of([trial.params for trial in trials]).items():
-        add(f"params_{name}", name, cells, "hyperparameter", "a parameter of the study")
-    several = len(study.directions) > 1
-    objectives, directions = [], {}
-    for place, direction in enumerate(study.directions):
-        name = (
-            study.metric_names[place]
-            if place < len(study.metric_names)
-            else f"values_{place}"
-            if several
-            else "value"
+        columns[f"params_{name}"] = cells
+        about[f"params_{name}"] = About(
+            "hyperparameter", "a parameter of the study", name=name, scale=study.scales.get(name)
         )
-        values = column_of([trial.values.get(place, "") for trial in trials])
-        add(name, name, values, "metric", "what the study optimised")
-        objectives.append(name)
-        if direction is not None:
-            directions[name] = direction
+    several = len(study.directions) > 1
+    objectives = [f"values_{place}" if several else "value" for place in range(len(study.directions))]
+    objectives = [*study.metric_names[: len(objectives)], *objectives[len(study.metric_names) :]]
+    for place, name in enumerate(objectives):
+        columns[name] = column_of([trial.values.get(place, "") for trial in trials])
+        about[name] = About(
+            "metric", "what the study optimised", direction=study.directions[place], objective=True
+        )
     for name, cells in columns_of([trial.attributes for trial in trials]).items():
-        add(f"user_attrs_{name}", name, cells, "extra", "an attribute of the trials")
+        columns[f"user_attrs_{name}"] = cells
+        about[f"user_attrs_{name}"] = About("extra", "an attribute of the trials", name=name)
     starts, ends = (column_of([getattr(trial, end) or "" for trial in trials]) for end in ("start", "end"))
-    seconds = timestamps(ends) - timestamps(starts)
+    seconds = between(starts, ends)
     if not np.isnan(seconds).all():
-        add(free_name(SECONDS, columns), SECONDS, seconds, "seconds", "from start and end of each trial")
+        name = free_name(SECONDS, columns)
+        columns[name] = seconds
+        about[name] = About("seconds", "from start and end of each trial", name=SECONDS)
     steps = [{objectives[0]: trial.steps} for trial in trials] if len(objectives) == 1 else []
-    scales = {f"params_{name}": scale for name, scale in study.scales.items()}
     return Sweep(
-        kind, path, study.name, columns, roles, names, reasons, tuple(objectives), directions, scales, states,
-        points_of("step", steps), notes, lambda row: f"trial {trials[row].number}", True,
+        kind, path, study.name, columns, about, states, points_of("step", steps), notes,
+        lambda row: f"trial {trials[row].number}", True,
     )  # fmt: skip
 
 

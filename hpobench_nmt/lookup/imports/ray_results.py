@@ -14,11 +14,11 @@ import numpy as np
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.collections.archives import folder_members
 from hpobench_nmt.lookup.disk.rows import MAX_BYTES
-from hpobench_nmt.lookup.imports.cells import columns_of, flattened
+from hpobench_nmt.lookup.imports.cells import columns_of, flattened, objects
 from hpobench_nmt.lookup.imports.csv_files import read_csv_columns
 from hpobench_nmt.lookup.imports.headings import headed
 from hpobench_nmt.lookup.imports.json_lines import json_lines
-from hpobench_nmt.lookup.imports.reports import fold
+from hpobench_nmt.lookup.imports.reports import Steps, fold
 from hpobench_nmt.lookup.imports.sweep import Sweep
 
 _FILE = re.compile(r"(?:(?P<trial>.+)/)?(?P<file>params\.json|result\.json|progress\.csv|error\.txt)")
@@ -64,11 +64,10 @@ def read_ray_results(folder: Path) -> Sweep:
         raise InputError(f"{folder}: it has no folder of a trial.")
     columns = columns_of(records)
     sweep = headed(columns, folder, folder.name, lambda row: f"trial {list(trials)[ids[row]]}")
-    column = np.empty(len(states), dtype=object)
-    column[:] = states
-    sweep = replace(sweep, kind="a folder of Ray Tune's results", states=column, notes=tuple(notes))
+    kind = "a folder of Ray Tune's results"
+    sweep = replace(sweep, kind=kind, states=objects(states), notes=tuple(notes))
     steps = np.array([float(record[_STEP]) for record in records])
-    return fold(sweep, np.array(ids, dtype=np.int64), steps, _STEP)
+    return fold(sweep, Steps(np.array(ids, dtype=np.int64), steps, _STEP))
 
 
 def _flat(config: dict[str, Any]) -> dict[str, Any]:

@@ -4,47 +4,49 @@ from __future__ import annotations
 
 import hashlib
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from hpobench_nmt.core.system.errors import InputError, one_line
 from hpobench_nmt.core.system.files import file_sha256, read_bytes
-from hpobench_nmt.lookup.collections.archives import MOST_MEMBERS
+from hpobench_nmt.lookup.collections.archives import MOST_MEMBERS, gunzipped, zip_members
 from hpobench_nmt.lookup.disk.file_names import DATASHEET
-from hpobench_nmt.lookup.disk.rows import MAX_BYTES, Progress
+from hpobench_nmt.lookup.disk.rows import MAX_BYTES
 from hpobench_nmt.lookup.imports import mlflow_runs, optuna_storage, ray_results, wandb_curves
-from hpobench_nmt.lookup.imports.csv_files import csv_names, read_csv_columns
+from hpobench_nmt.lookup.imports.csv_files import read_csv_columns
 from hpobench_nmt.lookup.imports.headings import headed
-from hpobench_nmt.lookup.imports.json_lines import json_lines, one_object, read_json_lines
+from hpobench_nmt.lookup.imports.json_lines import json_lines, read_json_lines
+from hpobench_nmt.lookup.imports.json_objects import read_object
 from hpobench_nmt.lookup.imports.optuna_journal import is_journal, read_journal
 from hpobench_nmt.lookup.imports.reports import folded
-from hpobench_nmt.lookup.imports.smac import is_runhistory, read_runhistory
 from hpobench_nmt.lookup.imports.sweep import Choices, Sweep
 
 # Files that are not texts, by their first bytes, and what to do instead.
 _OTHERS = (
-    (b"PK\x03\x04", "an Excel workbook or another ZIP archive. Save its table as CSV, or unpack it first"),
     (b"PAR1", "a Parquet file. Save its table as CSV: pandas.read_parquet(…).to_csv(…)"),
-    (b"\x1f\x8b", "compressed by gzip. Decompress it first: gunzip FILE"),
     (b"\x80", "a pickle, which is never unpickled. Save it as CSV, for example with "
         "study.trials_dataframe().to_csv(…)"),
     (b"\xd0\xcf\x11\xe0", "an old Excel workbook. Save its table as CSV"),
 )  # fmt: skip
+_ZIP, _GZIP = b"PK\x03\x04", b"\x1f\x8b"
 _HEAD = 2**16
-_TABLES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json", ".log", ".db", ".sqlite", ".sqlite3")
+_JSON = (".jsonl", ".ndjson", ".json", ".log")
+_DATABASES = (".db", ".sqlite", ".sqlite3")
+_TABLES = (".csv", ".tsv", ".txt", *_JSON, *_DATABASES)
 _MOST_FILES = 8
 _CURVES = "--curves is only for a CSV file of W&B's runs."
 
 
-def read_sweep(source: Path, choices: Choices, progress: Progress = lambda share: None) -> Sweep:
+def read_sweep(source: Path, choices: Choices) -> Sweep:
     """The sweep of a file or folder of another program.
 
-    Raises InputError, with the line if possible, if it cannot be read; Ambiguous if it holds several studies
-    and none is named.
+    Raises InputError, with the line if possible, if it cannot be read, or if it holds several studies and
+    none is named.
     """
     if not os.path.exists(source):  # noqa: PTH110  (False, not an error, for what cannot be a path)
         raise InputError(f"{source}: no such file or folder.")
     try:
-        return (_of_folder if source.is_dir() else _of_file)(source, choices, progress)
+        return _of_folder(source, choices) if source.is_dir() else _of_file(source, choices)
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
@@ -70,64 +72,62 @@ def _is_read(name: str) -> bool:
     return name.endswith((*_TABLES, "meta.yaml")) or "/params/" in f"/{name}" or "/metrics/" in f"/{name}"
 
 
-def _of_file(path: Path, choices: Choices, progress: Progress) -> Sweep:
+def _of_file(path: Path, choices: Choices) -> Sweep:
     head = _head(path)
-    if choices.curves and path.suffix.lower() in (".db", ".sqlite", ".sqlite3", ".jsonl", ".json", ".log"):
+    if choices.curves and path.suffix.lower() in (*_DATABASES, *_JSON):
         raise InputError(f"{path}: {_CURVES}")
     if head.startswith(optuna_storage.MAGIC):
         return _of_database(path, choices)
-    for magic, told in _OTHERS:
-        if head.startswith(magic):
-            raise InputError(f"{path}: {told}.")
-    if b"\0" in head and head[:2] not in (b"\xff\xfe", b"\xfe\xff"):
-        raise InputError(f"{path}: neither text nor a database of SQLite.")
     content = read_bytes(path, MAX_BYTES)
+    if head.startswith(_GZIP):
+        content = gunzipped(content, path, MAX_BYTES)
+    elif head.startswith(_ZIP):
+        members = list(zip_members(content, path, r".*\.(csv|tsv|jsonl|ndjson|json)", MAX_BYTES))
+        if len(members) != 1:
+            raise InputError(
+                f"{path}: an Excel workbook or another ZIP archive. Unpack it, or save a table as CSV."
+            )
+        content = members[0][1]
+    for magic, told in _OTHERS:
+        if content.startswith(magic):
+            raise InputError(f"{path}: {told}.")
+    if b"\0" in content[:_HEAD] and content[:2] not in (b"\xff\xfe", b"\xfe\xff"):
+        raise InputError(f"{path}: neither text nor a database of SQLite.")
     start = content[:_HEAD].removeprefix(b"\xef\xbb\xbf").lstrip()
-    if start[:1] in (b"{", b"["):
-        whole = one_object(content) if start[:1] == b"{" else None
-        if whole is not None and is_runhistory(whole):
-            _refuse_study(path, choices)
-            return read_runhistory(whole, path)
-        lines, note = json_lines(content, path, progress)
-        notes = (note,) if note else ()
-        if is_journal(lines[0][1]):
-            return read_journal(lines, path, choices.study, notes)
+    if start[:1] not in (b"{", b"["):
         _refuse_study(path, choices)
-        return folded(read_json_lines(lines, path, path.stem, notes, choices), choices)
+        return _of_csv(path, content, choices)
+    lines, note = json_lines(content, path)
+    if is_journal(lines[0][1]):
+        return read_journal(lines, path, choices.study, (note,) if note else ())
+    if len(lines) == 1 and (found := read_object(lines[0][1], path, choices)) is not None:
+        return found
     _refuse_study(path, choices)
-    return _of_csv(path, content, choices, progress)
+    sweep = folded(read_json_lines(lines, path, choices), choices)
+    return replace(sweep, notes=(*sweep.notes, note)) if note else sweep
 
 
 def _refuse_study(path: Path, choices: Choices) -> None:
     """Refuse the name of a study where nothing in the source has such a name."""
     if choices.study:
         raise InputError(
-            f"{path}: --study is only for a storage or journal of Optuna, or a folder or database of MLflow."
+            f"{path}: --study is only for a storage or journal of Optuna, or a folder or database of MLflow, "
+            "or a table of HPO-B."
         )
 
 
-def _of_csv(path: Path, content: bytes, choices: Choices, progress: Progress) -> Sweep:
-    table = read_csv_columns(content, path, progress)
+def _of_csv(path: Path, content: bytes, choices: Choices) -> Sweep:
+    table = read_csv_columns(content, path)
     if wandb_curves.is_wide(list(table.columns)):
-        if choices.curves:
-            raise InputError(
-                f"{path}: has learning curves. Name the table of runs first: tables import RUNS --curves CSV."
-            )
-        curves = wandb_curves.wide_curves(table.columns, path)
-        return wandb_curves.with_curves(
-            wandb_curves.sweep_of_names(curves, path), curves, _resource(next(iter(table.columns)))
+        raise InputError(
+            f"{path}: has learning curves, not hyperparameters. Export the table of runs as CSV as well, and "
+            "give both: tables import RUNS.csv --curves FILE."
         )
-    sweep = folded(headed(table.columns, path, path.stem, table.place), choices)
-    for other in choices.curves:
-        columns = read_csv_columns(read_bytes(other, MAX_BYTES), other).columns
-        sweep = wandb_curves.with_curves(
-            sweep, wandb_curves.wide_curves(columns, other), _resource(next(iter(columns)))
-        )
-    return sweep
-
-
-def _resource(heading: str) -> str:
-    return heading.strip().lower().replace(" ", "_") or "step"
+    sweep = folded(headed(table.columns, path, path.stem.removesuffix(".csv"), table.place), choices)
+    charts = [
+        (other, read_csv_columns(read_bytes(other, MAX_BYTES), other).columns) for other in choices.curves
+    ]
+    return wandb_curves.with_curves(sweep, charts) if charts else sweep
 
 
 def _of_database(path: Path, choices: Choices) -> Sweep:
@@ -144,28 +144,30 @@ def _of_database(path: Path, choices: Choices) -> Sweep:
     )
 
 
-def _of_folder(folder: Path, choices: Choices, progress: Progress) -> Sweep:
+def _of_folder(folder: Path, choices: Choices) -> Sweep:
     names = _names(folder)
     if DATASHEET in names:
         raise InputError(
             f"{folder}: is already a table folder. Install it with 'hpobench-nmt tables add {folder}'."
         )
-    if choices.curves and (mlflow_runs.is_mlruns(names) or ray_results.is_ray(names)):
+    mlflow, ray = mlflow_runs.is_mlruns(names), ray_results.is_ray(names)
+    if choices.curves and (mlflow or ray):
         raise InputError(f"{folder}: {_CURVES}")
-    if mlflow_runs.is_mlruns(names):
+    if mlflow:
         return mlflow_runs.read_mlruns(folder, choices.study)
-    if ray_results.is_ray(names):
+    if ray:
         _refuse_study(folder, choices)
         return ray_results.read_ray_results(folder)
     files = [folder / name for name in names if "/" not in name and name.lower().endswith(_TABLES)]
+    if len(files) > 1 and all(path.suffix.lower() == ".json" for path in files):
+        _refuse_study(folder, choices)
+        return folded(_of_results(files, folder, choices), choices)
     texts = [path for path in files if path.suffix.lower() in (".csv", ".tsv")]
-    wide = [path for path in texts if wandb_curves.is_wide(csv_names(read_bytes(path, MAX_BYTES), path))]
+    wide = [path for path in texts if wandb_curves.is_chart(path)]
     others = [path for path in files if path not in wide]
-    if len(others) == 1:
-        more = Choices(**{**vars(choices), "curves": (*choices.curves, *wide)})
-        return _of_file(others[0], more, progress)
-    if len(files) == 1:
-        return _of_file(files[0], choices, progress)
+    if len(others) == 1 or len(files) == 1:
+        charts = (*choices.curves, *wide) if others else choices.curves
+        return _of_file((others or files)[0], replace(choices, curves=charts))
     shown = ", ".join(path.name for path in files[:_MOST_FILES])
     told = (
         f"holds several files ({shown}); name the one to import"
@@ -173,6 +175,15 @@ def _of_folder(folder: Path, choices: Choices, progress: Progress) -> Sweep:
         else "does not have a known kind of sweep"
     )
     raise InputError(f"{folder}: {told}.")
+
+
+def _of_results(files: list[Path], folder: Path, choices: Choices) -> Sweep:
+    """The sweep of a folder with a file of JSON for each training."""
+    lines = []
+    for path in files:
+        record = json_lines(read_bytes(path, MAX_BYTES), path)[0][0][1]
+        lines.append((path.name, {"file": path.stem, **record}))
+    return read_json_lines(lines, folder, choices)
 
 
 def _names(folder: Path) -> list[str]:

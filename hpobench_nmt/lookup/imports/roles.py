@@ -3,116 +3,167 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Set
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
+import tomli_w
 
+from hpobench_nmt.core.hyperparameter import Scale
 from hpobench_nmt.core.objectives import Direction
 from hpobench_nmt.core.system.errors import InputError, shortened, unknown
-from hpobench_nmt.core.system.text import counted
+from hpobench_nmt.core.system.text import printable
+from hpobench_nmt.core.system.validation import Strict, checked
+from hpobench_nmt.lookup.groups import group_ids
 from hpobench_nmt.lookup.imports import names
 from hpobench_nmt.lookup.imports.cells import absent, are_dates, as_numbers, distinct_of, text_of
-from hpobench_nmt.lookup.imports.sweep import Choices, Role, Sweep
+from hpobench_nmt.lookup.imports.sweep import STATED, About, Choices, Role, Sweep
 
 # A column of distinct texts with more rows than this names the trainings.
 _MOST_TEXTS = 10
-
-
+# A column with the name of a metric and no more values than this may be a setting.
+_FEWEST_OUTCOMES = 3
+# An outcome has another number in nearly every row.
+_ALL = 0.8
 _OUTCOME = "its numbers differ beside a full grid: it is an outcome"
+_NEITHER = "its name shows neither a hyperparameter nor a metric"
 
 
-class Given(NamedTuple):
-    """The role of a column, the reason, and why it is only a guess; no doubt if it is known or sure."""
+class _Entry(Strict, frozen=True):
+    """What a file of roles says about a column."""
 
-    role: Role
-    why: str
-    doubt: str = ""
-
-    @property
-    def may_be_setting(self) -> bool:
-        """Whether trainings that differ in this column may have other settings, if it is left out."""
-        return self.role in ("aside", "hyperparameter") or (self.role == "extra" and self.why == _OUTCOME)
+    role: Literal["objective", "metric", "hyperparameter", "seed", "ignore"]
+    direction: Direction | None = None
+    scale: Scale | None = None
+    unit: str = ""
+    guess: str = ""
+    reason: str = ""
 
 
-def column_called(sweep: Sweep, name: str) -> str:
-    """The column of this name in the source or in the table; InputError if there is none."""
-    if name in sweep.columns:
-        return name
-    for column in sweep.columns:
-        if name in (sweep.name(column), f"{sweep.name(column)}_"):  # free_name may have added the mark
-            return column
-    raise unknown("column", name, {*sweep.columns, *map(sweep.name, sweep.columns)}, f"({sweep.path})")
+def stated(
+    metrics: Sequence[str] = (),
+    hyperparameters: Sequence[str] = (),
+    ignored: Sequence[str] = (),
+    seed: str = "",
+    roles: Mapping[str, Any] | None = None,
+    where: object = "roles",
+) -> tuple[tuple[str, About], ...]:
+    """What the user states about columns, by their names.
 
-
-def chosen_metrics(sweep: Sweep, choices: Choices) -> dict[str, Direction | None]:
-    """The metrics that the user names, by column, with the directions given.
-
-    Raises InputError if a column does not exist, or has both directions.
+    `roles` has a role by column: a table, as in a file of roles, or a text such as "metric:max". Messages
+    about it begin with `where`.
     """
-    found: dict[str, Direction | None] = {}
-    for text in choices.metrics:
-        name, _, last = text.rpartition(":")
-        known = text in sweep.columns or any(sweep.name(column) == text for column in sweep.columns)
-        if not known and last in ("min", "max"):
-            column = column_called(sweep, name)
-            direction: Direction = "min" if last == "min" else "max"
-            if found.get(column) not in (None, direction):
-                raise InputError(
-                    f"{sweep.path}: --metric {shortened(name)} is given with both min and max. Give one."
-                )
-            found[column] = direction
-        else:
-            column = column_called(sweep, text)
-            found.setdefault(column, None)
-    return found
+    given = {
+        column: dict(zip(("role", "direction"), entry.split(":"), strict=False))
+        if isinstance(entry, str)
+        else entry
+        for column, entry in (roles or {}).items()
+    }
+    entries = checked(given, dict[str, _Entry], str(where))
+    entries = dict(sorted(entries.items(), key=lambda item: item[1].role != "objective"))
+    return (
+        *((name, About("metric", STATED)) for name in metrics),
+        *((name, About("hyperparameter", STATED)) for name in hyperparameters),
+        *((name, About("identity", STATED)) for name in ignored),
+        *((name, About("seed", STATED)) for name in [seed] if name),
+        *((name, _stated(entry)) for name, entry in entries.items()),
+    )
 
 
-def roles_of(sweep: Sweep, choices: Choices) -> dict[str, Given]:
-    """The role of each column.
+def _stated(entry: _Entry) -> About:
+    roles: dict[str, Role] = {"objective": "metric", "ignore": "identity"}
+    return About(
+        roles.get(entry.role, entry.role),  # type: ignore[arg-type]  # the others are roles
+        STATED,
+        direction=entry.direction,
+        scale=entry.scale,
+        unit=entry.unit,
+        objective=entry.role == "objective",
+    )
+
+
+def roles_file(about: Mapping[str, About]) -> str:
+    """The roles of columns as TOML, for the user to correct. `stated` reads it."""
+    tables = {}
+    for column, each in about.items():
+        role = each.shown
+        way = each.direction if role in ("objective", "metric") else None
+        scale = each.scale if role == "hyperparameter" else None
+        entry = _Entry(role, way, scale, each.unit, each.doubt, printable(each.why))  # type: ignore[arg-type]
+        tables[column] = {
+            key: text for key in entry.__struct_fields__ if (text := getattr(entry, key)) not in (None, "")
+        }
+    head = (
+        "# The role of each column: objective, metric, hyperparameter, seed or ignore. Metrics have a\n"
+        "# direction, min or max, and numeric hyperparameters a scale, linear or log. A column with a guess\n"
+        "# is the question: correct its role, or leave it.\n\n"
+    )
+    return head + tomli_w.dumps(tables)
+
+
+def roles_of(sweep: Sweep, choices: Choices) -> dict[str, About]:
+    """The role of each column: the metrics that the user states, then all others in their order.
 
     Raises InputError if the user names a column that does not exist, or gives it two roles.
     """
-    found: dict[str, Given] = {}
-    for column, role in sweep.roles.items():
-        found[column] = Given(role, sweep.reasons.get(column, ""))
-    option_of: dict[str, str] = {}
-    named: tuple[tuple[str, Role, Iterable[str]], ...] = (
-        ("--hyperparameter", "hyperparameter", choices.hyperparameters),
-        ("--metric", "metric", chosen_metrics(sweep, choices)),
-        ("--ignore", "identity", choices.ignored),
-        ("--seed", "seed", filter(None, [choices.seed])),
-    )
-    for option, role, given_names in named:
-        for column in (column_called(sweep, name) for name in given_names):
-            other = option_of.setdefault(column, option)
-            if other != option:
-                raise InputError(
-                    f"{sweep.path}: {shortened(sweep.name(column))} is given with both {other} and {option}. "
-                    "Give one."
-                )
-            found[column] = Given(role, "as you say")
-    told = any(role == "hyperparameter" for role in sweep.roles.values())
-    few, grid = _settings(sweep)
+    said = _stated_by_column(sweep, choices)
+    seed = any(about.role == "seed" for about in said.values())
+    known = {**sweep.about, **said}
+    told = any(sweep.role(column) == "hyperparameter" for column in sweep.columns)
+    few = _few(sweep)
+    grid = _is_grid(list(few.values()))
     for column in sweep.columns:
-        given = found.get(column)
-        name = sweep.name(column)
-        if given is not None:
-            if (
-                given.role == "hyperparameter"
-                and not choices.seed
-                and names.is_seed(name)
-                and given.why != "as you say"
-            ):
-                found[column] = Given("seed", "by its name")
-            continue
-        found[column] = role_of(sweep, column, told, few, grid)
-    return {column: found[column] for column in sweep.columns}
+        about = known.get(column) or _role_of(sweep, column, told, column in few, grid)
+        setting = about.role == "hyperparameter" and about.why != STATED
+        if setting and not seed and names.is_seed(sweep.name(column)):
+            about = replace(about, role="seed", why="by its name")
+        known[column] = about
+    metrics = [column for column, about in said.items() if about.role == "metric"]
+    found = {column: known[column] for column in (*metrics, *sweep.columns)}
+    return found | _outcomes(sweep, found)
 
 
-def _settings(sweep: Sweep) -> tuple[set[str], bool]:
-    """The columns with few values that vary, and whether these values form a full grid of two or more."""
-    few = {}
+def _stated_by_column(sweep: Sweep, choices: Choices) -> dict[str, About]:
+    found: dict[str, About] = {}
+    for text, about in choices.roles:
+        name, _, way = text.rpartition(":")
+        if about.role == "metric" and way in ("min", "max") and _called(sweep, text) is None:
+            about = replace(about, direction=way)  # type: ignore[arg-type]  # it is one of them
+        else:
+            name = text
+        column = _called(sweep, name)
+        if column is None:
+            raise unknown(
+                "column", name, {*sweep.columns, *map(sweep.name, sweep.columns)}, f"({sweep.path})"
+            )
+        before = found.setdefault(column, about)
+        pairs = ((before.role, about.role), (before.direction, about.direction))
+        for one, other in pairs:
+            if one != other and one is not None and other is not None:
+                raise InputError(
+                    f"{sweep.path}: {shortened(sweep.name(column))} is given as both {_option(one)} and "
+                    f"{_option(other)}. Give one."
+                )
+        known = {key: value for key, value in vars(about).items() if value}
+        name = sweep.name(column) if column in sweep.about else ""
+        found[column] = replace(before, **{**known, "name": name})
+    return found
+
+
+def _option(role: str) -> str:
+    return "ignored" if role == "identity" else role
+
+
+def _called(sweep: Sweep, name: str) -> str | None:
+    """The column of this name in the source or in the table."""
+    called = [column for column in sweep.columns if name in (sweep.name(column), f"{sweep.name(column)}_")]
+    return name if name in sweep.columns else next(iter(called), None)  # free_name may have added the mark
+
+
+def _few(sweep: Sweep) -> dict[str, Any]:
+    """The places of the values of columns with few values, which vary."""
+    found = {}
     for column, cells in sweep.columns.items():
         values, places = distinct_of(cells)
         name = sweep.name(column)
@@ -120,15 +171,17 @@ def _settings(sweep: Sweep) -> tuple[set[str], bool]:
         if names.is_seed(name) or names.is_identity(name) or measured or absent(cells).any():
             continue
         if len(values) > 1 and 2 * len(values) <= len(cells):
-            few[column] = places
-    if len(few) < 2:
-        return set(few), False
-    cells = np.column_stack(list(few.values()))
-    size = math.prod(int(places.max()) + 1 for places in few.values())
-    return set(few), len(np.unique(cells, axis=0)) == size
+            found[column] = places
+    return found
 
 
-def role_of(sweep: Sweep, column: str, told: bool, few: Set[str], grid: bool) -> Given:
+def _is_grid(few: Sequence[Any]) -> bool:
+    """Whether the values of two or more columns form a full grid."""
+    size = math.prod(int(places.max()) + 1 for places in few)
+    return len(few) > 1 and len(np.unique(np.column_stack(few), axis=0)) == size
+
+
+def _role_of(sweep: Sweep, column: str, told: bool, few: bool, grid: bool) -> About:
     """The role of a column by its name and its cells together, with a doubt if they do not agree.
 
     Few values that repeat are those of a setting; another number in nearly every row is an outcome, if it is
@@ -137,64 +190,77 @@ def role_of(sweep: Sweep, column: str, told: bool, few: Set[str], grid: bool) ->
     Args:
         sweep, column: the column of a sweep.
         told: whether the source states which columns are hyperparameters, so that this column is not one.
-        few, grid: the columns with few values, and whether these form a full grid.
+        few: whether the column has few values.
+        grid: whether the columns with few values form a full grid.
     """
     name, cells = sweep.name(column), sweep.columns[column]
     empty = absent(cells)
     numbers, wrong = as_numbers(cells)
     numeric, some = wrong is None, not np.isnan(numbers).all()
     way, usual = names.direction(name), names.is_hyperparameter(name)
-    if empty.all():
-        return Given("aside", "empty")
-    if are_dates(cells):
-        return Given("identity", "dates")
-    if names.is_seed(name):
-        return Given("seed", "by its name")
-    if names.is_identity(name) and not (numeric and way):
-        return Given("identity", "it names or dates a training")
-    if sweep.points is not None and column in sweep.points.values:
-        return Given("metric", "it has learning curves")
     count = len(distinct_of(cells[~empty])[0])
+    if sweep.points is not None and column in sweep.points.values:
+        return About("metric", "it has learning curves")
+    if empty.all():
+        return About("aside", "empty")
+    if are_dates(cells):
+        return About("identity", "dates")
+    if names.is_seed(name):
+        return About("seed", "by its name")
+    if names.is_identity(name) and not (numeric and way):
+        return About("identity", "it names or dates a training")
     if count == 1 and not empty.any() and (way is None or usual or not some):
-        return Given("aside", f"always {text_of(cells[0])[:40]}")
-    if names.is_progress(name) and not (told or column in few):
-        return Given("aside", "how far a training was")
+        return About("aside", f"always {text_of(cells[0])[:40]}")
+    if names.is_progress(name) and not (told or few):
+        return About("aside", "how far a training was")
+    values = f"{count} values in {len(cells)} rows"
     outcome = way is not None or names.part_of_data(name) != ""
     if outcome and not usual and some:  # a typo among numbers is refused later, with its line
-        if column in few and not told and names.is_doubtful(name):
-            return Given("hyperparameter", f"{count} values", "it has few values, but the name of a metric")
-        return Given("metric", "by its name")
+        weak = names.is_doubtful(name) or count <= _FEWEST_OUTCOMES
+        if few and not told and weak and not names.part_of_data(name):
+            return About("hyperparameter", values, "it has few values, but the name of a metric")
+        return About("metric", "by its name")
     if told:
-        return Given("extra", "")
-    values = f"{count} values in {len(cells)} rows"
+        return About("aside", "it is not among the settings")
     if not some and count == len(cells) > _MOST_TEXTS:
-        return Given("identity", "another text in every row: it names them")
+        return About("identity", "another text in every row: it names them")
     if outcome:
         doubt = "its name may be that of a metric or of a hyperparameter"
-        return Given("hyperparameter" if column in few else "aside", values, doubt)
+        return About("hyperparameter" if few or usual else "aside", values, doubt)
     if names.is_progress(name):
-        return Given("hyperparameter", values, "it may be a setting, or how far a training was")
-    if usual or not numeric or (column in few and grid):
-        return Given("hyperparameter", "by its name" if usual else "texts" if not numeric else values)
-    if grid and column not in few and not empty.any():
-        return Given("extra", _OUTCOME)
+        return About("hyperparameter", values, "it may be a setting, or how far a training was")
+    lists = any(isinstance(cell, tuple) for cell in cells) if cells.dtype == object else False
+    if usual or (few and grid) or not (numeric or lists):
+        return About("hyperparameter", "by its name" if usual else values if numeric else "texts")
+    if names.is_outcome(name) and some and not few:
+        return About("metric", values)
+    if grid and not few and not empty.any():
+        return About("aside", _OUTCOME)
     if len(cells) > _MOST_TEXTS and bool((np.diff(numbers) == 1).all()) and numbers[0] in (0, 1):
-        return Given("identity", "it counts the rows")
-    return Given("hyperparameter", values, "its name shows neither a hyperparameter nor a metric")
+        return About("identity", "it counts the rows")
+    return About(
+        "hyperparameter", values, "it has lists, which may be values or a curve" if lists else _NEITHER
+    )
 
 
-def objective_of(sweep: Sweep, metrics: dict[str, Direction]) -> tuple[list[str], str]:
-    """The objective among the metrics, by column, if neither the user nor the source names it; and a doubt.
+def _outcomes(sweep: Sweep, found: Mapping[str, About]) -> dict[str, About]:
+    """Columns that differ where all sure settings agree, and whose names say nothing: they are outcomes."""
+    sure = [c for c, about in found.items() if about.role == "hyperparameter" and not about.doubt]
+    if not sure:
+        return {}
+    ids = group_ids([distinct_of(sweep.columns[column])[1].astype(np.int64) for column in sure])
+    groups = len(np.unique(ids))
+    outcomes = {}
+    for column, about in found.items():
+        if about.doubt != _NEITHER or as_numbers(sweep.columns[column])[1] is not None:
+            continue
+        places = distinct_of(sweep.columns[column])[1].astype(np.int64)
+        pairs = len(np.unique(group_ids([ids, places])))
+        if pairs - groups > (len(ids) - groups) / 2 > 0 and places.max() > _ALL * len(ids):
+            outcomes[column] = About("metric", about.why, "it differs where all settings agree")
+    return outcomes
 
-    It is the only metric that is not a cost, else the only one of these on held-out data, else the only one
-    of these that is neither on test nor on training data. If several remain, it is the first, in doubt.
-    """
-    quality = [column for column in metrics if not names.is_cost(sweep.name(column))] or list(metrics)
-    parts = {column: names.part_of_data(sweep.name(column)) for column in quality}
-    held_out = [column for column in quality if parts[column] == "held out"]
-    plain = [column for column in quality if not parts[column]]
-    for some in (quality, held_out, plain):
-        if len(some) == 1:
-            return some, ""
-    some = held_out or plain or quality
-    return some[:1], f"it is one of {counted(len(some), 'metric')} that may be the objective"
+
+def may_be_setting(about: About) -> bool:
+    """Whether trainings that differ in this column may have other settings, if it is left out."""
+    return about.role in ("aside", "hyperparameter")

@@ -7,8 +7,9 @@ P                points of all learning curves
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats, Ints
-from hpobench_nmt.core.hyperparameter import Scale
+from hpobench_nmt.core.hyperparameter import Hyperparameter, Scale
 from hpobench_nmt.core.objectives import Direction
 from hpobench_nmt.core.system.errors import InputError
 
@@ -31,6 +32,46 @@ but trainings that differ in a column that is "aside" are never merged.
 """
 
 State = Literal["finished", "failed", "pruned", "unfinished"]
+
+STATED = "as you say"
+"""The reason for a role that the user states."""
+
+
+@dataclass(frozen=True)
+class About:
+    """The role of a column, and what else is known about it.
+
+    Attributes:
+        role: the role.
+        why: the reason for the role.
+        doubt: why the role, or the direction, is only a guess; "" if it is known or sure.
+        name: the name in the table, such as lr for params_lr; "" if it is the column's own.
+        direction: of a metric, if it is known.
+        scale: of a hyperparameter, if it is known.
+        unit: shown to people.
+        objective: whether it is a metric that the sweep optimised.
+        exact: the hyperparameter itself, if the source holds it.
+    """
+
+    role: Role
+    why: str = ""
+    doubt: str = ""
+    name: str = ""
+    direction: Direction | None = None
+    scale: Scale | None = None
+    unit: str = ""
+    objective: bool = False
+    exact: Hyperparameter | None = None
+
+    @property
+    def shown(self) -> str:
+        """The role as users state it: objective, metric, hyperparameter, seed or ignore.
+
+        Metrics are the columns with a direction.
+        """
+        if self.direction is not None:
+            return "objective" if self.objective else "metric"
+        return self.role if self.role in ("hyperparameter", "seed") else "ignore"
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,34 +128,26 @@ class Sweep:
         path: the file or folder.
         title: a possible name of its table.
         columns: columns by their name in the source, each of shape (N,).
-        roles: roles of columns, as far as the format shows them.
-        names: shorter names of columns, such as lr for params_lr.
-        reasons: why columns are left out, or why they have their roles.
-        objectives: columns that the sweep optimised, if the source states them.
-        directions: directions of metrics, if the source states them.
-        scales: scales of hyperparameters, if the source states them.
+        about: the roles of columns, as far as the source shows them.
         states: the State of each training, shape (N,); None if the source has no states.
         points: the learning curves; None if the source has no curves.
         notes: what the user should know about the reading of the source.
         place: returns the location of a row for messages, such as "line 3".
         typed: whether values have types: then a text is a text, even if it looks like a number.
+        plain: whether an unknown program wrote it, whose lines may be reports of trainings.
     """
 
     kind: str
     path: Path
     title: str
     columns: Mapping[str, Column]
-    roles: Mapping[str, Role] = field(default_factory=dict)
-    names: Mapping[str, str] = field(default_factory=dict)
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    objectives: tuple[str, ...] = ()
-    directions: Mapping[str, Direction] = field(default_factory=dict)
-    scales: Mapping[str, Scale] = field(default_factory=dict)
+    about: Mapping[str, About]
     states: NDArray[Any] | None = None
     points: Points | None = None
     notes: tuple[str, ...] = ()
     place: Callable[[int], str] = lambda row: f"training {row}"
     typed: bool = False
+    plain: bool = False
 
     def __len__(self) -> int:
         """The number of trainings."""
@@ -122,7 +155,11 @@ class Sweep:
 
     def name(self, column: str) -> str:
         """The name of a column in the table."""
-        return self.names.get(column, column)
+        return (column in self.about and self.about[column].name) or column
+
+    def role(self, column: str) -> Role | None:
+        """The role of a column, if the source shows it."""
+        return self.about[column].role if column in self.about else None
 
 
 @dataclass(frozen=True)
@@ -130,60 +167,40 @@ class Choices:
     """The user's choices about a sweep. If a choice is empty, the sweep decides.
 
     Attributes:
-        metrics: columns that are metrics, with ":min" or ":max" after the name if the direction is not known
-            otherwise. The first is the objective.
-        hyperparameters, ignored: columns that are hyperparameters, and columns to leave out, whatever the
-            source states.
-        seed: the column of seeds, which distinguishes trainings of the same configuration.
+        roles: names of columns and what the user states about them. The name of a metric may end in ":min" or
+            ":max". The first metric is the objective.
         study: the study to read, if a storage holds several.
         curves: files with the learning curves of the runs.
-        scales: scales of hyperparameters by column.
         guessed: whether guesses are accepted.
     """
 
-    metrics: tuple[str, ...] = ()
-    hyperparameters: tuple[str, ...] = ()
-    ignored: tuple[str, ...] = ()
-    seed: str = ""
+    roles: tuple[tuple[str, About], ...] = ()
     study: str = ""
     curves: tuple[Path, ...] = ()
-    scales: Mapping[str, Scale] = field(default_factory=dict)
     guessed: bool = False
 
-
-_OPTIONS = {
-    "metrics": "--metric",
-    "hyperparameters": "--hyperparameter",
-    "ignored": "--ignore",
-    "seed": "--seed",
-    "study": "--study",
-}
+    def role(self, *names: str) -> Role | None:
+        """The role that the user states for a column with these names."""
+        stated = {bare: about.role for name, about in self.roles for bare in (name, _without_way(name))}
+        return next((stated[name] for name in names if name in stated), None)
 
 
-class Ambiguous(InputError):
-    """A sweep can be read in several ways: a question, and the choice that each answer stands for.
-
-    The message names the command-line options for the answers.
-    """
-
-    def __init__(self, where: object, question: str, answers: Mapping[str, tuple[str, str]]) -> None:
-        self.question = question
-        self.answers = answers
-        options = [f"{_OPTIONS[key]} {_quoted(value)}" for key, value in answers.values()]
-        shown = options if len(options) <= _MOST else [*options[:_MOST], "…"]
-        super().__init__(f"{where}: {question} Give {' or '.join(shown)}.")
-
-    def answered(self, choices: Choices, answer: str) -> Choices:
-        """The choices, with this answer added."""
-        key, value = self.answers[answer]
-        before = getattr(choices, key)
-        changed: dict[str, Any] = {key: value if isinstance(before, str) else (*before, value)}
-        return replace(choices, **changed)
+def _without_way(name: str) -> str:
+    return name.removesuffix(":min").removesuffix(":max")
 
 
-_MOST = 8
+def one_study(studies: Sequence[str], wanted: str, where: object, what: str = "study") -> str:
+    """The wanted study, or the only study. InputError if there is none, or several and none is wanted."""
+    shown = ", ".join(map(repr, studies[:_MOST]))
+    if wanted and wanted not in studies:
+        raise InputError(f"{where}: has no {what} {wanted!r}. It has {shown}.")
+    if not studies:
+        raise InputError(f"{where}: is without a {what}.")
+    if len(studies) > 1 and not wanted:
+        raise InputError(
+            f"{where}: has more than one {what}: {shown}. Name one: --study {shlex.quote(studies[0])}."
+        )
+    return wanted or studies[0]
 
 
-def _quoted(text: str) -> str:
-    plain = all(character.isalnum() or character in "_-.:/+@" for character in text)
-    return text if plain and text else f"'{text}'"
+_MOST = 20

@@ -9,7 +9,14 @@ import pandas as pd
 import pytest
 
 from hpobench_nmt.lookup.imports.importing import make_table
+from hpobench_nmt.lookup.imports.roles import stated
 from hpobench_nmt.lookup.imports.sweep import Choices
+
+
+def chosen(study="", curves=(), guessed=False, **roles):
+    """Choices; the roles as `stated` takes them."""
+    return Choices(stated(**roles), study, curves, guessed)
+
 
 START = 1_700_000_000_000  # ms
 
@@ -19,7 +26,7 @@ def imported():
     """Imports a file or folder with these choices."""
 
     def imported(path, name="", **choices):
-        return make_table(path, name, Choices(**choices))
+        return make_table(path, name, chosen(**choices))
 
     return imported
 

@@ -1,6 +1,8 @@
 """Whatever is wrong in a sweep is one clear line; nothing is guessed, and nothing else is raised."""
 
+import io
 import json
+import zipfile
 
 import numpy as np
 import pytest
@@ -13,6 +15,15 @@ HEAD = "lr,val_loss\n"
 def lines(n, **others):
     """A file of n lines, and others by their number."""
     return HEAD + "".join(others.get(f"line_{k}", f"{k / 1000},{k}.5") + "\n" for k in range(2, n + 2))
+
+
+def zipped(*names):
+    """A ZIP archive with these members."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name in names:
+            archive.writestr(name, "<x/>")
+    return content.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -39,7 +50,8 @@ def lines(n, **others):
         ("a.csv", b"lr,opt\n1,a\n2,b\n", "no column is a metric. Name one: --metric COLUMN:min"),
         ("a.csv", b"state,lr,val_loss\nFAIL,1,2\nFAIL,2,3\n", "none of its 2 trainings is finished"),
         ("a.pkl", b"\x80\x04\x95", "a pickle, which is never unpickled"),
-        ("a.xlsx", b"PK\x03\x04..", "an Excel workbook or another ZIP archive"),
+        ("a.xlsx", b"PK\x03\x04..", "not a ZIP archive that can be read"),
+        ("a.xlsx", zipped("xl/workbook.xml", "xl/styles.xml"), "an Excel workbook or another ZIP archive"),
         ("a.bin", b"lr\0loss", "neither text nor a database of SQLite"),
         ("a.jsonl", b'{"lr": 1}\n{"lr": \n{"lr": 2}\n', "a.jsonl, line 2: not valid JSON"),
         ("a.jsonl", b'{"lr": 1}\n[1]\n', "a.jsonl, line 2: not a JSON object"),
@@ -48,7 +60,7 @@ def lines(n, **others):
         (
             "a.json",
             b'[{"lr": 1' + b"0" * 400 + b', "loss": 1}, {"lr": 2, "loss": 2}]',
-            "does not write (Overflow",
+            "no column that varies is a hyperparameter. These are not: lr (numbers that are too large",
         ),
         ("a.db", b"SQLite format 3\0" + b"x" * 2000, "a.db: not a database that can be read"),
     ],
@@ -82,7 +94,7 @@ def test_numbers_that_cannot_be_a_label_or_a_metric(tmp_path, imported, cells, r
     rows = [{"odd": cell, "lr": k, "val_loss": k + 0.5} for k, cell in enumerate(cells * 3)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     for choices in ({}, {"hyperparameters": ("odd",)}):
-        table, _, decisions, _ = imported(path, **choices)
+        table, _, decisions, _, _ = imported(path, **choices)
         assert table.space.names == ("lr",) and ("left out", "odd", reason) in decisions
     if cells[0] == 10**320:
         with pytest.raises(InputError, match=r"line 1: 'odd' is '10+', not a number\. Correct it, or leave"):
@@ -133,24 +145,26 @@ def test_charts_belong_to_no_folder_of_another_program(sweeps, imported, name):
     with pytest.raises(InputError, match=r"--curves is only for a CSV file of W&B's runs"):
         imported(sweeps / name, curves=(sweeps / "wandb" / "chart.csv",))
     chart = sweeps / "wandb" / "chart.csv"
-    with pytest.raises(InputError, match=r"chart\.csv: has learning curves\. Name the table of runs first"):
+    with pytest.raises(
+        InputError, match=r"chart\.csv: has learning curves, not hyperparameters\. Export the table"
+    ):
         imported(chart, curves=(chart,))
 
 
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
-        ({"metrics": ("value:min", "value:max")}, "--metric 'value' is given with both min and max"),
-        ({"metrics": ("acc", "user_attrs_acc:min", "acc:max")}, "--metric 'acc' is given with both min and"),
+        ({"metrics": ("value:min", "value:max")}, "'value' is given as both min and max"),
+        ({"metrics": ("acc", "user_attrs_acc:min", "acc:max")}, "'acc' is given as both min and max"),
         (
             {"metrics": ("value:max", "acc"), "ignored": ("user_attrs_acc",)},
-            "'acc' is given with both --metric and --ignore. Give one",
+            "'acc' is given as both metric and ignored. Give one",
         ),
         (
             {"hyperparameters": ("lr",), "ignored": ("lr",)},
-            "'lr' is given with both --hyperparameter and --ignore",
+            "'lr' is given as both hyperparameter and ignored",
         ),
-        ({"metrics": ("lr:min",), "seed": "lr"}, "'lr' is given with both --metric and --seed"),
+        ({"metrics": ("lr:min",), "seed": "lr"}, "'lr' is given as both metric and seed"),
     ],
 )
 def test_a_column_has_one_role_and_one_direction(sweeps, imported, choices, message):

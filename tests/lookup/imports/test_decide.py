@@ -166,7 +166,7 @@ def test_columns_that_are_neither(table_of):
         | {"val_loss": k / 10, "empty": None, "remark": f"n{k}", "order": k}
         for k in range(1, 13)
     ]
-    table, _, decisions, _ = table_of("".join(json.dumps(row) + "\n" for row in rows), "rows.jsonl")
+    table, _, decisions, _, _ = table_of("".join(json.dumps(row) + "\n" for row in rows), "rows.jsonl")
     assert [h.name for h in table.hyperparameters] == ["lr", "opt"]
     left = {d.name: d.text for d in decisions if d.part == "left out"}
     assert left["when"] == "dates" and left["trial"] == "it names or dates a training"
@@ -222,7 +222,10 @@ def test_curves_may_be_equal_where_trainings_diverged(table_of):
     rows = [{"lr": k / 10, "width": k % 3, "history": [3.5 + k, 2.5, 1.5 - k], "loss": k} for k in range(6)]
     for row in rows[:2]:
         row["history"] = [1e9, 1e9, 1e9]
-    assert table_of(lines_of(rows), "rows.jsonl").table.space.names == ("lr", "width")
+    with pytest.raises(Unsure, match=r"history .hyperparameter: it has lists, which may be"):
+        table_of(lines_of(rows), "rows.jsonl")
+    table = table_of(lines_of(rows), "rows.jsonl", metrics=("loss", "history:min")).table
+    assert table.space.names == ("lr", "width") and table.curves.lengths.tolist() == [3] * 6
 
 
 def test_one_name_is_a_list_of_one(tmp_path):
@@ -263,13 +266,13 @@ def test_what_a_list_of_numbers_is_can_be_chosen(table_of):
     table = table_of(lines_of(rows), "rows.jsonl", **chosen).table
     assert table.space["shape"].values[0] == (1, 1, 1)
     assert [m.name for m in table.curves.metrics] == ["history"]
-    table = table_of(lines_of(rows), "others.jsonl", ignored=("history",))[0]
+    table = table_of(lines_of(rows), "others.jsonl", ignored=("history", "shape"))[0]
     assert table.space.names == ("lr",) and "history" not in [m.name for m in table.metrics]
 
 
 def test_rows_without_a_value_are_left_out_where_nothing_explains_them(table_of):
     rows = "".join(f"{'' if k == 7 else k / 100},{k}\n" for k in range(1, 25))
-    table, _, decisions, _ = table_of("lr,val_loss\n" + rows)
+    table, _, decisions, _, _ = table_of("lr,val_loss\n" + rows)
     assert len(table) == 23
     assert "1 training without a value of a hyperparameter (left out)" in [d.text for d in decisions]
 
@@ -277,7 +280,7 @@ def test_rows_without_a_value_are_left_out_where_nothing_explains_them(table_of)
 def test_a_failed_training_that_was_repeated_is_no_replicate(table_of):
     head = "state,lr,val_loss,seed\n"
     rows = "FAIL,0.1,,1\nCOMPLETE,0.1,2,1\nCOMPLETE,0.2,3,1\nCOMPLETE,0.2,5,2\nFAIL,0.3,,1\n"
-    table, _, decisions, _ = table_of(head + rows)
+    table, _, decisions, _, _ = table_of(head + rows)
     np.testing.assert_array_equal(table.column("val_loss"), [2, 4, np.nan])
     assert table.replicates.averaged
     assert table.replicates.rows.seeds.tolist() == [1, 1, 2, 1]
@@ -295,7 +298,7 @@ def test_a_failed_training_that_was_repeated_is_no_replicate(table_of):
 )
 def test_of_two_columns_of_seeds_the_named_one_counts_and_the_other_is_told(table_of, seed, used, left):
     rows = "".join(f"{k % 2},{10 + k},{k % 3 / 10},{k}\n" for k in range(6))
-    table, _, decisions, _ = table_of("data_seed,seed,lr,val_loss\n" + rows, seed=seed)
+    table, _, decisions, _, _ = table_of("data_seed,seed,lr,val_loss\n" + rows, seed=seed)
     place = ("data_seed", "seed").index(used)
     assert sorted(table.replicates.rows.seeds) == sorted((k % 2, 10 + k)[place] for k in range(6))
     assert ("seed", used) in [d[:2] for d in decisions]
@@ -304,7 +307,7 @@ def test_of_two_columns_of_seeds_the_named_one_counts_and_the_other_is_told(tabl
 
 def test_a_column_of_seeds_that_never_vary_hides_no_other(table_of):
     rows = "".join(f"7,{k % 2},{k % 3 / 10},{k}\n" for k in range(6))
-    table, _, decisions, _ = table_of("random_state,seed,lr,val_loss\n" + rows)
+    table, _, decisions, _, _ = table_of("random_state,seed,lr,val_loss\n" + rows)
     assert set(table.replicates.rows.seeds) == {0, 1}
     assert ("left out", "random_state", "always 7") in decisions
 
@@ -312,11 +315,11 @@ def test_a_column_of_seeds_that_never_vary_hides_no_other(table_of):
 def test_a_second_column_of_seeds_may_hold_texts(table_of):
     rows = "".join(f"{k % 2},{'abc'[k % 3]},{k % 3 / 10},{k}\n" for k in range(6))
     for head in ("seed,random_state", "data_seed,random_state"):
-        table, _, decisions, _ = table_of(f"{head},lr,val_loss\n" + rows)
+        table, _, decisions, _, _ = table_of(f"{head},lr,val_loss\n" + rows)
         assert set(table.replicates.rows.seeds) == {0, 1}
         assert [d.name for d in decisions if d.part == "left out"] == ["random_state"]
     rows = "".join(f"0,{'abc'[k % 3]},{k % 3 / 10},{k}\n" for k in range(6))
-    _, _, decisions, _ = table_of("seed,random_state,lr,val_loss\n" + rows)
+    _, _, decisions, _, _ = table_of("seed,random_state,lr,val_loss\n" + rows)
     assert ("left out", "random_state", "texts") in decisions
     with pytest.raises(InputError, match="'random_state' is 'a', not a number"):
         table_of("seed,random_state,lr,val_loss\n" + rows, seed="random_state")
@@ -336,7 +339,7 @@ def test_lines_with_other_hyperparameters_are_other_trainings(table_of):
     """Three models were trained with three budgets of tokens, each with its own learning rate."""
     grid = [(m, t) for m in range(3) for t in (1, 2, 4)]
     text = "".join(f"m{m},{t},0.{m + 1}{t},{9 - m - t / 8}\n" for m, t in grid)
-    table, _, _, notes = table_of("name,tokens,lr,val_loss\n" + text, guessed=True)
+    table, _, _, notes, _ = table_of("name,tokens,lr,val_loss\n" + text, guessed=True)
     assert len(table) == 9 and table.space.names == ("tokens", "lr") and table.curves is None
     assert notes[:1] == (
         "lines with the same name differ in 'lr', so each line counts as a training. If this "
@@ -364,10 +367,10 @@ def test_metrics_and_schedules_may_change_during_a_training(table_of):
     """error_rate has the word rate, but it is a metric. The user ignores the rate of a schedule."""
     rows = [f"{k // 3},{k % 3 + 1},{k // 3 * 8 + 8},0.{k + 1},{9 - k}\n" for k in range(9)]
     text = "run,epoch,width,{},val_loss\n" + "".join(rows)
-    table, _, _, notes = table_of(text.format("error_rate"))
+    table, _, _, notes, _ = table_of(text.format("error_rate"))
     assert len(table) == 3 and {m.name for m in table.curves.metrics} == {"error_rate", "val_loss"}
     assert notes == ()
-    table, _, _, notes = table_of(text.format("lr"), ignored=("lr",))
+    table, _, _, notes, _ = table_of(text.format("lr"), ignored=("lr",))
     assert len(table) == 3 and table.space.names == ("width",) and notes == ()
     assert len(table_of(text.format("lr"), metrics=("val_loss", "lr:min")).table) == 3
     assert len(table_of(text.format("power"), hyperparameters=("power",), guessed=True).table) == 9

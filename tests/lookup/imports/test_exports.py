@@ -54,7 +54,7 @@ KINDS = {
 @pytest.mark.parametrize("name", KINDS)
 def test_it_comes_in_as_it_is(sweeps, imported, name):
     choices, kind, rows, axes, objective, others, checkpoints = KINDS[name]
-    table, found, _, _ = imported(sweeps / name, **choices)
+    table, found, _, _, _ = imported(sweeps / name, **choices)
     assert found == kind
     assert len(table) == rows
     assert [h.name + "*" * (h.scale == "log") for h in table.hyperparameters] == axes.split()
@@ -65,7 +65,7 @@ def test_it_comes_in_as_it_is(sweeps, imported, name):
 
 def test_states_of_trials(sweeps, imported):
     """Failed: no value. Pruned: its last value is no result. Running: no row."""
-    table, _, decisions, _ = imported(sweeps / "trials.csv", metrics=("value:max",))
+    table, _, decisions, _, _ = imported(sweeps / "trials.csv", metrics=("value:max",))
     np.testing.assert_array_equal(table.column("value"), [20, 21, 22, 23, np.nan, 27])
     np.testing.assert_allclose(table.column("seconds")[1], 60 + 46.205051)
     assert {d.text for d in decisions if d.part == "rows"} == {
@@ -164,7 +164,7 @@ def test_a_trial_of_ray_that_recovered_from_an_error_has_its_result(tmp_path, im
 
 
 def test_repeated_configurations_are_replicates_with_their_seeds(sweeps, imported):
-    table, _, decisions, _ = imported(sweeps / "lines.jsonl")
+    table, _, decisions, _, _ = imported(sweeps / "lines.jsonl")
     again = table.replicates.rows
     assert again.seeds.tolist() == [1.0, 1.0, 1.0]
     np.testing.assert_array_equal(
@@ -207,7 +207,7 @@ def test_the_files_of_users(request, imported, case):
 def test_what_cannot_be_known_is_asked(sweeps, imported):
     with pytest.raises(Unsure, match="it is not known whether smaller or larger is better"):
         imported(sweeps / "trials.csv")
-    with pytest.raises(InputError, match="holds the learning curves of 8 runs, not their hyperparameters"):
+    with pytest.raises(InputError, match="has learning curves, not hyperparameters"):
         imported(sweeps / "wandb" / "chart.csv")
 
 

@@ -1,9 +1,11 @@
 """Kinds of files that were once read wrongly: each is right, or asks, for any values."""
 
 import csv
+import gzip
 import io
 import itertools
 import json
+import zipfile
 from datetime import timedelta
 
 import numpy as np
@@ -11,8 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import hpobench_nmt as hb
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.lookup.imports.importing import Unsure, import_table, make_table, roles_file
+from hpobench_nmt.lookup.imports.importing import Unsure, import_table, make_table
+from hpobench_nmt.lookup.imports.roles import roles_file, stated
 from hpobench_nmt.lookup.imports.sweep import Choices
 
 
@@ -26,13 +30,13 @@ def texts(rows):
 
 
 @pytest.fixture(scope="module")
-def read(tmp_path_factory):
+def read(tmp_path_factory, imported):
     """Imports a text as a file; guesses are accepted if `guessed`."""
 
     def read(text, name="sweep.csv", guessed=False, **choices):
         path = tmp_path_factory.mktemp("kind") / name
         path.write_text(text)
-        return make_table(path, "", Choices(guessed=guessed, **choices))
+        return imported(path, guessed=guessed, **choices)
 
     return read
 
@@ -201,7 +205,7 @@ def test_a_run_that_is_the_parent_of_others_is_left_out(read, sweeps, tmp_path):
          "params.lr": lr, "metrics.val_loss": loss}
         for run, parent, lr, loss in [("p", "", 1, 4), ("a", "p", 2, 5), ("b", "p", 1, 4)]
     ]  # fmt: skip
-    table, _, _, notes = read(texts(rows))
+    table, _, _, notes, _ = read(texts(rows))
     assert len(table) == 2 and notes == ("1 run with nested runs left out: the nested runs count",)
     from shutil import copytree
 
@@ -210,7 +214,7 @@ def test_a_run_that_is_the_parent_of_others_is_left_out(read, sweeps, tmp_path):
         (run / "tags" / "mlflow.parentRunId").write_text(f"{0:032x}")
     for path in (folder / "123456" / f"{0:032x}" / "params").iterdir():
         path.unlink()
-    table, _, _, notes = make_table(folder, "", Choices())
+    table, _, _, notes, _ = make_table(folder, "", Choices())
     assert notes == ("1 run with nested runs left out: the nested runs count",)
     assert table.space["layers"].values == (1, 2)
 
@@ -297,7 +301,7 @@ def test_roles_are_written_and_read_again(tmp_path):
     with pytest.raises(Unsure) as unsure:
         import_table(path)
     file = tmp_path / "sweep.roles.toml"
-    file.write_text(roles_file(unsure.value.imported, unsure.value.doubts))
+    file.write_text(roles_file(unsure.value.imported.about))
     assert import_table(path, roles=file).sha256 == import_table(path, guessed=True).sha256
     file.write_text(
         file.read_text().replace('role = "hyperparameter"\nscale = "linear"\nguess', 'role = "seed"\nguess')
@@ -306,7 +310,9 @@ def test_roles_are_written_and_read_again(tmp_path):
     assert table.space.names == ("lr", "layers") and table.replicates.averaged
     roles = {"bits": "ignore", "foo": "metric:max", "val_loss": "objective:min"}
     assert [m.direction for m in import_table(path, roles=roles).metrics] == ["min", "max"]
-    with pytest.raises(InputError, match=r"'bits' has the role 'bit'\. Roles are objective, metric, hyper"):
+    with pytest.raises(
+        InputError, match=r"roles: bits\.role must be 'hyperparameter', 'ignore', 'metric', 'objective' or"
+    ):
         import_table(path, roles={"bits": "bit"})
 
 
@@ -314,3 +320,145 @@ def test_a_default_name_is_short(tmp_path):
     path = tmp_path / f"{'long-' * 9}.csv"
     path.write_text(texts([row | {"val_loss": k} for k, row in enumerate(GRID)]))
     assert import_table(path).name == "long-long-long-long-long"
+
+
+@settings(deadline=None, max_examples=10)
+@given(st.integers(1, 9))
+def test_rungs_of_syne_tune_are_curves(read, scale):
+    """A training that the scheduler stopped is pruned; one that reached the last rung has its last report."""
+    rows = [
+        {"": k, "trial_id": trial, "st_decision": "CONTINUE", "st_status": "InProgress", "epoch": epoch,
+         "error": scale / epoch + trial, "config_lr": 0.1 * (trial + 1), "config_layers": trial % 2 + 1,
+         "st_worker_time": 10.0 * epoch, "st_tuner_time": float(k), "st_worker_iter": epoch - 1}
+        for k, (trial, epoch) in enumerate([(0, 1), (1, 1), (0, 3), (2, 1), (2, 3), (2, 9), (0, 9), (3, 1)])
+    ]  # fmt: skip
+    table = read(texts(rows)).table
+    assert table.space.names == ("lr", "layers") and table.curves.lengths.tolist() == [3, 1, 3, 1]
+    np.testing.assert_array_equal(table.column("error"), [scale / 9, np.nan, scale / 9 + 2, np.nan])
+    np.testing.assert_array_equal(table.curves[0].costs, [10, 30, 90])
+    rows[1]["trial_id"] = 0
+    with pytest.raises(InputError, match="several lines for one step of a training"):
+        read(texts(rows))
+
+
+def test_the_full_table_of_neps(read):
+    """The column evaluation_duration occurs twice there, with the same cells."""
+    head = "id,config.lr,config.opt,objective_to_minimize,evaluation_duration,reported_as,state,time_sampled,"
+    head += "evaluation_duration\n"
+    rows = [f"{k},0.{k + 1},{'ab'[k % 2]},{k},{9 + k},{s},{s},17.{k},{9 + k}" for k, s in
+            enumerate(["success", "success", "crashed", "success"])]  # fmt: skip
+    table = read(head + "\n".join(rows) + "\n", "full.csv").table
+    assert table.space.names == ("lr", "opt")
+    assert [str(table.objective(o)) for o in table.objectives] == ["objective_to_minimize:min"]
+    np.testing.assert_array_equal(table.column("objective_to_minimize"), [0, 1, np.nan, 3])
+    np.testing.assert_array_equal(table.column("seconds"), [9, 10, np.nan, 12])
+    with pytest.raises(InputError, match="column 'evaluation_duration' occurs twice"):
+        read(head + "\n".join(rows).replace(",11", ",12", 1) + "\n", "full.csv")
+
+
+def test_a_table_of_hpo_b_is_named(read):
+    tasks = {
+        task: {"X": [[0.1 * k, k % 2] for k in range(4)], "y": [[k / 9] for k in range(4)]} for task in "ab"
+    }
+    text = json.dumps({"5860": tasks})
+    table = read(text, "hpob.json", study="5860/b").table
+    assert table.name == "5860-b" and table.space.names == ("x0", "x1")
+    assert [str(table.objective(o)) for o in table.objectives] == ["y:max"]
+    assert table.column("y").tolist() == [k / 9 for k in range(4)]
+    with pytest.raises(
+        InputError, match=r"more than one table: '5860/a', '5860/b'\. Name one: --study 5860/a"
+    ):
+        read(text, "hpob.json")
+
+
+def test_our_own_state_comes_back_exactly(tmp_path):
+    """Configurations, losses, failures, the space and its kinds."""
+    space = hb.Space(
+        (
+            hb.Hyperparameter("lr", (1e-5, 0.1), "log", continuous=True),
+            hb.Hyperparameter("layers", (1, 2, 4), unit="layers"),
+            hb.Hyperparameter("size", ("small", "large", "16", "016"), kind="ordinal"),
+            hb.Hyperparameter("opt", ("sgd", True, None, (1, 2)), kind="categorical"),
+            hb.Hyperparameter("momentum", (0.1, 0.9), active_if=(("opt", ("sgd",)),)),
+        )
+    )
+    told = []
+
+    def loss(config):
+        told.append((config, None if len(told) == 5 else config["lr"] / 3 + len(told)))
+        return told[-1][1]
+
+    path = tmp_path / "state.json"
+    hb.minimize(loss, space, budget=16, state=path)
+    table = import_table(path)
+    assert [str(table.objective(o)) for o in table.objectives] == ["loss:min"]
+    assert [table.config(row) for row in range(len(table))] == [config for config, _ in told]
+    wanted = [np.nan if value is None else value for _, value in told]
+    np.testing.assert_array_equal(table.column("loss"), wanted)
+    assert table.hyperparameters[1:] == space.hyperparameters[1:]
+    assert (table.space["lr"].scale, table.space["lr"].kind) == ("log", "numeric")
+
+
+@pytest.mark.parametrize("names", [("train.loss", "valid.loss", "test.loss"), ("a.loss", "valid.loss")])
+def test_lists_of_one_name_in_several_sections_are_several_curves(read, names):
+    rows = [{"hp": {"lr": k / 10}} for k in range(1, 5)]
+    for k, row in enumerate(rows):
+        for place, name in enumerate(names):
+            row[name.split(".")[0]] = {"loss": [9.0 + place, 5.0 + place + k / 10]}
+    table = read("".join(json.dumps(row) + "\n" for row in rows), "rows.jsonl", guessed=True).table
+    assert {m.name for m in table.curves.metrics} == set(names) and table.objectives == ("valid.loss",)
+    for place, name in enumerate(names):
+        np.testing.assert_array_equal(table.column(name), [5.0 + place + k / 10 for k in range(4)])
+
+
+def test_a_folder_with_a_file_for_each_training(tmp_path, imported):
+    for k, row in enumerate(GRID):
+        (tmp_path / f"run-{k}.json").write_text(json.dumps({"config": row, "metrics": {"acc": k}}, indent=2))
+    table = imported(tmp_path, name="runs").table
+    assert table.space.names == ("lr", "layers") and table.column("acc").tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lambda content: zipped(content)])
+def test_compressed_files_are_read(tmp_path, imported, pack):
+    path = tmp_path / "sweep.csv.packed"
+    path.write_bytes(pack(texts([row | {"val_loss": k} for k, row in enumerate(GRID)]).encode()))
+    assert imported(path).table.column("val_loss").tolist() == [0, 1, 2, 3]
+
+
+def zipped(content):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("results.csv", content)
+    return file.getvalue()
+
+
+@settings(deadline=None, max_examples=10)
+@given(st.integers(2**53, 2**60))
+def test_whole_numbers_that_no_double_holds_are_never_one_value(read, number):
+    rows = [{"tokens_in": number + k, "opt": "ab"[k // 2], "val_loss": k} for k in range(4)]
+    try:
+        table = read("".join(json.dumps(row) + "\n" for row in rows), "rows.jsonl", guessed=True).table
+    except InputError:
+        return
+    assert len(table) == 4
+
+
+def test_what_the_user_states_in_a_file_of_roles_holds(tmp_path):
+    """Scales and units come through, a wrong scale is refused, and the reason names the user."""
+    path, file = tmp_path / "sweep.csv", tmp_path / "sweep.roles.toml"
+    path.write_text(texts([row | {"val_loss": k, "foo": k * 0.37} for k, row in enumerate(GRID)]))
+    roles = {"foo": "ignore", "layers": "hyperparameter"}
+    roles |= {"lr": {"role": "hyperparameter", "scale": "linear", "unit": "1/s"}}
+    roles |= {"val_loss": {"role": "objective", "direction": "min", "unit": "nat"}}
+    table = import_table(path, roles=roles)
+    assert (table.space["lr"].scale, table.space["lr"].unit, table.metrics[0].unit) == (
+        "linear",
+        "1/s",
+        "nat",
+    )
+    imported = make_table(path, "", Choices(stated(roles=roles)))
+    assert ("hyperparameter", "lr", "0.01 to 0.1, 2 values; as you say") in imported.decisions
+    file.write_text(roles_file(imported.about))
+    assert import_table(path, roles=file).sha256 == table.sha256
+    with pytest.raises(InputError, match=r"roles: lr\.scale must be 'linear' or 'log'"):
+        import_table(path, roles={"lr": {"role": "hyperparameter", "scale": "ln"}})

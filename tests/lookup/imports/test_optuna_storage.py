@@ -9,7 +9,7 @@ import pytest
 
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.imports.read import read_sweep
-from hpobench_nmt.lookup.imports.sweep import Ambiguous, Choices
+from hpobench_nmt.lookup.imports.sweep import Choices
 
 optuna = pytest.importorskip("optuna")
 NAMES = ("one", "two")
@@ -86,8 +86,9 @@ def test_it_holds_what_optuna_reads(storages, file, name):
     folder, studies = storages
     sweep = read_sweep(folder / file, Choices(study=name))
     study = studies[file, name]
-    assert sweep.directions == {"value": "min" if name == "one" else "max"}
-    assert sweep.scales["params_lr"] == "log" and sweep.scales["params_layers"] == "linear"
+    about = sweep.about
+    assert about["value"].objective and about["value"].direction == ("min" if name == "one" else "max")
+    assert about["params_lr"].scale == "log" and about["params_layers"].scale == "linear"
     states = {"COMPLETE": "finished", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "unfinished"}
     assert sweep.states.tolist() == [states[t.state.name] for t in study.trials]
     for row, trial in enumerate(study.trials):
@@ -109,7 +110,7 @@ def test_it_holds_what_optuna_reads(storages, file, name):
 
 def test_one_of_several_studies_is_asked_for(storages, imported):
     folder, _ = storages
-    with pytest.raises(Ambiguous, match=r"which of its studies\? Give --study one or --study two"):
+    with pytest.raises(InputError, match=r"has more than one study: .one., .two.\. Name one: --study one"):
         imported(folder / "study.db")
     with pytest.raises(InputError, match=r"has no study 'three'\. It has 'one', 'two'"):
         imported(folder / "study.db", study="three")
