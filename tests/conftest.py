@@ -189,10 +189,10 @@ def authors_files() -> Path:
 @pytest.fixture(scope="session")
 def nmthpo_home(tmp_path_factory, authors_files) -> Path:
     """A home with the six published tables, from the authors' files."""
-    from hpobench_nmt.lookup.collections import nmthpo
+    from hpobench_nmt.lookup.collections import COLLECTIONS
 
     folder = tmp_path_factory.mktemp("nmthpo")
-    nmthpo.COLLECTION.fetch(folder / "cache", source=authors_files)
+    COLLECTIONS["nmthpo"].fetch(folder / "cache", source=authors_files)
     return folder
 
 

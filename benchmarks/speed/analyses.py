@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from hpobench_nmt.lookup.catalogue import load_table
-from hpobench_nmt.lookup.collections.nmthpo import TABLES
+from hpobench_nmt.lookup.collections import COLLECTIONS
 
 BAR_SECONDS = 10.0
 
@@ -24,7 +24,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--figures", action="store_true", help="also draw and write every figure")
     arguments = parser.parse_args()
-    tables = [load_table(name) for name in TABLES]
+    tables = [load_table(name) for name in COLLECTIONS["nmthpo"].tables]
 
     start = time.perf_counter()
     from hpobench_nmt.evaluation.importance import importance

@@ -1,7 +1,7 @@
 """Two published comparisons, recomputed by `hb.compare`: the figures in findings.md and statistics.md.
 
     python benchmarks/statistics/published_comparisons.py autoresearch FOLDER  # with trials.json
-    python benchmarks/statistics/published_comparisons.py algoperf FOLDER      # a clone of its repository
+    python benchmarks/statistics/published_comparisons.py algoperf FOLDER      # a clone or curves.parquet
     python benchmarks/statistics/published_comparisons.py null                 # a method against itself
 
 `hpobench_nmt/lookup/collections/` has the addresses of both sources. Autoresearch: nine optimizers tune a GPT
@@ -25,8 +25,14 @@ import pandas as pd
 
 import hpobench_nmt as hb
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.lookup.collections.algoperf_files import trainings_in
+from hpobench_nmt.lookup.collections import COLLECTIONS
+from hpobench_nmt.lookup.collections.archives import folder_members
+from hpobench_nmt.lookup.collections.readers import algoperf as read_logs
 
+LOGS = (
+    r"[^/]+/study_\d+/(wmt|wmt_glu_tanh|librispeech_[a-z]+(_layernorm)?)_(jax|pytorch)/trial_\d+/"
+    r"eval_measurements\.csv"
+)
 COLUMNS = ["method", "task", "family", "trial", "budget", "value"]
 
 
@@ -44,13 +50,19 @@ def autoresearch(folder: Path) -> tuple[pd.DataFrame, str]:
 
 
 def algoperf(folder: Path) -> tuple[pd.DataFrame, str]:
-    rows = []
-    for each in trainings_in(folder):
-        family, metric, sign = ("translation", "bleu", -1) if "wmt" in each.workload else ("speech", "wer", 1)
-        values = sign * each.measured[f"validation/{metric}"]
-        where = (each.algorithm, each.workload, family, each.study)
-        rows += [(*where, second / 3600, value) for second, value in zip(each.seconds, values, strict=True)]
-    return pd.DataFrame(rows, columns=COLUMNS), "baseline"
+    logs = folder / COLLECTIONS["algoperf"].folder
+    if logs.is_dir():  # a clone; else the files that were made of it
+        found = read_logs(folder_members(logs, LOGS, 2**32))["curves.parquet"]
+    else:
+        found = pd.read_parquet(folder / "curves.parquet")
+    keys = ["method", "task", "trial", "setting"]
+    found[keys] = found["id"].str.extract(r"/(\w+)/(\w+)_(?:jax|pytorch)/study_(\d+)/trial_(\d+)$")
+    found = found.sort_values(["task", *keys], kind="stable")
+    translation = found["task"].str.startswith("wmt")
+    found["family"] = np.where(translation, "translation", "speech")
+    found["budget"] = found["accumulated_submission_time"] / 3600
+    found["value"] = np.where(translation, -found["validation/bleu"], found["validation/wer"])
+    return found.astype({"trial": int})[COLUMNS], "baseline"
 
 
 def published(frame: pd.DataFrame, baseline: str) -> None:

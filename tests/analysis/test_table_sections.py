@@ -16,7 +16,7 @@ from hpobench_nmt.evaluation.importance import importance
 from hpobench_nmt.evaluation.noise import seed_noise
 from hpobench_nmt.evaluation.sensitivity import sensitivity
 from hpobench_nmt.lookup.catalogue import load_table
-from hpobench_nmt.lookup.collections.nmthpo import TABLES
+from hpobench_nmt.lookup.collections import COLLECTIONS
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.render.figures import section_figures
 
@@ -302,7 +302,7 @@ def test_other_metrics(toy):
 
 def test_the_published_tables(nmthpo_home, monkeypatch):
     monkeypatch.setenv("HPOBENCH_NMT_HOME", str(nmthpo_home))
-    sections = analyze_tables([load_table(name) for name in TABLES])
+    sections = analyze_tables([load_table(name) for name in COLLECTIONS["nmthpo"].tables])
     notes = only(sections, "correlation").notes
     assert notes[0].startswith("28 configurations are common to the 6 tables")
     assert notes[1] == "Taken as equal: bpe_symbols of 30000 and 32000."

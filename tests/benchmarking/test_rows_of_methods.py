@@ -44,7 +44,7 @@ from hpobench_nmt.benchmarking.task.suite_files import load_suite, suite_files, 
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.trial_loop import TRIAL_VERSION
-from hpobench_nmt.lookup.collections import nmthpo, nmtlc
+from hpobench_nmt.lookup.collections import COLLECTIONS
 from hpobench_nmt.lookup.descriptors import Descriptors
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.methods import BUILT_IN
@@ -77,9 +77,9 @@ Hashes = dict[str, dict[str, str]]
 
 def fetch_published(home: Path) -> None:
     """Install the published tables from the authors' files, where they are there."""
-    for collection in (nmthpo, nmtlc):
-        if (SHARED / collection.NAME).is_dir():
-            collection.COLLECTION.fetch(home / "cache", source=SHARED / collection.NAME)
+    for name in ("nmthpo", "nmtlc"):
+        if (SHARED / name).is_dir():
+            COLLECTIONS[name].fetch(home / "cache", source=SHARED / name)
 
 
 def synthetic_table(rows: int = 5000) -> Table:
@@ -262,7 +262,7 @@ def everything(tmp_path_factory):
 def check_rows(suite: Suite, names: Sequence[str], most_tables: int = 99) -> None:
     from other_sums import OTHER_SUMS, TABLES  # only pytest finds it
 
-    if not (SHARED / nmthpo.NAME).is_dir() and suite.tables[0] in nmthpo.TABLES:
+    if not (SHARED / "nmthpo").is_dir() and suite.tables[0] in COLLECTIONS["nmthpo"].tables:
         pytest.skip("the authors' table files are not in ../shared/nmthpo")
     other_trees = version("scikit-learn") != json.loads(VERSIONS.read_text())["scikit-learn"]
     known = json.loads(KNOWN.read_text())[suite.name]

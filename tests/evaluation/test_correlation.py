@@ -13,7 +13,7 @@ from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.evaluation.correlation import rank_correlation, spearman, spearman_interval
 from hpobench_nmt.lookup.catalogue import load_table
-from hpobench_nmt.lookup.collections.nmthpo import TABLES
+from hpobench_nmt.lookup.collections import COLLECTIONS
 from hpobench_nmt.lookup.table import Table
 
 
@@ -149,7 +149,7 @@ def test_the_interval_covers(rho):
 
 def test_figure_4_of_the_paper(nmthpo_home, monkeypatch):
     monkeypatch.setenv("HPOBENCH_NMT_HOME", str(nmthpo_home))
-    tables = [load_table(name) for name in TABLES]
+    tables = [load_table(name) for name in COLLECTIONS["nmthpo"].tables]
     found = correlate(tables)
     at = {name: i for i, name in enumerate(found.names)}
     assert (found.n_common == 28).all()

@@ -3,26 +3,27 @@
 import io
 import json
 import tarfile
+import tomllib
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import tomli_w
 
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.checks.facts import find_check
-from hpobench_nmt.lookup.collections import algoperf, algoperf_files
-from hpobench_nmt.lookup.collections.algoperf_files import LOGS, trainings_in, trainings_of, trainings_sha256
-from hpobench_nmt.lookup.collections.archives import tar_members
+from hpobench_nmt.lookup.collections import COLLECTIONS, declared
 from hpobench_nmt.lookup.disk.folder import load_folder
 
 FOLDER = Path(__file__).parents[3] / "shared" / "sources" / "algoperf"
+LOGS = COLLECTIONS["algoperf"].folder
 here = pytest.mark.skipif(not FOLDER.is_dir(), reason="the authors' files are not in ../shared/sources")
 
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
-    folders = algoperf.COLLECTION.fetch(tmp_path_factory.mktemp("tables"), FOLDER)
+    folders = COLLECTIONS["algoperf"].fetch(tmp_path_factory.mktemp("tables"), FOLDER)
     return {folder.name: load_folder(folder) for folder in folders}
 
 
@@ -152,22 +153,33 @@ def written(files, folder):
     return folder
 
 
-def test_a_clone_and_its_archive_have_the_same_trainings(tmp_path):
-    from_clone = trainings_in(written(tree(), tmp_path))
-    members = tar_members(archive(tree()), "it", algoperf_files._WANTED, 2**20)
-    from_archive = trainings_of(members, "it")
-    assert trainings_sha256(from_clone) == trainings_sha256(from_archive)
-    assert [(t.algorithm, t.study, t.trial, len(t.updates)) for t in from_clone] == [
-        (algorithm, study, trial, len(LINES[algorithm, study, trial] or []))
-        for algorithm, study, trial in sorted(LINES)
-    ]
-    changed = tree()
-    changed[f"{LOGS}/nadamp/study_1/wmt_jax/trial_1/eval_measurements.csv"] += b"\n300,90,0,1,1,1"
-    assert trainings_sha256(trainings_of(changed.items(), "it")) != trainings_sha256(from_clone)
+def small(folder):
+    """The collection, without hashes, of the one workload and the hyperparameters of the tree."""
+    given = tomllib.loads(Path(declared.__file__).with_name("algoperf.toml").read_text())
+    axes = given["sheet"]["hyperparameters"]
+    kept = ("algorithm", "learning_rate", "dropout_rate", "use_nadam")
+    given["sheet"]["hyperparameters"] = {name: axes[name] for name in kept}
+    given["tables"] = {"algoperf-wmt": given["tables"]["algoperf-wmt"] | {"sha256": ""}}
+    path = folder / "algoperf.toml"
+    path.write_text(tomli_w.dumps(given))
+    return declared.read_declaration(path)
+
+
+def test_a_clone_and_its_archive_have_the_same_trainings(tmp_path, monkeypatch):
+    collection = small(tmp_path)
+    (clone,) = collection.fetch(tmp_path / "a", written(tree(), tmp_path / "clone"))
+    monkeypatch.setattr(declared, "download", lambda address, sha256, limits: archive(tree()))
+    (packed,) = collection.fetch(tmp_path / "b")
+    contents = [{path.name: path.read_bytes() for path in folder.iterdir()} for folder in (clone, packed)]
+    assert contents[0] == contents[1]
+    assert {*contents[0]} == {
+        "table.csv", "curves.csv", "replicates.csv", "replicate_curves.csv", "datasheet.toml"
+    }  # fmt: skip
 
 
 def test_tables_of_a_small_tree(tmp_path):
-    (table,) = algoperf.tables_of(trainings_of(tree().items(), "it"))
+    (folder,) = small(tmp_path).fetch(tmp_path / "t", written(tree(), tmp_path / "clone"))
+    table = load_folder(folder)
     assert [table.config(row) for row in range(len(table))] == [
         {"algorithm": "lawa_ema", "learning_rate": 0.001, "dropout_rate": 0.0},
         {"algorithm": "nadamp", "learning_rate": 0.001, "dropout_rate": 0.0, "use_nadam": True},
@@ -186,17 +198,31 @@ def test_tables_of_a_small_tree(tmp_path):
     assert table.replicates.rows.seeds.tolist() == [1.0]
 
 
-def test_other_trainings_install_nothing(tmp_path):
-    with pytest.raises(InputError, match=r"its 6 trainings have SHA-256 \w{12}… instead of b11922787f07…"):
-        algoperf.COLLECTION.fetch(tmp_path / "tables", written(tree(), tmp_path / "clone"))
+@here
+def test_other_trainings_install_nothing(tmp_path, monkeypatch):
+    """The hash of the tables is that of the commit, whatever form the files have."""
+    frames = declared._frames
+
+    def changed(*given):
+        found = frames(*given)
+        found["curves.parquet"].loc[7, "test/wer"] += 1e-9
+        return found
+
+    monkeypatch.setattr(declared, "_frames", changed)
+    with pytest.raises(InputError, match=r"SHA-256 \w{12}… instead of \w{12}…: not those of commit"):
+        COLLECTIONS["algoperf"].fetch(tmp_path / "tables", FOLDER)
     assert not (tmp_path / "tables").exists()
-    with pytest.raises(InputError, match=r"has no file runs\.csv\."):
-        algoperf.COLLECTION.fetch(tmp_path / "tables", tmp_path)
-    broken = tree()
-    broken[f"{LOGS}/nadamp/study_1/wmt_jax/trial_1/hparams.json"] = b"{"
-    with pytest.raises(InputError, match="not valid JSON"):
-        trainings_of(broken.items(), "it")
-    broken = tree()
-    broken[f"{LOGS}/nadamp/study_1/wmt_jax/trial_1/eval_measurements.csv"] = b"global_step\nmany"
-    with pytest.raises(InputError, match="global_step is not a number everywhere"):
-        trainings_of(broken.items(), "it")
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("hparams.json", b"{", "not valid JSON"),
+        ("eval_measurements.csv", COLUMNS.encode() + b"\nmany,1,1,1,1,1", "not the files of commit"),
+    ],
+)
+def test_other_files_install_nothing(tmp_path, file, content, message):
+    broken = tree() | {f"{LOGS}/nadamp/study_1/wmt_jax/trial_1/{file}": content}
+    with pytest.raises(InputError, match=message):
+        small(tmp_path).fetch(tmp_path / "tables", written(broken, tmp_path / "clone"))
+    assert not (tmp_path / "tables").exists()

@@ -194,11 +194,11 @@ def test_the_command_that_reads_archives_of_the_network(home, run_here, tmp_path
 
 
 def test_the_command_that_reads_compressed_files_of_a_folder(home, run_here, tmp_path):
-    from hpobench_nmt.lookup.collections import nmthpo
+    from hpobench_nmt.lookup.collections import COLLECTIONS
 
     copy = tmp_path / "copy"
     copy.mkdir()
-    for name in nmthpo.COLLECTION.sha256:
+    for name in COLLECTIONS["nmthpo"].sha256:
         (copy / f"{name}.gz").write_bytes(gzip.compress(bytes(2**23)))
     done = run_here("tables", "fetch", "nmthpo", "--from", copy, check=2)
     assert "its content is larger than 4,194,304 bytes" in done.stderr

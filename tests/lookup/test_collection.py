@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.lookup.collections import collection, nmthpo
+from hpobench_nmt.lookup.collections import COLLECTIONS, collection
 from hpobench_nmt.lookup.collections.collection import install, published_file
 from hpobench_nmt.lookup.disk import folder as folders
 from hpobench_nmt.lookup.disk.folder import load_folder
@@ -75,7 +75,8 @@ def published(tmp_path, monkeypatch):
     folder = tmp_path / "datasets"
     folder.mkdir()
     hashes = {}
-    for number, name in enumerate(nmthpo.TABLES):
+    nmthpo = COLLECTIONS["nmthpo"]
+    for number, name in enumerate(nmthpo.tables):
         bpe = (1000, 32000) if name in ("sw-en", "so-en") else (10000, 50000)
         layers = {"sw-en": (1, 6), "so-en": (1, 4)}.get(name, (2, 4))
         contents = {
@@ -92,14 +93,16 @@ def published(tmp_path, monkeypatch):
             content = "".join("\t".join(map(str, row)) + "\n" for row in rows).encode()
             (folder / f"{name}.{ending}").write_bytes(content)
             hashes[f"{name}.{ending}"] = hashlib.sha256(content).hexdigest()
-    assert hashes.keys() == nmthpo.COLLECTION.sha256.keys()
-    monkeypatch.setattr(nmthpo, "COLLECTION", dataclasses.replace(nmthpo.COLLECTION, sha256=hashes))
+    assert hashes.keys() == nmthpo.sha256.keys()
+    changed = dataclasses.replace(nmthpo, sha256=hashes)
+    monkeypatch.setitem(COLLECTIONS, "nmthpo", changed)
     return folder
 
 
 def test_the_columns_of_the_authors_files(published, tmp_path):
-    folders = nmthpo.COLLECTION.fetch(tmp_path / "cache", source=published)
-    assert folders == [tmp_path / "cache" / name for name in nmthpo.TABLES]
+    nmthpo = COLLECTIONS["nmthpo"]
+    folders = nmthpo.fetch(tmp_path / "cache", source=published)
+    assert folders == [tmp_path / "cache" / name for name in nmthpo.tables]
     tables = {folder.name: load_folder(folder) for folder in folders}
     for name, table in tables.items():
         assert table.name == name
@@ -136,17 +139,15 @@ def test_the_columns_of_the_authors_files(published, tmp_path):
             "front": [0, 1],
             "front_objectives": ["dev_bleu", "dev_gpu_time"],
         }
-        for ending in ("hyps", "evals", "fronts"):
-            assert table.provenance[f"sha256_{ending}"] == nmthpo.COLLECTION.sha256[f"{name}.{ending}"]
+        hashes = [nmthpo.sha256[f"{name}.{ending}"] for ending in ("hyps", "evals", "fronts")]
+        assert table.provenance["sha256"] == " and ".join(hashes)
         assert name in table.provenance["title"]
-        hashes = ["sha256_hyps", "sha256_evals", "sha256_fronts"]
-        assert list(table.provenance) == ["title", "source", "licence", "citation", "measured", *hashes]
-        assert (
-            table.provenance["licence"] == nmthpo.COLLECTION.licence == "MIT, copyright (c) 2020 Xuan Zhang"
-        )
+        keys = ["title", "source", "licence", "citation", "measured", "sha256"]
+        assert list(table.provenance) == keys
+        assert table.provenance["licence"] == nmthpo.licence == "MIT, copyright (c) 2020 Xuan Zhang"
         assert table.hyperparameters[0].unit == "merge operations"
         assert re.search(r"commit 7bd0a402b332a6fdea8bdfeabb0271afa5c5be1f$", table.provenance["source"])
-    assert [tables[name].column("dev_bleu")[0] for name in nmthpo.TABLES] == [20, 21, 22, 23, 24, 25]
+    assert [tables[name].column("dev_bleu")[0] for name in nmthpo.tables] == [20, 21, 22, 23, 24, 25]
     # Table 1 of Zhang & Duh (2020).
     usual, swahili, somali = tables["zh-en"], tables["sw-en"], tables["so-en"]
     assert [h.values for h in usual.hyperparameters[1:]] == [
@@ -169,14 +170,16 @@ def test_the_columns_of_the_authors_files(published, tmp_path):
 
 
 def test_one_wrong_file_and_nothing_is_installed(published, tmp_path):
+    nmthpo = COLLECTIONS["nmthpo"]
     last = published / "so-en.fronts"
     last.write_bytes(last.read_bytes().replace(b"0", b"1"))
     with pytest.raises(InputError, match=r"so-en\.fronts: SHA-256 is"):
-        nmthpo.COLLECTION.fetch(tmp_path / "cache", source=published)
+        nmthpo.fetch(tmp_path / "cache", source=published)
     assert not (tmp_path / "cache").exists()
 
 
 def test_the_address_that_files_are_taken_from(published, tmp_path, monkeypatch):
+    nmthpo = COLLECTIONS["nmthpo"]
     asked = []
 
     def download(url, sha256, limits):
@@ -185,8 +188,8 @@ def test_the_address_that_files_are_taken_from(published, tmp_path, monkeypatch)
 
     monkeypatch.setattr(collection, "download", download)
     limits = Limits(tries=2)
-    nmthpo.COLLECTION.fetch(tmp_path / "a", limits=limits)
-    nmthpo.COLLECTION.fetch(tmp_path / "b", address="http://mirror/x", limits=limits)
+    nmthpo.fetch(tmp_path / "a", limits=limits)
+    nmthpo.fetch(tmp_path / "b", address="http://mirror/x", limits=limits)
     home = (
         "https://raw.githubusercontent.com/Este1le/hpo_nmt/7bd0a402b332a6fdea8bdfeabb0271afa5c5be1f/datasets"
     )
@@ -194,6 +197,5 @@ def test_the_address_that_files_are_taken_from(published, tmp_path, monkeypatch)
     assert {url.rpartition("/")[0] for url, *_ in asked[18:]} == {"http://mirror/x"}
     assert len(asked) == 36
     assert all(
-        nmthpo.COLLECTION.sha256[url.rpartition("/")[2]] == sha256 and given is limits
-        for url, sha256, given in asked
+        nmthpo.sha256[url.rpartition("/")[2]] == sha256 and given is limits for url, sha256, given in asked
     )

@@ -4,7 +4,7 @@ import pytest
 
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.catalogue import load_table
-from hpobench_nmt.lookup.collections import COLLECTIONS, collection_of, nmthpo
+from hpobench_nmt.lookup.collections import COLLECTIONS, collection_of
 
 
 def test_a_collection_is_found_by_its_tables():
@@ -34,5 +34,5 @@ def test_an_unknown_collection_gets_the_nearest(home, run_here):
 def test_a_collection_is_fetched_by_its_own_function(authors_files, home, run_here):
     done = run_here("tables", "fetch", "nmthpo", "--from", authors_files)
     assert "Licence: MIT, copyright (c) 2020 Xuan Zhang." in done.stdout
-    assert nmthpo.COLLECTION.address.startswith("https://")
-    assert {load_table(name).claims["collection"] for name in nmthpo.TABLES} == {"nmthpo"}
+    assert COLLECTIONS["nmthpo"].address.startswith("https://")
+    assert {load_table(name).claims["collection"] for name in COLLECTIONS["nmthpo"].tables} == {"nmthpo"}

@@ -29,7 +29,11 @@ FOLDERS = {
     "nanogpt-track-3": "modded-nanogpt-track3",
     "peft": "peft-metamathqa",
 }
+# These have a file test_NAME.py.
+OTHERS = {"algoperf", "nas-bench-nlp", "nmthpo", "nmtlc", "steplaw", "taskset"}
 HERE = Path(declared.__file__).parent
+# AlgoPerf has 27 hyperparameters, and metrics of two tasks.
+LONG = {"algoperf": 120}
 
 
 def fetched(collection, folder, target):
@@ -54,10 +58,10 @@ def real(tmp_path_factory):
 
 def test_every_declaration_is_short_and_has_a_test():
     paths = sorted(HERE.glob("*.toml"))
-    assert {path.stem for path in paths} == {*FOLDERS}
+    assert {path.stem for path in paths} == {*FOLDERS} | OTHERS
     for path in paths:
         lines = [line for line in path.read_text().splitlines() if line.strip()]
-        assert len(lines) <= 60, path.name
+        assert len(lines) <= LONG.get(path.stem, 60), path.name
 
 
 @pytest.mark.parametrize("name", FOLDERS)

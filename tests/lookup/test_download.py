@@ -14,7 +14,7 @@ import pytest
 
 from hpobench_nmt.core.system.errors import RunError
 from hpobench_nmt.lookup.catalogue import load_table
-from hpobench_nmt.lookup.collections import nmthpo
+from hpobench_nmt.lookup.collections import COLLECTIONS
 from hpobench_nmt.lookup.download import Limits, download
 
 CONTENT = b"18.2\t771.8654\n" * 500
@@ -237,7 +237,7 @@ def test_nobody_listening_is_an_error(server):
 @pytest.fixture
 def published(server, authors_files):
     """The authors' files on the server; skipped where they are not at hand."""
-    server.files = {f"/{name}": (authors_files / name).read_bytes() for name in nmthpo.COLLECTION.sha256}
+    server.files = {f"/{name}": (authors_files / name).read_bytes() for name in COLLECTIONS["nmthpo"].sha256}
     return server
 
 
@@ -246,7 +246,7 @@ def test_fetch_installs_all_six_tables(published, home, run_here):
     done = run_here("tables", "fetch", "nmthpo", "--from", published.address)
     assert "Installed zh-en, ru-en, ja-en, en-ja, sw-en, so-en" in done.stdout
     rows = {"zh-en": 118, "ru-en": 176, "ja-en": 150, "en-ja": 168, "sw-en": 767, "so-en": 604}
-    assert {name: len(load_table(name)) for name in nmthpo.TABLES} == rows
+    assert {name: len(load_table(name)) for name in COLLECTIONS["nmthpo"].tables} == rows
 
 
 def test_fetch_installs_nothing_when_one_file_is_wrong(published, home, run_here):

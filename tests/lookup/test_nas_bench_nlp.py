@@ -11,7 +11,7 @@ import pytest
 from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.checks.facts import check_table
-from hpobench_nmt.lookup.collections import nas_bench_nlp
+from hpobench_nmt.lookup.collections import COLLECTIONS
 from hpobench_nmt.lookup.collections.nas_bench_nlp import features_of
 from hpobench_nmt.lookup.disk.folder import load_folder
 
@@ -21,7 +21,7 @@ here = pytest.mark.skipif(not FOLDER.is_dir(), reason="the authors' file is not 
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
-    (folder,) = nas_bench_nlp.COLLECTION.fetch(tmp_path_factory.mktemp("tables"), FOLDER)
+    (folder,) = COLLECTIONS["nas-bench-nlp"].fetch(tmp_path_factory.mktemp("tables"), FOLDER)
     return load_folder(folder)
 
 

@@ -5,6 +5,7 @@ import pickle
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from hpobench_nmt.benchmarking.call import benchmark
@@ -12,18 +13,20 @@ from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.checks.facts import check_table
-from hpobench_nmt.lookup.collections import nmthpo, nmtlc
+from hpobench_nmt.lookup.collections import COLLECTIONS
 from hpobench_nmt.lookup.collections.nmtlc import with_curves
 from hpobench_nmt.lookup.disk.folder import load_folder, save_folder
 from hpobench_nmt.lookup.table import Table
 
 FOLDER = Path(__file__).parents[3] / "shared" / "nmtlc"
+FILE = "nmtlc.pkl"
+NMTLC, NMTHPO = COLLECTIONS["nmtlc"], COLLECTIONS["nmthpo"]
 here = pytest.mark.skipif(not FOLDER.is_dir(), reason="the authors' file is not in ../shared/nmtlc")
 
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
-    folders = nmtlc.COLLECTION.fetch(tmp_path_factory.mktemp("tables"), FOLDER)
+    folders = NMTLC.fetch(tmp_path_factory.mktemp("tables"), FOLDER)
     return {folder.name: load_folder(folder) for folder in folders}
 
 
@@ -33,7 +36,7 @@ def test_the_tables_hold_what_the_file_holds(tables):
     for table in tables.values():
         models = table.to_frame()["language_model"].value_counts()
         assert len(models) == 6 and set(models) <= {25, 26, 27}
-    entries = pickle.loads((FOLDER / nmtlc.FILE).read_bytes())  # noqa: S301 - the test's own second reading
+    entries = pickle.loads((FOLDER / FILE).read_bytes())  # noqa: S301 - the test's own second reading
     seen = 0
     for entry in entries:
         if entry["task"] != "finetune":
@@ -71,8 +74,8 @@ def test_categories_as_columns_let_bo_find_the_best_soon(tables, name, most):
 
 @here
 def test_the_tables_have_the_curves_of_the_file(tables):
-    entries = pickle.loads((FOLDER / nmtlc.FILE).read_bytes())  # noqa: S301 - the test's own second reading
-    for pair in nmtlc.PAIRS:
+    entries = pickle.loads((FOLDER / FILE).read_bytes())  # noqa: S301 - the test's own second reading
+    for pair in ("zh-en", "fr-en"):
         table, tuned = tables[f"nmtlc-{pair}"], [e for e in entries if e["dataset_name"] == pair]
         assert len(table.curves) == len(tuned)
         for row, entry in enumerate(tuned):
@@ -90,13 +93,13 @@ def published(tmp_path_factory):
     if not FOLDER.is_dir() or not (FOLDER.parent / "nmthpo").is_dir():
         pytest.skip("the authors' files are not in ../shared")
     target = tmp_path_factory.mktemp("both")
-    before = {f.name: load_folder(f) for f in nmthpo.COLLECTION.fetch(target, FOLDER.parent / "nmthpo")}
-    assert set(before) < {f.name for f in nmtlc.COLLECTION.fetch(target, FOLDER)}
+    before = {f.name: load_folder(f) for f in NMTHPO.fetch(target, FOLDER.parent / "nmthpo")}
+    assert set(before) < {f.name for f in NMTLC.fetch(target, FOLDER)}
     (target / "so-en" / "table.csv").write_text("broken")
-    without = {f.name: load_folder(f) for f in nmthpo.COLLECTION.fetch(target, FOLDER.parent / "nmthpo")}
+    without = {f.name: load_folder(f) for f in NMTHPO.fetch(target, FOLDER.parent / "nmthpo")}
     assert [name for name, table in without.items() if table.curves is None] == ["so-en"]
-    nmtlc.COLLECTION.fetch(target, FOLDER)
-    return before, {f.name: load_folder(f) for f in nmthpo.COLLECTION.fetch(target, FOLDER.parent / "nmthpo")}
+    NMTLC.fetch(target, FOLDER)
+    return before, {f.name: load_folder(f) for f in NMTHPO.fetch(target, FOLDER.parent / "nmthpo")}
 
 
 def test_1903_rows_of_nmthpo_have_exactly_one_curve(published):
@@ -132,15 +135,14 @@ def test_check_finds_the_known_facts_of_the_curves(published):
 def test_a_table_of_another_collection_is_left_alone(tmp_path, toy):
     save_folder(dataclasses.replace(toy, name="zh-en"), tmp_path / "zh-en")
     before = (tmp_path / "zh-en" / "datasheet.toml").read_bytes()
-    assert sorted(f.name for f in nmtlc.COLLECTION.fetch(tmp_path, FOLDER)) == ["nmtlc-fr-en", "nmtlc-zh-en"]
+    assert sorted(f.name for f in NMTLC.fetch(tmp_path, FOLDER)) == [
+        "nmtlc-fr-en",
+        "nmtlc-zh-en",
+    ]
     assert (tmp_path / "zh-en" / "datasheet.toml").read_bytes() == before
 
 
 def test_a_row_that_several_curves_fit_has_none():
-    class Entry:
-        def __init__(self, *curve):
-            self.perplexity_curve, self.perplexity_optimal = curve, min(curve)
-
     table = Table(
         "t",
         tuple(
@@ -162,16 +164,17 @@ def test_a_row_that_several_curves_fit_has_none():
         ),
         np.array([[5.0], [6.0], [7.0], [7.0], [5.0]]),
     )
-    settings = (2.0, 256.0, 1024.0, 0.1)
-    entries = {settings: [Entry(9.0, 5.004), Entry(8.0, 6.002), Entry(7.5, 5.996), Entry(7.001, 8.0)]}
-    curves = with_curves(table, entries).curves
+    found = [[9.0, 5.004], [8.0, 6.002], [7.5, 5.996], [7.001, 8.0]]
+    settings = {"num_layers": 2, "model_size": 256, "ff_num_hidden": 1024, "initial_lr": 0.1}
+    lines = pd.DataFrame({"perplexity_curve": found, "perplexity_optimal": list(map(min, found))})
+    curves = with_curves(table, lines.assign(**settings)).curves
     # Rows 2 and 3 both claim the last one.
     assert curves.lengths.tolist() == [2, 0, 0, 0, 0]
     assert curves[0].resources.tolist() == curves[0].costs.tolist() == [2000.0, 4000.0]
 
 
 def test_another_file_is_refused_before_it_is_read(tmp_path):
-    (tmp_path / nmtlc.FILE).write_bytes(b"cos\nsystem\n(S'true'\ntR.")
+    (tmp_path / FILE).write_bytes(b"cos\nsystem\n(S'true'\ntR.")
     with pytest.raises(InputError, match="not the published file"):
-        nmtlc.COLLECTION.fetch(tmp_path / "tables", tmp_path)
+        NMTLC.fetch(tmp_path / "tables", tmp_path)
     assert not (tmp_path / "tables").exists() or not list((tmp_path / "tables").iterdir())

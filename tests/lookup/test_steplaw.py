@@ -8,7 +8,8 @@ import pytest
 
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.checks.facts import check_table, find_check
-from hpobench_nmt.lookup.collections import steplaw
+from hpobench_nmt.lookup.collections import COLLECTIONS
+from hpobench_nmt.lookup.collections.readers import true_rates
 from hpobench_nmt.lookup.disk.folder import load_folder
 
 FOLDER = Path(__file__).parents[3] / "shared" / "sources" / "steplaw"
@@ -17,13 +18,13 @@ here = pytest.mark.skipif(not FOLDER.is_dir(), reason="the authors' files are no
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
-    folders = steplaw.COLLECTION.fetch(tmp_path_factory.mktemp("tables"), FOLDER)
+    folders = COLLECTIONS["steplaw"].fetch(tmp_path_factory.mktemp("tables"), FOLDER)
     return {folder.name: load_folder(folder) for folder in folders}
 
 
 @here
 def test_every_line_of_the_files_is_a_row_of_two_tables(tables):
-    assert tuple(tables) == steplaw.TABLES or set(tables) == set(steplaw.TABLES)
+    assert set(tables) == set(COLLECTIONS["steplaw"].tables)
     alone = [t for name, t in tables.items() if name not in ("steplaw-dense", "steplaw-moe")]
     sizes = [len(t) for t in alone if len(t.metrics) == 2]
     assert len(sizes) == 17 and sum(sizes) == 1911 and (min(sizes), max(sizes)) == (47, 120)
@@ -59,13 +60,13 @@ def test_26_printed_rates_are_14(tables):
 
 
 def test_a_rate_that_is_no_power_is_refused():
-    assert steplaw.true_rates(np.array([0.000345, 0.0111, 0.0009766])).tolist() == [
+    assert true_rates(np.array([0.000345, 0.0111, 0.0009766])).tolist() == [
         0.0003453,
         0.01105,
         0.0009766,
     ]
     with pytest.raises(InputError, match="not a power of the square root of 2"):
-        steplaw.true_rates(np.array([0.003]))
+        true_rates(np.array([0.003]))
 
 
 @here
@@ -82,8 +83,8 @@ def test_check_finds_what_is_claimed_and_what_is_wrong(tables):
 def test_another_file_installs_nothing(tmp_path):
     source = tmp_path / "data"
     source.mkdir()
-    for name in steplaw.COLLECTION.sha256:
+    for name in COLLECTIONS["steplaw"].sha256:
         (source / name).write_text("lr,bs\n1,2\n")
     with pytest.raises(InputError, match="not the published file"):
-        steplaw.COLLECTION.fetch(tmp_path / "tables", tmp_path)  # as in a clone, whose folder is data
+        COLLECTIONS["steplaw"].fetch(tmp_path / "tables", tmp_path)  # as in a clone, whose folder is data
     assert not (tmp_path / "tables").exists() or not list((tmp_path / "tables").iterdir())

@@ -11,7 +11,7 @@ import pytest
 
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.checks.facts import check_table
-from hpobench_nmt.lookup.collections import taskset
+from hpobench_nmt.lookup.collections import COLLECTIONS
 from hpobench_nmt.lookup.disk.folder import load_folder
 
 FOLDER = Path(__file__).parents[3] / "shared" / "sources" / "taskset-rnn"
@@ -21,7 +21,7 @@ SETTINGS = ("learning_rate", "beta1", "beta2", "epsilon", "l1", "l2", "linear_de
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
-    folders = taskset.COLLECTION.fetch(tmp_path_factory.mktemp("tables"), FOLDER)
+    folders = COLLECTIONS["taskset"].fetch(tmp_path_factory.mktemp("tables"), FOLDER)
     return {folder.name: load_folder(folder) for folder in folders}
 
 
@@ -55,7 +55,7 @@ def test_every_loss_up_to_the_first_nan_is_on_a_curve(tables):
 
 @here
 def test_they_have_the_same_settings_and_no_grid(tables):
-    assert set(tables) == set(taskset.COLLECTION.tables) and {len(t) for t in tables.values()} == {1000}
+    assert set(tables) == set(COLLECTIONS["taskset"].tables) and {len(t) for t in tables.values()} == {1000}
     first = tables["taskset-gru64-avg"]
     for table in tables.values():
         np.testing.assert_array_equal(table.configs, first.configs)
@@ -76,21 +76,22 @@ def entry(seed, nan_from=51):
 def small(tmp_path, monkeypatch):
     """Files of the shape of the authors', with other hashes."""
     hashes = {}
-    for name in taskset.COLLECTION.sha256:
+    for name in COLLECTIONS["taskset"].sha256:
         content = json.dumps([entry(1), entry(2, nan_from=30), entry(3, nan_from=0)]).encode()
         (tmp_path / f"{name}.gz").write_bytes(gzip.compress(content))
         hashes[name] = hashlib.sha256(content).hexdigest()
-    monkeypatch.setattr(taskset, "COLLECTION", dataclasses.replace(taskset.COLLECTION, sha256=hashes))
+    changed = dataclasses.replace(COLLECTIONS["taskset"], sha256=hashes)
+    monkeypatch.setitem(COLLECTIONS, "taskset", changed)
     return tmp_path
 
 
 def test_files_as_they_are_upstream_and_compressed_anew_are_the_same(small, tmp_path):
-    packed = [load_folder(folder).sha256 for folder in taskset.COLLECTION.fetch(tmp_path / "a", small)]
+    packed = [load_folder(folder).sha256 for folder in COLLECTIONS["taskset"].fetch(tmp_path / "a", small)]
     upstream = tmp_path / "clone" / "data" / "taskset"
     upstream.mkdir(parents=True)
-    for name in taskset.COLLECTION.sha256:
+    for name in COLLECTIONS["taskset"].sha256:
         (upstream / name).write_bytes(gzip.decompress((small / f"{name}.gz").read_bytes()))
-    plain = taskset.COLLECTION.fetch(tmp_path / "b", tmp_path / "clone")
+    plain = COLLECTIONS["taskset"].fetch(tmp_path / "b", tmp_path / "clone")
     assert [load_folder(folder).sha256 for folder in plain] == packed
     table = load_folder(plain[0])
     assert table.curves.lengths.tolist() == [51, 31, 1]
@@ -98,10 +99,10 @@ def test_files_as_they_are_upstream_and_compressed_anew_are_the_same(small, tmp_
 
 
 def test_a_bomb_is_refused(small, tmp_path):
-    path = small / f"{next(iter(taskset.COLLECTION.sha256))}.gz"
+    path = small / f"{next(iter(COLLECTIONS['taskset'].sha256))}.gz"
     path.write_bytes(gzip.compress(bytes(64 * 2**20)))
     with pytest.raises(InputError, match=r"json\.gz: its content is larger than 16,777,216 bytes\."):
-        taskset.COLLECTION.fetch(tmp_path / "a", small)
+        COLLECTIONS["taskset"].fetch(tmp_path / "a", small)
     path.write_bytes(b"no gzip")
     with pytest.raises(InputError, match=r"json\.gz: not a gzip file"):
-        taskset.COLLECTION.fetch(tmp_path / "a", small)
+        COLLECTIONS["taskset"].fetch(tmp_path / "a", small)

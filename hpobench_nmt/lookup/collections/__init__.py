@@ -1,31 +1,20 @@
-"""The published collections of tables. Each has a file here: a declaration, or a module and a line below."""
+"""The published collections of tables. Each has a declaration here, NAME.toml."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from hpobench_nmt.lookup.collections import (
-    algoperf,
-    nas_bench_nlp,
-    nmthpo,
-    nmtlc,
-    steplaw,
-    taskset,
-)
+from hpobench_nmt.lookup.collections import nmtlc
 from hpobench_nmt.lookup.collections.collection import Collection
 from hpobench_nmt.lookup.collections.declared import read_declaration
 
-_ALL = (
-    nmthpo.COLLECTION,
-    nmtlc.COLLECTION,
-    steplaw.COLLECTION,
-    algoperf.COLLECTION,
-    taskset.COLLECTION,
-    nas_bench_nlp.COLLECTION,
-    *map(read_declaration, sorted(Path(__file__).parent.glob("*.toml"))),
-)
+# What a collection adds to installed tables of another one.
+_MORE = {"nmtlc": nmtlc.published}
 
-COLLECTIONS: dict[str, Collection] = {collection.name: collection for collection in _ALL}
+COLLECTIONS: dict[str, Collection] = {
+    path.stem: read_declaration(path, _MORE.get(path.stem))
+    for path in sorted(Path(__file__).parent.glob("*.toml"))
+}
 """The collections by name, in the order in which they are listed."""
 
 

@@ -5,23 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.objectives import Metric
-from hpobench_nmt.core.space import Hyperparameter, Scale
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.files import read_bytes
 from hpobench_nmt.lookup.collections.archives import gunzipped
-from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.disk.folder import install
 from hpobench_nmt.lookup.disk.rows import arrow_file
 from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits, download
-from hpobench_nmt.lookup.replicates import ReplicateRows, Replicates
 from hpobench_nmt.lookup.table import Table
 
 if TYPE_CHECKING:  # pandas is slow to import
@@ -161,36 +153,3 @@ def csv_frame(content: bytes, where: object) -> pd.DataFrame:
         return frame
     except pa.ArrowException as error:
         raise InputError(f"{where}: not a CSV table ({' '.join(str(error).split())[:100]}).") from None
-
-
-def grid_axis(
-    name: str, column: Sequence[Any] | pd.Series, scale: Scale = "linear", unit: str = ""
-) -> Hyperparameter:
-    """A numeric hyperparameter with the values that occur in a column."""
-    return Hyperparameter(name, tuple(sorted(set(column))), scale, unit)
-
-
-def framed_table(
-    name: str, axes: Sequence[Hyperparameter], metrics: Sequence[Metric], frame: pd.DataFrame, **more: Any
-) -> Table:
-    """A table from a frame with a column for each hyperparameter and metric. Each line becomes a row."""
-    configs = [[h.code(value) for value in frame[h.name]] for h in axes]
-    values = [frame[metric.name].to_numpy(np.float64) for metric in metrics]
-    return Table(name, tuple(axes), tuple(metrics), np.array(configs).T, np.column_stack(values), **more)
-
-
-def replicates_of(
-    axes: tuple[Hyperparameter, ...],
-    metrics: Sequence[Metric],
-    counts: Sequence[int],
-    configs: Floats,
-    seeds: Floats,
-    values: Sequence[Sequence[float]],
-    curves: Curves | None = None,
-) -> Replicates | None:
-    """Replicates: their number for each row, and their codes, seeds, metrics and curves in order of rows."""
-    if not len(configs):
-        return None
-    numbers = np.concatenate([np.arange(1.0, count + 1) for count in counts])
-    read = partial(ReplicateRows, configs, numbers, seeds, np.array(values), curves)
-    return Replicates(axes, tuple(metric.name for metric in metrics), read)

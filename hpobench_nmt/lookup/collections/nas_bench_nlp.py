@@ -1,35 +1,23 @@
-"""NAS-Bench-NLP (Klyuchnikov et al. 2020), its part on WikiText-2: recurrent cells as graphs.
+"""The reader of NAS-Bench-NLP: recurrent cells as graphs, of which it computes features.
 
-There are 345 trainings of 291 cells. The file names 344 cells, many of which are the same graph. The only
-hyperparameter is the cell, a category from which methods learn nothing, so they use features of the graph.
-Other trainings of a graph are replicates. The file stays with its authors (Apache-2.0,
-github.com/fmsnew/nas-bench-nlp-release). It is a ZIP archive, read member by member.
+The only hyperparameter is the cell, a category from which methods learn nothing, so they use features of the
+graph. Graphs are code, and not a setting of nas-bench-nlp.toml, because no other collection has any. The file
+names 344 cells, many of which are the same graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 
-from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.objectives import Metric
-from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.files import parse_json
 from hpobench_nmt.lookup.collections.archives import zip_members
-from hpobench_nmt.lookup.collections.collection import Collection, Origin, replicates_of
-from hpobench_nmt.lookup.curves import Curves, until_missing
-from hpobench_nmt.lookup.descriptors import Descriptors
-from hpobench_nmt.lookup.table import Table
 
-NAME = "nas-bench-nlp"
-FILE = "logs.zip"
-TABLES = (f"{NAME}-wikitext2",)
-# The trainings in the authors' file, and the distinct graphs among them as counted here.
-_TRAININGS, _DISTINCT = 345, 291
+if TYPE_CHECKING:  # pandas is slow to import
+    import pandas as pd
 
 _MEMBER = r"log_stats_model_[0-9_-]+\.json"
 _MOST_BYTES = 64 * 2**20
@@ -42,44 +30,50 @@ OPERATIONS = (
     "activation_sigm",
     "activation_leaky_relu",
 )
-_METRICS = (
-    Metric("val_loss", "min", "nats", description="the smallest value of the 50 epochs, per word"),
-    Metric("test_loss", "min", "nats", description="where val_loss is least"),
-    Metric("seconds", "min", "s", description="time of training up to the last epoch"),
-    Metric("parameters", "min", description="number of parameters"),
-)
-_CURVE_METRICS = (*_METRICS[:2], Metric("train_loss", "min", "nats"))
+_PARTS = ("val", "test", "train")
 
 
-class _Node(msgspec.Struct, frozen=True):
-    op: str
-    input: list[str]
+def nas_bench_nlp(members: Iterable[tuple[str, bytes]]) -> dict[str, pd.DataFrame]:
+    """A line for each training and for each epoch, the first training of a graph first.
 
+    A graph has the name of its first training, and diverged trainings are the last of their graph. Replicates
+    have no epochs here.
+    """
+    import pandas as pd
 
-class _Log(msgspec.Struct, frozen=True):
-    recipe: str = msgspec.field(name="recepie")  # codespell:ignore recepie
-    recepie_id: int
-    init_time: str
-    experiment_id: int
-    num_params: int
-    wall_times: list[float]
-    train_losses: list[float | None]
-    val_losses: list[float | None]
-    test_losses: list[float | None]
-
-
-@dataclass(frozen=True)
-class _Training:
-    """A log, and its cell as a text with sorted names, so that equal graphs have equal texts."""
-
-    log: _Log
-    cell: bytes
-    nodes: Mapping[str, _Node]
-
-
-def _tables(collection: Collection, origin: Origin, target: Path) -> list[Table]:
-    (content,) = collection.contents(origin).values()
-    return [_table([_read(name, log) for name, log in zip_members(content, FILE, _MEMBER, _MOST_BYTES)])]
+    logs = [
+        parse_json(log.replace(b"NaN", b"null"), member)
+        for name, content in members
+        for member, log in zip_members(content, name, _MEMBER, _MOST_BYTES)
+    ]
+    graphs: dict[str, int] = {}
+    runs: list[dict[str, Any]] = []
+    curves = []
+    for log in sorted(logs, key=lambda log: (log["recepie_id"], log["init_time"], log["experiment_id"])):
+        nodes = parse_json(log["recepie"].encode(), log["recepie_id"])
+        graph = {name: (node["op"], node["input"]) for name, node in nodes.items()}
+        losses = np.array([log[f"{part}_losses"] for part in _PARTS], dtype=np.float64)
+        best = np.nan_to_num(losses[0], nan=np.inf).argmin()
+        about = {
+            "training": len(runs),
+            "graph": graphs.setdefault(str(sorted(graph.items())), len(graphs)),
+            "name": str(log["recepie_id"]),
+            "diverged": bool(np.isnan(losses[0]).any()),
+            "val_loss": losses[0, best],
+            "test_loss": losses[1, best],
+            "seconds": float(sum(log["wall_times"])),
+            "parameters": log["num_params"],
+        }
+        runs.append({**about, **features_of(graph)})
+        epochs = pd.DataFrame(losses.T, columns=[f"{part}_loss" for part in _PARTS])
+        cost = np.cumsum(log["wall_times"])
+        curves.append(epochs.assign(training=about["training"], epoch=epochs.index + 1, cost=cost))
+    frame = pd.DataFrame(runs).sort_values(["graph", "diverged"], kind="stable")
+    rows = frame.drop_duplicates("graph")
+    names = pd.CategoricalDtype(rows["name"].tolist())  # in this order
+    cells = frame.groupby("graph")["name"].transform("first").astype(names)
+    epochs = pd.concat(curves)
+    return {"logs.zip": frame.assign(cell=cells), "epochs": epochs[epochs["training"].isin(rows["training"])]}
 
 
 def features_of(nodes: Mapping[str, tuple[str, Sequence[str]]]) -> dict[str, float]:
@@ -108,103 +102,3 @@ def features_of(nodes: Mapping[str, tuple[str, Sequence[str]]]) -> dict[str, flo
         "states": float(sum(name.startswith("h_new_") for name in nodes)),
         **{operation: float(operations.count(operation)) for operation in OPERATIONS},
     }
-
-
-def _read(name: str, content: bytes) -> _Training:
-    try:
-        log = msgspec.json.decode(content.replace(b"NaN", b"null"), type=_Log, strict=False)
-        nodes = msgspec.json.decode(log.recipe, type=dict[str, _Node])
-    except msgspec.MsgspecError as error:
-        raise InputError(f"{FILE}, {name}: {error}.") from None
-    cell = msgspec.json.encode(dict(sorted((key, [n.op, n.input]) for key, n in nodes.items())))
-    return _Training(log, cell, nodes)
-
-
-def _table(trainings: Sequence[_Training]) -> Table:
-    cells: dict[bytes, list[_Training]] = {}
-    for training in sorted(trainings, key=lambda t: (t.log.recepie_id, t.log.init_time, t.log.experiment_id)):
-        cells.setdefault(training.cell, []).append(training)
-    # A diverged training becomes the row only if all trainings of its graph diverged.
-    several = [sorted(group, key=lambda t: None in t.log.val_losses) for group in cells.values()]
-    rows = [group[0] for group in several]
-    again = [training for group in several for training in group[1:]]
-    cell = Hyperparameter("cell", tuple(str(t.log.recepie_id) for t in rows), kind="categorical")
-    features = [features_of({k: (n.op, n.input) for k, n in t.nodes.items()}) for t in rows]
-    columns = {name: [each[name] for each in features] for name in features[0]}
-    others = [len(group) - 1 for group in several]
-    places = np.repeat(np.arange(float(len(rows))), others)
-    return Table(
-        TABLES[0],
-        (cell,),
-        _METRICS,
-        np.arange(float(len(rows)))[:, None],
-        np.array(list(map(_values, rows))),
-        objectives=("val_loss",),
-        provenance=COLLECTION.provenance(
-            "Recurrent cells of 3-layer language models of WikiText-2, 50 epochs",
-            f"file {COLLECTION.folder}/{FILE}",
-            citation="Klyuchnikov et al. 2020, arXiv 2006.07116: NAS-Bench-NLP: neural architecture "
-            "search benchmark for natural language processing",
-            measured="one or more trainings of each graph; the row is a diverged training only if all of "
-            "them diverged",
-            changed="a cell has the first of the names that the file has for its graph; a curve ends "
-            "where a loss is NaN",
-            sha256=COLLECTION.sha256[FILE],
-        ),
-        claims=COLLECTION.claims(rows=_DISTINCT, trainings=_TRAININGS),
-        curves=_curves(rows),
-        replicates=replicates_of(
-            (cell,), _METRICS, others, places[:, None], np.full(len(again), np.nan), list(map(_values, again))
-        ),
-        descriptors=Descriptors(
-            tuple(Hyperparameter(name, tuple(sorted(set(column)))) for name, column in columns.items()),
-            np.array(list(columns.values())).T,
-        ),
-    )
-
-
-def _losses(training: _Training) -> Floats:
-    """Validation, test and training loss after each epoch, shape (epochs, 3)."""
-    log = training.log
-    return np.array([log.val_losses, log.test_losses, log.train_losses], dtype=np.float64).T
-
-
-def _values(training: _Training) -> list[float]:
-    losses = _losses(training)
-    best = 0 if np.isnan(losses[:, 0]).all() else int(np.nanargmin(losses[:, 0]))
-    log = training.log
-    return [*losses[best, :2].tolist(), float(sum(log.wall_times)), float(log.num_params)]
-
-
-def _curves(rows: Sequence[_Training]) -> Curves:
-    lengths = [len(t.log.wall_times) for t in rows]
-    starts = np.cumsum([0, *lengths])
-    values = np.concatenate(list(map(_losses, rows)))
-    kept = until_missing(starts, values)
-    epochs = np.concatenate([np.arange(1.0, n + 1) for n in lengths])
-    seconds = np.concatenate([np.cumsum(t.log.wall_times) for t in rows])
-    return Curves(
-        "epoch",
-        _CURVE_METRICS,
-        ("best", None, None),
-        np.concatenate([[0], np.cumsum(kept)])[starts],
-        epochs[kept],
-        seconds[kept],
-        values[kept],
-        "s",
-        "epochs",
-    )
-
-
-COLLECTION = Collection(
-    name=NAME,
-    title="NAS-Bench-NLP (2020): 291 recurrent cells as language models of WikiText-2",
-    tables=TABLES,
-    rows=_DISTINCT,
-    licence="Apache-2.0, of the authors' repository",
-    repository="fmsnew/nas-bench-nlp-release",
-    commit="a6d90a3b19e3966b1d009c0970b3761aa46707d1",
-    folder="train_logs_wikitext-2",
-    sha256={FILE: "f5052d6bea6398001e32c986322a243e8cdedffa906caf242eb0a62ee105aa12"},
-    tables_from=_tables,
-)

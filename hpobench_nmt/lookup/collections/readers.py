@@ -13,12 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.files import parse_json
 from hpobench_nmt.lookup.collections.collection import csv_frame
+from hpobench_nmt.lookup.collections.nas_bench_nlp import nas_bench_nlp
+from hpobench_nmt.lookup.collections.nmtlc import nmtlc
 
 if TYPE_CHECKING:  # pandas is slow to import
     import pandas as pd
 
+# Step Law's printed rates are off by 0.5% at most; neighbouring rates differ by 41%.
+_ROUNDING = 0.05
+_BOARD = "algoperf_v05"
 _PILOT = re.compile(r"results_(?P<model>.+)_gpu(?P<n_gpus>\d+)_(?P<gpu>[^_]+)_u(?P<users>\d+)\.csv")
 
 
@@ -137,11 +144,95 @@ def marin(members: Iterable[tuple[str, bytes]]) -> dict[str, pd.DataFrame]:
     return {"marin-optimizers-130m.csv": pd.DataFrame(lines)}
 
 
+def steplaw(members: Iterable[tuple[str, bytes]]) -> dict[str, pd.DataFrame]:
+    """Step Law's files with the true learning rates, and for each training the names of its own table.
+
+    A file has learning rates such as 0.000345 and 0.0003453, which are the same rate.
+    """
+    frames = {}
+    for name, content in members:
+        frame = csv_frame(content, name)
+        if "moe_name" in frame:
+            active, kind = frame["Na"], frame["moe_name"]
+            size = kind.str.replace("in", " in ")
+        else:
+            active, kind = frame["N"], (frame["N"] / 1e6).map("{:.0f}M".format)
+            size = kind
+        duration = (frame["D"] / 1e9).map("{:g}B".format)
+        frames[name] = frame.assign(
+            learning_rate=true_rates(frame["lr"].to_numpy(np.float64)),
+            flops=6 * active.astype(np.float64) * frame["D"],
+            token=frame["D"],
+            training=frame.index,
+            size=size,
+            duration=duration,
+            table="steplaw-" + kind.str.lower() + "-" + duration.str.lower(),
+        )
+    return frames
+
+
+def true_rates(printed: Floats) -> Floats:
+    """Learning rates as the powers of the square root of 2 that they stand for, to four digits.
+
+    Raises InputError if a rate is not such a power.
+    """
+    halves = np.round(2 * np.log2(printed))
+    if (np.abs(2 * np.log2(printed) - halves) > _ROUNDING).any():
+        raise InputError("a learning rate is not a power of the square root of 2.")
+    return np.array([float(f"{rate:.4g}") for rate in 2 ** (halves / 2)])
+
+
+def taskset(members: Iterable[tuple[str, bytes]]) -> dict[str, pd.DataFrame]:
+    """TaskSet's trainings by file, and a line for each checkpoint of all files.
+
+    If one loss of a checkpoint is NaN, the training has diverged, whatever the other losses are.
+    """
+    import pandas as pd
+
+    frames, first = {}, 0
+    curves = []
+    for name, content in members:
+        found = pd.json_normalize(parse_json(content.replace(b"NaN", b"null"), name))
+        found = found.rename(columns=lambda key: key.removeprefix("hp."))
+        found.index += first
+        first += len(found)
+        losses = {f"{part}_loss": found[f"{part}.loss"] for part in ("valid", "test", "train")}
+        ends = {loss: lists.str[-1].astype(np.float64) for loss, lists in losses.items()}
+        betas = {f"one_minus_{beta}": 1 - found[beta] for beta in ("beta1", "beta2")}
+        frames[name] = found.assign(training=found.index, **ends, **betas)
+        lines = pd.DataFrame(losses).explode([*losses]).astype(np.float64)
+        lines[lines.isna().any(axis=1)] = np.nan
+        curves.append(lines.assign(training=lines.index, update=200 * lines.groupby(level=0).cumcount()))
+    return {**frames, "curves": pd.concat(curves)}
+
+
+def algoperf(members: Iterable[tuple[str, bytes]]) -> dict[str, pd.DataFrame]:
+    """AlgoPerf's trainings and their evaluations, of which a training may have none."""
+    import pandas as pd
+
+    runs: list[dict[str, Any]] = []
+    curves = []
+    for path, content in members:
+        submission, study, workload, trial, file = path.split("/")
+        about = {"submission": submission, "workload": workload, "study": study, "trial": trial}
+        if file == "hparams.json":
+            given = parse_json(content.replace(b"NaN", b"null"), path)
+            runs.append(about | {"board": _BOARD} | {f"hp.{key}": value for key, value in given.items()})
+        elif content.strip():
+            curves.append(csv_frame(content, path).assign(id="/".join([_BOARD, *about.values()])))
+    return {"runs.csv": pd.DataFrame(runs), "curves.parquet": pd.concat(curves)}
+
+
 READERS: Mapping[str, Callable[[Iterable[tuple[str, bytes]]], dict[str, pd.DataFrame]]] = {
     "llm_pilot": llm_pilot,
     "mlperf": mlperf,
     "nanogpt": nanogpt,
     "peft": peft,
+    "algoperf": algoperf,
     "marin": marin,
+    "nas_bench_nlp": nas_bench_nlp,
+    "nmtlc": nmtlc,
+    "steplaw": steplaw,
+    "taskset": taskset,
 }
 """The readers by name."""
