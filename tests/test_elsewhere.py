@@ -83,6 +83,11 @@ def test_syne_tune(tmp_path):
         found = blackbox(config, {"checkpoint": k}, seed=0)
         place = min(k, len(curve.values)) - 1
         assert found == {"loss": -curve.values[place, metric], "cost": curve.costs[place]}
+    flops = hb.load_table("sotu-gpt-30k")  # of which the longest training takes an hour
+    place, scaled = int(np.argmax(flops.curves.costs)), blackboxes.blackbox_of("sotu-gpt-30k")
+    assert flops.curves.cost_unit == "FLOPs" and scaled.objectives_evaluations[..., 1].max() == 3600.0
+    ratios = scaled.objectives_evaluations[0, 0, :2, 1] / flops.curves[0].costs[:2]
+    np.testing.assert_allclose(ratios, 3600.0 / flops.curves.costs[place])
     pytest.importorskip("fastparquet")
     from syne_tune.blackbox_repository.blackbox_tabular import deserialize, serialize
 

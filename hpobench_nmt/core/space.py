@@ -122,13 +122,17 @@ class Space(Sequence[Hyperparameter]):
         A list of numbers is a grid, and a list of other values is a list of categories. A tuple is a range:
         (low, high) or (low, high, "log"). If both ends have the type int, the range has whole numbers only:
         (0, 1) has the two values 0 and 1, but (0.0, 1.0) has all numbers between them. A value can also be a
-        Hyperparameter, such as Hyperparameter("x", (1, 10, 100), "log") for a grid on a log scale; its name
-        here is its key.
+        Hyperparameter, such as Hyperparameter("x", (1, 10, 100), "log") for a grid on a log scale, or one of
+        Optuna's distributions; its name here is its key. A ConfigSpace is taken as it is.
 
             Space.of({"layers": [1, 2, 4], "optimizer": ["sgd", "adam"], "rate": (1e-4, 1e-1, "log")})
 
         Raises InputError for anything else.
         """
+        if space_exchange.is_configspace(axes):
+            return cls(space_exchange.from_configspace(axes))
+        if isinstance(axes, space_exchange.Distributions):
+            return cls(space_exchange.from_optuna(axes))
         if not isinstance(axes, Mapping):
             raise InputError(
                 "a search space must be a Space, or hyperparameters by name such as {'x': (0.0, 1.0)}, not "
@@ -210,7 +214,9 @@ def _described(name: str, axis: Any) -> Hyperparameter:
     match axis:
         case Hyperparameter():
             return replace(axis, name=name)
-        case (low, high) | (low, high, "linear" | "log") if isinstance(axis, tuple):
+        case (low, high) | (low, high, "linear" | "log") if (
+            isinstance(axis, tuple) and is_number(low) and is_number(high)
+        ):
             whole = all(isinstance(end, int | np.integer) for end in (low, high))
             scale: Scale = "log" if axis[-1] == "log" else "linear"
             return Hyperparameter(name, (low, high), scale, integer=whole, continuous=True)
@@ -220,6 +226,8 @@ def _described(name: str, axis: Any) -> Hyperparameter:
             if all(map(is_number, axis)):
                 return Hyperparameter(name, tuple(sorted(axis)))
             return Hyperparameter(name, tuple(axis), kind="categorical")
+    if type(axis).__module__ == "optuna.distributions":
+        return space_exchange.from_optuna({name: axis})[0]
     raise InputError(
         f"hyperparameter {name!r} must be a list of values, a range such as (1e-4, 1e-1, 'log'), or a "
         f"Hyperparameter, not {printable(repr(axis))[:80]}."

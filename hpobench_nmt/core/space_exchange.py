@@ -12,11 +12,11 @@ categories                    Categorical                     CategoricalDistrib
 condition (active_if)         InCondition                     none: ask only for what is active
 
 What ConfigSpace cannot express, such as the scale of a grid, is in the `meta` of its hyperparameter, also in
-its files. Optuna has no such place. Instead, the dictionary that `to_optuna` returns remembers the
-hyperparameters, and `from_optuna` returns them unchanged; a copy of the dictionary loses conditions, units
-and the order of labels. For other distributions, and for spaces that were made with these libraries, the kind
-and scale of a list of values are inferred: ascending numbers are a grid, on a log scale if their ratios vary
-less than their differences. All other lists are categories.
+its files, and so is the order of the hyperparameters. Optuna has no such place. Instead, the dictionary that
+`to_optuna` returns remembers the hyperparameters, and `from_optuna` returns them unchanged; a copy of the
+dictionary loses conditions, units and the order of labels. For other distributions, and for spaces that were
+made with these libraries, the kind and scale of a list of values are inferred: ascending numbers are a grid,
+on a log scale if their ratios vary less than their differences. All other lists are categories.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +73,7 @@ def to_configspace(axes: Sequence[Hyperparameter], seed: int | None = None) -> C
     """The hyperparameters as a space of ConfigSpace, which draws with the seed."""
     cs = library("ConfigSpace", "smac")
     ours = {h.name: h for h in axes}
-    theirs = {h.name: _configspace_axis(cs, h) for h in axes}
+    theirs = {h.name: _configspace_axis(cs, h, place) for place, h in enumerate(axes)}
     made = cs.ConfigurationSpace(seed=seed)
     made.add(*theirs.values())
     for h in axes:
@@ -86,39 +87,86 @@ def to_configspace(axes: Sequence[Hyperparameter], seed: int | None = None) -> C
     return space_there
 
 
-def from_configspace(space: ConfigurationSpace) -> tuple[Hyperparameter, ...]:
-    """The hyperparameters of a space of ConfigSpace.
+def is_configspace(space: object) -> bool:
+    """Whether this is a space of ConfigSpace, which need not be installed."""
+    return type(space).__module__.partition(".")[0] == "ConfigSpace"
 
-    Raises InputError for a forbidden clause, a condition other than "equals" or "in", or a hyperparameter
-    that is neither uniform, ordinal, categorical nor constant.
+
+def from_configspace(space: ConfigurationSpace) -> tuple[Hyperparameter, ...]:
+    """The hyperparameters of a space of ConfigSpace. Normal and beta distributions become ranges.
+
+    Raises InputError with the clause for a forbidden clause other than values of a grid or categories, a
+    condition that does not list values of its parent, or another kind of hyperparameter.
     """
     cs = library("ConfigSpace", "smac")
-    if space.forbidden_clauses:
-        raise InputError(f"a forbidden clause cannot be expressed here: {space.forbidden_clauses[0]}.")
-    conditions: dict[str, list[tuple[str, tuple[Value, ...]]]] = {}
+    axes = {axis.name: _from_configspace_axis(cs, axis) for axis in sorted(space.values(), key=_place)}
+    for clause in space.forbidden_clauses:
+        of_one = isinstance(clause, cs.ForbiddenEqualsClause | cs.ForbiddenInClause)
+        if not of_one or (axis := axes[clause.hyperparameter.name]).continuous:
+            raise InputError(f"a forbidden clause cannot be expressed here: {clause}.")
+        allowed = [v for v in _values(axis, axis.values) if not clause.is_forbidden_value({axis.name: v})]
+        axes[axis.name] = replace(axis, values=tuple(allowed))
     for condition in space.conditions:
         parts = condition.components if isinstance(condition, cs.AndConjunction) else [condition]
         for part in parts:
-            if not isinstance(part, cs.EqualsCondition | cs.InCondition):
-                raise InputError(f"the condition {condition} cannot be expressed here.")
-            values = part.values if isinstance(part, cs.InCondition) else [part.value]
-            conditions.setdefault(part.child.name, []).append((part.parent.name, tuple(map(_plain, values))))
-    axes = []
-    for axis in space.values():
-        about: dict[str, Any] = {"active_if": tuple(conditions.get(axis.name, ()))}
-        match axis:
-            case cs.UniformFloatHyperparameter() | cs.UniformIntegerHyperparameter():
-                whole = isinstance(axis, cs.UniformIntegerHyperparameter)
-                axes.append(_range(axis.name, axis.lower, axis.upper, axis.log, whole, about))
-            case cs.OrdinalHyperparameter():
-                axes.append(_listed(axis.name, axis.sequence, "ordinal", about, axis.meta))
-            case cs.CategoricalHyperparameter():
-                axes.append(_listed(axis.name, axis.choices, "categorical", about))
-            case cs.Constant():
-                axes.append(_listed(axis.name, [axis.value], "categorical", about, axis.meta))
-            case _:
-                raise InputError(f"{axis.name}: a {type(axis).__name__} cannot be expressed here.")
-    return tuple(axes)
+            held = _holding(cs, part, axes)
+            child = axes[part.child.name]
+            axes[child.name] = replace(child, active_if=(*child.active_if, held))
+    return tuple(axes.values())
+
+
+def _place(axis: Any) -> float:
+    """The place of a hyperparameter that `to_configspace` has made. ConfigSpace sorts them by name."""
+    told = (axis.meta or {}).get(_OWN)
+    place = told.get("place") if isinstance(told, dict) else None
+    return place if isinstance(place, int) else np.inf
+
+
+def _from_configspace_axis(cs: ModuleType, axis: Any) -> Hyperparameter:
+    match axis:
+        case cs.hyperparameters.FloatHyperparameter() | cs.hyperparameters.IntegerHyperparameter():
+            whole = isinstance(axis, cs.hyperparameters.IntegerHyperparameter)
+            return _range(axis.name, axis.lower, axis.upper, axis.log, whole)
+        case cs.OrdinalHyperparameter():
+            return _listed(axis.name, axis.sequence, "ordinal", axis.meta)
+        case cs.CategoricalHyperparameter():
+            return _listed(axis.name, axis.choices, "categorical")
+        case cs.Constant():
+            return _listed(axis.name, [axis.value], "categorical", axis.meta)
+    raise InputError(f"{axis.name}: a {type(axis).__name__} cannot be expressed here.")
+
+
+def _holding(cs: ModuleType, part: Any, axes: Mapping[str, Hyperparameter]) -> tuple[str, tuple[Value, ...]]:
+    """The parent's name, and its values for which a condition holds."""
+    match part:
+        case cs.EqualsCondition():
+            return part.parent.name, (_plain(part.value),)
+        case cs.InCondition():
+            return part.parent.name, tuple(map(_plain, part.values))
+        case cs.NotEqualsCondition() | cs.GreaterThanCondition() | cs.LessThanCondition():
+            parent = axes[part.parent.name]
+            values = _values(parent, parent.values)
+            if parent.continuous:
+                low, high = map(int, parent.ends)
+                values = [*range(low, high + 1)] if parent.whole and high - low < _MOST_STEPS else []
+            if values:
+                held = [value for value in values if part.satisfied_by_value({parent.name: value})]
+                return parent.name, tuple(held)
+    raise InputError(f"the condition {part} cannot be expressed here.")
+
+
+def prior_of_configspace(space: object) -> dict[str, Value]:
+    """The central 80% of the normal and beta distributions of a space of ConfigSpace, as a prior by name.
+
+    They are those of 10,000 values that ConfigSpace draws. Other spaces have no prior.
+    """
+    found: dict[str, Value] = {}
+    for axis in space.values() if is_configspace(space) else ():  # type: ignore[attr-defined]
+        if type(axis).__name__.startswith(("Normal", "Beta")):
+            drawn = axis.sample_value(10_000, seed=np.random.RandomState(0))
+            low, high = (float(f"{end:.4g}") for end in np.quantile(drawn, [0.1, 0.9]))
+            found[axis.name] = (low, high) if low < high else low
+    return found
 
 
 def to_optuna(axes: Sequence[Hyperparameter]) -> dict[str, BaseDistribution]:
@@ -165,11 +213,11 @@ def from_optuna(distributions: Mapping[str, BaseDistribution]) -> tuple[Hyperpar
     for name, given in distributions.items():
         match given:
             case known.CategoricalDistribution():
-                axes.append(_listed(name, given.choices, _kind_of(given.choices), {}))
+                axes.append(_listed(name, given.choices, _kind_of(given.choices)))
             case known.FloatDistribution() | known.IntDistribution():
                 whole = isinstance(given, known.IntDistribution)
                 if given.step is None or (whole and given.step == 1):
-                    axes.append(_range(name, given.low, given.high, given.log, whole, {}))
+                    axes.append(_range(name, given.low, given.high, given.log, whole))
                 else:
                     count = round((given.high - given.low) / given.step) + 1
                     if count > _MOST_STEPS:
@@ -183,22 +231,17 @@ def from_optuna(distributions: Mapping[str, BaseDistribution]) -> tuple[Hyperpar
     return tuple(axes)
 
 
-def _configspace_axis(cs: ModuleType, h: Hyperparameter) -> Any:
+def _configspace_axis(cs: ModuleType, h: Hyperparameter, place: int) -> Any:
     values = _values(h, h.values)
     if h.continuous:
         kind = cs.UniformIntegerHyperparameter if h.whole else cs.UniformFloatHyperparameter
-        return kind(h.name, *values, log=h.scale == "log")
+        return kind(h.name, *values, log=h.scale == "log", meta={_OWN: {"place": place}})
+    told = {"kind": h.kind, "scale": h.scale, "unit": h.unit, "integer": h.integer, "place": place}
+    meta = {_OWN: {key: value for key, value in told.items() if value not in ("", None)}}
     if len(values) == 1:
-        return cs.Constant(h.name, values[0], meta=_meta(h))
-    if h.kind == "categorical":
-        return cs.CategoricalHyperparameter(h.name, values)
-    return cs.OrdinalHyperparameter(h.name, values, meta=_meta(h))
-
-
-def _meta(h: Hyperparameter) -> dict[str, Any]:
-    """The attributes that ConfigSpace cannot express."""
-    told = {"kind": h.kind, "scale": h.scale, "unit": h.unit, "integer": h.integer}
-    return {_OWN: {key: value for key, value in told.items() if value not in ("", None)}}
+        return cs.Constant(h.name, values[0], meta=meta)
+    kind = cs.CategoricalHyperparameter if h.kind == "categorical" else cs.OrdinalHyperparameter
+    return kind(h.name, values, meta=meta)
 
 
 def _optuna_axis(distributions: ModuleType, h: Hyperparameter) -> Any:
@@ -218,29 +261,31 @@ def _values(h: Hyperparameter, values: tuple[Value, ...]) -> list[Value]:
     return [h.value(h.code(value)) for value in values]
 
 
-def _range(
-    name: str, low: float, high: float, log: bool, whole: bool, about: Mapping[str, Any]
-) -> Hyperparameter:
+def _range(name: str, low: float, high: float, log: bool, whole: bool) -> Hyperparameter:
     if low == high:
-        return Hyperparameter(name, (low,), integer=whole, **about)
-    return Hyperparameter(
-        name, (low, high), "log" if log else "linear", integer=whole, continuous=True, **about
-    )
+        return Hyperparameter(name, (low,), integer=whole)
+    return Hyperparameter(name, (low, high), "log" if log else "linear", integer=whole, continuous=True)
 
 
-def _listed(name: str, values: Any, kind: Any, about: Mapping[str, Any], meta: Any = None) -> Hyperparameter:
+def _listed(name: str, values: Any, kind: Any, meta: Any = None) -> Hyperparameter:
     """A hyperparameter with these labels, or a numeric one if ordinal labels are ascending numbers.
 
-    If `_meta` has described a valid hyperparameter in `meta`, it is that one.
+    If `to_configspace` has described a valid hyperparameter in `meta`, it is that one.
     """
     plain = tuple(map(_plain, values))
     told = (meta or {}).get(_OWN)
-    if isinstance(told, dict) and {"kind", "scale"} <= told.keys() <= {"kind", "scale", "unit", "integer"}:
+    if isinstance(told, dict) and {"kind", "scale"} <= told.keys() <= {
+        "kind",
+        "scale",
+        "unit",
+        "integer",
+        "place",
+    }:
         with suppress(InputError, TypeError):
-            return Hyperparameter(name, plain, **told, **about)
+            return Hyperparameter(name, plain, **{key: told[key] for key in told if key != "place"})
     if kind == "ordinal" and _ascending(plain):
-        return Hyperparameter(name, plain, _scale_of(plain), **about)
-    return Hyperparameter(name, plain, kind=kind, **about)
+        return Hyperparameter(name, plain, _scale_of(plain))
+    return Hyperparameter(name, plain, kind=kind)
 
 
 def _kind_of(values: Sequence[Any]) -> str:

@@ -148,7 +148,7 @@ def minimize(
         space: a Space, or a short description by name. A list of numbers is a grid, a list of other values is
             a list of categories, and a tuple is a range: (low, high) or (low, high, "log"). If both ends of a
             range have the type int, it has whole numbers only: (0, 1) has two values, but (0.0, 1.0) has all
-            numbers between them.
+            numbers between them. Or Optuna's distributions by name, or a ConfigSpace.
         method: a name that `hpobench-nmt methods` lists, FILE.py:CLASS, or a class. By default BO_auto, or
             the default of the version that wrote the state.
         budget: number of evaluations, including the initial design; at most the number of candidates.

@@ -23,6 +23,7 @@ from hpobench_nmt.core.known_values import described
 from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.seeds import check_seed, generator
 from hpobench_nmt.core.space import Config, Space, Value
+from hpobench_nmt.core.space_exchange import prior_of_configspace
 from hpobench_nmt.core.system.errors import InputError, check_whole
 from hpobench_nmt.exports.candidates import Candidates
 from hpobench_nmt.exports.live_method import Known, LiveMethod
@@ -56,7 +57,8 @@ class Optimizer:
     received them yet. The same seed, with results told in the same order, gives the same configurations.
 
     Args:
-        space: a Space, or a short description that `Space.of` takes.
+        space: a Space, or what `Space.of` takes: a short description, Optuna's distributions by name, or a
+            ConfigSpace, whose normal and beta distributions are a prior.
         method: a name that `hpobench-nmt methods` lists, FILE.py:CLASS, or a class. By default, BO_auto.
         objectives: number of losses that `tell` receives.
         budget: number of evaluations that the method can plan with. By default, all candidates.
@@ -102,7 +104,8 @@ class Optimizer:
         self._candidates, self._n_drawn = Candidates(self.space, candidates, seed), candidates
         self._n_even = len(self._candidates)  # without candidates that are added later, often near the best
         self._rules = parse_constraints(constraints, "constraints")
-        self._guess = checked_prior(self.space, prior)
+        of_space = prior_of_configspace(space)
+        self._guess = checked_prior(self.space, of_space) | checked_prior(self.space, prior)
         warn_of_ignored(self._method, self._guess)
         self._expected = expected = known_values(self.space, self._method, self._guess)
         self._seed, self._budget = seed, budget

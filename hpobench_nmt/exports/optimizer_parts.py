@@ -131,7 +131,12 @@ def _plain(given: Any) -> float | list[Any]:
 
 
 def _float(given: Any) -> float:
-    """Any scalar as a float, NaN for None. A whole number beyond the range of floats is infinite."""
+    """Any scalar as a float, NaN for None. A whole number beyond the range of floats is infinite.
+
+    Raises TypeError for a text, also one of a number: a function that returns it has a fault.
+    """
+    if isinstance(given, str | bytes):
+        raise TypeError
     try:
         return math.nan if given is None else float(given)
     except OverflowError:
@@ -147,8 +152,6 @@ def checked_metrics(given: Mapping[str, float] | None, names: Iterable[str]) -> 
     for name in names:
         if given is not None and name in given:
             try:
-                if isinstance(given[name], str | bytes):
-                    raise TypeError
                 found[name] = _floats(given[name]).item()
             except (TypeError, ValueError):
                 shown = printable(repr({name: given[name]}))[:80]

@@ -54,7 +54,9 @@ def test_the_files_say_what_was_looked_up(reference, tmp_path, toy):
     manifest = json.loads((tmp_path / "reference" / "manifest.json").read_text())
     assert manifest["tables"]["toy"]["sha256"] == toy.sha256
     assert list(manifest["methods"]) == ["RS", "BO_EI_M", "GB_EIF_M"]
-    frame = pq.read_table(tmp_path / "reference" / "observations" / "toy" / "BO_EI_M.parquet").to_pandas()
+    observations = pq.read_table(tmp_path / "reference" / "observations" / "toy" / "BO_EI_M.parquet")
+    assert observations.schema.metadata == {b"loss_1": b"bleu:max"}
+    frame = observations.to_pandas()
     assert list(frame.columns) == ["table", "method", "trial", "step", "row", "loss_1", "failed", "failure"]
     assert frame["trial"].nunique() == 60
     assert not frame["failed"].any()

@@ -251,6 +251,14 @@ def test_scores_after_look_ups_are_left_out_on_another_clock():
     assert overridden(costly, {"clock": "lookups"}).scores == ("ftb", "ftc")
 
 
+def test_with_few_look_ups_scores_are_measured_at_the_end_of_the_trial():
+    quick = load_suite("quick")
+    assert overridden(quick, {"lookups": 10}).score_at == {"default": 10}
+    assert overridden(quick, {"lookups": 10, "workers": 4}).score_at == {"default": 2}
+    assert overridden(quick, {"lookups": 50}).score_at == quick.score_at == {"default": 20}
+    assert overridden(quick, {"lookups": 10, "score_at": {"default": 12}}).score_at == {"default": 12}
+
+
 def test_a_time_limit_is_not_taken_over_to_another_clock():
     limited = changed(load_suite("quick"), time={"default": 50}, score_at={"default": 20})
     assert overridden(limited, {"workers": 2}).time == {"default": 50}

@@ -145,14 +145,13 @@ def test_other_programs_names_of_methods_are_understood(home, call, name, meant)
     assert (code, f"unknown method {name!r}. Did you mean {meant!r}?" in err) == (2, True)
 
 
-def test_few_look_ups_need_a_smaller_budget(toy_home, call):
-    code, _, err = call("run", "--lookups", "5")
+def test_with_few_look_ups_fb_is_measured_at_the_end_of_the_trial(toy_home, call):
+    run = ("run", "--tables", "toy", "--methods", "RS", "--trials", "2", "--jobs", "1", "--lookups", "5")
+    code, out, _ = call(*run, "--explain")
+    assert (code, "fb @5" in out) == (0, True)
+    code, _, err = call(*run, "--set", "score_at=20")
     assert code == 2
     assert "fb is measured after 20 look-ups, but a trial may make only 5" in err.splitlines()[-1]
-    run = ("run", "--tables", "toy", "--methods", "RS", "--trials", "2", "--jobs", "1")
-    code, out, _ = call(*run, "--lookups", "5", "--set", "score_at=5", "--explain")
-    assert code == 0
-    assert "fb @5" in out
 
 
 def test_a_table_with_too_few_objectives_is_left_out_with_a_word(home, toy, call):

@@ -5,9 +5,11 @@ import math
 import numpy as np
 import pytest
 
+import hpobench_nmt as hb
 from hpobench_nmt.core.space import Hyperparameter, Space
 from hpobench_nmt.core.space_exchange import suggested_by_optuna, to_optuna
 from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.exports.optimizer import Optimizer
 
 SPACE = Space(
     (
@@ -42,7 +44,7 @@ def test_every_configuration_that_configspace_draws_is_one_of_ours():
 def test_configspace_and_back():
     pytest.importorskip("ConfigSpace")
     back = Space.from_configspace(SPACE.to_configspace())
-    assert set(back.names) == set(SPACE.names)
+    assert back.names == SPACE.names  # ConfigSpace sorts them by name
     for h in SPACE:
         there = back[h.name]
         assert dict(there.active_if).keys() == dict(h.active_if).keys()
@@ -57,19 +59,86 @@ def test_configspace_and_back():
 
 def test_what_configspace_has_and_we_have_not():
     cs = pytest.importorskip("ConfigSpace")
-    space = cs.ConfigurationSpace(
-        {"a": (1, 5), "b": [1, 2], "c": cs.Float("c", (0.0, 1.0), distribution=cs.Normal(0.5, 1))}
-    )
-    with pytest.raises(InputError, match="c: a NormalFloatHyperparameter cannot be expressed here"):
+    space = cs.ConfigurationSpace({"a": (1, 5), "b": (0.0, 1.0), "c": (0.0, 1.0)})
+    space.add(cs.GreaterThanCondition(space["b"], space["c"], 0.5))
+    with pytest.raises(InputError, match=r"the condition b \| c > 0.5 cannot be expressed here"):
         Space.from_configspace(space)
-    space = cs.ConfigurationSpace({"a": (1, 5), "b": (0.0, 1.0)})
-    space.add(cs.GreaterThanCondition(space["b"], space["a"], 3))
+    space = cs.ConfigurationSpace({"a": (1, 5), "b": ["x", "y"]})
+    space.add(cs.OrConjunction(*(cs.EqualsCondition(space["a"], space["b"], v) for v in "xy")))
     with pytest.raises(InputError, match=r"the condition .* cannot be expressed here"):
         Space.from_configspace(space)
     space = cs.ConfigurationSpace({"a": (1, 5)})
     space.add(cs.ForbiddenEqualsClause(space["a"], 4))
-    with pytest.raises(InputError, match="a forbidden clause cannot be expressed here"):
+    with pytest.raises(InputError, match="a forbidden clause cannot be expressed here: Forbidden: a == 4"):
         Space.from_configspace(space)
+    space = cs.ConfigurationSpace({"a": [1, 2], "b": [1, 2]})
+    both = [cs.ForbiddenEqualsClause(space[name], 2) for name in "ab"]
+    space.add(cs.ForbiddenAndConjunction(*both))
+    with pytest.raises(InputError, match=r"a forbidden clause cannot be expressed here: .*a == 2.*b == 2"):
+        Space.from_configspace(space)
+
+
+def test_forbidden_values_of_a_list_are_left_out():
+    cs = pytest.importorskip("ConfigSpace")
+    space = cs.ConfigurationSpace({"a": [1, 2, 3, 4], "b": ["x", "y"]})
+    space.add(cs.ForbiddenInClause(space["a"], [2, 4]), cs.ForbiddenEqualsClause(space["b"], "y"))
+    assert {h.name: h.values for h in Space.of(space)} == {"a": (1, 3), "b": ("x",)}
+
+
+def test_conditions_that_compare_are_those_of_the_values_for_which_they_hold():
+    cs = pytest.importorskip("ConfigSpace")
+    space = cs.ConfigurationSpace({"n": (1, 9), "kind": ["a", "b", "c"], "u": (0.0, 1.0), "v": (0.0, 1.0)})
+    size = cs.OrdinalHyperparameter("size", ["s", "m", "l"])
+    space.add(size)
+    space.add(
+        cs.AndConjunction(
+            cs.GreaterThanCondition(space["u"], space["n"], 3),
+            cs.LessThanCondition(space["u"], space["n"], 6),
+        ),
+        cs.AndConjunction(
+            cs.NotEqualsCondition(space["v"], space["kind"], "b"),
+            cs.GreaterThanCondition(space["v"], size, "s"),
+        ),
+    )
+    ours = Space.of(space)
+    assert ours["u"].active_if == (("n", (4, 5, 6, 7, 8, 9)), ("n", (1, 2, 3, 4, 5)))
+    assert ours["v"].active_if == (("kind", ("a", "c")), ("size", ("m", "l")))
+    drawn = [dict(config) for config in space.sample_configuration(200)]
+    assert ours.wrongly_active(ours.encode_all(drawn)) is None
+    assert 5 < sum("u" in config for config in drawn) < 150
+
+
+def test_a_space_of_configspace_or_optuna_is_taken_as_it_is():
+    cs, optuna = pytest.importorskip("ConfigSpace"), pytest.importorskip("optuna")
+    found = hb.minimize(
+        lambda config: config["x"] + config["k"],
+        cs.ConfigurationSpace({"x": (0.0, 1.0), "k": [2, 4]}),
+        budget=4,
+    )
+    assert found.space.names == ("k", "x") and len(found.configs) == 4
+    rate = optuna.distributions.FloatDistribution(1e-4, 1e-1, log=True)
+    assert Space.of({"rate": rate, "k": [1, 2]}) == Space.of({"rate": (1e-4, 1e-1, "log"), "k": [1, 2]})
+    assert Space.of(SPACE.to_optuna()) == SPACE
+
+
+def test_normal_and_beta_distributions_of_configspace_are_priors():
+    cs = pytest.importorskip("ConfigSpace")
+    space = cs.ConfigurationSpace(
+        {
+            "normal": cs.Float("normal", (0.0, 1.0), distribution=cs.Normal(0.5, 0.1)),
+            "beta": cs.Float("beta", (1e-4, 1.0), distribution=cs.Beta(3, 3), log=True),
+            "whole": cs.Integer("whole", (1, 100), distribution=cs.Normal(40, 10)),
+            "flat": (0.0, 1.0),
+        }
+    )
+    prior = Optimizer(space, "piBO_M_std").state.prior
+    assert prior.keys() == {"normal", "beta", "whole"}
+    assert prior["normal"] == pytest.approx((0.5 - 0.128, 0.5 + 0.128), abs=0.01)
+    assert prior["whole"] == pytest.approx((27, 53), abs=1)
+    # the central 80% of Beta(3, 3), which is symmetric, on the log scale: from 0.2466 to 0.7534
+    assert np.log10(prior["beta"]) == pytest.approx((4 * 0.2466 - 4, 4 * 0.7534 - 4), abs=0.06)
+    assert Optimizer(space, "piBO_M_std", prior={"beta": 0.5}).state.prior == prior | {"beta": 0.5}
+    assert Space.of(space)["whole"] == Hyperparameter("whole", (1, 100), integer=True, continuous=True)
 
 
 def test_every_configuration_that_optuna_draws_is_one_of_ours():

@@ -196,6 +196,9 @@ class Mute:
         ),
         (lambda o: Optimizer(SPACE, constraints={"size<=1"}), "constraints must be a list, not {'size<=1'}"),
         (lambda o: Optimizer({"x": "abc"}), "hyperparameter 'x' must be a list of values"),
+        (lambda o: Optimizer({"x": ("a", "b")}), r"'x' must be a list of values, .*, not \('a', 'b'\)"),
+        (lambda o: o.tell(o.ask(), "1.0"), "1 loss expected, as a number, not '1.0'"),
+        (lambda o: o.tell(o.ask(), ["1.0"]), r"1 loss expected, as a number, not \['1.0'\]"),
         (lambda o: hb.minimize(loss, SPACE, budget=0), "budget must be a whole number of 1 or more, not 0"),
         (lambda o: Optimizer(SPACE, budget=0), "budget must be a whole number of 1 or more, not 0"),
         (

@@ -157,6 +157,11 @@ def test_a_whole_card_written_by_hand(tmp_path):
     }
 
 
+@pytest.mark.parametrize("name", ["sotu-ngram", "lohelp-de-en"])
+def test_the_cards_of_shipped_tables_have_a_citation(name):
+    assert f"(table {name} of hpobench-nmt)" in croissant(find_folder(name))["citeAs"]
+
+
 def test_what_the_datasheet_does_not_say_is_left_out(tmp_path, toy):
     plain = dataclasses.replace(toy, objectives=(), provenance={"last": "yesterday"})
     save_folder(plain, tmp_path / "t")

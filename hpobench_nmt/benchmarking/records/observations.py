@@ -17,6 +17,9 @@ cost               double                 the worker's time that this took
 start, finish      double                 when, on the trial's clock
 worker             int32                  number of the worker, from 0
 
+The metadata of a file of all trials has the metric and direction of each loss, such as loss_1 =
+dev_bleu:max. (DuckDB reads them by `parquet_kv_metadata`, and pyarrow by `read_schema`.)
+
 A trial without a look-up (format 2) has one row with step 0, row -1, losses that are NaN, and zeros for its
 times. An example is a method that fails at once, without an initial design.
 """
@@ -24,7 +27,7 @@ times. An example is a method that fails at once, without an initial design.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +64,18 @@ def wrong_file(path: Path, what: str) -> InputError:
     return InputError(f"{path}: {what}. Delete it and run again.")
 
 
-def to_parquet(table: str, method: str, first: int, trials: Trials, checksums: bool = False) -> bytes:
+def to_parquet(
+    table: str,
+    method: str,
+    first: int,
+    trials: Trials,
+    checksums: bool = False,
+    objectives: Sequence[str] = (),
+) -> bytes:
     """The content of a file: the trials of a method on a table, numbered from `first`.
 
-    With `checksums`, its pages have checksums, for a file whose hash is not recorded elsewhere.
+    With `checksums`, its pages have checksums, for a file whose hash is not recorded elsewhere. The
+    objectives, as "metric:direction", become the file's metadata.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -103,7 +114,10 @@ def to_parquet(table: str, method: str, first: int, trials: Trials, checksums: b
     if trials.timing is not None:
         columns |= {name: spread(getattr(trials.timing, each), 0) for name, (each, _) in _TIMES.items()}
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns), sink, compression="zstd", write_page_checksum=checksums)
+    told = {f"loss_{j + 1}": objective for j, objective in enumerate(objectives)}
+    pq.write_table(
+        pa.table(columns, metadata=told or None), sink, compression="zstd", write_page_checksum=checksums
+    )
     content: bytes = sink.getvalue().to_pybytes()
     return content
 

@@ -132,9 +132,10 @@ class ResultsFolder:
         A run that is killed in between has no file, and writes it when it resumes. Returns the hash.
         """
         path = self.observations(table, method)
-        content = to_parquet(table, method, 0, trials)
+        manifest = read_manifest(self.path)
+        content = to_parquet(table, method, 0, trials, objectives=manifest.tables[table].objectives)
         digest = hashlib.sha256(content).hexdigest()
-        manifest = read_manifest(self.path).with_hash(table, method, digest)
+        manifest = manifest.with_hash(table, method, digest)
         self._write(self._inside("manifest.json"), manifest.to_json())
         self._write(path, content)
         return digest

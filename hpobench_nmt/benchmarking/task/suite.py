@@ -312,7 +312,7 @@ def overridden(suite: Suite, settings: Mapping[str, Any]) -> Suite:
 
     A number of look-ups is not a time. On another clock, scores that are measured after a number of look-ups
     are therefore left out unless the settings have `score_at`, and a suite that limits a trial's time needs a
-    new limit.
+    new limit. With fewer look-ups, and no `score_at`, scores such as fb are measured at the end of the trial.
     """
     same = changed(suite, **settings) if suite.pinned else suite
     other = [key for key in settings if key != "trials" and getattr(same, key) != getattr(suite, key)]
@@ -321,7 +321,11 @@ def overridden(suite: Suite, settings: Mapping[str, Any]) -> Suite:
             f"suite {suite.name!r} is frozen: {', '.join(other)} cannot be changed. Run a copy of its file."
         )
     if settings.get("clock", suite.clock) == suite.clock:
-        return changed(suite, **settings)
+        found = changed(suite, **settings)
+        if "score_at" in settings or suite.clock != "lookups" or not found.lookups:
+            return found
+        most = max(1, found.lookups // found.workers)
+        return changed(found, score_at={name: min(at, most) for name, at in found.score_at.items()})
     changes = {"time": {}, **settings}
     if "score_at" not in settings:
         scores = settings.get("scores", suite.scores)
