@@ -22,7 +22,6 @@ from table_rules import FEWEST_ROWS, Figures, figures_of
 
 from hpobench_nmt.analysis.tables.controls import SAMPLES
 from hpobench_nmt.benchmarking.task.suite import changed
-from hpobench_nmt.benchmarking.task.suite_files import load_suite
 from hpobench_nmt.evaluation.verdicts import FEWEST_FAMILIES
 from hpobench_nmt.lookup.catalogue import installed, load_table
 from hpobench_nmt.lookup.collections import COLLECTIONS
@@ -54,7 +53,14 @@ _NAMES = {
 }
 FAMILIES = {table: family for family, tables in _NAMES.items() for table in tables.split()}
 """Tables of one task, one kind of model and one space are a family."""
-_SOURCES = load_suite("lm-2026-scale").source_of
+SMALLER = {
+    "sotu-gpt-80k": "sotu-gpt-30k",
+    "sotu-gpt-200k": "sotu-gpt-80k",
+    "sotu-gpt-500k": "sotu-gpt-80k",
+    "taskset-vrnn128-tanh": "taskset-vrnn64-tanh-avg",
+    "taskset-lstm128-e128": "taskset-lstm128",
+}
+"""For each table of `scale`, the table of a smaller model."""
 TRACKS: dict[str, tuple[dict[str, Any], Callable[[Table], bool]]] = {
     "plain": ({}, lambda table: True),
     "early": (
@@ -64,8 +70,8 @@ TRACKS: dict[str, tuple[dict[str, Any], Callable[[Table], bool]]] = {
     "multi": ({"scores": ["fto"]}, lambda table: len(table.objectives) > 1),
     "noise": ({"noise": "replicates"}, lambda table: trained_again(table) is not None),
     "scale": (
-        {"n_initial": 0, "prior": "source", "source_of": _SOURCES},
-        lambda table: table.name in _SOURCES,
+        {"n_initial": 0, "prior": "source", "source_of": SMALLER},
+        lambda table: table.name in SMALLER,
     ),
 }
 """The settings of each track, and which tables have what it needs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,12 +10,14 @@ import numpy as np
 
 from hpobench_nmt.benchmarking.task.target import Aims
 from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.evaluation.figure import Figure, times_fewer
 from hpobench_nmt.evaluation.intervals import CONFIDENCE
 from hpobench_nmt.evaluation.verdicts import on_these_tables
 from hpobench_nmt.methods import CONTROLS
 
 SIMULATED = "RS"
+_SPLITS, _FEWEST_OF_A_HALF, _FEWEST_METHODS = 1000, 2, 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +71,30 @@ class Paired:
             places.append([1 + int((means > mean).sum()) for mean in means])
         ends = np.min(places, axis=0).tolist(), np.max(places, axis=0).tolist()
         return {self.methods[i]: (low, high) for i, low, high in zip(ranked, *ends, strict=True)}
+
+    def agreement(self) -> tuple[float, float]:
+        """How alike two random halves of the families order the methods: the mean of Kendall's tau over
+        `_SPLITS` splits, and its 10% quantile. NaN for fewer than four families or three methods.
+
+        Random search, controls, and methods without a figure are left out.
+        """
+        figure = self.figure()
+        known = [
+            i
+            for i, m in enumerate(self.methods)
+            if m not in (SIMULATED, *CONTROLS) and figure.log[i] == figure.log[i]
+        ]
+        logs = figure.family_logs[:, known]
+        if len(logs) < 2 * _FEWEST_OF_A_HALF or len(known) < _FEWEST_METHODS:
+            return math.nan, math.nan
+        rng, half = generator(0, "halves of the families"), len(logs) // 2
+        a, b = np.triu_indices(len(known), 1)
+        taus = []
+        for _ in range(_SPLITS):
+            order = rng.permutation(len(logs))
+            first, second = (logs[part].mean(axis=0) for part in (order[:half], order[half:]))
+            taus.append(np.mean(np.sign(first[a] - first[b]) * np.sign(second[a] - second[b])))
+        return float(np.mean(taus)), float(np.quantile(taus, 0.1))
 
     def ranked_on(self, table: str) -> list[str]:
         """The methods that have a value on a table, without controls, the fastest first."""

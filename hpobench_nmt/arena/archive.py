@@ -35,6 +35,7 @@ from hpobench_nmt.benchmarking.records.manifest import Manifest, manifest_in
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.task.instance import Instance
 from hpobench_nmt.benchmarking.task.suite import Suite
+from hpobench_nmt.benchmarking.task.suite_files import FROZEN
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.files import check_name, parse_json, read_bytes
 from hpobench_nmt.core.system.text import counted
@@ -43,7 +44,7 @@ from hpobench_nmt.core.trajectory import Trials
 from hpobench_nmt.core.trial_loop import TRIAL_VERSION
 
 FORMAT = 1
-NAME = "lm-2026"
+NAME = FROZEN
 SEED = 0
 """The seed of all archived trials, so that any two methods start from the same rows."""
 _KEY = b"hpobench_nmt"
@@ -147,6 +148,20 @@ class Archive:
     def methods(self, track: str) -> dict[str, Manifest]:
         """The manifest of each method of a track."""
         return {name: manifest for manifest in self.manifests.get(track, ()) for name in manifest.methods}
+
+    def suite(self, track: str) -> Suite:
+        """The suite of a track, whose trials and tables the archive has. It need not be the installed one.
+
+        Raises InputError if there is no such track, or its runs have several suites or seeds.
+        """
+        manifests = self.manifests.get(track)
+        if not manifests:
+            known = ", ".join(self.manifests)
+            raise InputError(f"{self.path}: has no track {track!r}, only {known}.")
+        if len({(suite_hash(manifest.suite), manifest.seed) for manifest in manifests}) > 1:
+            raise InputError(f"{self.path}: track {track} has runs of several suites or seeds.")
+        first = manifests[0].suite
+        return msgspec.structs.replace(first, tables=tuple(first.pinned))
 
     def trials(self, track: str, method: str, instance: Instance, most: int | None = None) -> Trials | None:
         """A method's first trials, at most `most`, on a table; None without any, InputError if invalid."""
@@ -371,17 +386,12 @@ def _damaged(path: Path) -> InputError:
 
 def check_same_suite(archive: Archive, track: str, suite: Suite, seed: int) -> None:
     """Raise InputError if the archive lacks a track, or has it from another suite version or seed."""
-    manifests = archive.manifests.get(track)
-    if not manifests:
-        known = ", ".join(archive.manifests)
-        raise InputError(f"{archive.path}: has no track {track!r}, only {known}.")
-    for manifest in manifests:
-        if suite_hash(manifest.suite) != suite_hash(suite):
-            raise InputError(
-                f"{archive.path}: belongs to another version of {suite.name} than the installed one."
-            )
-        if manifest.seed != seed:
-            raise InputError(
-                f"{archive.path}: has seed {manifest.seed}, not {seed}: only trials with the same seed can "
-                f"be compared."
-            )
+    if suite_hash(archive.suite(track)) != suite_hash(suite):
+        raise InputError(
+            f"{archive.path}: belongs to another version of {suite.name} than the installed one."
+        )
+    own = archive.manifests[track][0].seed
+    if own != seed:
+        raise InputError(
+            f"{archive.path}: has seed {own}, not {seed}: only trials with the same seed can be compared."
+        )

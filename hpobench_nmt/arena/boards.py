@@ -18,6 +18,7 @@ from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.task.suite_files import load_suite, tracks
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import counted
+from hpobench_nmt.lookup.catalogue import installed
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +37,14 @@ class Track:
 
 
 def arena_tracks(archive: Archive) -> list[Track]:
-    """The tracks that the archive has, on the tables that are installed."""
+    """The tracks that the archive has, on the tables that are installed, without tracks that lack all."""
     found = []
-    for name, suite in tracks(NAME).items():
-        if name in archive.manifests:
-            results, about = archived_results(archive, name), load_suite(suite)
-            found.append(Track(name, about.title or about.description, results, fewer_trainings(results)))
+    for name in sorted(archive.manifests, key=[*tracks(NAME), *archive.manifests].index):
+        if installed().keys().isdisjoint(archive.suite(name).tables):
+            continue
+        results, known = archived_results(archive, name), tracks(NAME).get(name)
+        about = load_suite(known) if known else results.suite
+        found.append(Track(name, about.title or about.description, results, fewer_trainings(results)))
     return found
 
 
@@ -58,7 +61,9 @@ def arena_lead(archive: Archive, found: Sequence[Track]) -> str:
     tables = {t for track in found for t in track.results.instances}
     trials = sorted({track.results.suite.trials for track in found})
     sizes = f"{counted(len(methods), 'method')} on {counted(len(tables), 'table')}"
+    missing = [name for name in archive.manifests if name not in {track.name for track in found}]
+    left_out = f"No table is installed of {', '.join(missing)}. " if missing else ""
     return (
-        f"{sizes} in {counted(len(found), 'track')}, {' or '.join(map(str, trials))} trials each. Archive "
-        f"{archive.sha256[:16]}…"
+        f"{sizes} in {counted(len(found), 'track')}, {' or '.join(map(str, trials))} trials each. "
+        f"{left_out}Archive {archive.sha256[:16]}…"
     )

@@ -1,9 +1,10 @@
 """The pages of the leaderboard of lm-2026 for each method and for each table.
 
-The curves of a method show its progress after each part of the budget. With one objective, it is the regret
-as a share of the distance from the median row to the best row, at most 1. With several objectives, it is the
-share of the hypervolume that is missing. Means are over trials, and then over the tables that the track's
-figure includes. A trial ends when its scores are settled, and keeps its last value from then on.
+The curves of a method show its progress after each part of the budget, on the rows that a trial saw. With one
+objective, it is the regret as a share of the distance from the median row to the best row, at most 1. With
+several objectives, it is the share of the hypervolume that is missing. Means are over trials, and then over
+the tables that the track's figure includes. A trial ends when its scores are settled, and keeps its last
+value from then on.
 """
 
 from __future__ import annotations
@@ -18,20 +19,27 @@ from hpobench_nmt.analysis.fewer_trainings import FewerTrainings
 from hpobench_nmt.analysis.leaderboard import fewer_setting
 from hpobench_nmt.analysis.method_card import about_method, method_card
 from hpobench_nmt.analysis.paired import SIMULATED
-from hpobench_nmt.arena.archive import Archive
+from hpobench_nmt.arena.archive import NAME, Archive
 from hpobench_nmt.arena.boards import Track
+from hpobench_nmt.arena.digest import DIGEST
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.task.instance import Instance
+from hpobench_nmt.benchmarking.task.scoring import length_of
+from hpobench_nmt.benchmarking.task.target import budget_of
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.hyperparameter import Hyperparameter
 from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.system.files import read_bytes
 from hpobench_nmt.core.system.text import counted, short
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.curves import hypervolume_shares, simple_regret
 from hpobench_nmt.evaluation.hypervolume import table_scale
 from hpobench_nmt.lookup.baselines import baseline_sentence
-from hpobench_nmt.methods import KNOWN
+from hpobench_nmt.methods import CONTROLS, KNOWN
 
+MOVED = DIGEST.with_name(f"{NAME}-moved.csv")
+"""How often and how far adapters move proposals: method, rows, share, mean distance
+(benchmarks/methods/moved_proposals.py writes it)."""
 PARTS = np.linspace(0.0, 1.0, 41)[1:]
 """Parts of the budget at which curves have points."""
 _TOLD = (0.25, 0.5, 1.0)
@@ -143,6 +151,9 @@ def _method_page(
     versions = archive.versions(own[0].name, name)
     facts += [("made with", ", ".join(f"{k} {v}" for k, v in versions.items()))]
     facts += [("identity", archive.identity(own[0].name, name).unmarked.identity)]
+    facts += [("start", "; ".join(f"{t.name}: {_start(t)}" for t in own))]
+    facts += [("moved proposals", text) for text in [_moved(name)] if text]
+    facts += [("failed trials", "; ".join(_failures(t, name) for t in own))]
     lines, standing = [], []
     for track in own:
         ranks = _ranks(track.found.cells)
@@ -154,6 +165,25 @@ def _method_page(
             lines.append((line["table"], track.name, figure, rank, capped))
     drawn = tuple(charts[track.name][name] for track in own if name in charts[track.name])
     return MethodPage(name, _kinds(name), tuple(facts), tuple(standing), drawn, tuple(lines))
+
+
+def _start(track: Track) -> str:
+    """With which rows a trial begins."""
+    first = track.results.suite.n_initial
+    return f"{counted(first, 'random row')}, the same for all methods" if first else "the method's own"
+
+
+def _moved(method: str) -> str:
+    """How often and how far a library's proposals are moved to a row; "" for methods that choose rows."""
+    lines = [line.split(",") for line in read_bytes(MOVED).decode().splitlines()[1:]]
+    told = [(rows, float(share), far) for name, rows, share, far in lines if name == method]
+    return "; ".join(f"{share:.0%} on {rows}, by {far} in the mean" for rows, share, far in told)
+
+
+def _failures(track: Track, method: str) -> str:
+    """How many trials failed."""
+    cells = track.found.cells[track.found.cells["method"] == method]
+    return f"{track.name}: {int(cells['failed'].sum())} of {track.results.suite.trials * len(cells)}"
 
 
 def _standing(track: str, cells: pd.DataFrame) -> str:
@@ -174,6 +204,8 @@ def _kinds(name: str) -> tuple[str, ...]:
     known = KNOWN.get(name)
     if known is None:
         return ("submitted",)
+    if name in CONTROLS:
+        return ("control",)
     origin = "other libraries" if known.extra or "." in name else "built in"
     return (origin, "stops early" if known.partial else "whole trainings")
 
@@ -234,29 +266,29 @@ def curves_of(results: Results, found: FewerTrainings) -> dict[str, Floats]:
     """Each method's mean at `PARTS`; empty if no table gives a figure."""
     if found.reason:
         return {}
-    budgets = found.tables.set_index("table")["budget"]
     return {
-        method: np.mean(
-            [_mean(results.instances[t], results.trials[t, method], budgets[t]) for t in budgets.index],
-            axis=0,
-        )
+        method: np.mean([_mean(results, table, method) for table in found.tables["table"]], axis=0)
         for method in results.methods
     }
 
 
-def _mean(instance: Instance, trials: Sequence[Trajectory], budget: float) -> Floats:
-    """The mean over trials on one table."""
-    times = PARTS * budget
-    if len(instance.objectives) > 1:
-        values = 1.0 - hypervolume_shares(trials, table_scale(instance.scored_trainings.models), times)
-    else:
-        final = instance.scored[:, 0]
-        best = float(np.nanmin(final))
-        way = float(np.nanmedian(final)) - best or 1.0
-        values = np.minimum(simple_regret(trials, best, times) / way, 1.0)
-    for i in range(1, len(times)):  # unknown after a trial's end
-        values[:, i] = np.where(np.isnan(values[:, i]), values[:, i - 1], values[:, i])
-    return np.asarray(np.where(np.isnan(values), 1.0, values).mean(axis=0))
+def _mean(results: Results, table: str, method: str) -> Floats:
+    """The mean over the trials on one table, each on the rows that it saw."""
+    instance, trials = results.instances[table], results.trials[table, method]
+    values = [_curve(instance.of_trial(results.seed, i), trials[i]) for i in range(len(trials))]
+    return np.asarray(np.mean(values, axis=0))
+
+
+def _curve(seen: Instance, trial: Trajectory) -> Floats:
+    """A trial's values at `PARTS` of its budget; after its end, the last value."""
+    times = np.minimum(PARTS * budget_of(seen), length_of(trial))
+    if len(seen.objectives) > 1:
+        scale = table_scale(seen.scored_trainings.models)
+        return np.asarray(1.0 - hypervolume_shares([trial], scale, times)[0])
+    final = seen.scored[:, 0]
+    best = float(np.nanmin(final))
+    way = float(np.nanmedian(final)) - best or 1.0
+    return np.asarray(np.minimum(simple_regret([trial], best, times)[0] / way, 1.0))
 
 
 def charts_of(

@@ -80,9 +80,7 @@ def archived_results(
 
     Raises InputError if none of the tables is installed and in the archive, or the archive lacks a method.
     """
-    suite = load_suite(track_of(NAME, track))
-    known = archive.methods(track)
-    check_same_suite(archive, track, suite, SEED)
+    suite, known = archive.suite(track), archive.methods(track)
     for name in tables:
         if name not in suite.tables:
             raise unknown("table", name, suite.tables, f"(track {track})")

@@ -17,7 +17,7 @@ from hpobench_nmt.benchmarking.records.results_folder import ResultsFolder
 from hpobench_nmt.benchmarking.run import run_suite
 from hpobench_nmt.benchmarking.task.instance import suite_instances
 from hpobench_nmt.benchmarking.task.suite import DEFAULT, INSTALLED, Suite, changed, overridden
-from hpobench_nmt.benchmarking.task.suite_files import load_suite, track_of
+from hpobench_nmt.benchmarking.task.suite_files import FROZEN, load_suite, track_of
 from hpobench_nmt.benchmarking.task.suite_tables import WITH_DEFAULT, note_ignored
 from hpobench_nmt.core.system.clusters import Backend
 from hpobench_nmt.core.system.deprecated import warn_deprecated
@@ -243,6 +243,10 @@ def _run(
 ) -> Results:
     """Run a suite on tables as `_tables` returns them."""
     loaded, specs = tables
+    if suite.on_whole_tables and suite.name.startswith(f"{FROZEN}-"):
+        raise InputError(
+            f"{suite.name} of version 1.1 can be read and scored, but not run: run {FROZEN} of this version."
+        )
     suite = chosen_part(suite, specs, notify)
     named = resolve_methods(_with_every_method(suite, method_list(methods) or list(suite.methods), notify))
     suite = changed(suite, methods=tuple(method.spec for method in named))

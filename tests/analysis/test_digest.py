@@ -19,7 +19,7 @@ from hpobench_nmt.benchmarking.task.suite import changed
 from hpobench_nmt.benchmarking.task.suite_files import load_suite, tracks
 from hpobench_nmt.core.system.errors import InputError
 
-TABLES = ["sotu-gpt-30k", "sotu-gpt-500k"]
+TABLES = ["sotu-gpt-30k", "sotu-awd-lstm"]
 
 
 @pytest.fixture
@@ -71,8 +71,8 @@ def test_results_of_another_version_are_refused(digest):
         digest.beside(hb.run("lm-2026", track="plain", seed=4, **rules))
     with pytest.raises(InputError, match="the digest: has 3 trials of a method, the run has 4: run with --t"):
         digest.beside(hb.run("lm-2026", track="plain", **{**rules, "trials": 4}))
-    with pytest.raises(InputError, match="another version of lm-2026-scale"):
-        digest.beside(hb.run("lm-2026", track="scale", **{**rules, "tables": ["sotu-gpt-80k"]}))
+    with pytest.raises(InputError, match="another version of lm-2026-multi"):
+        digest.beside(hb.run("lm-2026", track="multi", **{**rules, "tables": ["sotu-ngram"]}))
 
 
 def test_what_does_not_fit_is_named_before_a_trial_runs(digest, run_here, home):

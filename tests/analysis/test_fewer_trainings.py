@@ -14,6 +14,9 @@ from hpobench_nmt.analysis.leaderboard import fewer_setting
 from hpobench_nmt.analysis.selection import FAMILIES, families
 from hpobench_nmt.analysis.verdicts import run_statistics
 from hpobench_nmt.benchmarking.call import benchmark
+from hpobench_nmt.benchmarking.records.frozen import pin_of
+from hpobench_nmt.benchmarking.task.instance import make_instance
+from hpobench_nmt.benchmarking.task.suite import Suite, changed
 from hpobench_nmt.benchmarking.task.suite_files import load_suite
 from hpobench_nmt.core.seeds import sampled_rows
 from hpobench_nmt.methods import TUNED_ON
@@ -250,8 +253,10 @@ def test_the_halves_of_version_1_1_are_ignored(toy):
     assert fewer_trainings(halved).methods.equals(fewer_trainings(whole).methods)
 
 
-def test_trials_of_version_1_1_have_the_target_with_which_they_ended():
-    results = hb.run("lm-2026", track="plain", tables=["sotu-gpt-30k"], methods=["RS"], trials=2)
+def test_trials_of_frozen_suites_on_whole_tables_have_the_target_with_which_they_ended():
+    suite = Suite("mine-2025", ("ftc",), tables=("sotu-gpt-30k",), trials=2)
+    pin = pin_of(suite, make_instance(suite, hb.load_table("sotu-gpt-30k")))
+    results = hb.run(changed(suite, pinned={"sotu-gpt-30k": pin}), methods=["RS"])
     found = fewer_trainings(results)
     assert found.aim == "a row within the tolerance of ftc"
     instance = results.instances["sotu-gpt-30k"]

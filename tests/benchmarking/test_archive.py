@@ -14,7 +14,15 @@ import hpobench_nmt as hb
 from hpobench_nmt.arena import beside as beside_module
 from hpobench_nmt.arena.archive import Card, archive_bytes, read_archive
 from hpobench_nmt.arena.beside import beside
+from hpobench_nmt.arena.boards import arena_tracks
 from hpobench_nmt.arena.submissions import install_archive
+from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
+from hpobench_nmt.benchmarking.records.frozen import pin_of, suite_hash
+from hpobench_nmt.benchmarking.run import run_suite
+from hpobench_nmt.benchmarking.task.instance import make_instance, suite_instances
+from hpobench_nmt.benchmarking.task.suite import Suite
+from hpobench_nmt.benchmarking.task.suite import changed as suite_with
+from hpobench_nmt.benchmarking.task.suite_files import load_suite
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trial_loop import TRIAL_VERSION
 
@@ -84,12 +92,12 @@ def test_what_cannot_stand_beside(archive, tmp_path, monkeypatch):
         beside(hb.run(**PLAIN, methods=["RS"], seed=1), archive)
     with pytest.raises(InputError, match="has 3 trials of a method, the run has 4: run with --trials 3"):
         beside(hb.run(**{**PLAIN, "trials": 4}, methods=["RS"]), archive)
-    other = hb.run(**{**PLAIN, "tables": ["sotu-gpt-30k", "sotu-gpt-80k"]}, methods=["RS"])
+    other = hb.run(**{**PLAIN, "tables": ["sotu-gpt-30k", "sotu-awd-lstm"]}, methods=["RS"])
     notes = []
     assert beside(other, archive, notes.append).methods == ("RS",)
     assert notes == ["Left out, because the archive lacks some of these tables: BO_EI_M_std."]
-    with pytest.raises(InputError, match="has no track 'scale', only plain, early"):
-        beside(hb.run("lm-2026", track="scale", tables="sotu-gpt-80k", methods=["RS"], trials=1), archive)
+    with pytest.raises(InputError, match="has no track 'multi', only plain, early"):
+        beside(hb.run("lm-2026", track="multi", tables="sotu-ngram", methods=["RS"], trials=1), archive)
     own = hb.run(**PLAIN, methods=["RS", f"{tmp_path / 'mine.py'}:Other"])
     taken = changed(archive, tmp_path / "b.parquet", lambda lines, about: renamed(lines, about, "Other"))
     with pytest.raises(InputError, match="has another method 'Other': rename yours"):
@@ -226,6 +234,29 @@ def test_an_archive_of_another_suite(archive, tmp_path):
         beside(hb.run(**PLAIN, methods=["RS"]), wrong)
     with pytest.raises(InputError, match="another version of lm-2026-plain than the installed one"):
         install_archive(wrong.path)
+
+
+def test_tracks_of_version_1_1_are_read_and_scored_but_not_run(home, tmp_path):
+    """On whole tables, under their own hash, and never beside the tracks of this version."""
+    table, by_table = "sotu-gpt-30k", {"tolerance": 1.654, "time": 60, "score_at": 30}
+    old = Suite("lm-2026-plain", ("ftc", "fb"), tables=(table,), trials=2)
+    old = suite_with(old, **{key: {table: value} for key, value in by_table.items()})
+    old = suite_with(old, pinned={table: pin_of(old, make_instance(old, hb.load_table(table)))})
+    with pytest.raises(InputError, match=r"of version 1\.1 can be read and scored, but not run"):
+        hb.run(old, methods=["RS"])
+    folder = tmp_path / "old"
+    run_suite(old, suite_instances(old), resolve_methods(["RS", "BO_EI_M_std"]), folder=folder)
+    results = hb.load_results(folder)
+    with pytest.raises(InputError, match=r"of version 1\.1, which can be read, but not resumed"):
+        hb.run(**PLAIN, methods=["RS"], out=folder)
+    (tmp_path / "old.parquet").write_bytes(archive_bytes({"plain": [results]}))
+    archived = read_archive(tmp_path / "old.parquet")
+    assert suite_hash(archived.suite("plain")) == suite_hash(old) != suite_hash(load_suite("lm-2026-plain"))
+    (track,) = arena_tracks(archived)
+    assert track.found.aim == "a row within the tolerance of ftc"
+    assert track.found.methods.equals(hb.fewer_trainings(results).methods)
+    with pytest.raises(InputError, match="another version of lm-2026-plain than the installed one"):
+        beside(hb.run(**PLAIN, methods=["RS"]), archived)
 
 
 def test_what_is_no_archive(tmp_path):

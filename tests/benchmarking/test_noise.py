@@ -205,6 +205,23 @@ def test_two_trainings_are_enough_and_one_may_lack_a_metric(toy, home):
     np.testing.assert_array_equal(means[3:, 0], toy.column("memory")[3:] + 0.5)
 
 
+def test_rows_that_were_trained_once_are_left_out(toy, home):
+    again = np.arange(3, 36, 2)
+    frame = trainings_of(toy.of_rows(again), np.ones((TIMES, len(again), toy.values.shape[1])))
+    save_folder(toy.with_replicates(frame), home / "tables" / "toy")
+    rules = {"methods": ["RS"], "scores": ["ftb"], "trials": 2, "noise": "replicates", "stop": "exhausted"}
+    told = []
+    results = hb.run("quick", tables=["toy"], sample=None, notify=told.append, **rules)
+    assert told[-1] == f"Left out: {36 - len(again)} of the 36 rows of table 'toy': trained only once."
+    for trial in results.trials["toy", "RS"]:
+        assert sorted(trial.rows) == again.tolist()
+        objective = toy.objective(toy.objectives[0])  # of five trainings, four are 1 larger
+        means = toy.column(objective.metric)[trial.rows] + 0.8
+        np.testing.assert_allclose(trial.losses[:, 0], objective.to_loss(means))
+    sampled = hb.run("quick", tables=["toy"], notify=told.append, **rules)
+    assert sampled.trials["toy", "RS"][0].rows.size == len(again)  # fewer than the 40 of a sample
+
+
 def test_a_draw_is_one_of_the_rows_own():
     replicates = ReplicateLosses(np.array([0, 2, 5]), np.arange(10.0).reshape(5, 2))
     drawn = np.array([replicates.drawn(np.random.default_rng(i)) for i in range(300)])
@@ -227,9 +244,9 @@ def test_what_cannot_be_done_is_refused_in_one_line(toy, toy_home, noisy):
     refused("noise must be '' or 'replicates', not 'some'", noise="some")
     early = {"curves": True, "clock": "cost"}
     refused("whole trainings, which cannot be stopped early: remove noise, or remove curves", **early)
-    refused("several trainings of every row, and 36 of its 36 rows have only one", tables="toy-missing")
+    refused("needs several trainings of a row, and no row has these", tables="toy-missing")
     # A table in memory has the replicates that it is given, not those of an installed one of its name.
-    refused("and 36 of its 36 rows have only one", tables=toy)
+    refused("and no row has these", tables=toy)
 
 
 def test_a_folder_is_of_these_trainings(noisy, run_here, tmp_path, home):

@@ -98,7 +98,7 @@ def test_trials_that_were_changed_by_hand_are_refused(archive, tmp_path):
     assert "All 5 hashes" in check_hashes(archive, digest)
 
     def one_row(lines, about):
-        lines["rows"][1][10] += 1
+        lines["rows"][0][10] += 1
 
     def swapped(lines, about):
         lines["method"][:6] = lines["method"][3:6] + lines["method"][:3]
@@ -166,6 +166,7 @@ def test_a_new_archive_that_cannot_be_read_leaves_the_old_one(archive, tmp_path,
 SMALL = """
 scores = ["ftc", "fb"]
 trials = 4
+sample = 0.6
 score_at = {default = 5}
 lookups = 9
 [tables]
@@ -242,7 +243,7 @@ def test_a_submission_of_a_part_is_refused(archive, submission):
     how = (archive, submission / "out", f"{submission / 'mine.py'}:Mine", submission / "card.toml")
     with pytest.raises(
         InputError,
-        match=r"lacks 28 tables of lm-2026-plain, such as .*A submission needs "
+        match=r"lacks 14 tables of lm-2026-plain, such as .*A submission needs "
         r"all",
     ):
         add_to_archive(*how, notify=str)

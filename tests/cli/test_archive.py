@@ -100,52 +100,52 @@ def test_wrong_input_is_refused_before_the_run(archive, run_here, home):
 
 def test_make_resumes_and_adds_methods(run_here, home):
     out = home / "made"
-    make = ("archive", "make", out, "--track", "scale", "-j", 1, "--quiet")
+    make = ("archive", "make", out, "--track", "multi", "-j", 1, "--quiet")
     run_here(*make, "-m", "RS")
     first = (out / "lm-2026.parquet").read_bytes()
-    assert "lm-2026.parquet: 0." in run_here(*make, "-m", "RS,ASHA,BO_EI_M_std").stdout
+    assert "lm-2026.parquet: 0." in run_here(*make, "-m", "RS,ASHA,NSGA2").stdout
     shown = run_here("archive", "show", "--from", out / "lm-2026.parquet").stdout
-    assert "scale: 2 methods on 3 tables: RS, BO_EI_M_std" in shown
+    assert "multi: 2 methods on 3 tables: RS, NSGA2" in shown
     assert (out / "lm-2026.parquet").read_bytes() != first
     assert (out / "lm-2026-runtimes.parquet").is_file()
     assert "unknown method 'RSS'" in run_here(*make, "-m", "RSS", check=2).stderr
 
 
 def test_make_keeps_an_archive_and_parts_are_joined(run_here, home):
-    make = ("archive", "make", "--track", "scale", "-j", 1, "--quiet")
+    make = ("archive", "make", "--track", "multi", "-j", 1, "--quiet")
     one, more, other = home / "one", home / "more", home / "other"
-    run_here(*make, one, "-m", "RS,BO_EI_M_std")
+    run_here(*make, one, "-m", "RS,NSGA2")
     old = read_archive(one / "lm-2026.parquet")
-    run_here(*make, more, "-m", "RE,RS", "--from", one / "lm-2026.parquet")
-    assert not (more / "lm-2026-scale" / "observations" / "sotu-gpt-80k" / "RS.parquet").exists()
+    run_here(*make, more, "-m", "corner,RS", "--from", one / "lm-2026.parquet")
+    assert not (more / "lm-2026-multi" / "observations" / "sotu-ngram" / "RS.parquet").exists()
     new = read_archive(more / "lm-2026.parquet")
-    assert list(new.methods("scale")) == ["RS", "BO_EI_M_std", "RE"]
+    assert list(new.methods("multi")) == ["RS", "NSGA2", "corner"]
     assert new.lines.to_pylist()[: len(old.lines)] == old.lines.to_pylist()
-    run_here(*make, other, "-m", "RE,LS")
+    run_here(*make, other, "-m", "corner,centre")
     done = run_here("archive", "make", home / "twice", more / "lm-2026.parquet", other, check=2)
-    assert f"method 'RE' of track scale is in {more / 'lm-2026.parquet'} and in {other}." in done.stderr
+    assert f"method 'corner' of track multi is in {more / 'lm-2026.parquet'} and in {other}." in done.stderr
     # A part that was stopped: of its methods, those are taken that have all tables.
-    (other / "lm-2026-scale" / "observations" / "sotu-gpt-80k" / "LS.parquet").unlink()
+    (other / "lm-2026-multi" / "observations" / "sotu-ngram" / "centre.parquet").unlink()
     run_here("archive", "make", home / "whole", one / "lm-2026.parquet", other)
-    assert list(read_archive(home / "whole" / "lm-2026.parquet").methods("scale")) == [
+    assert list(read_archive(home / "whole" / "lm-2026.parquet").methods("multi")) == [
         "RS",
-        "BO_EI_M_std",
-        "RE",
+        "NSGA2",
+        "corner",
     ]
     assert (home / "whole" / "lm-2026-runtimes.parquet").is_file()
     # A part of which nothing is finished adds nothing.
-    for name in ("LS", "RE"):
-        (other / "lm-2026-scale" / "observations" / "sotu-gpt-200k" / f"{name}.parquet").unlink()
+    for name in ("centre", "corner"):
+        (other / "lm-2026-multi" / "observations" / "sotu-awd-lstm" / f"{name}.parquet").unlink()
     run_here("archive", "make", home / "same", one / "lm-2026.parquet", other)
     assert read_archive(home / "same" / "lm-2026.parquet").lines.equals(old.lines)
     done = run_here("archive", "make", home / "none", home, check=2)
     assert "does not have results of a track of lm-2026." in done.stderr
     # A method that was run on a part of the tables would take the others out of the leaderboard.
-    some = hb.run("lm-2026", track="scale", tables="sotu-gpt-80k", methods=["TPE"], trials=2)
-    (home / "some.parquet").write_bytes(archive_bytes({"scale": [some]}))
+    some = hb.run("lm-2026", track="multi", tables="sotu-ngram", methods=["maximin"], trials=2)
+    (home / "some.parquet").write_bytes(archive_bytes({"multi": [some]}))
     done = run_here("archive", "make", home / "none", one / "lm-2026.parquet", home / "some.parquet", check=2)
     assert (
-        "some.parquet: method 'TPE' of track scale lacks 2 tables that other methods have, such as sotu-gpt-"
+        "some.parquet: method 'maximin' of track multi lacks 2 tables that other methods have, such as loh"
         in done.stderr
     )
 

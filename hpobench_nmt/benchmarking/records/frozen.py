@@ -118,7 +118,9 @@ def collections_of(suite_names: list[str]) -> list[str]:
     """The published collections from which suites take tables."""
     from hpobench_nmt.benchmarking.task.suite_files import load_suite
 
-    suites = [load_suite(name) for name in suite_names]
-    names = {t: None for s in suites for t in (*s.tables, *s.source_of.values())}
-    found = [collection_of(name) for name in names]
-    return list(dict.fromkeys(c.name for c in found if c is not None))
+    found: dict[str, None] = {}
+    for suite in map(load_suite, suite_names):
+        for collection in map(collection_of, (*suite.tables, *suite.source_of.values())):
+            names = (collection.name, collection.curves if suite.curves else "") if collection else ()
+            found |= dict.fromkeys(filter(None, names))
+    return list(found)

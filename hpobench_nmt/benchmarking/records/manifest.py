@@ -287,6 +287,11 @@ def check_same_run(folder: Path, old: Manifest, new: Manifest) -> None:
                 f"--out."
             )
 
+    if old.suite.on_whole_tables and not new.suite.on_whole_tables:
+        raise InputError(
+            f"{folder}: has results of {old.suite.name} of version 1.1, which can be read, but not resumed. "
+            f"Choose another folder with --out."
+        )
     before, after = (msgspec.to_builtins(manifest.suite) for manifest in (old, new))
     compare("suite", repr(before["name"]), repr(after["name"]))
     compare("seed", old.seed, new.seed)

@@ -15,7 +15,7 @@ import numpy as np
 from hpobench_nmt.benchmarking.task.clock import Clock, clocked_rows, own_objectives, rows_with_curve
 from hpobench_nmt.benchmarking.task.feasibility import feasible_trainings, table_violations, why_infeasible
 from hpobench_nmt.benchmarking.task.goals import TARGET, check_goals, goals_of, target_goal, tolerance_of
-from hpobench_nmt.benchmarking.task.noise import noisy
+from hpobench_nmt.benchmarking.task.noise import noisy, rows_trained_again
 from hpobench_nmt.benchmarking.task.priors import suite_prior
 from hpobench_nmt.benchmarking.task.suite import INSTALLED, Suite
 from hpobench_nmt.benchmarking.task.transfer import only_rows, shared_rows, transfer_table, transfer_tables
@@ -105,7 +105,7 @@ class Instance:
         Trials of a frozen suite without samples, as in version 1.1, ended when ftc was met. So in these the
         target is a row within the tolerance of ftc.
         """
-        if self.suite.pinned and self.suite.sample is None and len(self.objectives) == 1:
+        if self.suite.on_whole_tables and len(self.objectives) == 1:
             return replace(make_goal("ftc", self.scored_trainings, tolerance=self.tolerance), name=TARGET)
         return target_goal(self.scored_trainings)
 
@@ -126,7 +126,7 @@ class Instance:
                 goal if goal.gaps is None else replace(goal, needed=len(goal.targets) + 1) for goal in goals
             )
         # The trials of version 1.1, which the archive has, ended without regard to the target.
-        known = self.has_target and not (self.suite.pinned and self.suite.sample is None)
+        known = self.has_target and not self.suite.on_whole_tables
         return (*goals, self.target) if known else goals
 
     @property
@@ -182,6 +182,7 @@ class Instance:
             return ""
         count = len(self.all_rows) - len(self.table)
         why = "no learning curve" if self.clock.along_curves else "their configurations are not in its source"
+        why = "trained only once" if self.suite.noise else why
         return f"{count} of the {len(self.all_rows)} rows of table {self.table.name!r}: {why}"
 
     def __repr__(self) -> str:
@@ -203,6 +204,8 @@ def make_instance(suite: Suite, table: Table) -> Instance:
         numbers = rows_with_curve(table)
     elif table.name in suite.source_of:
         rows, numbers, source = _shared(suite, table)
+    if suite.noise and len(again := rows_trained_again(rows)) < len(rows):
+        rows, numbers = rows.of_rows(again), again if numbers is None else numbers[again]
     objectives = _objectives(suite, rows)
     # If look-ups draw one of a row's trainings, their mean is scored.
     replicates, measured = _noisy(suite, rows, objectives) if suite.noise else (None, rows)

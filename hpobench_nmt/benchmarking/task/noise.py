@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.replicates import ReplicateLosses
 from hpobench_nmt.core.system.errors import InputError
@@ -21,17 +21,30 @@ from hpobench_nmt.lookup.groups import means
 from hpobench_nmt.lookup.table import Table
 
 
+def rows_trained_again(table: Table) -> Rows:
+    """Row numbers, ascending, of the rows with several trainings; InputError if no row has these."""
+    again, counts = table.replicates, np.zeros(len(table), np.int64)
+    if again is not None:
+        counts += np.bincount(again.by_row(table.configs)[0], minlength=len(table)) - again.averaged
+    if not counts.any():
+        raise InputError(
+            f'table {table.name!r}: noise = "replicates" needs several trainings of a row, and no row has '
+            f"these."
+        )
+    return np.flatnonzero(counts > 0)
+
+
 def noisy(
     table: Table, objectives: Sequence[Objective], others: Sequence[str], along_curves: bool = False
 ) -> tuple[ReplicateLosses, Table]:
     """Every training of each row of a table, and the table with the means of its rows' trainings.
 
+    Every row has several trainings.
+
     If the table's rows are single trainings, they count as well. The objectives' losses are drawn. For the
     metrics `others`, which are those of costs and constraints, the means count. With `along_curves`, the
     costs of trainings are drawn as well, if each of them has a learning curve.
 
-    Raises:
-        InputError: some row has only one training.
     """
     number, values = np.empty(0, np.int64), table.values[:0]
     if table.replicates is not None:
@@ -41,12 +54,6 @@ def noisy(
         number = np.concatenate([np.arange(len(table)), number])
         values = np.vstack([table.values, values])
     counts = np.bincount(number, minlength=len(table))
-    few = int((counts < 2).sum())
-    if few:
-        raise InputError(
-            f'table {table.name!r}: noise = "replicates" needs several trainings of every row, and {few} of '
-            f"its {len(table):,} rows {'has' if few == 1 else 'have'} only one."
-        )
     order = np.argsort(number, kind="stable")
     number, values = number[order], values[order]
     costs = _costs(table) if along_curves else None

@@ -145,7 +145,7 @@ class Suite(Strict, frozen=True):
         _key(
             'with "replicates", every look-up draws one of the row\'s trainings, and scores, constraints and '
             "costs use the row's mean. Costs of learning curves are those of the drawn training, if "
-            "replicates have curves. For tables with several trainings of every row. Default: none"
+            "replicates have curves. Rows with one training are left out. Default: none"
         ),
     ] = ""
     prior: Annotated[
@@ -265,6 +265,11 @@ class Suite(Strict, frozen=True):
     def timed(self) -> bool:
         """Whether time differs from the number of look-ups: on the cost clock, or with several workers."""
         return self.clock != "lookups" or self.workers > 1
+
+    @property
+    def on_whole_tables(self) -> bool:
+        """Whether it is frozen as in version 1.1: trials see whole tables, and end at ftc's tolerance."""
+        return bool(self.pinned) and self.sample is None
 
     @property
     def n_objectives(self) -> int:

@@ -24,8 +24,9 @@ from hpobench_nmt.lookup.collections import COLLECTIONS
 if TYPE_CHECKING:
     import pandas as pd
 
-# Benchmarks that consist of several suites, their tracks: suite lm-2026-plain is the track plain of lm-2026.
-_TRACKS = {"lm-2026": ("plain", "early", "early-1", "multi", "scale")}
+FROZEN = "lm-2026"
+"""The frozen benchmark. It consists of several suites, its tracks: lm-2026-plain is its track plain."""
+_TRACKS = {FROZEN: ("plain", "early", "multi", "noise", "scale")}
 _FOLDER = Path(__file__).parents[1] / "suites"
 _PUBLISHED_COLUMNS = ("method", "table", "metric", "mean", "std")
 

@@ -47,6 +47,7 @@ class Collection:
         archive: address of an archive of the repository, if it is downloaded instead of single files.
         copy: description of a copy of the files, for users of `tables fetch --from`; by default, the folder
             of a clone.
+        curves: the collection that brings the learning curves of these tables; "" if they have their own.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Collection:
     limits: Limits = DEFAULT_LIMITS
     archive: str = ""
     copy: str = ""
+    curves: str = ""
 
     @property
     def address(self) -> str:

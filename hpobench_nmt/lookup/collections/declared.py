@@ -2,6 +2,7 @@
 
 title, licence, repository, commit, folder   as in `Collection`
 rows              the number of rows of all tables that the authors state, if they state it
+curves            the collection that adds learning curves to these tables, if another one does
 files             files by a short name, which a copy may have: `sha256`, `path` (of the authors' file in the
                   folder; by default the name) and `adds` (columns of one value)
 max_bytes         the limit of a file's size, if it is not that of all downloads
@@ -66,6 +67,7 @@ class _Declaration(Strict, frozen=True):
     files: dict[str, _File]
     tables: dict[str, dict[str, Any]]
     rows: int | None = None
+    curves: str = ""
     levels: list[str] = msgspec.field(default_factory=list)
     headings: dict[str, list[str]] = msgspec.field(default_factory=dict)
     reader: str = ""
@@ -108,6 +110,7 @@ def read_declaration(
         sha256={name: file.sha256 for name, file in given.files.items()},
         tables_from=tables,
         limits=replace(DEFAULT_LIMITS, max_bytes=given.max_bytes),
+        curves=given.curves,
     )
     if not given.members:
         return own

@@ -32,6 +32,7 @@ from hpobench_nmt.benchmarking.records.store import unfinished
 from hpobench_nmt.core.system.files import save_file
 from hpobench_nmt.core.system.text import counted, printable
 from hpobench_nmt.evaluation.scores import SCORES
+from hpobench_nmt.methods import CONTROLS
 from hpobench_nmt.render.draw_report import FigureGroup, Progress, draw_report
 from hpobench_nmt.render.figure_spec import DrawnFigure
 from hpobench_nmt.render.html.svg import method_places, shared_styles, short_ids
@@ -117,6 +118,7 @@ def fill(
         by_name={m["name"]: m for m in known},
         places=places,
         exact=EXACT,
+        controls=CONTROLS,
         style="" if sheet else style_sheet(methods) + more_style,
         sheet=sheet,
         script=script,
