@@ -16,7 +16,6 @@ change only by shift and scale.
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.system.compiled import compiled
@@ -69,9 +68,12 @@ class AnyTargetsPosterior(FinitePosterior):
     def left_out(self, targets: Floats) -> tuple[Floats, Floats]:
         """Mean and variance of n targets, each given the others (Rasmussen & Williams 2006, 5.12). O(n^3)."""
         n = len(self.seen)
-        root = solve_triangular(self._factor[:n, :n], np.eye(n), lower=True)
-        var = 1.0 / (root**2).sum(axis=0)
-        return targets - (root.T @ (root @ targets)) * var, var
+        columns, z = np.empty((n, n)), np.empty(n)  # of L^-1, and L^-1 y
+        for i, unit in enumerate(np.eye(n)):
+            solve(self._factor, unit, columns[i])
+        solve(self._factor, np.ascontiguousarray(targets), z)
+        var = 1.0 / (columns**2).sum(axis=1)
+        return targets - (columns * z).sum(axis=1) * var, var
 
     def covariance(self, row: int) -> Floats:
         """Posterior covariance of a row with all rows, shape (N,). O(n N)."""

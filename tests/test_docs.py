@@ -17,7 +17,6 @@ from pathlib import Path
 
 import click
 import pytest
-from other_sums import OTHER_SUMS
 
 from hpobench_nmt.cli.main import cli
 
@@ -34,9 +33,7 @@ NEEDS = {
     "train-translators.md": ["torch", "transformers", "sacrebleu"],
     "your-own-training.md": ["optuna"],
 }
-# Figures depend on the kernels of OpenBLAS (promises.md), and those of trainings on the version of torch.
-KERNELS = {} if OTHER_SUMS else {"OPENBLAS_CORETYPE": "Haswell"}
-OTHER_FIGURES = {"first-benchmark.md"} if OTHER_SUMS else set()
+# The figures of trainings depend on the version of torch.
 OF_TORCH = {"train-translators.md": "2.13."}
 # In other people's programs, like the tests of tests/methods/adapters.
 OTHERS = {"your-own-training.md", "other-optimizers.md"}
@@ -67,10 +64,9 @@ def test_every_block_runs(page, home):
     for package in NEEDS.get(page.name, []):
         pytest.importorskip(package)
     folder = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, **KERNELS, "PATH": folder, "COLUMNS": "110"}
-    compared = page.name not in OTHER_FIGURES
-    if page.name in OF_TORCH:
-        compared = metadata.version("torch").startswith(OF_TORCH[page.name])
+    environment = {**os.environ, "PATH": folder, "COLUMNS": "110"}
+    needed = OF_TORCH.get(page.name)
+    compared = needed is None or metadata.version("torch").startswith(needed)
     printed = ""
     for language, file, text in blocks(page):
         if file:

@@ -19,7 +19,15 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 CODE = ("hpobench_nmt", "methods", "evaluation")
-TEXTS = ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "SECURITY.md", "docs/**/*.md")
+TEXTS = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "ARCHITECTURE.md",
+    "SECURITY.md",
+    "AGENTS.md",
+    "RELEASING.md",
+    "docs/**/*.md",
+)
 
 
 class Pattern(NamedTuple):

@@ -34,13 +34,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import linalg
 from scipy.spatial import KDTree, cKDTree
 from scipy.spatial.distance import cdist
 
 from hpobench_nmt.core.arrays import Bools, Floats, Rows
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.methods.kernels import Kernel
+from hpobench_nmt.methods.surrogates.cholesky import inverse
 from hpobench_nmt.methods.surrogates.columns import feature_owners
 
 SIGMA_SQUARED = 1e6
@@ -109,5 +109,4 @@ def laplacian_of(joined: Bools, features: Floats, kernel: Kernel) -> Floats:
 def graph_covariance(laplacian: Floats, sigma_squared: float = SIGMA_SQUARED, beta: float = BETA) -> Floats:
     """K = [2 beta (Lap + I / sigma^2)]^-1, shape (N, N). O(N^3), once per table."""
     precision = 2.0 * beta * (laplacian + np.eye(len(laplacian)) / sigma_squared)
-    covariance = linalg.cho_solve(linalg.cho_factor(precision), np.eye(len(laplacian)))
-    return np.asarray((covariance + covariance.T) / 2)
+    return np.asarray(inverse(precision))

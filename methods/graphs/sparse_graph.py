@@ -31,6 +31,7 @@ from scipy.spatial import cKDTree
 from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.system.compiled import compiled
 from hpobench_nmt.methods.kernels import Kernel
+from hpobench_nmt.methods.surrogates.cholesky import inverse
 
 # A group of ties with more rows than this many times the requested neighbours is not included as a whole.
 TIES = 8
@@ -130,9 +131,9 @@ class SparseGraphPrior:
         for a, b in zip(self._starts[:-1].tolist(), self._starts[1:].tolist(), strict=True):
             block = sparse.csr_array(precision[a:b, a:b])
             if b - a <= _INVERTED_ROWS:
-                inverse = np.linalg.inv(block.toarray())
-                self._parts.append((inverse + inverse.T) / 2)
-                diagonal[a:b] = inverse.diagonal()
+                inverted = inverse(block.toarray())
+                self._parts.append(inverted)
+                diagonal[a:b] = inverted.diagonal()
             else:
                 part = _part(block)
                 self._parts.append(part)
@@ -181,8 +182,8 @@ def _part(precision: sparse.csr_array) -> _Part:
     chunks = np.linspace(0, n_rows, n_chunks + 1).astype(np.int64)
     columns = np.repeat(np.arange(n_chunks), np.diff(chunks))
     indicator = sparse.csr_array((np.ones(n_rows), (np.arange(n_rows), columns)), shape=(n_rows, n_chunks))
-    coarse = np.linalg.inv((indicator.T @ precision @ indicator).toarray())
-    return _Part(precision, 1.0 / precision.diagonal(), chunks, (coarse + coarse.T) / 2)
+    coarse = inverse((indicator.T @ precision @ indicator).toarray())
+    return _Part(precision, 1.0 / precision.diagonal(), chunks, coarse)
 
 
 def _probed_diagonal(part: _Part, rng: np.random.Generator) -> Floats:
@@ -199,7 +200,7 @@ def _probed_diagonal(part: _Part, rng: np.random.Generator) -> Floats:
         for colour in range(n_colours):
             probe = np.where(colours == colour, signs, 0.0)
             probe -= probe.mean()
-            smooth = part.coarse @ np.add.reduceat(probe, part.chunks[:-1])
+            smooth = (part.coarse * np.add.reduceat(probe, part.chunks[:-1])).sum(axis=1)
             rows = np.flatnonzero(colours == colour)
             local = part.solve(probe) - np.repeat(smooth, sizes)
             remainder[rows] += local[rows] * signs[rows] / rounds

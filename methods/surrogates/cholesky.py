@@ -1,4 +1,5 @@
-"""A Cholesky factor L that grows by one row with each observation, and V = L^-1 K, one row for each row of L.
+"""A Cholesky factor L that grows by one row with each observation, and V = L^-1 K, one row for each row of L;
+and for whole matrices A = L L', L^-1 B and A^-1.
 
 symbol   shape    meaning
 L        n x n    lower triangular, L L' = K[S,S] + s^2 I for n observed rows S
@@ -6,16 +7,20 @@ V        n x N    L^-1 K[S,:]; the posterior mean is V' L^-1 y for targets y
 l, d              the next row of L: n numbers, and its last
 
 All sums run in a fixed order (no BLAS, no fused or reordered arithmetic), so the bits do not depend on the
-number of threads or the machine's vector width.
+number of threads, the machine's vector width or the version of a library.
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.system.compiled import compiled
 
 # The number of columns that are updated together, so that a new row stays in the processor's cache.
 _TILE = 1024
+# The number of rows that are updated together, for the same reason.
+_PANEL = 32
 
 
 @compiled(error_model="numpy")
@@ -55,3 +60,67 @@ def divide_row(new: Floats, d: float, var: Floats) -> None:
     for i in range(new.shape[0]):
         new[i] *= inverse
         var[i] = max(var[i] - new[i] * new[i], 0.0)
+
+
+@compiled(error_model="numpy")
+def whitened(matrix: Floats, columns: Floats) -> Floats:
+    """L^-1 B, shape (n, M), for a positive definite A = L L', shape (n, n), and B, (n, M). O(n^2 (n + M))."""
+    n = matrix.shape[0]
+    return _eliminated(matrix, columns, False)[:, n:].copy()
+
+
+@compiled(error_model="numpy")
+def inverse(matrix: Floats) -> Floats:
+    """A^-1, symmetric to the last bit, for a positive definite A of shape (n, n). O(n^3)."""
+    n = matrix.shape[0]
+    root = _eliminated(matrix, np.eye(n), True)[:, n:].copy()
+    found = np.zeros((n, n))
+    for first in range(0, n, _PANEL):
+        last = min(first + _PANEL, n)
+        _subtract_rows(root, -root[:, first:last], found[first:last], 0, last)
+        for i in range(first, last):
+            found[:i, i] = found[i, :i]
+    return found
+
+
+@compiled(error_model="numpy")
+def product(a: Floats, b: Floats) -> Floats:
+    """a'b, shape (k, m), for a of shape (n, k) and b of shape (n, m). O(n k m)."""
+    found = np.zeros((a.shape[1], b.shape[1]))
+    for first in range(0, a.shape[1], _PANEL):
+        last = min(first + _PANEL, a.shape[1])
+        _subtract_rows(b, -a[:, first:last], found[first:last], 0, b.shape[1])
+    return found
+
+
+@compiled(error_model="numpy")
+def _eliminated(matrix: Floats, columns: Floats, triangular: bool) -> Floats:
+    """[L', L^-1 B], shape (n, n + M); the part of L' below its diagonal is not 0. B may be triangular."""
+    n, width = matrix.shape[0], matrix.shape[0] + columns.shape[1]
+    v = np.empty((n, width))
+    v[:, :n] = matrix
+    v[:, n:] = columns
+    for first in range(0, n, _PANEL):
+        last = min(first + _PANEL, n)
+        high = n + last if triangular else width
+        _subtract_rows(v[:first], v[:first, first:last].copy(), v[first:last], first, high)
+        for i in range(first, last):
+            _subtract_rows(v[first:i], v[first:i, i : i + 1].copy(), v[i : i + 1], i, high)
+            d = np.sqrt(v[i, i])
+            for k in range(i, high):
+                v[i, k] /= d
+    return v
+
+
+@compiled(error_model="numpy")
+def _subtract_rows(rows: Floats, shares: Floats, totals: Floats, low: int, high: int) -> None:
+    """totals -= shares' rows in the columns from low to high; shapes (k, N), (k, m) and (m, N)."""
+    for start in range(low, high, _TILE):
+        stop = min(start + _TILE, high)
+        for j in range(rows.shape[0]):
+            row = rows[j, start:stop]
+            for i in range(totals.shape[0]):
+                share, total = shares[j, i], totals[i, start:stop]
+                if share != 0.0:
+                    for k in range(row.shape[0]):
+                        total[k] -= share * row[k]

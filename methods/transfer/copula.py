@@ -29,13 +29,13 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
-from scipy.optimize import minimize
 
 from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.methods.acquisitions.improvement import log_ei_of_all
 from hpobench_nmt.methods.sampler import SampledSearch, free_rows
 from hpobench_nmt.methods.search import AnyTargetsSearch
+from hpobench_nmt.methods.surrogates.cholesky import inverse, product
 from hpobench_nmt.methods.surrogates.pending import Given
 from hpobench_nmt.methods.surrogates.warping import normal_scores
 
@@ -105,8 +105,8 @@ def score_prior(problem: Problem) -> tuple[Floats, Floats]:
     x, z = (np.concatenate(part) for part in zip(*parts, strict=True))
     w, v = fitted(polynomials(x), _with_one(x), z)
     low, high = DEVIATIONS
-    mean = np.clip(polynomials(problem.features) @ w, -LARGEST_MEAN, LARGEST_MEAN)
-    logs = np.clip(_with_one(problem.features) @ v, 2.0 * np.log(low), 2.0 * np.log(high))
+    mean = np.clip(_weighed(polynomials(problem.features), w), -LARGEST_MEAN, LARGEST_MEAN)
+    logs = np.clip(_weighed(_with_one(problem.features), v), 2.0 * np.log(low), 2.0 * np.log(high))
     return mean, np.exp(0.5 * logs)
 
 
@@ -122,28 +122,41 @@ def polynomials(x: Floats) -> Floats:
 
 
 def fitted(basis: Floats, log_basis: Floats, z: Floats) -> tuple[Floats, Floats]:
-    """w and v of largest penalised likelihood. They are optimised in turn, each given the other.
+    """w and v of largest penalised likelihood. They are optimised in turn, v by Fisher's scoring.
 
     Shapes: basis (n, p), log_basis (n, q), z (n,).
     """
-    w: Floats = np.zeros(basis.shape[1])
     v: Floats = np.zeros(log_basis.shape[1])
     least = np.inf
     for _ in range(_ROUNDS):
-        weighted = basis * np.exp(-log_basis @ v)[:, None]
-        w[:] = np.linalg.solve(weighted.T @ basis + np.eye(len(w)), weighted.T @ z)
-        squares = (z - basis @ w) ** 2
-        found = minimize(_misfit, v, (log_basis, squares), jac=True, method="L-BFGS-B")
-        v, total = found.x, float(found.fun + 0.5 * w @ w)
+        logs = _weighed(log_basis, v)
+        w = _ridge(basis, np.exp(-logs), z)
+        squares = (z - _weighed(basis, w)) ** 2
+        value = _misfit(v, log_basis, squares)
+        total = value + 0.5 * float((w**2).sum())
         if least - total < _SETTLED * (1.0 + abs(total)):
             break
         least = total
+        step = _ridge(log_basis, np.full(len(z), 0.5), logs + squares * np.exp(-logs) - 1.0) - v
+        while _misfit(v + step, log_basis, squares) > value:
+            step /= 2.0
+        v = v + step
     return w, v
 
 
-def _misfit(v: Floats, log_basis: Floats, squares: Floats) -> tuple[float, Floats]:
-    """The negative log-likelihood of v with its penalty, and the gradient; convex in v."""
-    logs = np.clip(log_basis @ v, -50.0, 50.0)
-    explained = squares * np.exp(-logs)
-    value = 0.5 * (logs + explained).sum() + 0.5 * v @ v
-    return float(value), 0.5 * log_basis.T @ (1.0 - explained) + v
+def _misfit(v: Floats, log_basis: Floats, squares: Floats) -> float:
+    """The negative log-likelihood of v with its penalty; convex in v."""
+    logs = np.clip(_weighed(log_basis, v), -50.0, 50.0)
+    return float(0.5 * (logs + squares * np.exp(-logs)).sum() + 0.5 * (v**2).sum())
+
+
+def _ridge(x: Floats, weights: Floats, y: Floats) -> Floats:
+    """The coefficients b, shape (p,), that minimise sum weights (y - x b)^2 + b'b for x of shape (n, p)."""
+    weighted = x * weights[:, None]
+    moments = product(weighted, np.column_stack([x, y]))
+    return _weighed(inverse(moments[:, :-1] + np.eye(x.shape[1])), moments[:, -1])
+
+
+def _weighed(x: Floats, weights: Floats) -> Floats:
+    """x b of shape (n,), added up in the same order on every processor, unlike by `@`."""
+    return np.asarray((x * weights).sum(axis=1))

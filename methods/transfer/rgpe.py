@@ -26,7 +26,6 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.pareto import pareto_front
@@ -36,6 +35,7 @@ from hpobench_nmt.methods.acquisitions.acquisition import Belief, by_expected_hy
 from hpobench_nmt.methods.acquisitions.improvement import log_ei_of_contenders
 from hpobench_nmt.methods.any_targets import standardised
 from hpobench_nmt.methods.search import AnyTargetsSearch
+from hpobench_nmt.methods.surrogates.cholesky import solve
 from hpobench_nmt.methods.surrogates.pending import Given
 from hpobench_nmt.methods.transfer.transfer_models import TransferModel, portfolio, transfer_models
 
@@ -133,13 +133,14 @@ class RankedDraws:
         """One more row. O(n^2 + n D) for n rows and D rows of the table."""
         n = len(self._rows)
         covariance = self._model.covariance(row, np.array([*self._rows, row], dtype=np.int64))
-        share = solve_triangular(self._factor, covariance[:n], lower=True) if n else covariance[:0]
+        share = np.empty(n)
+        solve(self._factor, covariance[:n], share)
         # The variance left for a row with the same features as an earlier row is 0, or less by rounding.
-        rest = np.sqrt(max(covariance[n] - share @ share, _JITTER))
+        rest = np.sqrt(max(covariance[n] - (share**2).sum(), _JITTER))
         factor = np.zeros((n + 1, n + 1))
         factor[:n, :n], factor[n, :n], factor[n, n] = self._factor, share, rest
         normals = self._rng.standard_normal(DRAWS)
-        values = self._model.mean[self._loss, row] + self._normals @ share + rest * normals
+        values = self._model.mean[self._loss, row] + (self._normals * share).sum(axis=1) + rest * normals
         before = np.array(self._losses)
         for f, f_k, y, y_k in (
             (values[:, None], self._values, loss, before),

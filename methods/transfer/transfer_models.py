@@ -16,12 +16,12 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, solve_triangular
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import Problem, Source
 from hpobench_nmt.methods.any_targets import standardised
 from hpobench_nmt.methods.kernels import matern52
+from hpobench_nmt.methods.surrogates.cholesky import add_rows, product, whitened
 
 NOISE_SD = 0.1
 
@@ -33,16 +33,18 @@ class TransferModel:
         known = ~np.isnan(table.losses).any(axis=1)
         losses, at = table.losses[known], np.ascontiguousarray(table.features[known])
         y = standardised(losses)
-        factor = cholesky(matern52(at, at) + NOISE_SD**2 * np.eye(len(at)), lower=True)
-        self._whitened = solve_triangular(factor, matern52(at, features), lower=True)
+        columns = np.hstack([y, matern52(at, features)])
+        both = whitened(matern52(at, at) + NOISE_SD**2 * np.eye(len(at)), columns)
+        z, self._whitened = (np.ascontiguousarray(part) for part in np.split(both, [y.shape[1]], axis=1))
         self._features = features
-        self.mean: Floats = solve_triangular(factor, y, lower=True).T @ self._whitened
+        self.mean: Floats = product(z, self._whitened)
         self.var: Floats = np.maximum(1.0 - (self._whitened**2).sum(axis=0), 0.0)
 
     def covariance(self, row: int, others: NDArray[np.int64]) -> Floats:
         """Posterior covariance of a row of the problem with k rows, shape (k,)."""
         prior = matern52(self._features[row : row + 1], self._features[others])[0]
-        return np.asarray(prior - self._whitened[:, row] @ self._whitened[:, others])
+        add_rows(np.ascontiguousarray(self._whitened[:, others]), -self._whitened[:, row], prior)
+        return np.asarray(prior)
 
 
 @lru_cache(maxsize=8)

@@ -4,7 +4,6 @@ import copy
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 from scipy.stats import norm
 from twins.gaussian import gaussian_process, log_improvement, matern52_matrix
 
@@ -73,28 +72,26 @@ def test_each_half_of_the_fit_is_best_given_the_other_and_found_in_few_rounds(se
     x = 3 * rng.random((6, 1))
     z = 3 * rng.normal(size=6) + 4 * x[:, 0]
     rounds = []
-    monkeypatch.setattr(copula, "minimize", lambda *a, **k: rounds.append(a) or minimize(*a, **k))
+    ridge = copula._ridge
+    monkeypatch.setattr(copula, "_ridge", lambda *a: rounds.append(a) or ridge(*a))
     basis, log_basis = naive_basis(x), np.column_stack([np.ones(6), x])
     w, v = fitted(basis, log_basis, z)
     error = z - basis @ w
     precision = np.exp(-log_basis @ v)
     np.testing.assert_allclose(basis.T @ (precision * error), w, atol=1e-3)
     np.testing.assert_allclose(0.5 * log_basis.T @ (precision * error**2 - 1), v, atol=1e-3)
-    assert len(rounds) < 20
+    assert len(rounds) < 80  # two in each round
 
 
 def test_what_a_fit_of_the_deviations_costs():
     rng = np.random.default_rng(3)
     log_basis, squares, v = rng.normal(size=(7, 3)), rng.random(7), rng.normal(size=3)
-    value, gradient = _misfit(v, log_basis, squares)
+    value = _misfit(v, log_basis, squares)
     sd = np.exp(0.5 * log_basis @ v)
     likelihood = norm.logpdf(np.sqrt(squares), 0, sd).sum() + 3.5 * np.log(2 * np.pi)
     assert value == pytest.approx(-likelihood + 0.5 * (v**2).sum(), rel=1e-12)
-    steps = 1e-6 * np.eye(3)
-    slopes = [_misfit(v + h, log_basis, squares)[0] - _misfit(v - h, log_basis, squares)[0] for h in steps]
-    np.testing.assert_allclose(gradient, np.array(slopes) / 2e-6, rtol=1e-6)
     for log, kept in ((60.0, 50.0), (-60.0, -50.0)):  # further out, exp would overflow
-        value, _ = _misfit(np.array([log]), np.ones((1, 1)), np.array([1.0]))
+        value = _misfit(np.array([log]), np.ones((1, 1)), np.array([1.0]))
         assert value == pytest.approx(0.5 * (kept + np.exp(-kept) + log**2), rel=1e-12)
 
 
