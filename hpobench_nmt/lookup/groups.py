@@ -54,10 +54,8 @@ def configurations_of(configs: Floats) -> tuple[Ints, Ints]:
     """
     ids = group_ids([np.unique(column, return_inverse=True)[1].astype(np.int64) for column in configs.T])
     _, first, number = np.unique(ids, return_index=True, return_inverse=True)
-    place = np.empty(len(first), dtype=np.int64)
-    order = np.argsort(first)
-    place[order] = np.arange(len(first))
-    return first[order], place[number]
+    place = np.argsort(np.argsort(first))
+    return np.sort(first), place[number]
 
 
 def means(values: Floats, number: Ints) -> Floats:
@@ -92,8 +90,6 @@ def wrong_seed(seeds: Floats, number: Ints) -> tuple[int, str] | None:
     pairs = group_ids([number, np.unique(seeds, return_inverse=True)[1].astype(np.int64)])
     _, first = np.unique(pairs, return_index=True)
     if len(first) < len(pairs):
-        again = np.ones(len(pairs), dtype=bool)
-        again[first] = False
-        line = int(np.flatnonzero(again)[0])
+        line = int(np.setdiff1d(np.arange(len(pairs)), first)[0])
         return line, f"seed {seeds[line]:.0f} occurs twice for this configuration."
     return None

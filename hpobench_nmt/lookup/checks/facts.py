@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Literal
 
@@ -113,8 +114,13 @@ def twins(table: Table) -> list[Rows]:
     for j in range(len(axes)):
         # Configurations are distinct, so rows that agree in all other hyperparameters differ in this one.
         others = group_ids([np.zeros_like(first), *axes[:j], *axes[j + 1 :]])
-        known = first >= 0
-        links += _agreeing(group_ids([others[known], first[known]]), everywhere[known], metrics, needed - 1)
+        known = np.flatnonzero(first >= 0)
+        rows = known[in_groups(group_ids([others[known], first[known]]))[0]]
+        for chosen in combinations(metrics, needed - 1):
+            there = rows[(np.array([first, *chosen])[:, rows] >= 0).all(axis=0)]
+            members, follows = in_groups(group_ids([column[there] for column in (others, first, *chosen)]))
+            found = there[members]
+            links.append((found[:-1][follows[1:]], found[1:][follows[1:]]))
     left = np.concatenate([left for left, _ in links] or [everywhere[:0]])
     right = np.concatenate([right for _, right in links] or [everywhere[:0]])
     graph = coo_array((np.ones(len(left)), (left, right)), shape=(len(table), len(table)))
@@ -128,24 +134,6 @@ def _codes(values: Floats) -> Rows:
     codes = np.unique(values, return_inverse=True)[1].astype(np.int64)
     codes[np.isnan(values)] = -1
     return codes
-
-
-def _agreeing(ids: Rows, rows: Rows, columns: Sequence[Rows], needed: int) -> Iterator[tuple[Rows, Rows]]:
-    """Pairs of rows with the same id that agree in `needed` columns: enough pairs to connect all such rows.
-
-    `rows` (ascending) and their `ids` have shape (n,). `columns` cover the whole table, with -1 for missing
-    values.
-    """
-    members, follows = in_groups(ids)
-    ids, rows = ids[members], rows[members]
-    if needed == 0:
-        yield rows[:-1][follows[1:]], rows[1:][follows[1:]]
-        return
-    for k in range(len(columns) - needed + 1):
-        known = columns[k][rows] >= 0
-        if known.any():
-            finer = group_ids([ids[known], columns[k][rows[known]]])
-            yield from _agreeing(finer, rows[known], columns[k + 1 :], needed - 1)
 
 
 def _facts(table: Table) -> Iterator[Fact]:

@@ -6,14 +6,14 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.files import read_bytes
 from hpobench_nmt.lookup.collections.archives import gunzipped
 from hpobench_nmt.lookup.disk.folder import install
 from hpobench_nmt.lookup.disk.rows import arrow_file
-from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits, download
+from hpobench_nmt.lookup.download import Limits, download
 from hpobench_nmt.lookup.table import Table
 
 if TYPE_CHECKING:  # pandas is slow to import
@@ -44,9 +44,8 @@ class Collection:
         tables_from: makes the tables, given the collection, the origin of its files, and the folder of table
             folders in which the tables will be installed.
         limits: limits of each download.
-        archive: address of an archive of the repository, if it is downloaded instead of single files.
-        copy: description of a copy of the files, for users of `tables fetch --from`; by default, the folder
-            of a clone.
+        address: address of the files, or of an archive of the repository.
+        files: description of a copy of the files, for users of `tables fetch --from`.
         curves: the collection that brings the learning curves of these tables; "" if they have their own.
     """
 
@@ -60,21 +59,10 @@ class Collection:
     folder: str
     sha256: Mapping[str, str]
     tables_from: Callable[[Collection, Origin, Path], Sequence[Table]]
-    limits: Limits = DEFAULT_LIMITS
-    archive: str = ""
-    copy: str = ""
-    curves: str = ""
-
-    @property
-    def address(self) -> str:
-        """The address of the files."""
-        raw = f"https://raw.githubusercontent.com/{self.repository}/{self.commit}/{self.folder}"
-        return self.archive or raw
-
-    @property
-    def files(self) -> str:
-        """Description of a copy of the files."""
-        return self.copy or f"`{self.folder}` of a clone of github.com/{self.repository}"
+    limits: Limits
+    address: str
+    files: str
+    curves: str
 
     def fetch(
         self, target: Path, source: Path | None = None, address: str = "", limits: Limits | None = None
@@ -89,23 +77,6 @@ class Collection:
         """
         origin = Origin(source, address or self.address, limits or self.limits)
         return install(self.name, self.tables_from(self, origin, target), target)
-
-    def contents(self, origin: Origin) -> dict[str, bytes]:
-        """The contents of the authors' files by name."""
-        return {
-            name: published_file(name, sha256, origin.source, origin.address, origin.limits, self.folder)
-            for name, sha256 in self.sha256.items()
-        }
-
-    def provenance(self, title: str, files: str, **more: str) -> dict[str, str]:
-        """The provenance of a table from these files, which are named in words."""
-        source = f"github.com/{self.repository}, {files}, commit {self.commit}"
-        return {"title": title, "source": source, "licence": self.licence, **more}
-
-    def claims(self, **more: Any) -> dict[str, Any]:
-        """The claims of a table."""
-        whole = {"collection": self.name, "collection_tables": len(self.tables)}
-        return whole | ({} if self.rows is None else {"collection_rows": self.rows}) | more
 
 
 def published_file(

@@ -2,7 +2,8 @@
 
 title, licence, repository, commit, folder   as in `Collection`
 rows              the number of rows of all tables that the authors state, if they state it
-curves            the collection that adds learning curves to these tables, if another one does
+curves            the collection that adds learning curves to these tables, if another one does. A table that
+                  is installed again with the same rows keeps them
 files             files by a short name, which a copy may have: `sha256`, `path` (of the authors' file in the
                   folder; by default the name) and `adds` (columns of one value)
 max_bytes         the limit of a file's size, if it is not that of all downloads
@@ -17,9 +18,6 @@ members           for a reader of many files of the authors: the names of these 
                   of a table for each of these names, of the lines that have it in the column `table`. With
                   `like`, the name of another table, it also has the settings of that table. The title may
                   name columns in braces, whose values are those of the first row, and {table}, the name
-
-If a table without curves is installed again with the same rows, it keeps the curves that another collection
-has added to it.
 """
 
 from __future__ import annotations
@@ -95,10 +93,19 @@ def read_declaration(
         except (LookupError, TypeError, ValueError) as error:
             where = origin.source or origin.address
             raise InputError(f"{where}: not the files of commit {given.commit} ({error!r}).") from None
-        made = [_with_known_curves(table, target / table.name) for table in made]
+        if given.curves:
+            made = [_with_known_curves(table, target / table.name) for table in made]
         return made + list(more(frames, target) if more else ())
 
-    own = Collection(
+    where = f"github.com/{given.repository}"
+    address = f"https://raw.githubusercontent.com/{given.repository}/{given.commit}/{given.folder}"
+    limits = replace(DEFAULT_LIMITS, max_bytes=given.max_bytes)
+    copy = f"`{given.folder}` of a clone of {where}"
+    if given.members:
+        limits = replace(DEFAULT_LIMITS, max_bytes=_MOST_PACKED, total_s=900.0)
+        address = f"https://codeload.github.com/{given.repository}/tar.gz/{given.commit}"
+        copy = f"a clone of {where}, or {' and '.join(given.files)}, made of its files"
+    return Collection(
         name=path.stem,
         title=given.title,
         tables=tuple(by_table),
@@ -109,16 +116,10 @@ def read_declaration(
         folder=given.folder,
         sha256={name: file.sha256 for name, file in given.files.items()},
         tables_from=tables,
-        limits=replace(DEFAULT_LIMITS, max_bytes=given.max_bytes),
+        limits=limits,
+        address=address,
+        files=copy,
         curves=given.curves,
-    )
-    if not given.members:
-        return own
-    return replace(
-        own,
-        limits=replace(DEFAULT_LIMITS, max_bytes=_MOST_PACKED, total_s=900.0),
-        archive=f"https://codeload.github.com/{given.repository}/tar.gz/{given.commit}",
-        copy=f"a clone of github.com/{given.repository}, or {' and '.join(given.files)}, made of its files",
     )
 
 
@@ -139,9 +140,7 @@ def _joined(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _with_known_curves(table: Table, folder: Path) -> Table:
-    """The table with the curves of the installed table, if it has none and the same rows."""
-    if table.curves is not None:
-        return table
+    """The table with the curves of the installed table, if that has the same rows."""
     try:
         old = load_folder(folder)
     except InputError:  # no table is installed, or it is damaged and will be replaced

@@ -37,8 +37,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -111,10 +110,6 @@ def table_of(
     for section, columns in found.items():
         own = described.get(section, {})
         described[section] = {column: {**entry, **own.get(column, {})} for column, entry in columns.items()}
-    files = [*files, *settings.beside]
-    source = f"{' and '.join(files)} of {collection.folder or 'all files'}"
-    hashes = " and ".join(collection.sha256[file] for file in files)
-    described["provenance"] = collection.provenance(files=source, **described["provenance"], sha256=hashes)
     sheet = checked({"name": name, "replicates": {}, **described}, Datasheet, where)
     checkpoints = None
     if settings.checkpoints is not None and sheet.curves is not None:
@@ -129,33 +124,43 @@ def table_of(
     axes = _axes(frame, sheet, settings.active_by)
     sheet = msgspec.structs.replace(sheet, only={}, hyperparameters=axes)
     rows, again = _trainings(frame, sheet, settings)
-    claims = {"front": np.flatnonzero(rows[settings.front]).tolist()} if settings.front else {}
-    title = sheet.provenance["title"].format_map({"table": name, **rows.iloc[0]})
-    sheet = msgspec.structs.replace(
-        sheet,
-        provenance={**sheet.provenance, "title": title},
-        claims=collection.claims(**claims, **sheet.claims),
-    )
-    made = Files(sheet, path, Path(f"{name}.csv"), csv_of(_cells(rows, sheet.columns)))
-    if len(again):
-        content = csv_of(_cells(again, [*sheet.hyperparameters, "replicate", "seed", *sheet.metrics]))
-        made = replace(made, replicates=lambda: content)
+    provenance = _provenance(collection, [*files, *settings.beside], {"table": name, **rows.iloc[0]}, sheet)
+    claims: dict[str, Any] = {"collection": collection.name, "collection_tables": len(collection.tables)}
+    if collection.rows is not None:
+        claims["collection_rows"] = collection.rows
+    if settings.front:
+        claims["front"] = np.flatnonzero(rows[settings.front]).tolist()
+    sheet = msgspec.structs.replace(sheet, provenance=provenance, claims=claims | sheet.claims)
+    own, beside = csv_of(_cells(rows, sheet.columns)), dict[str, bytes]()
     if checkpoints is not None:
-        made = replace(made, curves=_curves_csv(rows, checkpoints, sheet))
-        if checkpoints["training"].isin(again["training"]).any():
-            their_curves = _curves_csv(again, checkpoints, sheet)
-            made = replace(made, replicate_curves=lambda: their_curves)
-    if settings.sha256:
-        _check(made, settings.sha256, f"table {name!r}", collection.commit)
-    return tables_of(made)[0]
+        beside["curves"] = _curves_csv(rows, checkpoints, sheet)
+    if len(again):
+        kept = [*sheet.hyperparameters, "replicate", "seed", *sheet.metrics]
+        beside["replicates"] = csv_of(_cells(again, kept))
+    if checkpoints is not None and checkpoints["training"].isin(again["training"]).any():
+        beside["replicate_curves"] = _curves_csv(again, checkpoints, sheet)
+    digest = hashlib.sha256(b"".join([own, *beside.values()])).hexdigest()
+    if settings.sha256 not in ("", digest):
+        raise InputError(
+            f"table {name!r}: its trainings have SHA-256 {digest[:12]}… instead of {settings.sha256[:12]}…: "
+            f"not those of commit {collection.commit[:12]}."
+        )
+    read = {section: partial(bytes, content) for section, content in beside.items()}
+    return tables_of(Files(sheet, path, Path(f"{name}.csv"), own, read))[0]
 
 
-def _check(made: Files, sha256: str, where: str, commit: str) -> None:
-    again = [read() for read in (made.replicates, made.replicate_curves) if read]
-    digest = hashlib.sha256(b"".join([made.rows, made.curves or b"", *again])).hexdigest()
-    if digest != sha256:
-        told = f"{digest[:12]}… instead of {sha256[:12]}…"
-        raise InputError(f"{where}: its trainings have SHA-256 {told}: not those of commit {commit[:12]}.")
+def _provenance(
+    collection: Collection, files: Sequence[str], first: Mapping[str, Any], sheet: Datasheet
+) -> dict[str, str]:
+    """The provenance of a table from these files; `first` has the values of its first row by column."""
+    within = f"{' and '.join(files)} of {collection.folder or 'all files'}"
+    return {
+        "title": sheet.provenance["title"].format_map(first),
+        "source": f"github.com/{collection.repository}, {within}, commit {collection.commit}",
+        "licence": collection.licence,
+        **{key: text for key, text in sheet.provenance.items() if key != "title"},
+        "sha256": " and ".join(collection.sha256[file] for file in files),
+    }
 
 
 def _lines(frames: Mapping[str, pd.DataFrame], files: Sequence[str], settings: _Settings) -> pd.DataFrame:

@@ -8,6 +8,7 @@ names 344 cells, many of which are the same graph.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,21 +85,17 @@ def features_of(nodes: Mapping[str, tuple[str, Sequence[str]]]) -> dict[str, flo
     are inputs of the cell.
     """
     depths: dict[str, int] = {}
-
-    def depth(name: str, above: frozenset[str]) -> int:
-        if name not in nodes:
-            return 0
-        if name in above:
-            raise InputError("the graph of a cell has a cycle.")
-        if name not in depths:
-            depths[name] = 1 + max((depth(i, above | {name}) for i in nodes[name][1]), default=0)
-        return depths[name]
-
+    try:
+        order = list(TopologicalSorter({name: inputs for name, (_, inputs) in nodes.items()}).static_order())
+    except CycleError:
+        raise InputError("the graph of a cell has a cycle.") from None
+    for name in order:
+        depths[name] = 1 + max(map(depths.__getitem__, nodes[name][1]), default=0) if name in nodes else 0
     operations = [operation for operation, _ in nodes.values()]
     return {
         "nodes": float(len(nodes)),
         "edges": float(sum(len(inputs) for _, inputs in nodes.values())),
-        "depth": float(max(depth(name, frozenset()) for name in nodes)),
+        "depth": float(max(depths.values())),
         "states": float(sum(name.startswith("h_new_") for name in nodes)),
         **{operation: float(operations.count(operation)) for operation in OPERATIONS},
     }

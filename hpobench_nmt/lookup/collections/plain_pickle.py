@@ -24,7 +24,11 @@ _VALUES = {
 }  # fmt: skip
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 _EMPTY = {"EMPTY_LIST": list, "EMPTY_DICT": dict, "EMPTY_TUPLE": tuple}
-_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+# Instructions that take values from the stack: their number, or None for those since the last mark.
+_TAKEN = {
+    "APPEND": 1, "APPENDS": None, "SETITEM": 2, "SETITEMS": None,
+    "TUPLE": None, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3,
+}  # fmt: skip
 _MOST_DIGITS = 400
 
 
@@ -50,50 +54,37 @@ def _value(content: bytes) -> Any:
     marks: list[int] = []
     memo: dict[Any, Any] = {}
 
-    def since_mark() -> list[Any]:
-        start = marks.pop()
+    def taken(count: int | None) -> list[Any]:
+        start = marks.pop() if count is None else len(stack) - count
+        if start < 0:
+            raise IndexError
         items = stack[start:]
         del stack[start:]
         return items
 
     for code, argument, place in pickletools.genops(content):
         name = code.name
+        items = taken(_TAKEN[name]) if name in _TAKEN else []
         if name in _VALUES:
             if isinstance(argument, int) and argument.bit_length() > 4 * _MOST_DIGITS:
                 raise _Refused(f"a whole number of more than {_MOST_DIGITS} digits (byte {place}).")
             stack.append(argument)
         elif name in ("BINGET", "LONG_BINGET"):
             stack.append(memo[argument])
-        elif name == "MEMOIZE":
-            memo[len(memo)] = stack[-1]
-        elif name in ("BINPUT", "LONG_BINPUT"):
-            memo[argument] = stack[-1]
+        elif name in ("MEMOIZE", "BINPUT", "LONG_BINPUT"):
+            memo[len(memo) if name == "MEMOIZE" else argument] = stack[-1]
         elif name in _EMPTY:
             stack.append(_EMPTY[name]())
         elif name in _CONSTANTS:
             stack.append(_CONSTANTS[name])
         elif name == "MARK":
             marks.append(len(stack))
-        elif name == "APPENDS":
-            items = since_mark()
+        elif name.startswith("APPEND"):
             _last(stack, list).extend(items)
-        elif name == "APPEND":
-            item = stack.pop()
-            _last(stack, list).append(item)
-        elif name == "SETITEMS":
-            items = since_mark()
+        elif name.startswith("SETITEM"):
             _last(stack, dict).update(zip(map(_key, items[::2]), items[1::2], strict=True))
-        elif name == "SETITEM":
-            item = stack.pop()
-            key = _key(stack.pop())
-            _last(stack, dict)[key] = item
-        elif name == "TUPLE":
-            stack.append(tuple(since_mark()))
-        elif name in _TUPLES:
-            count = _TUPLES[name]
-            if len(stack) < count:
-                raise IndexError
-            stack[-count:] = [tuple(stack[-count:])]
+        elif name in _TAKEN:
+            stack.append(tuple(items))
         elif name == "STOP":
             (value,) = stack
             return value

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -223,16 +223,18 @@ def algoperf(members: Iterable[tuple[str, bytes]]) -> dict[str, pd.DataFrame]:
     return {"runs.csv": pd.DataFrame(runs), "curves.parquet": pd.concat(curves)}
 
 
-READERS: Mapping[str, Callable[[Iterable[tuple[str, bytes]]], dict[str, pd.DataFrame]]] = {
-    "llm_pilot": llm_pilot,
-    "mlperf": mlperf,
-    "nanogpt": nanogpt,
-    "peft": peft,
-    "algoperf": algoperf,
-    "marin": marin,
-    "nas_bench_nlp": nas_bench_nlp,
-    "nmtlc": nmtlc,
-    "steplaw": steplaw,
-    "taskset": taskset,
-}
+Reader = Callable[[Iterable[tuple[str, bytes]]], "dict[str, pd.DataFrame]"]
+_ALL: tuple[Reader, ...] = (
+    llm_pilot,
+    mlperf,
+    nanogpt,
+    peft,
+    marin,
+    algoperf,
+    steplaw,
+    taskset,
+    nas_bench_nlp,
+    nmtlc,
+)
+READERS = {reader.__name__: reader for reader in _ALL}
 """The readers by name."""

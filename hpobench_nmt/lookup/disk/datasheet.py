@@ -57,6 +57,7 @@ from hpobench_nmt.core.system.text import printable
 from hpobench_nmt.core.system.validation import Finite, Natural, NonNegative, Positive, Strict, Whole, checked
 from hpobench_nmt.lookup.baselines import Baseline, baseline_of
 from hpobench_nmt.lookup.disk.curve_files import CurvesSection, FileSection
+from hpobench_nmt.lookup.disk.file_names import BESIDE
 from hpobench_nmt.lookup.disk.rows import Wanted, numbers_of, plain
 from hpobench_nmt.lookup.table import Table
 
@@ -175,10 +176,12 @@ class Datasheet(Strict, frozen=True):
         return self.replicates is not None and (self.seed is not None or self.replicates.averaged)
 
     @property
-    def replicates_apart(self) -> bool:
-        """Whether replicates are in a file of their own."""
-        again = self.replicates
-        return again is not None and (again.seed is None or again.sha256 is not None)
+    def beside(self) -> list[str]:
+        """The sections that describe a file beside that of the rows."""
+        found = [name for name in BESIDE if getattr(self, name) is not None]
+        if self.seed is not None and self.sha256("replicates") is None:
+            found.remove("replicates")  # they are lines of the file of rows
+        return found
 
     @property
     def missing_words(self) -> dict[str, str]:
@@ -286,7 +289,7 @@ def _contradictions(sheet: Datasheet) -> Iterator[str]:
             "a file that is split cannot have curves.csv or replicates.csv; trainings with other seeds may "
             "be lines of the file itself: seed = COLUMN in [replicates]."
         )
-    if sheet.replicate_curves is not None and (sheet.curves is None or not sheet.replicates_apart):
+    if sheet.replicate_curves is not None and (sheet.curves is None or "replicates" not in sheet.beside):
         yield "[replicate_curves] needs [curves], and [replicates] without a column of seeds."
     if sheet.only and sheet.curves is not None:
         yield "[only] leaves out rows, and curves.csv numbers all of them."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,10 +20,11 @@ from hpobench_nmt.core.space import Hyperparameter, Space, label, short_label
 from hpobench_nmt.core.system.errors import InputError, shortened, unknown
 from hpobench_nmt.core.system.files import check_name
 from hpobench_nmt.core.system.text import counted, number_of
+from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.descriptors import Descriptors
 from hpobench_nmt.lookup.disk.curve_files import read_curves
 from hpobench_nmt.lookup.disk.datasheet import Datasheet, check_claims
-from hpobench_nmt.lookup.disk.file_names import CURVES, REPLICATE_CURVES, REPLICATES
+from hpobench_nmt.lookup.disk.file_names import BESIDE, CURVES, REPLICATES
 from hpobench_nmt.lookup.disk.rows import Column, Wanted, line_of, parse_columns, values_of
 from hpobench_nmt.lookup.groups import configurations_of, means, training_numbers, wrong_seed
 from hpobench_nmt.lookup.replicates import ReplicateRows, Replicates
@@ -40,11 +41,10 @@ class Files:
         sheet: the datasheet, which may leave out values, counts and hashes.
         sheet_path, path: paths of the datasheet and of the CSV or Parquet file of rows, for messages.
         rows: content of the file of rows.
-        curves: content of curves.csv, if the datasheet describes it.
-        replicates: returns the content of replicates.csv, if the datasheet describes it; called on first use.
-            If the datasheet names a column of seeds instead, the lines of the file of rows are the
-            replicates, and the table's rows are their means.
-        replicate_curves: the same for the content of replicate_curves.csv.
+        beside: functions that return the contents of the other files that the datasheet describes, by its
+            section. Those of replicates are called on first use. If the datasheet names a column of seeds
+            instead of replicates.csv, the lines of the file of rows are the replicates, and the table's rows
+            are their means.
         hashed: whether the datasheet states hashes, which the files have. It must also state the number of
             rows then.
     """
@@ -53,9 +53,7 @@ class Files:
     sheet_path: Path
     path: Path
     rows: bytes
-    curves: bytes | None = None
-    replicates: Callable[[], bytes] | None = None
-    replicate_curves: Callable[[], bytes] | None = None
+    beside: Mapping[str, Callable[[], bytes]] = field(default_factory=dict)
     hashed: bool = False
 
 
@@ -137,12 +135,8 @@ def _table(name: str, files: Files, columns: Mapping[str, Column], place: Place)
             read = _trainings(configs, number, columns[sheet.seed], values, place)
             configs, values = configs[first], means(values, number)
             described = described and described.of_rows(first)
-        if files.replicates is not None:
-            read = partial(_read_replicates, files, files.replicates, axes, metrics)
-        curves = None
-        if sheet.curves is not None and files.curves is not None:
-            path = files.path.with_name(CURVES)
-            curves = read_curves(files.curves, sheet.curves, metrics, len(configs), path, sheet.missing_words)
+        if "replicates" in files.beside:
+            read = partial(_read_replicates, files, axes, metrics)
         table = Table(
             name=name,
             hyperparameters=axes,
@@ -152,7 +146,7 @@ def _table(name: str, files: Files, columns: Mapping[str, Column], place: Place)
             objectives=tuple(sheet.goals),
             provenance=sheet.provenance,
             claims=sheet.claims,
-            curves=curves,
+            curves=_curves(files, "curves", metrics, len(configs)),
             replicates=read and Replicates(axes, tuple(sheet.metrics), read, sheet.averaged),
             descriptors=described,
         )
@@ -205,10 +199,21 @@ def _trainings(
     return partial(rows.of_trainings, np.argsort(number, kind="stable"))
 
 
+def _curves(files: Files, section: str, metrics: Sequence[Metric], n_rows: int) -> Curves | None:
+    """The curves in the file of a section, if the table has them."""
+    about = files.sheet.curves
+    if about is None or section not in files.beside:
+        return None
+    if section == "replicate_curves":  # the columns are the same
+        about = replace_struct(about, count=None)
+    path = files.path.with_name(BESIDE[section])
+    return read_curves(files.beside[section](), about, metrics, n_rows, path, files.sheet.missing_words)
+
+
 def _read_replicates(
-    files: Files, content: Callable[[], bytes], axes: Sequence[Hyperparameter], metrics: Sequence[Metric]
+    files: Files, axes: Sequence[Hyperparameter], metrics: Sequence[Metric]
 ) -> ReplicateRows:
-    """The trainings in a table's replicates.csv, whose content `content()` returns, and their curves.
+    """The trainings in a table's replicates.csv, and their curves.
 
     Raises InputError, with the line, if a column is missing or unknown, or a cell is not a number or not on
     the grid.
@@ -216,7 +221,9 @@ def _read_replicates(
     sheet, path = files.sheet, files.path.with_name(REPLICATES)
     names = [*sheet.hyperparameters, "replicate", "seed", *sheet.metrics]
     labels = [axis.name for axis in axes if not axis.is_numeric]
-    columns = parse_columns(content(), Wanted(names, labels, words=sheet.missing_words), path)
+    columns = parse_columns(
+        files.beside["replicates"](), Wanted(names, labels, words=sheet.missing_words), path
+    )
     place = Place(path)
     configs = np.column_stack([codes_of_cells(axis, columns[axis.name], place) for axis in axes])
     for axis, codes in zip(axes, configs.T, strict=True):
@@ -224,17 +231,7 @@ def _read_replicates(
         if off_grid.any():
             value = short_label(codes[off_grid][0].item())
             place.refuse(off_grid, f"{axis.name} is {value}, which is not among the table's values.")
-    curves = None
-    if sheet.curves is not None and files.replicate_curves is not None:
-        section = replace_struct(sheet.curves, count=None)
-        curves = read_curves(
-            files.replicate_curves(),
-            section,
-            metrics,
-            len(configs),
-            path.with_name(REPLICATE_CURVES),
-            sheet.missing_words,
-        )
+    curves = _curves(files, "replicate_curves", metrics, len(configs))
     return ReplicateRows(configs, columns["replicate"], columns["seed"], _values(sheet, columns), curves)
 
 

@@ -5,5 +5,7 @@ ROWS = "table.csv"
 REPLICATES = "replicates.csv"
 CURVES = "curves.csv"
 REPLICATE_CURVES = "replicate_curves.csv"
+BESIDE = {"replicates": REPLICATES, "curves": CURVES, "replicate_curves": REPLICATE_CURVES}
+"""The files beside that of the rows, by the section of the datasheet that describes them."""
 SPEC = "spec.toml"
 LEDGER = "ledger.jsonl"

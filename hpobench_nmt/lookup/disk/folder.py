@@ -31,7 +31,7 @@ from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.disk.curve_files import curves_csv, curves_section
 from hpobench_nmt.lookup.disk.datasheet import Datasheet, datasheet, read_datasheet, with_sections_hash
 from hpobench_nmt.lookup.disk.described_rows import Files, tables_of
-from hpobench_nmt.lookup.disk.file_names import CURVES, REPLICATE_CURVES, REPLICATES
+from hpobench_nmt.lookup.disk.file_names import BESIDE, CURVES, REPLICATE_CURVES, REPLICATES
 from hpobench_nmt.lookup.disk.file_names import DATASHEET as DATASHEET
 from hpobench_nmt.lookup.disk.file_names import LEDGER as LEDGER
 from hpobench_nmt.lookup.disk.file_names import ROWS as ROWS
@@ -44,7 +44,7 @@ _READ_SHARE = 0.4
 # Links are followed here, because some installers link the files of a package. Whoever can change these files
 # can also change the code.
 _SHIPPED = Path(__file__).parents[2] / "tables"
-_SECTIONS = ("rows", "replicates", "curves", "replicate_curves")
+_SECTIONS = ("rows", *BESIDE)
 
 
 def load_folder(folder: Path) -> Table:
@@ -58,14 +58,7 @@ def load_folder(folder: Path) -> Table:
 def described_files(folder: Path) -> dict[str, bytes]:
     """Contents of the CSV files that a datasheet describes, by name; InputError if a hash differs."""
     files = _files_in(folder, _SECTIONS)
-    replicates, their_curves = (read and read() for read in (files.replicates, files.replicate_curves))
-    contents = {
-        ROWS: files.rows,
-        REPLICATES: replicates,
-        CURVES: files.curves,
-        REPLICATE_CURVES: their_curves,
-    }
-    return {name: content for name, content in contents.items() if content is not None}
+    return {ROWS: files.rows} | {BESIDE[section]: read() for section, read in files.beside.items()}
 
 
 def checked_datasheet(folder: Path) -> tuple[Datasheet, int]:
@@ -286,20 +279,16 @@ def _runners_files(folder: Path) -> dict[str, bytes]:
 
 def undescribed_files(folder: Path) -> list[tuple[str, str]]:
     """A fact and its meaning for each file of a table folder that its datasheet does not describe."""
-    if not any((folder / name).exists() for name in (REPLICATES, CURVES, REPLICATE_CURVES)):
+    if not any((folder / name).exists() for name in BESIDE.values()):
         return []
     return _undescribed(_datasheet(folder), folder / ROWS, folder / DATASHEET)
 
 
 def _undescribed(sheet: Datasheet, rows: Path, sheet_path: Path) -> list[tuple[str, str]]:
     found = []
-    for name, section, described in (
-        (REPLICATES, "replicates", sheet.replicates_apart),
-        (CURVES, "curves", sheet.curves is not None),
-        (REPLICATE_CURVES, "replicate_curves", sheet.replicate_curves is not None),
-    ):
+    for section, name in BESIDE.items():
         path = rows.with_name(name)
-        if described or path == rows or not (path.exists() or path.is_symlink()):
+        if section in sheet.beside or path == rows or not (path.exists() or path.is_symlink()):
             continue
         lack = f"{sheet_path.name} has no section [{section}]"
         advice = "Add the section ('tables add --help' shows it), or move the file away."
@@ -336,20 +325,10 @@ def _files_in(folder: Path, hashed: Collection[str]) -> Files:
 def _files(
     rows: Path, sheet: Datasheet, sheet_path: Path, follow_link: bool, hashed: Collection[str] = ()
 ) -> Files:
-    """The file of rows with the files that lie beside it, of which that of the replicates is read later."""
+    """The file of rows with the files that lie beside it, which are read later."""
     content = partial(_content, sheet, hashed, follow_link)
-    return Files(
-        sheet,
-        sheet_path,
-        rows,
-        content("rows", rows),
-        content("curves", rows.with_name(CURVES)) if sheet.curves is not None else None,
-        partial(content, "replicates", rows.with_name(REPLICATES)) if sheet.replicates_apart else None,
-        partial(content, "replicate_curves", rows.with_name(REPLICATE_CURVES))
-        if sheet.replicate_curves
-        else None,
-        hashed=bool(hashed),
-    )
+    beside = {section: partial(content, section, rows.with_name(BESIDE[section])) for section in sheet.beside}
+    return Files(sheet, sheet_path, rows, content("rows", rows), beside, bool(hashed))
 
 
 def _content(sheet: Datasheet, hashed: Collection[str], follow_link: bool, section: str, path: Path) -> bytes:
