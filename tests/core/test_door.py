@@ -21,7 +21,6 @@ OWN = {
     "hpobench_nmt/core/system/process_server.py": "own logs, and /proc",
     "hpobench_nmt/core/system/processes.py": "own logs",
     "hpobench_nmt/lookup/collections/archives.py": "members of an archive that is in memory",
-    "hpobench_nmt/lookup/imports/read.py": "first bytes of regular files",
     "hpobench_nmt/render/html/page.py": "parts of the package",
     "hpobench_nmt/runner/corpora/corpus.py": "own cache",
     "hpobench_nmt/runner/corpora/libreoffice_help.py": "the corpus package's own files",

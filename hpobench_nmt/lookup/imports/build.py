@@ -17,7 +17,7 @@ from hpobench_nmt.lookup.curves import Curves, Own, until_missing
 from hpobench_nmt.lookup.disk.datasheet import AxisSection, Datasheet, label_written
 from hpobench_nmt.lookup.disk.described_rows import codes_of_cells
 from hpobench_nmt.lookup.groups import configurations_of, means, training_numbers
-from hpobench_nmt.lookup.imports.decide import Decision, Plan
+from hpobench_nmt.lookup.imports.decide import Decision, Plan, seeds_of
 from hpobench_nmt.lookup.imports.sweep import Points, Sweep
 from hpobench_nmt.lookup.replicates import ReplicateRows, Replicates
 from hpobench_nmt.lookup.table import Table
@@ -43,6 +43,7 @@ def build(
     axes = zip(hyperparameters, plan.axes.values(), strict=True)
     configs = np.column_stack([codes_of_cells(h, axis.cells, sweep.path) for h, axis in axes])
     first, number = configurations_of(configs)
+    seeds = seeds_of(sweep, plan)
     names = tuple(metric.name for metric in metrics)
     replicates, own, values = None, first, plan.values[first]
     curved = sweep.points is not None
@@ -60,7 +61,7 @@ def build(
             values = means(measured(plan.values), number)
             text = f"{again}: the rows are their means"
         decisions.append(Decision("replicates", "", text))
-        read = partial(ReplicateRows(configs, numbers, plan.seeds, plan.values).of_trainings, order)
+        read = partial(ReplicateRows(configs, numbers, seeds, plan.values).of_trainings, order)
         replicates = Replicates(hyperparameters, names, read, averaged=not curved)
     curves = None
     if sweep.points is not None:

@@ -80,9 +80,10 @@ def _formats() -> tuple[_Format, ...]:
 def headed(
     columns: Mapping[str, Column], path: Path, title: str, place: Callable[[int], str], kind: str = ""
 ) -> Sweep:
-    """The sweep of a table's columns, by its headings. `kind` describes a table of an unknown program.
+    """The sweep of a table's columns, by its headings. `kind` describes the source, if it is not a table.
 
-    Raises InputError if lines are reports of trainings that cannot be told apart.
+    Raises InputError if a state of a known program is not known, or if lines are reports of trainings that
+    cannot be told apart.
     """
     form = next(each for each in _formats() if each.fits(list(columns)))
     columns = _opened(columns, form)
@@ -95,13 +96,15 @@ def headed(
     if form.is_plain and not settings:
         about = {name: each for name, each in about.items() if each.role in ("identity", "metric")}
     elif not form.is_plain and settings:
-        about = {**dict.fromkeys(columns, About("extra")), **about}
+        about = {**dict.fromkeys(columns, About("metric")), **about}
     states = None
     lowered = {name.lower(): name for name in columns}
     for name in (lowered[word.lower()] for word in form.state if word.lower() in lowered):
         if columns[name].dtype == object and name not in settings:
             states = states_of(columns[name].tolist())
-            if states is not None or not form.is_plain:
+            if states is None and not form.is_plain:
+                raise InputError(f"{path}: {name!r} has a state that is not known.")
+            if states is not None:
                 about[name] = About("identity", "the state of each training")
                 break
     sources = form.seconds or _durations(columns, about)
@@ -120,9 +123,8 @@ def headed(
     if form.direction:
         for name in [name for name, each in about.items() if each.role == "metric"]:
             about[name] = replace(about[name], direction=form.direction)
-    kind = kind if form.is_plain and kind else form.kind
     sweep = Sweep(
-        kind, path, title, columns, about, states, notes=tuple(filter(None, notes)), place=place,
+        kind or form.kind, path, title, columns, about, states, notes=tuple(filter(None, notes)), place=place,
         plain=form.is_plain,
     )  # fmt: skip
     return _without_parents(_reported(sweep, form) if form.training else sweep)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import UnionType
@@ -13,10 +12,9 @@ import tomli_w
 
 from hpobench_nmt.core.system.errors import InputError, as_list, shortened, warn
 from hpobench_nmt.core.system.files import check_name, is_name, read_toml, write_whole
-from hpobench_nmt.core.system.folders import replace_folder, scratch_folder
-from hpobench_nmt.core.system.text import printable
+from hpobench_nmt.core.system.text import printable, some_of
 from hpobench_nmt.lookup.disk.file_names import DATASHEET
-from hpobench_nmt.lookup.disk.folder import load_folder, save_folder, table_files
+from hpobench_nmt.lookup.disk.folder import load_folder, save_folder
 from hpobench_nmt.lookup.disk.rows import Progress
 from hpobench_nmt.lookup.imports.build import build
 from hpobench_nmt.lookup.imports.decide import Decision, decide, decisions_of
@@ -29,8 +27,6 @@ _LONGEST_NAME = 24
 _FINGERPRINT = "imported_sha256"
 # The approximate share of an import's time after which the table has been made.
 _MADE = 0.7
-# At most this many columns that were left out for the same reason are named.
-_MOST_NAMES = 12
 _ORDER = ("objective", "metric", "hyperparameter", "seed", "curves", "replicates", "rows", "left out")
 
 
@@ -57,11 +53,9 @@ class Unsure(InputError):
     def __init__(self, source: Path, imported: Imported) -> None:
         self.imported = imported
         guesses = [
-            printable(f"{column} ({about.shown}: {about.doubt})")
-            for column, about in imported.about.items()
-            if about.doubt
+            f"{column} ({imported.about[column].shown}: {doubt})" for column, doubt in imported.doubts.items()
         ]
-        shown = ", ".join(guesses[:_MOST_NAMES]) + (", …" if len(guesses) > _MOST_NAMES else "")
+        shown = printable(some_of(guesses))
         super().__init__(
             f"{source}: some roles are only guesses: {shown}. State the roles, or accept them all."
         )
@@ -222,24 +216,15 @@ def write_draft(imported: Imported, folder: Path) -> None:
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder}: exists already. Name a new folder.")
-    files = table_files(imported.table)
-    sheet = tomllib.loads(files[DATASHEET].decode())
-    for section in ("rows", "replicates", "curves"):
-        for key in ("count", "sha256"):
+    save_folder(imported.table, folder)
+    sheet = read_toml(folder / DATASHEET)
+    for key in ("count", "sha256"):
+        for section in ("replicates", "curves"):
             sheet.get(section, {}).pop(key, None)
-    sheet.pop("claims", None)
-    sheet.pop("rows", None)
-    with scratch_folder(folder) as work:
-        for name, content in files.items():
-            if name != DATASHEET:
-                write_whole(work / name, content)
-        head = "\n".join(f"# {line}" for line in decision_lines(imported.decisions))
-        note = f"# Edit this, then: hpobench-nmt tables add {folder.name}\n#\n"
-        write_whole(work / DATASHEET, f"{note}{head}\n\n{tomli_w.dumps(sheet)}".encode())
-        work.chmod(0o755)
-        if folder.exists():
-            folder.rmdir()
-        replace_folder(work, folder)
+    edited = tomli_w.dumps({key: entry for key, entry in sheet.items() if key not in ("claims", "rows")})
+    head = "\n".join(f"# {line}" for line in decision_lines(imported.decisions))
+    note = f"# Edit this, then: hpobench-nmt tables add {folder.name}\n#\n"
+    write_whole(folder / DATASHEET, f"{note}{head}\n\n{edited}".encode())
 
 
 def decision_lines(decisions: Sequence[Decision]) -> list[str]:
@@ -248,17 +233,11 @@ def decision_lines(decisions: Sequence[Decision]) -> list[str]:
     for each in decisions:
         if each.part == "left out":
             reasons.setdefault(each.text, []).append(each.name or "(no name)")
-    decisions = [each for each in decisions if each.part != "left out"]
-    for reason, names in reasons.items():
-        more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
-        decisions.append(Decision("left out", "", f"{', '.join(names[:_MOST_NAMES])}{more}: {reason}"))
-    part = max((len(each.part) for each in decisions), default=0)
-    name = min(max((len(each.name) for each in decisions), default=0), 30)
+    shown = [each for each in decisions if each.part != "left out"]
+    shown += [Decision("left out", "", f"{some_of(names)}: {reason}") for reason, names in reasons.items()]
+    part = max(len(each.part) for each in shown)
+    name = min(max(len(each.name) for each in shown), _LONGEST_NAME)
     return [
-        printable(
-            f"{each.part:{part}}  {each.name:{name}}  {each.text}"
-            if each.name
-            else f"{each.part:{part}}  {each.text}"
-        )
-        for each in decisions
+        printable(f"{each.part:{part}}  {f'{each.name:{name}}  ' if each.name else ''}{each.text}")
+        for each in shown
     ]

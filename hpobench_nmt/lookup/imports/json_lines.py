@@ -30,7 +30,7 @@ def json_lines(content: bytes, path: Path) -> tuple[list[Line], str]:
     is anything else.
     """
     text = text_of(content, path)
-    if (whole := _parsed(text, "", path)) is not None:
+    if (whole := _parsed(text, str(path))) is not None:
         listed = whole if isinstance(whole, list) else [whole]
         if not listed or not all(isinstance(record, dict) for record in listed):
             raise InputError(f"{path}: not a list of objects, one for each training.")
@@ -38,34 +38,27 @@ def json_lines(content: bytes, path: Path) -> tuple[list[Line], str]:
     found: list[Line] = []
     lines = [(place, line) for place, line in enumerate(text.split("\n"), start=1) if line.strip()]
     for place, line in lines:
-        try:
-            record = _parsed(line, f", line {place}", path)
-            if record is None:
-                json.loads(line)  # raises the error
-        except ValueError as error:
-            if isinstance(error, InputError):
-                raise
-            if (place, line) == lines[-1] and found and not text.endswith("\n"):
-                return found, f"line {place}, the last one, is cut short and was left out"
-            raise InputError(f"{path}, line {place}: not valid JSON: {str(error).split(':')[0]}.") from None
+        record = _parsed(line, f"{path}, line {place}")
+        if record is None and (place, line) == lines[-1] and found and not text.endswith("\n"):
+            return found, f"line {place}, the last one, is cut short and was left out"
+        if record is None:
+            raise InputError(f"{path}, line {place}: not valid JSON.")
         if not isinstance(record, dict):
             raise InputError(f'{path}, line {place}: not a JSON object, such as {{"lr": 0.1}}.')
         found.append((f"line {place}", record))
     return found, ""
 
 
-def _parsed(text: str, where: str, path: Path) -> Any:
+def _parsed(text: str, where: str) -> Any:
     """A text as JSON; None if it is not. Raises InputError if it is nested too deeply."""
     try:
-        found = json.loads(text)
+        found, deep = json.loads(text), False
     except RecursionError:
-        found = [None]
-        for _ in range(_DEEPEST + 1):
-            found = [found]
+        found, deep = None, True
     except ValueError:
         return None
-    if _is_deep(found, _DEEPEST):
-        raise InputError(f"{path}{where}: nested too deeply.")
+    if deep or _is_deep(found, _DEEPEST):
+        raise InputError(f"{where}: nested too deeply.")
     return found
 
 

@@ -5,20 +5,22 @@ from __future__ import annotations
 import math
 import re
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.text import number_of, shows_number
 from hpobench_nmt.lookup.collections.archives import folder_members
 from hpobench_nmt.lookup.disk.rows import MAX_BYTES
-from hpobench_nmt.lookup.imports.cells import columns_of, states_of
-from hpobench_nmt.lookup.imports.headings import SECONDS, without_nested
-from hpobench_nmt.lookup.imports.sweep import About, Column, Points, Role, Sweep, one_study, points_of
+from hpobench_nmt.lookup.imports.cells import columns_of
+from hpobench_nmt.lookup.imports.csv_files import text_of
+from hpobench_nmt.lookup.imports.headings import headed, without_nested
+from hpobench_nmt.lookup.imports.sweep import Points, Sweep, one_study, points_of
 
 # The files of a run: its description, its parameters and its metrics. Ids of runs have 32 hexadecimal digits.
 _FILE = re.compile(
@@ -30,15 +32,10 @@ _POINT = tuple[float, float, float]  # step, time in ms, value
 
 @dataclass
 class _Run:
-    params: dict[str, str] = field(default_factory=dict)
+    """A run: its row in the layout of search_runs(), without metrics, and the reports of each metric."""
+
+    row: dict[str, Any]
     metrics: dict[str, list[_POINT]] = field(default_factory=dict)
-    state: str = "RUNNING"
-    start: float = math.nan
-    end: float = math.nan
-    name: str = ""
-    experiment: str = ""
-    deleted: bool = False
-    parent: str = ""
 
 
 def is_mlruns(names: Iterable[str]) -> bool:
@@ -51,24 +48,26 @@ def read_mlruns(folder: Path, study: str) -> Sweep:
     runs: dict[str, _Run] = {}
     names: dict[str, str] = {}
     for name, content in folder_members(folder, rf"{_FILE.pattern}|(.*/)?[^/]+/meta\.yaml", MAX_BYTES):
-        text = _text(content, folder / name)
+        text = text_of(content, folder / name)
         found = _FILE.fullmatch(name)
         if found is None:  # the description of an experiment
             about = _yaml(text)
             names[about.get("experiment_id", "")] = about.get("name", "")
             continue
-        run = runs.setdefault(found["run"], _Run())
+        run = runs.setdefault(found["run"], _Run({"run_id": found["run"], "status": "RUNNING"}))
         if found["meta"]:
-            _describe(run, _yaml(text))
-        elif found["kind"] == "params":
-            run.params[found["key"]] = text.strip()
-        elif found["kind"] == "tags":
-            run.parent = text.strip()
-        else:
+            about = _yaml(text)
+            run.row |= {key: about.get(key, "") for key in ("experiment_id", "run_name", "lifecycle_stage")}
+            run.row |= {key: _number(about.get(key, "")) for key in ("start_time", "end_time")}
+            run.row["status"] = _STATES.get(about.get("status", ""), about.get("status", "RUNNING"))
+        elif found["kind"] == "metrics":
             run.metrics[found["key"]] = _points_of(text, folder / name)
+        else:
+            run.row[f"{found['kind']}.{found['key']}"] = text.strip()
     for run in runs.values():
-        run.experiment = names.get(run.experiment) or run.experiment
-    return _sweep(runs, folder, study, "a folder of MLflow's runs")
+        experiment = run.row.get("experiment_id", "")
+        run.row["experiment_id"] = names.get(experiment) or experiment
+    return _sweep(list(runs.values()), folder, study, "a folder of MLflow's runs")
 
 
 def is_mlflow(tables: Mapping[str, list[str]]) -> bool:
@@ -78,18 +77,18 @@ def is_mlflow(tables: Mapping[str, list[str]]) -> bool:
 
 def read_database(path: Path, database: sqlite3.Connection, study: str) -> Sweep:
     """The sweep of an experiment in MLflow's database. O(cells)."""
-    runs = {}
-    for key, name, state, start, end, stage, experiment in database.execute(
+    keys = ("run_id", "run_name", "status", "start_time", "end_time", "lifecycle_stage", "experiment_id")
+    rows = database.execute(
         "SELECT run_uuid, runs.name, status, start_time, end_time, runs.lifecycle_stage, experiments.name "
-        "FROM runs JOIN experiments ON runs.experiment_id = experiments.experiment_id ORDER BY start_time"
-    ):
-        first, last = (math.nan if time is None else float(time) for time in (start, end))
-        runs[key] = _Run(
-            {}, {}, str(state), first, last, str(name or ""), str(experiment), stage == "deleted"
-        )
+        "FROM runs JOIN experiments ON runs.experiment_id = experiments.experiment_id"
+    )
+    runs = {
+        row[0]: _Run(dict(zip(keys, ("" if cell is None else cell for cell in row), strict=True)))
+        for row in rows
+    }
     for key, value, run in database.execute("SELECT key, value, run_uuid FROM params"):
         if run in runs:
-            runs[run].params[str(key)] = str(value)
+            runs[run].row[f"params.{key}"] = str(value)
     for key, value, time, run, step, is_nan in database.execute(
         "SELECT key, value, timestamp, run_uuid, step, is_nan FROM metrics "
         "ORDER BY run_uuid, key, step, timestamp"
@@ -102,15 +101,8 @@ def read_database(path: Path, database: sqlite3.Connection, study: str) -> Sweep
             "SELECT value, run_uuid FROM tags WHERE key = 'mlflow.parentRunId'"
         ):
             if run in runs:
-                runs[run].parent = str(value)
-    return _sweep(runs, path, study, "MLflow's database")
-
-
-def _text(content: bytes, path: Path) -> str:
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8 text.") from None
+                runs[run].row["tags.mlflow.parentRunId"] = str(value)
+    return _sweep(list(runs.values()), path, study, "MLflow's database")
 
 
 def _yaml(text: str) -> dict[str, str]:
@@ -125,18 +117,8 @@ def _yaml(text: str) -> dict[str, str]:
     return found
 
 
-def _describe(run: _Run, about: Mapping[str, str]) -> None:
-    run.state = _STATES.get(about.get("status", ""), about.get("status", "RUNNING"))
-    run.start, run.end = (_number(about.get(key, "")) for key in ("start_time", "end_time"))
-    run.name, run.experiment = about.get("run_name", ""), about.get("experiment_id", "")
-    run.deleted = about.get("lifecycle_stage") == "deleted"
-
-
 def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
+    return number_of(text) if shows_number(text) else math.nan
 
 
 def _points_of(text: str, path: Path) -> list[_POINT]:
@@ -152,44 +134,25 @@ def _points_of(text: str, path: Path) -> list[_POINT]:
     return points
 
 
-def _sweep(runs: Mapping[str, _Run], path: Path, study: str, kind: str) -> Sweep:
-    live = {key: run for key, run in runs.items() if not run.deleted}
-    parents = {run.parent for run in live.values()}  # they only repeat the best of their nested runs
-    kept = [run for key, run in live.items() if key not in parents]
-    notes = (without_nested(len(live) - len(kept)),) if len(kept) < len(live) else ()
-    if not kept:
+def _sweep(runs: list[_Run], path: Path, study: str, kind: str) -> Sweep:
+    live = [run for run in runs if run.row.get("lifecycle_stage") != "deleted"]
+    if not live:
         raise InputError(f"{path}: {kind}, without a run.")
-    study = one_study(list(dict.fromkeys(run.experiment for run in kept)), study, path, "experiment")
-    own = sorted((run for run in kept if run.experiment == study), key=lambda run: (run.start, run.name))
-    last = [{name: max(points)[2] for name, points in run.metrics.items() if points} for run in own]
-    sections: dict[str, tuple[Role, Sequence[Mapping[str, Any]]]] = {
-        "params": ("hyperparameter", [run.params for run in own]),
-        "metrics": ("metric", last),
-    }
-    columns: dict[str, Column] = {}
-    about: dict[str, About] = {}
-    for section, (role, records) in sections.items():
-        for name, cells in columns_of(records).items():
-            columns[f"{section}.{name}"] = cells
-            about[f"{section}.{name}"] = About(role, f"in {section}", name=name)
-    seconds = np.array([(run.end - run.start) / 1000.0 for run in own])
-    if not np.isnan(seconds).all():
-        columns[SECONDS], about[SECONDS] = seconds, About("seconds", "from start and end of each run")
-    if not columns:
-        raise InputError(f"{path}: the runs of {study!r} have neither parameters nor metrics.")
-    states = states_of([run.state for run in own])
-    title = path.stem if study == "Default" else study
-    return Sweep(
-        kind,
-        path,
-        title,
-        columns,
-        about,
-        states,
-        _points(own),
-        notes,
-        lambda row: f"run {own[row].name or row}",
+    parents = {run.row.get("tags.mlflow.parentRunId") for run in live}
+    kept = [run for run in live if run.row["run_id"] not in parents]
+    notes = (without_nested(len(live) - len(kept)),) if len(kept) < len(live) else ()
+    study = one_study(
+        list(dict.fromkeys(run.row["experiment_id"] for run in kept)), study, path, "experiment"
     )
+    own = [run for run in kept if run.row["experiment_id"] == study]
+    own.sort(key=lambda run: (run.row["start_time"], run.row["run_name"]))
+    rows = [
+        run.row | {f"metrics.{name}": max(points)[2] for name, points in run.metrics.items() if points}
+        for run in own
+    ]
+    title = path.stem if study == "Default" else study
+    sweep = headed(columns_of(rows), path, title, lambda row: f"run {rows[row]['run_name'] or row}", kind)
+    return replace(sweep, points=_points(own), notes=(*notes, *sweep.notes))
 
 
 def _points(runs: list[_Run]) -> Points | None:
@@ -203,7 +166,7 @@ def _points(runs: list[_Run]) -> Points | None:
             }
         )
         times = sorted((time, step) for points in run.metrics.values() for step, time, _ in points)
-        seconds.append({step: (time - run.start) / 1000.0 for time, step in times})
+        seconds.append({step: (time - run.row["start_time"]) / 1000.0 for time, step in times})
     found = points_of("step", curves, seconds)
     single = found is not None and len(found.rows) == len(np.unique(found.rows))
     return None if single else found  # a single report per run is not a curve

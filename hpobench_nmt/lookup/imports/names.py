@@ -15,7 +15,6 @@ class _Words(Strict, frozen=True):
     max: frozenset[str]
     min: frozenset[str]
     cost: frozenset[str]
-    weak: frozenset[str]
     outcome: frozenset[str]
     per_time: frozenset[str]
     hyperparameter: frozenset[str]
@@ -63,12 +62,6 @@ def direction(name: str) -> Direction | None:
 def is_outcome(name: str) -> bool:
     """Whether it is a usual name of what was measured, which does not show the better direction."""
     return bool(set(parts(name)[-1:]) & WORDS.outcome)
-
-
-def is_doubtful(name: str) -> bool:
-    """Whether the words that make it the name of a metric also name settings."""
-    words = {word.rstrip("0123456789") for word in parts(name)} | set(parts(name))
-    return words & (WORDS.max | WORDS.min | WORDS.cost) <= WORDS.weak and not part_of_data(name)
 
 
 def is_cost(name: str) -> bool:

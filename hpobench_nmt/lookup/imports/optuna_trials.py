@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from hpobench_nmt.core.hyperparameter import Scale
 from hpobench_nmt.core.objectives import Direction
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.core.system.text import free_name
-from hpobench_nmt.lookup.imports.cells import between, column_of, columns_of, states_of
-from hpobench_nmt.lookup.imports.headings import SECONDS
-from hpobench_nmt.lookup.imports.sweep import About, Column, Sweep, points_of
+from hpobench_nmt.lookup.imports.cells import between, columns_of
+from hpobench_nmt.lookup.imports.headings import headed
+from hpobench_nmt.lookup.imports.sweep import About, Sweep, points_of
 
 METRIC_NAMES = "study:metric_names"
 """The attribute of a study that holds the names of its objectives."""
@@ -98,42 +95,34 @@ def _plain(value: Any) -> Any:
 
 
 def sweep_of_study(study: Study, kind: str, path: Path, notes: tuple[str, ...] = ()) -> Sweep:
-    """The sweep of a study. InputError if it has no trial."""
+    """The sweep of a study, in the layout of Optuna's trials_dataframe(). InputError if it has no trial."""
     trials = sorted(study.trials, key=lambda trial: trial.number)
     if not trials:
         raise InputError(f"{path}: study {study.name!r} has no trials.")
-    states = states_of([trial.state for trial in trials])
-    if states is None:
-        raise InputError(f"{path}: study {study.name!r} has a trial of an unknown state.")
-    columns: dict[str, Column] = {}
-    about: dict[str, About] = {}
-    for name, cells in columns_of([trial.params for trial in trials]).items():
-        columns[f"params_{name}"] = cells
-        about[f"params_{name}"] = About(
-            "hyperparameter", "a parameter of the study", name=name, scale=study.scales.get(name)
-        )
-    several = len(study.directions) > 1
-    objectives = [f"values_{place}" if several else "value" for place in range(len(study.directions))]
-    objectives = [*study.metric_names[: len(objectives)], *objectives[len(study.metric_names) :]]
-    for place, name in enumerate(objectives):
-        columns[name] = column_of([trial.values.get(place, "") for trial in trials])
-        about[name] = About(
-            "metric", "what the study optimised", direction=study.directions[place], objective=True
-        )
-    for name, cells in columns_of([trial.attributes for trial in trials]).items():
-        columns[f"user_attrs_{name}"] = cells
-        about[f"user_attrs_{name}"] = About("extra", "an attribute of the trials", name=name)
-    starts, ends = (column_of([getattr(trial, end) or "" for trial in trials]) for end in ("start", "end"))
-    seconds = between(starts, ends)
-    if not np.isnan(seconds).all():
-        name = free_name(SECONDS, columns)
-        columns[name] = seconds
-        about[name] = About("seconds", "from start and end of each trial", name=SECONDS)
-    steps = [{objectives[0]: trial.steps} for trial in trials] if len(objectives) == 1 else []
-    return Sweep(
-        kind, path, study.name, columns, about, states, points_of("step", steps), notes,
-        lambda row: f"trial {trials[row].number}", True,
-    )  # fmt: skip
+    count = len(study.directions)
+    names = [*study.metric_names, *(f"values_{k}" for k in range(len(study.metric_names), count))][:count]
+    names = ["value"] if names == ["values_0"] else names
+    rows = [
+        {"number": trial.number, "state": trial.state}
+        | {f"params_{name}": value for name, value in trial.params.items()}
+        | dict.fromkeys(names, "")
+        | {names[place]: value for place, value in trial.values.items()}
+        | {f"user_attrs_{name}": value for name, value in trial.attributes.items()}
+        | {"datetime_start": trial.start or "", "datetime_complete": trial.end or ""}
+        for trial in trials
+    ]
+    columns = columns_of(rows)
+    columns["duration"] = between(columns["datetime_start"], columns["datetime_complete"])
+    sweep = headed(columns, path, study.name, lambda row: f"trial {trials[row].number}", kind)
+    about = dict(sweep.about)
+    for name, scale in study.scales.items():
+        about[f"params_{name}"] = replace(about[f"params_{name}"], scale=scale)
+    for name, direction in zip(names, study.directions, strict=True):
+        about[name] = About("metric", "what the study optimised", direction=direction, objective=True)
+    steps = [{names[0]: trial.steps} for trial in trials] if count == 1 else []
+    return replace(
+        sweep, about=about, points=points_of("step", steps), notes=(*sweep.notes, *notes), typed=True
+    )
 
 
 def named_metrics(attributes: Mapping[str, Any]) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import replace
@@ -23,7 +22,7 @@ from hpobench_nmt.lookup.imports.sweep import Sweep
 
 _FILE = re.compile(r"(?:(?P<trial>.+)/)?(?P<file>params\.json|result\.json|progress\.csv|error\.txt)")
 _STEP = "training_iteration"
-_HIDDEN = ("config.", "config/")
+_HIDDEN = re.compile(r"config($|[./])")  # its configuration, which is in params.json
 
 
 def is_ray(names: Iterable[str]) -> bool:
@@ -48,13 +47,14 @@ def read_ray_results(folder: Path) -> Sweep:
     notes: list[str] = []
     for number, (trial, files) in enumerate(trials.items()):
         reports = _reports(files, folder / trial, notes) or [{}]
-        config = _config(files.get("params.json"), folder / trial) or reports[-1].get("config") or {}
+        config = reports[-1].get("config") or {}
+        if params := files.get("params.json"):
+            config = json_lines(params, folder / trial / "params.json")[0][0][1]
         if not config and not reports[-1]:
             raise InputError(f"{folder / trial}: neither params.json nor a report has its configuration.")
         failed = "error.txt" in files and str(reports[-1].get("done")).lower() != "true"
         for report in reports:
-            plain = {key: value for key, value in flattened(report).items() if not key.startswith(_HIDDEN)}
-            plain.pop("config", None)
+            plain = {key: value for key, value in flattened(report).items() if not _HIDDEN.match(key)}
             records.append({**plain, **{f"config/{key}": value for key, value in _flat(config).items()}})
             records[-1].setdefault(_STEP, 1)
             records[-1].setdefault("trial_id", trial)
@@ -73,18 +73,6 @@ def read_ray_results(folder: Path) -> Sweep:
 def _flat(config: dict[str, Any]) -> dict[str, Any]:
     """A configuration with slashes between nested keys, as in Ray's own tables."""
     return {key.replace(".", "/"): value for key, value in flattened(config).items()}
-
-
-def _config(content: bytes | None, trial: Path) -> dict[str, Any] | None:
-    if content is None:
-        return None
-    try:
-        found = json.loads(content)
-    except (ValueError, RecursionError):
-        raise InputError(f"{trial / 'params.json'}: not valid JSON.") from None
-    if not isinstance(found, dict):
-        raise InputError(f"{trial / 'params.json'}: not a JSON object.")
-    return found
 
 
 def _reports(files: dict[str, bytes], trial: Path, notes: list[str]) -> list[dict[str, Any]]:

@@ -63,7 +63,6 @@ def fingerprint(source: Path, choices: Choices) -> str:
     files = [source / name for name in _names(source) if _is_read(name)] if source.is_dir() else [source]
     for path in [*files, *choices.curves]:
         digest.update(path.name.encode("utf-8", "surrogateescape") + b"\0")
-        _refuse_other_kinds(path)
         digest.update(bytes.fromhex(file_sha256(path)))
     return digest.hexdigest()
 
@@ -73,21 +72,22 @@ def _is_read(name: str) -> bool:
 
 
 def _of_file(path: Path, choices: Choices) -> Sweep:
-    head = _head(path)
+    content = read_bytes(path, MAX_BYTES)
     if choices.curves and path.suffix.lower() in (*_DATABASES, *_JSON):
         raise InputError(f"{path}: {_CURVES}")
-    if head.startswith(optuna_storage.MAGIC):
+    if content.startswith(optuna_storage.MAGIC):
         return _of_database(path, choices)
-    content = read_bytes(path, MAX_BYTES)
-    if head.startswith(_GZIP):
+    if content.startswith(_GZIP):
         content = gunzipped(content, path, MAX_BYTES)
-    elif head.startswith(_ZIP):
+    elif content.startswith(_ZIP):
         members = list(zip_members(content, path, r".*\.(csv|tsv|jsonl|ndjson|json)", MAX_BYTES))
         if len(members) != 1:
             raise InputError(
-                f"{path}: an Excel workbook or another ZIP archive. Unpack it, or save a table as CSV."
+                f"{path}: an Excel workbook or another ZIP archive. Unpack it, or save it as CSV."
             )
         content = members[0][1]
+    if not content.strip():
+        raise InputError(f"{path}: is empty.")
     for magic, told in _OTHERS:
         if content.startswith(magic):
             raise InputError(f"{path}: {told}.")
@@ -188,32 +188,7 @@ def _of_results(files: list[Path], folder: Path, choices: Choices) -> Sweep:
 
 def _names(folder: Path) -> list[str]:
     """The files below a folder, without links, in the order of their names."""
-    found: list[str] = []
-    for root, folders, files in os.walk(folder):
-        folders.sort()
-        place = Path(root).relative_to(folder)
-        paths = [Path(root) / name for name in sorted(files)]
-        found += [
-            (place / path.name).as_posix() for path in paths if path.is_file() and not path.is_symlink()
-        ]
-        if len(found) > MOST_MEMBERS:
-            raise InputError(f"{folder}: has more than {MOST_MEMBERS:,} files.")
-    return found
-
-
-def _refuse_other_kinds(path: Path) -> None:
-    """Refuse folders, and also pipes and devices, because reading them might never end."""
-    if not path.is_file():
-        raise InputError(f"{path}: is not a file.")
-
-
-def _head(path: Path) -> bytes:
-    _refuse_other_kinds(path)
-    try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
-    if not head.strip():
-        raise InputError(f"{path}: is empty.")
-    return head
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    if len(paths) > MOST_MEMBERS:
+        raise InputError(f"{folder}: has more than {MOST_MEMBERS:,} files.")
+    return [path.relative_to(folder).as_posix() for path in paths]

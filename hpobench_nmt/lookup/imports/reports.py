@@ -206,4 +206,4 @@ def _varies(numbers: Floats, ids: Ints) -> bool:
 def _may_be_metric(sweep: Sweep, name: str) -> bool:
     """Whether a column may be a metric, by its role in the source, or else by its name."""
     role = sweep.role(name)
-    return role in ("metric", "extra") if role else names.direction(name) is not None
+    return role == "metric" if role else names.direction(name) is not None

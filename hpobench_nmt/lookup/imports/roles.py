@@ -22,11 +22,8 @@ from hpobench_nmt.lookup.imports.sweep import STATED, About, Choices, Role, Swee
 
 # A column of distinct texts with more rows than this names the trainings.
 _MOST_TEXTS = 10
-# A column with the name of a metric and no more values than this may be a setting.
-_FEWEST_OUTCOMES = 3
 # An outcome has another number in nearly every row.
 _ALL = 0.8
-_OUTCOME = "its numbers differ beside a full grid: it is an outcome"
 _NEITHER = "its name shows neither a hyperparameter nor a metric"
 
 
@@ -128,7 +125,7 @@ def _stated_by_column(sweep: Sweep, choices: Choices) -> dict[str, About]:
     found: dict[str, About] = {}
     for text, about in choices.roles:
         name, _, way = text.rpartition(":")
-        if about.role == "metric" and way in ("min", "max") and _called(sweep, text) is None:
+        if way in ("min", "max") and about.role == "metric" and _called(sweep, text) is None:
             about = replace(about, direction=way)  # type: ignore[arg-type]  # it is one of them
         else:
             name = text
@@ -137,22 +134,17 @@ def _stated_by_column(sweep: Sweep, choices: Choices) -> dict[str, About]:
             raise unknown(
                 "column", name, {*sweep.columns, *map(sweep.name, sweep.columns)}, f"({sweep.path})"
             )
-        before = found.setdefault(column, about)
-        pairs = ((before.role, about.role), (before.direction, about.direction))
-        for one, other in pairs:
-            if one != other and one is not None and other is not None:
+        before = found.get(column, about)
+        for one, other in ((before.role, about.role), (before.direction, about.direction)):
+            if None not in (one, other) and one != other:
+                words = [{"identity": "ignored"}.get(str(word), str(word)) for word in (one, other)]
                 raise InputError(
-                    f"{sweep.path}: {shortened(sweep.name(column))} is given as both {_option(one)} and "
-                    f"{_option(other)}. Give one."
+                    f"{sweep.path}: {shortened(sweep.name(column))} is given as both {' and '.join(words)}. "
+                    "Give one."
                 )
         known = {key: value for key, value in vars(about).items() if value}
-        name = sweep.name(column) if column in sweep.about else ""
-        found[column] = replace(before, **{**known, "name": name})
+        found[column] = replace(before, **{**known, "name": sweep.name(column)})
     return found
-
-
-def _option(role: str) -> str:
-    return "ignored" if role == "identity" else role
 
 
 def _called(sweep: Sweep, name: str) -> str | None:
@@ -211,13 +203,13 @@ def _role_of(sweep: Sweep, column: str, told: bool, few: bool, grid: bool) -> Ab
         return About("identity", "it names or dates a training")
     if count == 1 and not empty.any() and (way is None or usual or not some):
         return About("aside", f"always {text_of(cells[0])[:40]}")
-    if names.is_progress(name) and not (told or few):
-        return About("aside", "how far a training was")
+    if names.is_progress(name) and not told:
+        doubt = "it may be a setting, or how far a training was" if few else ""
+        return About("hyperparameter" if few and grid else "aside", "how far a training was", doubt)
     values = f"{count} values in {len(cells)} rows"
     outcome = way is not None or names.part_of_data(name) != ""
     if outcome and not usual and some:  # a typo among numbers is refused later, with its line
-        weak = names.is_doubtful(name) or count <= _FEWEST_OUTCOMES
-        if few and not told and weak and not names.part_of_data(name):
+        if few and not told and not names.part_of_data(name):
             return About("hyperparameter", values, "it has few values, but the name of a metric")
         return About("metric", "by its name")
     if told:
@@ -227,15 +219,13 @@ def _role_of(sweep: Sweep, column: str, told: bool, few: bool, grid: bool) -> Ab
     if outcome:
         doubt = "its name may be that of a metric or of a hyperparameter"
         return About("hyperparameter" if few or usual else "aside", values, doubt)
-    if names.is_progress(name):
-        return About("hyperparameter", values, "it may be a setting, or how far a training was")
     lists = any(isinstance(cell, tuple) for cell in cells) if cells.dtype == object else False
     if usual or (few and grid) or not (numeric or lists):
         return About("hyperparameter", "by its name" if usual else values if numeric else "texts")
     if names.is_outcome(name) and some and not few:
         return About("metric", values)
     if grid and not few and not empty.any():
-        return About("aside", _OUTCOME)
+        return About("aside", "its numbers differ beside a full grid: it is an outcome", outcome=True)
     if len(cells) > _MOST_TEXTS and bool((np.diff(numbers) == 1).all()) and numbers[0] in (0, 1):
         return About("identity", "it counts the rows")
     return About(
@@ -259,8 +249,3 @@ def _outcomes(sweep: Sweep, found: Mapping[str, About]) -> dict[str, About]:
         if pairs - groups > (len(ids) - groups) / 2 > 0 and places.max() > _ALL * len(ids):
             outcomes[column] = About("metric", about.why, "it differs where all settings agree")
     return outcomes
-
-
-def may_be_setting(about: About) -> bool:
-    """Whether trainings that differ in this column may have other settings, if it is left out."""
-    return about.role in ("aside", "hyperparameter")

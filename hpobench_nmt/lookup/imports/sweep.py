@@ -24,8 +24,8 @@ from hpobench_nmt.core.system.errors import InputError
 Column = NDArray[Any]
 """Doubles, NaN for no value; or objects: texts, booleans, numbers, None, tuples, and "" for no value."""
 
-Role = Literal["hyperparameter", "metric", "extra", "seconds", "seed", "identity", "aside"]
-"""A column's role in the source. An "extra" is a metric only if its name shows the better direction.
+Role = Literal["hyperparameter", "metric", "seconds", "seed", "identity", "aside"]
+"""A column's role. A "metric" is left out if it is not known which way is better.
 
 An "identity" names or dates trainings, or states where they ran. Both "identity" and "aside" are left out,
 but trainings that differ in a column that is "aside" are never merged.
@@ -50,6 +50,7 @@ class About:
         scale: of a hyperparameter, if it is known.
         unit: shown to people.
         objective: whether it is a metric that the sweep optimised.
+        outcome: whether it is the outcome of a training, though it is not known which way is better.
         exact: the hyperparameter itself, if the source holds it.
     """
 
@@ -61,6 +62,7 @@ class About:
     scale: Scale | None = None
     unit: str = ""
     objective: bool = False
+    outcome: bool = False
     exact: Hyperparameter | None = None
 
     @property

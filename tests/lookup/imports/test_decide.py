@@ -340,7 +340,9 @@ def test_lines_with_other_hyperparameters_are_other_trainings(table_of):
     grid = [(m, t) for m in range(3) for t in (1, 2, 4)]
     text = "".join(f"m{m},{t},0.{m + 1}{t},{9 - m - t / 8}\n" for m, t in grid)
     table, _, _, notes, _ = table_of("name,tokens,lr,val_loss\n" + text, guessed=True)
-    assert len(table) == 9 and table.space.names == ("tokens", "lr") and table.curves is None
+    assert len(table) == 9 and table.space.names == ("lr",) and table.curves is None
+    with pytest.raises(Unsure, match=r"tokens .ignore: it may be a setting, or how far a training was"):
+        table_of("name,tokens,lr,val_loss\n" + text)
     assert notes[:1] == (
         "lines with the same name differ in 'lr', so each line counts as a training. If this "
         "changes during a training, leave it out: --ignore lr. If name is a hyperparameter, use "
