@@ -10,11 +10,17 @@ is partly lucky, because it is the best of many:
 Both are computed for runs with one objective and the score fb. In suites with noise, the trial saw one
 training of each row; the trial's seed draws the same training again here. Random search has exact values for
 look-ups without noise.
+
+Where rows may be looked up again, there are two more, at the end of a trial, for the row that the method
+recommends, or else for the row with the smallest mean of what the trial saw:
+
+    frr       the true regret of that row
+    optimism  by how much the mean of what the trial saw of it is better than the mean of all its trainings
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,7 +36,7 @@ from hpobench_nmt.evaluation.random_search import random_search_choice
 from hpobench_nmt.evaluation.scores import SCORES
 from hpobench_nmt.lookup.groups import means
 
-TRUE_REGRET = "fbr"
+TRUE_REGRET, RECOMMENDED, OPTIMISM = "fbr", "frr", "optimism"
 _SPLITS = ("dev", "val", "valid")
 
 
@@ -39,7 +45,7 @@ class Chosen:
     """One value of the rows that trials choose on a table.
 
     Attributes:
-        name: "fbr", or the metric on test.
+        name: "fbr", "frr", "optimism", or the metric on test.
         lower_is_better: its direction.
         values: values of the trials of each method, by name; NaN if a trial has none.
         random_search: the mean of random search, NaN if it is not known.
@@ -78,7 +84,44 @@ def chosen_rows(results: Results, table: str) -> list[Chosen]:
         of_trials = {m: np.array([np.nan if r is None else values[r] for r in rows[m]]) for m in methods}
         expected = random_search_choice(instance.scored[:, 0], values, drawn) if exact else np.nan
         found.append(Chosen(name, lower, of_trials, expected))
+    if instance.problem.again:
+        both = {m: _recommended(results.seed, instance, results.trials[table, m]) for m in methods}
+        for place, name in enumerate((RECOMMENDED, OPTIMISM)):
+            found.append(Chosen(name, True, {m: own[:, place] for m, own in both.items()}, np.nan))
     return found
+
+
+def _recommended(seed: int, instance: Instance, trials: Sequence[Trajectory]) -> Floats:
+    """The true regret and the optimism of the row that each trial recommends, shape (trials, 2)."""
+    found = np.full((len(trials), 2), np.nan)
+    means = np.where(np.isnan(instance.scored[:, 0]), np.nan, instance.losses[:, 0])
+    for number, trial in enumerate(trials):
+        seen = instance.of_trial(seed, number)
+        rows = trial.candidates
+        losses = np.where(np.isnan(means[rows]), np.nan, drawn_losses(seed, seen, seen.own(trial), number))
+        if trial.failure or np.isnan(losses).all():
+            continue
+        of_row = {row: losses[rows == row] for row in rows[~np.isnan(losses)].tolist()}
+        believed = {row: float(np.nanmean(own)) for row, own in of_row.items()}
+        at = -1 if trial.recommended is None else trial.recommended
+        row = int(rows[at]) if at >= 0 else min(believed, key=lambda row: believed[row])
+        if row in believed:
+            best = np.nanmin(means if seen.rows is None else means[seen.rows])
+            found[number] = means[row] - best, means[row] - believed[row]
+    return found
+
+
+def drawn_losses(seed: int, instance: Instance, trial: Trajectory, number: int) -> Floats:
+    """The first losses that a trial with noise saw, shape (n,), from what it saw and its own rows."""
+    noise, rows = instance.replicates, trial.candidates.tolist()
+    assert noise is not None
+    first = noise.places(generator(seed, "noise", instance.table.name, number))
+    visits: dict[int, int] = {}
+    places = []
+    for row in rows:
+        places.append(noise.after(first, row, visits.get(row, 0)))
+        visits[row] = visits.get(row, 0) + 1
+    return np.asarray(noise.losses[places, 0])
 
 
 def true_regrets(instance: Instance) -> Floats | None:
@@ -131,6 +174,7 @@ def _chosen(seed: int, instance: Instance, trial: Trajectory, number: int, at: f
     rows = seen.candidates[: np.searchsorted(finishes, at, side="right")]
     losses = seen.losses[: len(rows), 0]
     if noise is not None:
-        drawn = noise.drawn(generator(seed, "noise", instance.table.name, number))
-        losses = np.where(np.isnan(losses), np.nan, drawn[rows, 0])
+        of_trial = instance.of_trial(seed, number)
+        drawn = drawn_losses(seed, of_trial, of_trial.own(trial), number)
+        losses = np.where(np.isnan(losses), np.nan, drawn[: len(rows)])
     return None if np.isnan(losses).all() else int(rows[np.nanargmin(losses)])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hpobench_nmt.analysis.chosen_rows import TRUE_REGRET, chosen_rows
+from hpobench_nmt.analysis.chosen_rows import OPTIMISM, RECOMMENDED, TRUE_REGRET, chosen_rows
 from hpobench_nmt.analysis.fewer_trainings import FewerTrainings
 from hpobench_nmt.analysis.paired import SIMULATED
 from hpobench_nmt.analysis.verdicts import (
@@ -244,8 +244,10 @@ def chosen_meanings(results: Results) -> list[str]:
     told = []
     if TRUE_REGRET in names:
         told.append(f"{TRUE_REGRET}: true regret of the row chosen then, from the mean of its trainings")
-    if any(name != TRUE_REGRET for name in names):
-        tests = ", ".join(name for name in names if name != TRUE_REGRET)
+    if RECOMMENDED in names:
+        told.append(f"{RECOMMENDED}: true regret of the row that the method recommends in the end")
+        told.append(f"{OPTIMISM}: by how much what the trial saw of that row is better than its mean")
+    if tests := ", ".join(name for name in names if name not in (TRUE_REGRET, RECOMMENDED, OPTIMISM)):
         told.append(f"{tests}: value of the row that is then chosen on dev")
     return told
 

@@ -22,17 +22,28 @@ class ReplicateLosses:
         others: other metrics of all trainings, shape (T, k). They are here only for the hash: their means
             determine costs and constraints.
         costs: the costs of all trainings by their learning curves, shape (T,); None if the rows' costs count.
+        borrowed: how many rows have one training, and borrow the noise of other rows.
     """
 
     starts: NDArray[np.int64]
     losses: Floats
     others: Floats = field(default_factory=lambda: np.empty((0, 0)))
     costs: Floats | None = None
+    borrowed: int = 0
 
     def places(self, rng: np.random.Generator) -> NDArray[np.int64]:
         """The place of one training of each row, each as likely as the others, shape (N,). O(N)."""
         counts = np.diff(self.starts)
         return self.starts[:-1] + np.floor(rng.random(len(counts)) * counts).astype(np.int64)
+
+    def after(self, first: NDArray[np.int64], row: int, number: int) -> int:
+        """The place of the training that a row's look-up draws, `number` look-ups after its first.
+
+        `first` are the places that the first look-ups draw. A row's trainings come in turn, so that a
+        training is not drawn again before all others were.
+        """
+        start, count = self.starts[row], self.starts[row + 1] - self.starts[row]
+        return int(start + (first[row] - start + number) % count)
 
     def drawn(self, rng: np.random.Generator) -> Floats:
         """The losses of one training of each row, shape (N, m)."""

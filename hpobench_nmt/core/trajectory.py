@@ -173,6 +173,8 @@ class Trajectory:
             if it was not measured. It is the only part that differs from run to run.
         problem_rows: the numbers of the same rows in the problem, shape (n,), if these differ because only
             some rows are candidates, such as those with a learning curve; else None (see `candidates`).
+        recommended: where rows may be looked up again, the place, from 0, of a look-up of the row that the
+            method recommends in the end, -1 if it recommends none; elsewhere None.
     """
 
     rows: Rows
@@ -181,6 +183,7 @@ class Trajectory:
     timing: Timeline | None = None
     own_seconds: float = math.nan
     problem_rows: Rows | None = None
+    recommended: int | None = None
 
     @property
     def candidates(self) -> Rows:
@@ -241,6 +244,7 @@ class Trials(Sequence[Trajectory]):
         timing: timelines of all trials, one after the other; None if time is the number of look-ups.
         losses: losses of all trials in the same order, shape (total, m); None if they are the table's.
         numbers: row number in the table of each candidate, shape (N,); None if both numbers are the same.
+        recommended: as in Trajectory, shape (trials,); None where rows may not be looked up again.
     """
 
     table_losses: Floats
@@ -250,10 +254,11 @@ class Trials(Sequence[Trajectory]):
     timing: Timeline | None = None
     losses: Floats | None = None
     numbers: Rows | None = None
+    recommended: Rows | None = None
 
     def __post_init__(self) -> None:
         """Make the arrays read-only, because results are scored from them."""
-        there = [name for name in ("losses", "numbers") if getattr(self, name) is not None]
+        there = [name for name in ("losses", "numbers", "recommended") if getattr(self, name) is not None]
         _freeze(self, "table_losses", "looked_up", "starts", *there)
 
     @classmethod
@@ -266,7 +271,9 @@ class Trials(Sequence[Trajectory]):
         starts = np.array([0, *accumulate(len(t.rows) for t in found)], dtype=np.int64)
         failures = {i: t.failure for i, t in enumerate(found) if t.failure}
         if not any(t.timing for t in found):
-            return cls(table_losses, rows, starts, failures, numbers=numbers)
+            at = [t.recommended for t in found if t.recommended is not None]
+            places = np.array(at, dtype=np.int64) if len(at) == len(found) > 0 else None
+            return cls(table_losses, rows, starts, failures, numbers=numbers, recommended=places)
         losses = np.concatenate([t.losses for t in found])
         timing = Timeline.joined([t.timeline for t in found])
         return cls(table_losses, rows, starts, failures, timing, losses, numbers)
@@ -289,7 +296,8 @@ class Trials(Sequence[Trajectory]):
         starts, rows = self.starts[first : stop + 1] - begin, self.looked_up[begin:end]
         timing = self.timing and self.timing.part(begin, end)
         losses = None if self.losses is None else self.losses[begin:end]
-        return Trials(self.table_losses, rows, starts, failures, timing, losses, self.numbers)
+        places = None if self.recommended is None else self.recommended[first:stop]
+        return Trials(self.table_losses, rows, starts, failures, timing, losses, self.numbers, places)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -309,7 +317,9 @@ class Trials(Sequence[Trajectory]):
         candidates = self.looked_up[begin:end].astype(np.int64)
         failure = self.failures.get(number, "")
         losses = self.table_losses[candidates] if self.losses is None else self.losses[begin:end]
-        trial = Trajectory(candidates, losses, failure, self.timing and self.timing.part(begin, end))
+        timing = self.timing and self.timing.part(begin, end)
+        place = None if self.recommended is None else int(self.recommended[number])
+        trial = Trajectory(candidates, losses, failure, timing, recommended=place)
         if self.numbers is None:
             return trial
         return replace(trial, rows=self.numbers[candidates], problem_rows=candidates)

@@ -61,6 +61,7 @@ def run_trial(
     on_call: OnCall | None = None,
     violations: Violations | None = None,
     debug: bool = False,
+    again: Callable[[int, int], Floats] | None = None,
 ) -> Trajectory:
     """One trial of a method.
 
@@ -79,6 +80,7 @@ def run_trial(
             "observe"), for a time limit.
         violations: violations of the problem's constraints, by row; None without constraints.
         debug: raise the method's errors unchanged, so that a debugger stops there.
+        again: where rows may be looked up again, the losses of a row's k-th look-up after the first.
     """
     trainer = SimulatedTrainer(trainings, problem.workers) if isinstance(trainings, Trainings) else trainings
     running: dict[int, float] = {}  # requested resource, by row
@@ -94,7 +96,7 @@ def run_trial(
             raise error.__cause__ from None
         failure = str(error)
     if lookups and isinstance(trainings, Trainings) and (method is None or not method.observes):
-        return _look_up(problem, trainings.losses, method, initial, settled, failure)
+        return _look_up(problem, trainings.losses, method, initial, settled, failure, again)
     trial = _train(problem, trainer, method, initial, settled, running, failure)
     return replace(trial, timing=None) if lookups else trial
 
@@ -106,10 +108,12 @@ def _look_up(
     initial: Sequence[int],
     settled: _Settled,
     failure: str,
+    again: Callable[[int, int], Floats] | None,
 ) -> Trajectory:
     """The trial of one worker that looks up whole rows: the same result as `_train`, without events."""
     most = min(problem.lookups, len(problem.features), problem.time)
     rows: list[int] = []
+    told: list[Floats] = []
     reached: dict[int, float] = {}
     while True:
         time = len(rows) + 1
@@ -126,13 +130,23 @@ def _look_up(
                 failure = str(error)
                 break
             row = request[0]
+        own = losses[row] if row not in reached or again is None else again(row, rows.count(row))
         rows.append(row)
+        settled.note(row, reached.get(row, -1.0), math.inf, time)
         reached[row] = math.inf
-        settled.note(row, -1.0, math.inf, time)
-        if method is not None and (failure := method.told(row, losses[row])):
+        told.append(own)
+        if method is not None and (failure := method.told(row, own)):
             method = None
-    found = np.array(rows, dtype=np.int64)
-    return Trajectory(found, losses[found], failure_text(failure))
+    found, place = np.array(rows, dtype=np.int64), None if again is None else -1
+    if again is not None and method is not None and not failure:
+        known = [row for row, own in zip(rows, told, strict=True) if not np.isnan(own).any()]
+        try:
+            best = method.recommended(list(dict.fromkeys(known)))
+            place = -1 if best is None else rows.index(best)
+        except MethodFailure as error:
+            failure = str(error)
+    recorded = np.array(told).reshape(len(rows), losses.shape[1])
+    return Trajectory(found, recorded, failure_text(failure), recommended=place)
 
 
 def _train(
@@ -274,7 +288,7 @@ class _Method:
     ) -> None:
         if on_call is not None:
             on_call("making it")
-        made = guarded(name_of(make), make, problem, rng)
+        made = self._made = guarded(name_of(make), make, problem, rng)
         self._n_rows, self._again = len(problem.features), problem.again
         self._running = running
         self._shown = MappingProxyType(running)
@@ -338,6 +352,16 @@ class _Method:
                 raise
             return str(as_failure(self._tell_name, error))
         return ""
+
+    def recommended(self, rows: Sequence[int]) -> int | None:
+        """The row that it recommends among some that were looked up; None if it does not recommend rows."""
+        recommend = guarded("recommend", getattr, self._made, "recommend", None)
+        if not rows or not callable(recommend):
+            return None
+        row = row_number("recommend", guarded("recommend", recommend, rows), self._n_rows)
+        if row not in rows:
+            raise MethodFailure(f"recommend returned row {row}, which is not among the rows it was given")
+        return row
 
     def _check_again(self, row: int, resource: float, trained: float) -> None:
         """Refuse a request for a row that was started, unless it can be trained further."""

@@ -9,9 +9,12 @@ import pandas as pd
 import pytest
 
 import hpobench_nmt as hb
+from hpobench_nmt.analysis.chosen_rows import chosen_rows
 from hpobench_nmt.analysis.run_curves import surrogate_curves
 from hpobench_nmt.benchmarking.call import benchmark
+from hpobench_nmt.benchmarking.task.instance import suite_instances
 from hpobench_nmt.benchmarking.task.noise import noisy as with_noise
+from hpobench_nmt.benchmarking.task.suite import Suite, changed
 from hpobench_nmt.core.replicates import ReplicateLosses
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.catalogue import load_table
@@ -247,6 +250,11 @@ def test_what_cannot_be_done_is_refused_in_one_line(toy, toy_home, noisy):
     refused("needs several trainings of a row, and no row has these", tables="toy-missing")
     # A table in memory has the replicates that it is given, not those of an installed one of its name.
     refused("and no row has these", tables=toy)
+    refused(
+        "and no row has these", tables=toy, **{key: AGAIN[key] for key in ("again", "scores", "score_at")}
+    )
+    refused("again needs noise = .replicates., the score fb, one worker", again=True, scores=["ftb"])
+    refused("again needs noise = .replicates., the score fb, one worker", again=True, noise="", score_at=5)
 
 
 def test_a_folder_is_of_these_trainings(noisy, run_here, tmp_path, home):
@@ -309,3 +317,107 @@ def test_a_drawn_training_costs_what_its_own_curve_says(curved, home):
     save_folder(table.with_replicates(frame), home / "tables" / "toy")
     plain = benchmark("toy", ["RS"], trials=1, noise="replicates", clock="cost")
     assert plain.instances["toy"].replicates.costs is None
+
+
+class Again(Told):
+    """Looks up its first row three more times, and then others; it recommends its last but one."""
+
+    told: ClassVar[list[tuple[int, float]]] = []
+
+    def __init__(self, problem, rng):
+        super().__init__(problem, rng)
+        assert problem.again
+        self.rows = []
+
+    def ask(self):
+        return self.rows[0] if 3 <= len(self.rows) < 6 else next(r for r in self.order if r not in self.rows)
+
+    def tell(self, index, losses):
+        self.rows.append(index)
+        self.told.append((index, float(losses[0])))
+
+    def recommend(self, rows):
+        assert rows == list(dict.fromkeys(self.rows))
+        return rows[-2]
+
+
+class Forgets(Again):
+    """The same, without a recommendation."""
+
+    told: ClassVar[list[tuple[int, float]]] = []
+    recommend = None
+
+
+AGAIN = {"noise": "replicates", "again": True, "scores": ["fb"], "score_at": 8, "lookups": 10, "trials": 6}
+
+
+@pytest.mark.parametrize("sample", [None, 0.9])
+def test_a_row_that_is_looked_up_again_draws_another_training_and_the_recommended_row_is_judged(
+    noisy, tmp_path, sample
+):
+    table, trainings = noisy
+    Again.told, Forgets.told = [], []
+    results = hb.run(tables="toy", methods=[Again, Forgets], out=tmp_path / "out", sample=sample, **AGAIN)
+    chosen = {each.name: each.values for each in chosen_rows(results, "toy")}
+    assert list(chosen)[-2:] == ["frr", "optimism"]
+    means = -table.column("bleu")
+    for method, told in (("Again", Again.told), ("Forgets", Forgets.told)):
+        for number, trial in enumerate(results.trials["toy", method]):
+            own = told[10 * number : 10 * (number + 1)]
+            rows = [row for row, _ in own]
+            sampled = results.instances["toy"].of_trial(0, number)
+            whole = rows if sampled.rows is None else sampled.rows[rows].tolist()
+            assert trial.rows.tolist() == whole and rows[3:6] == [rows[0]] * 3
+            np.testing.assert_array_equal(trial.losses[:, 0], means[whole])
+            first = sorted(loss for row, loss in own if row == rows[0])
+            assert first == pytest.approx(sorted(-trainings[:, whole[0], 0]))
+            seen = {row: np.mean([loss for r, loss in own if r == row]) for row in rows}
+            row = rows[-2] if method == "Again" else min(seen, key=seen.get)
+            true = means[whole[rows.index(row)]]
+            best = means.min() if sampled.rows is None else means[sampled.rows].min()
+            assert chosen["frr"][method][number] == pytest.approx(true - best)
+            assert chosen["optimism"][method][number] == pytest.approx(true - seen[row])
+    again = hb.load_results(tmp_path / "out")
+    assert [t.recommended for t in again.trials["toy", "Again"]] == [8] * 6
+    assert [t.recommended for t in again.trials["toy", "Forgets"]] == [-1] * 6
+
+
+def test_bo_repeats_rows_of_a_table_and_without_again_it_may_not(noisy):
+    method = "hpobench_nmt.methods.repeats:RepeatingBO"
+    settings = AGAIN | {"lookups": 30, "trials": 2}
+    trials = benchmark("toy", [method], **settings).trials["toy", "RepeatingBO"]
+    assert all(1 <= 30 - len(set(trial.rows)) <= 4 and trial.recommended >= 0 for trial in trials)
+    trials = benchmark("toy", [method], **settings | {"again": False}).trials["toy", "RepeatingBO"]
+    assert all(len(set(trial.rows)) == len(trial.rows) for trial in trials)
+
+
+def test_a_row_with_one_training_borrows_the_noise_of_rows_with_a_similar_loss(toy, home):
+    order = np.argsort(toy.column("bleu"), kind="stable")
+    sd = np.empty(len(toy))
+    sd[order] = np.where(np.arange(len(toy)) < len(toy) // 2, 1.0, 0.01)
+    moves = np.random.default_rng(0).normal(size=(TIMES, *toy.values.shape)) * sd[:, None]
+    frame = trainings_of(toy, moves)
+    alone = order[1::3]
+    frame = frame[~np.isin(np.tile(np.arange(len(toy)), TIMES), alone)]
+    save_folder(toy.with_replicates(frame), home / "tables" / "toy")
+    table = load_folder(home / "tables" / "toy")
+    found, measured = with_noise(table, [toy.objective("bleu")], ["memory"])
+    assert found.borrowed == len(alone)
+    for row in alone:
+        own = found.losses[found.starts[row] : found.starts[row + 1], 0]
+        assert len(own) == 8 and own.mean() == pytest.approx(-toy.column("bleu")[row])
+        if row in (alone[0], alone[-1]):  # the ten nearest rows that lend their noise have the same
+            assert 0.4 < own.std(ddof=1) / sd[row] < 1.8
+    assert measured.column("memory")[alone] == pytest.approx(toy.column("memory")[alone])
+    same, _ = with_noise(table, [toy.objective("bleu")], ["memory"])
+    assert same.sha256 == found.sha256
+    notes = []
+    suite_instances(load_suite_of(AGAIN), notes.append)
+    assert notes == [
+        f"table 'toy': {len(alone)} of {len(toy)} rows have one training and borrow the noise of rows with a "
+        f"similar loss."
+    ]
+
+
+def load_suite_of(settings):
+    return changed(Suite("again", ("fb",)), **settings | {"tables": ["toy"], "score_at": {"default": 8}})

@@ -8,6 +8,8 @@ row                int32                  row of the table, from 0
 loss_1, loss_2..   double                 minimised: a metric to maximise is negated; NaN if missing
 failed             bool                   whether the trial failed
 failure            dictionary of strings  the reason, in every row of a failed trial
+recommended        int32                  only if rows may be looked up again: a step of the row that the
+                                          method recommends in the end, in every row; 0 if there is none
 
 On a clock there is one row per training, in the order of finishing, the losses are those of the
 row's best checkpoint so far, and these columns follow:
@@ -28,6 +30,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +114,8 @@ def to_parquet(
         "failed": np.repeat([i in trials.failures for i in range(len(trials))], lengths),
         "failure": pa.DictionaryArray.from_arrays(np.repeat(codes, lengths), pa.array(reasons, pa.string())),
     }
+    if trials.recommended is not None:
+        columns["recommended"] = np.repeat(trials.recommended.astype(np.int32) + 1, lengths)
     if trials.timing is not None:
         columns |= {name: spread(getattr(trials.timing, each), 0) for name, (each, _) in _TIMES.items()}
     sink = pa.BufferOutputStream()
@@ -146,7 +151,9 @@ def read_trials(
             raise wrong(NO_HASH)
         if found != sha256:
             raise wrong(f"was changed: its SHA-256 is {found[:12]}…, in the manifest {sha256[:12]}…")
-    columns = _columns(content, instance.losses.shape[1], not instance.problem.counts_lookups, most_rows)
+    more = {"recommended": "int32"} if instance.problem.again else {}
+    more |= {} if instance.problem.counts_lookups else {name: kind for name, (_, kind) in _TIMES.items()}
+    columns = _columns(content, instance.losses.shape[1], more, most_rows)
     if columns is None:
         raise wrong("is damaged")
     held = [columns[key].unique().to_pylist() for key in ("table", "method")]
@@ -172,7 +179,14 @@ def read_trials(
     bounds = np.append(0, np.cumsum(lengths))
     if not np.array_equal(step, np.arange(len(step)) - np.repeat(bounds[:-1], lengths) + 1):
         raise wrong("its steps are not numbered from 1 in each trial")
-    return checked_trials(instance, row, bounds, failures, wrong, losses, Timeline(*times) if times else None)
+    timing = Timeline(*times) if times else None
+    trials = checked_trials(instance, row, bounds, failures, wrong, losses, timing)
+    if not instance.problem.again:
+        return trials
+    places = columns["recommended"].to_numpy()[starts] - 1
+    if (places < -1).any() or (places >= lengths).any():
+        raise wrong("a trial in it recommends a row that it did not look up")
+    return replace(trials, recommended=places.astype(np.int64))
 
 
 def checked_trials(
@@ -204,7 +218,7 @@ def checked_trials(
         if losses is not None and not np.array_equal(losses, instance.losses[rows], equal_nan=True):
             raise wrong(_NOT_THE_TABLES.format(table))
         visits = trials_of_steps * len(instance.losses) + rows
-        if len(np.unique(visits)) < len(visits):
+        if len(np.unique(visits)) < len(visits) and not instance.problem.again:
             raise wrong("a trial in it looked up a row twice")
         return Trials(instance.losses, rows, bounds.astype(np.int64), failures, numbers=numbers)
     if timing is None or losses is None:
@@ -276,16 +290,18 @@ def wrong_times(
     return ""
 
 
-def _columns(content: bytes, n_losses: int, timed: bool, most_rows: int) -> dict[str, Any] | None:
-    """The columns in their types and without nulls; None if the file has others, is too large or damaged."""
+def _columns(content: bytes, n_losses: int, more: Mapping[str, str], most_rows: int) -> dict[str, Any] | None:
+    """The usual columns, and `more` by their types, without nulls.
+
+    None if the file has others, is too large or damaged.
+    """
     import pyarrow as pa
 
     text = pa.dictionary(pa.int32(), pa.string())
     types = {"table": text, "method": text, "trial": pa.int32(), "step": pa.int32(), "row": pa.int32()}
     types |= {f"loss_{j + 1}": pa.float64() for j in range(n_losses)}
     types |= {"failed": pa.bool_(), "failure": text}
-    if timed:
-        types |= {name: getattr(pa, kind)() for name, (_, kind) in _TIMES.items()}
+    types |= {name: getattr(pa, kind)() for name, kind in more.items()}
     try:
         texts = [key for key, kind in types.items() if kind == text]
         most_bytes = _MOST_TEXT + most_rows * (_MOST_A_ROW + 8 * n_losses)

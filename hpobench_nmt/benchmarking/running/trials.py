@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.benchmarking.contestants.program import one_trial
-from hpobench_nmt.core.arrays import frozen
+from hpobench_nmt.core.arrays import Floats, frozen
 from hpobench_nmt.core.problem import MethodFactory, ParallelMethod, Problem
 from hpobench_nmt.core.replicates import ReplicateLosses
 from hpobench_nmt.core.seeds import check_seed, generator, initial_rows, method_generator
@@ -200,16 +200,24 @@ def trial_of(
     seen = data.of_sample(sample)
     initial = seen.initial(seed, trial)
     violations = None if seen.violations is None else seen.violations.__getitem__
-    trainings = seen.trainings
+    trainings, again = seen.trainings, None
     if seen.replicates is not None:
         # One draw for each row that may be looked up, the same for every method.
         places = seen.replicates.places(generator(seed, "noise", data.name, trial))
         known = seen.replicates.costs
         costs = trainings.costs if known is None else known[places]
         trainings = replace(trainings, losses=seen.replicates.losses[places], costs=costs)
+        if seen.problem.again:
+            noise = seen.replicates
+
+            def again(row: int, number: int) -> Floats:
+                return np.asarray(noise.losses[noise.after(places, row, number)])
+
     transcript = None if transcripts is None else transcripts / f"{trial:06d}.jsonl"
     with one_trial(factory, transcript) as make:
-        found = run_trial(seen.problem, trainings, make, rng, initial, seen.goals, on_call, violations, debug)
+        found = run_trial(
+            seen.problem, trainings, make, rng, initial, seen.goals, on_call, violations, debug, again
+        )
     if seen.replicates is not None:
         found = replace(found, losses=seen.losses[found.candidates])  # the rows' means
     if sample is not None:

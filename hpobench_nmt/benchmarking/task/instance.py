@@ -15,7 +15,7 @@ import numpy as np
 from hpobench_nmt.benchmarking.task.clock import Clock, clocked_rows, own_objectives, rows_with_curve
 from hpobench_nmt.benchmarking.task.feasibility import feasible_trainings, table_violations, why_infeasible
 from hpobench_nmt.benchmarking.task.goals import TARGET, check_goals, goals_of, target_goal, tolerance_of
-from hpobench_nmt.benchmarking.task.noise import noisy, rows_trained_again
+from hpobench_nmt.benchmarking.task.noise import borrowed_note, noisy, rows_trained_again
 from hpobench_nmt.benchmarking.task.priors import suite_prior
 from hpobench_nmt.benchmarking.task.suite import INSTALLED, Suite
 from hpobench_nmt.benchmarking.task.transfer import only_rows, shared_rows, transfer_table, transfer_tables
@@ -116,7 +116,7 @@ class Instance:
     @property
     def stopping_goals(self) -> tuple[Goal, ...]:
         """The goals that end a trial once all of them are settled; empty if trials do not end early."""
-        if self.suite.stop != "settled":
+        if self.suite.stop != "settled" or self.suite.again:
             return ()
         goals = self.goals
         if self.replicates is not None:
@@ -204,7 +204,7 @@ def make_instance(suite: Suite, table: Table) -> Instance:
         numbers = rows_with_curve(table)
     elif table.name in suite.source_of:
         rows, numbers, source = _shared(suite, table)
-    if suite.noise and len(again := rows_trained_again(rows)) < len(rows):
+    if suite.noise and len(again := rows_trained_again(rows)) < len(rows) and not suite.again:
         rows, numbers = rows.of_rows(again), again if numbers is None else numbers[again]
     objectives = _objectives(suite, rows)
     # If look-ups draw one of a row's trainings, their mean is scored.
@@ -342,6 +342,7 @@ def _problem(suite: Suite, table: Table, clock: Clock, n_objectives: int, prior:
         time=clock.time,
         constraints=suite.constraints,
         prior=prior,
+        again=suite.again,
     )
 
 
@@ -375,6 +376,10 @@ def suite_instances(
         instance = instances[table.name] = with_transfer_tables(suite, make_instance(suite, table))
         if instance.left_out:
             skipped(f"{instance.left_out}.")
+        if instance.replicates is not None and instance.replicates.borrowed:
+            skipped(
+                f"table {table.name!r}: {borrowed_note(instance.replicates.borrowed, len(instance.table))}."
+            )
 
     if suite.tables != (INSTALLED,):
         for name in (m for spec in suite.tables for m in ([spec] if spec in loaded else members(spec))):

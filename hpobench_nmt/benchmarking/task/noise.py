@@ -4,6 +4,10 @@ The draw depends on the seed, the table and the trial, not on the method. So all
 trial, as they share the initial design. The losses and constraints that are recorded and scored are those of
 the row's mean, and so are costs that are a metric. If costs are those of learning curves, a look-up costs as
 much as the drawn training, or, if replicates have no curves, as the row's own training.
+
+Where rows may be looked up again, a row with one training borrows noise: its loss counts as its mean, and it
+has BORROWED trainings around it. Their deviations are drawn, with a fixed seed, from those of the NEAREST
+rows, by the mean of the first objective, that have several trainings. Noise mostly depends on the loss.
 """
 
 from __future__ import annotations
@@ -13,12 +17,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from hpobench_nmt.core.arrays import Floats, Rows
+from hpobench_nmt.core.arrays import Floats, Ints, Rows
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.replicates import ReplicateLosses
+from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.groups import means
 from hpobench_nmt.lookup.table import Table
+
+NEAREST, BORROWED = 10, 8
 
 
 def rows_trained_again(table: Table) -> Rows:
@@ -54,17 +61,58 @@ def noisy(
         number = np.concatenate([np.arange(len(table)), number])
         values = np.vstack([table.values, values])
     counts = np.bincount(number, minlength=len(table))
+    names = [metric.name for metric in table.metrics]
+    borrowed = 0
+    if (counts < 2).any():
+        order = np.argsort(number, kind="stable")
+        centres = table.values if averaged else means(values[order], number[order])
+        columns = [names.index(objective.metric) for objective in objectives]
+        number, values, borrowed = _with_borrowed(number, values, centres, columns)
+        counts = np.bincount(number, minlength=len(table))
     order = np.argsort(number, kind="stable")
     number, values = number[order], values[order]
-    costs = _costs(table) if along_curves else None
+    costs = _costs(table) if along_curves and not borrowed else None
     costs = costs if costs is None else costs[order]
-    names = [metric.name for metric in table.metrics]
     losses = np.column_stack([o.to_loss(values[:, names.index(o.metric)]) for o in objectives])
     starts = np.concatenate([[0], np.cumsum(counts)])
     if averaged:
-        return ReplicateLosses(starts, losses, costs=costs), table
+        return ReplicateLosses(starts, losses, costs=costs, borrowed=borrowed), table
     extra = values[:, [names.index(name) for name in others]]
-    return ReplicateLosses(starts, losses, extra, costs), replace(table, values=means(values, number))
+    averages = replace(table, values=means(values, number))
+    return ReplicateLosses(starts, losses, extra, costs, borrowed), averages
+
+
+def borrowed_note(borrowed: int, n_rows: int) -> str:
+    """How many rows borrow noise, in words."""
+    have = "row has one training and borrows" if borrowed == 1 else "rows have one training and borrow"
+    return f"{borrowed} of {n_rows:,} {have} the noise of rows with a similar loss"
+
+
+def _with_borrowed(
+    number: Ints, values: Floats, centres: Floats, columns: Sequence[int]
+) -> tuple[Ints, Floats, int]:
+    """The trainings, with those of rows that borrow noise: places of rows, shape (T,), metrics, (T, M).
+
+    `centres` are the means of the N rows, shape (N, M). A row whose first objective is missing has one
+    training, without it. The last value is the number of rows that borrow.
+    """
+    counts = np.bincount(number, minlength=len(centres))
+    own = counts[number]
+    deviations = (values - centres[number])[:, columns] * np.sqrt(own / np.maximum(own - 1, 1))[:, None]
+    lent = (own > 1) & ~np.isnan(deviations).any(axis=1)
+    deviations, owners = deviations[lent], number[lent]
+    lenders, first = np.unique(owners), columns[0]
+    alone = np.flatnonzero((counts < 2) & ~np.isnan(centres[:, first]))
+    rng = generator(0, "borrowed noise")
+    found = []
+    for row in alone:
+        order = np.argsort(np.abs(centres[lenders, first] - centres[row, first]), kind="stable")
+        drawn = rng.choice(deviations[np.isin(owners, lenders[order[:NEAREST]])], BORROWED)
+        found.append(np.repeat(centres[[row]], BORROWED, axis=0))
+        found[-1][:, columns] += (drawn - drawn.mean(axis=0)) * np.sqrt(BORROWED / (BORROWED - 1))
+    kept, empty = ~np.isin(number, alone), np.setdiff1d(np.flatnonzero(counts == 0), alone)
+    places = np.concatenate([number[kept], empty, np.repeat(alone, BORROWED)])
+    return places, np.concatenate([values[kept], centres[empty], *found]), len(alone)
 
 
 def _costs(table: Table) -> Floats | None:

@@ -29,6 +29,7 @@ _NOT_SETTINGS = ("tables", "methods", "description", "title")
 _LATER = (
     "constraints",
     "noise",
+    "again",
     "clock",
     "cost",
     "curves",
@@ -145,9 +146,18 @@ class Suite(Strict, frozen=True):
         _key(
             'with "replicates", every look-up draws one of the row\'s trainings, and scores, constraints and '
             "costs use the row's mean. Costs of learning curves are those of the drawn training, if "
-            "replicates have curves. Rows with one training are left out. Default: none"
+            "replicates have curves. Without `again`, rows with one training are left out. Default: none"
         ),
     ] = ""
+    again: Annotated[
+        bool,
+        _key(
+            "with noise, whether a method may look up a row again, which counts as a look-up and draws "
+            "another of its trainings. Rows with one training borrow the noise of rows with a similar loss. "
+            "A trial makes all its look-ups, and the leaderboard has the true regret of the row that the "
+            "method recommends"
+        ),
+    ] = False
     prior: Annotated[
         Made | Guess,
         _key(
@@ -244,6 +254,10 @@ class Suite(Strict, frozen=True):
             raise InputError(
                 "noise draws whole trainings, which cannot be stopped early: remove noise, or remove curves. "
                 'Then clock = "cost" counts the cost of each drawn training.'
+            )
+        if self.again and (not self.noise or self.timed or "fb" not in self.scores):
+            raise InputError(
+                'again needs noise = "replicates", the score fb, one worker, and a clock of look-ups.'
             )
         if not self.resume and not self.curves:
             raise InputError("resume = false needs curves = true, because whole trainings are never paused.")
