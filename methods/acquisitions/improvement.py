@@ -130,15 +130,19 @@ def log_probability_below(bounds: Floats, mean: Floats, var: Floats) -> Floats:
 @compiled(error_model="numpy")
 def log_ei_of_all(mean: Floats, var: Floats, best: float) -> Floats:
     """log EI of every candidate, shape (M,); -inf where no improvement is possible."""
-    result = np.full(mean.shape[0], -np.inf)
+    result = np.empty(mean.shape[0])
     for i in range(mean.shape[0]):
-        sd = math.sqrt(var[i])
-        gap = best - mean[i]
-        if sd > 0.0:
-            result[i] = math.log(sd) + _log_h(gap / sd)
-        elif gap > 0.0:
-            result[i] = math.log(gap)
+        result[i] = _log_ei(mean[i], var[i], best)
     return result
+
+
+@compiled(error_model="numpy")
+def _log_ei(mean: float, var: float, best: float) -> float:
+    """log EI of one candidate; -inf where no improvement is possible."""
+    sd, gap = math.sqrt(var), best - mean
+    if sd > 0.0:
+        return math.log(sd) + _log_h(gap / sd)
+    return math.log(gap) if gap > 0.0 else -np.inf
 
 
 @compiled(error_model="numpy")
@@ -206,15 +210,13 @@ def _log_mean_ei(mean: Floats, var: Floats, best: float, weights: Floats, log_we
 @compiled(error_model="numpy")
 def _log_sum(mean: Floats, var: Floats, best: float, log_weights: Floats) -> float:
     """The same, accurate even if EI underflows."""
-    terms = log_ei_of_all(mean, var, best)  # here over models, not candidates
     top, total = -np.inf, 0.0
-    for b in range(terms.shape[0]):
-        terms[b] += log_weights[b]
-        top = max(top, terms[b])
+    for b in range(mean.shape[0]):
+        top = max(top, _log_ei(mean[b], var[b], best) + log_weights[b])
     if top == -np.inf:
         return top
-    for b in range(terms.shape[0]):
-        total += math.exp(terms[b] - top)
+    for b in range(mean.shape[0]):
+        total += math.exp(_log_ei(mean[b], var[b], best) + log_weights[b] - top)
     return top + math.log(total)
 
 

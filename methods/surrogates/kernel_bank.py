@@ -149,8 +149,8 @@ class BankPosterior:
         self.seen.append(point)
 
     def _codes(self, seen: Rows) -> Rows:
-        """The codes of n points, shape (H, n)."""
-        return self._points.code[:, seen % self.n_candidates]
+        """The codes of n points, shape (H, n), contiguous: numba compiles functions for each layout anew."""
+        return np.ascontiguousarray(self._points.code[:, seen % self.n_candidates])
 
     def _grow(self, targets: Callable[[], Sequence[Floats]]) -> None:
         """Make room for twice as many rows, and drop members that exceed the memory limit.
@@ -368,11 +368,14 @@ def _log_weights(log_prior: Floats, factors: Floats, y: Floats, z: Floats, squar
             squares[b] += z[b, i] * z[b, i]
             log_diagonal += math.log(factors[b, i, i])
         result[b] -= 0.5 * (n + 1.0) * math.log1p(squares[b]) + log_diagonal
-    top = result.max()
-    total = 0.0
+    top, total = result[0], 0.0
+    for b in range(result.shape[0]):
+        top = max(top, result[b])
     for b in range(result.shape[0]):
         total += math.exp(result[b] - top)
-    result -= top + math.log(total)
+    total = top + math.log(total)
+    for b in range(result.shape[0]):
+        result[b] -= total
     return result
 
 
@@ -382,10 +385,13 @@ def _extend(
     factor: Floats, var: Floats,
 ) -> None:  # fmt: skip
     """Compute the rows of V from `count` on, and subtract their squares from the variance."""
+    shares = np.empty(seen.shape[0])
     for k in range(count, seen.shape[0]):
         new, shared = whitened[k], points.stages[seen[k] // points.code.shape[1], -1]
         _covariances(points, points.code, seen[k], inverse_squares, additive, new)
         for i in range(new.shape[0]):
             new[i] *= shared
-        add_rows(whitened[:k], -factor[k, :k], new)
+        for j in range(k):
+            shares[j] = -factor[k, j]
+        add_rows(whitened[:k], shares[:k], new)
         divide_row(new, factor[k, k], var)

@@ -11,8 +11,8 @@ it, or is 1. The warp increases with the loss and keeps the differences between 
 because with a logarithm alone, a loss of 1e16 among losses near 1 would still be 38 standard deviations away,
 and all other losses would look equal.
 
-Compiled functions are written as loops here, because numba takes ten times as long to compile array
-expressions.
+These are functions of a few numbers, so they are not compiled, which would take seconds. Sums are made in the
+order of the numbers, by `cumsum`, and logarithms by the C library, so that the bits do not depend on NumPy.
 """
 
 from __future__ import annotations
@@ -23,12 +23,10 @@ import numpy as np
 from scipy.special import ndtri
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.system.compiled import compiled
 
 CAP = math.log1p(3.0)
 
 
-@compiled(error_model="numpy")
 def warped(losses: Floats, cap: float = CAP) -> Floats:
     """The losses after the warp, with mean 0 and standard deviation 1 (zeros if all are equal), shape (n,).
 
@@ -37,121 +35,75 @@ def warped(losses: Floats, cap: float = CAP) -> Floats:
     return warped_and_unit(losses, cap)[0]
 
 
-@compiled(error_model="numpy")
 def warped_and_unit(losses: Floats, cap: float = CAP) -> tuple[Floats, float]:
     """The losses after the warp, and the size, in units of the loss, of one warped unit below the median.
 
     That size is NaN if all losses are equal.
     """
-    n = losses.shape[0]
-    quarters, count = np.empty(n), 0  # quarters, so that no difference overflows
-    for i in range(n):
-        if math.isfinite(losses[i]):
-            quarters[count] = losses[i] / 4.0
-            count += 1
-    middle = _median(quarters, count)
-    largest = 0.0
-    for i in range(count):
-        quarters[i] -= middle
-        largest = max(largest, abs(quarters[i]))
+    finite = np.isfinite(losses)
+    quarters = losses[finite] / 4.0  # quarters, so that no difference overflows
+    quarters -= _median(quarters)
+    largest = float(np.abs(quarters).max(initial=0.0))
     unit, s = np.nan, 1.0
     if largest > 0.0:
         power = 2.0 ** math.frexp(largest)[1]
-        for i in range(count):
-            quarters[i] /= power  # so that no square overflows or underflows; exact
-        s = _scale(quarters, count)
+        quarters /= power  # so that no square overflows or underflows; exact
+        s = _scale(quarters)
         unit = 4.0 * power * s
-    found, place = np.empty(n), 0
-    for i in range(n):
-        found[i] = cap
-        if math.isfinite(losses[i]):
-            u = quarters[place] / s
-            place += 1
-            found[i] = min(math.log1p(u), cap) if u > 0.0 else u
+    found = np.full(len(losses), cap)
+    found[finite] = [min(math.log1p(u), cap) if u > 0.0 else u for u in (quarters / s).tolist()]
     return _standardised(found), unit * _moments(found)[1]
 
 
-@compiled(error_model="numpy")
 def warped_violations(violations: Floats) -> tuple[Floats, float]:
     """Violations of a constraint, warped and standardised, shape (n,), and the bound 0 after the same steps.
 
     The warp is sign(v) log(1 + |v| / s), at most CAP away from 0, with s the median of the finite |v|.
     """
-    n = violations.shape[0]
-    sizes, count = np.empty(n), 0
-    for i in range(n):
-        if math.isfinite(violations[i]):
-            sizes[count] = abs(violations[i])
-            count += 1
-    size = _median(sizes, count)
+    sizes = np.abs(violations)
+    size = _median(sizes[np.isfinite(violations)])
     s = size if size > 0.0 else 1.0
-    found = np.empty(n)
-    for i in range(n):
-        found[i] = math.copysign(min(math.log1p(abs(violations[i]) / s), CAP), violations[i])
+    with np.errstate(over="ignore"):
+        shares = (sizes / s).tolist()
+    warped_sizes = [min(math.log1p(each), CAP) for each in shares]
+    found = np.copysign(warped_sizes, violations)
     centre, spread, equal = _moments(found)
     return _standardised(found), -centre if equal else -centre / spread
 
 
-@compiled(error_model="numpy")
-def _scale(u: Floats, count: int) -> float:
-    """s, from the first `count` values of u, which are losses minus their median and not all 0."""
-    squares, below = 0.0, 0
-    for i in range(count):
-        if u[i] < 0.0:
-            squares += u[i] * u[i]
-            below += 1
-    if below == 0:
-        distances = np.abs(u)
-        most = _median(distances, count)
-        for i in range(count):
-            if distances[i] <= most:
-                squares += distances[i] * distances[i]
-                below += 1
-    s = math.sqrt(squares / below)
+def _scale(u: Floats) -> float:
+    """s, from u, which are losses minus their median and not all 0."""
+    used = u[u < 0.0]
+    if not len(used):
+        used = np.abs(u)
+        used = used[used <= _median(used)]
+    s = math.sqrt(_sum(used * used) / len(used))
     return s if s > 0.0 else 1.0
 
 
-@compiled(error_model="numpy")
-def _median(values: Floats, count: int) -> float:
-    """The median of the first `count` values, 0 for none; a copy is sorted by Shell's method."""
-    if count == 0:
+def _sum(values: Floats) -> float:
+    return float(values.cumsum()[-1])
+
+
+def _median(values: Floats) -> float:
+    """The median, 0 for no values."""
+    if not len(values):
         return 0.0
-    ordered, gap = values.copy(), count // 2
-    while gap > 0:
-        for i in range(gap, count):
-            value, j = ordered[i], i
-            while j >= gap and ordered[j - gap] > value:
-                ordered[j] = ordered[j - gap]
-                j -= gap
-            ordered[j] = value
-        gap = 1 if gap == 2 else gap * 5 // 11
-    half = count // 2
-    middle: float = ordered[half] if count % 2 else (ordered[half - 1] + ordered[half]) / 2
-    return middle
+    ordered, half = np.sort(values), len(values) // 2
+    return float(ordered[half] if len(values) % 2 else (ordered[half - 1] + ordered[half]) / 2)
 
 
-@compiled(error_model="numpy")
 def _moments(values: Floats) -> tuple[float, float, bool]:
     """Mean and standard deviation, and whether all values are equal or a value is missing."""
-    n, total = values.shape[0], 0.0
-    for i in range(n):
-        total += values[i]
-    centre = total / n
-    squares, least, most = 0.0, values[0], values[0]
-    for i in range(n):
-        squares += (values[i] - centre) ** 2
-        least, most = min(least, values[i]), max(most, values[i])
-    return centre, math.sqrt(squares / n), math.isnan(centre) or not most > least
+    centre = _sum(values) / len(values)
+    gaps = values - centre
+    spread = math.sqrt(_sum(gaps * gaps) / len(values))
+    return centre, spread, math.isnan(centre) or not values.max() > values.min()
 
 
-@compiled(error_model="numpy")
 def _standardised(values: Floats) -> Floats:
     centre, spread, equal = _moments(values)
-    scaled = np.zeros(values.shape[0])
-    if not equal:
-        for i in range(values.shape[0]):
-            scaled[i] = (values[i] - centre) / spread
-    return scaled
+    return np.zeros(len(values)) if equal else (values - centre) / spread
 
 
 def normal_scores(losses: Floats) -> Floats:
