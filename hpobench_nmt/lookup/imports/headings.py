@@ -108,13 +108,12 @@ def headed(
                 about[name] = About("identity", "the state of each training")
                 break
     sources = form.seconds or _durations(columns, about)
-    seconds = _seconds(columns, sources)
-    notes = [_unread(columns[name], name) for name in sources if len(sources) == 1 and name in columns]
+    seconds, notes = _seconds(columns, sources)
     if seconds is not None:
         about |= dict.fromkeys(sources, About("identity", f"it is in {SECONDS}"))
         name = SECONDS if SECONDS in sources else free_name(SECONDS, columns)
         columns[name] = seconds
-        about[name] = About("seconds", f"from {' and '.join(sources)}", name=SECONDS)
+        about[name] = About("seconds", f"from {' and '.join(sources)}", name=SECONDS, unit="s")
     for name in columns:
         if _any(form.objectives, [name]):
             bare = name.removeprefix("values_").removeprefix("#").removeprefix("result.")
@@ -124,7 +123,7 @@ def headed(
         for name in [name for name, each in about.items() if each.role == "metric"]:
             about[name] = replace(about[name], direction=form.direction)
     sweep = Sweep(
-        kind or form.kind, path, title, columns, about, states, notes=tuple(filter(None, notes)), place=place,
+        kind or form.kind, path, title, columns, about, states, notes=notes, place=place,
         plain=form.is_plain,
     )  # fmt: skip
     return _without_parents(_reported(sweep, form) if form.training else sweep)
@@ -140,15 +139,6 @@ def _reported(sweep: Sweep, form: _Format) -> Sweep:
     if found is None or len(np.unique(found.ids)) == len(sweep):
         return sweep
     return fold(sweep, found, pruned=True)
-
-
-def _unread(cells: Column, name: str) -> str:
-    """A note on the cells of a column of durations that are none; "" if there are none."""
-    wrong = np.isnan(as_seconds(cells)) & ~absent(cells)
-    if not wrong.any():
-        return ""
-    first = cells[wrong][0]
-    return f"{int(wrong.sum()):,} of {len(cells):,} cells of {name} are not durations, such as {first!r}"
 
 
 def _without_parents(sweep: Sweep) -> Sweep:
@@ -180,13 +170,20 @@ def _durations(columns: Mapping[str, Column], about: Mapping[str, About]) -> tup
     return tuple(name for name in columns if names.is_seconds(name) and name not in taken)[:1]
 
 
-def _seconds(columns: Mapping[str, Column], sources: Sequence[str]) -> Floats | None:
-    """The duration of each training, from one column or from two columns of dates; None if unknown."""
+def _seconds(columns: Mapping[str, Column], sources: Sequence[str]) -> tuple[Floats | None, tuple[str, ...]]:
+    """The duration of each training, from one column or from two columns of dates; None if unknown. Also a
+    note if some cells are no durations.
+    """
     if not sources or not all(name in columns for name in sources):
-        return None
-    given = [columns[name] for name in sources]
-    found = as_seconds(given[0]) if len(given) == 1 else between(given[0], given[1])
-    return None if np.isnan(found).all() else found
+        return None, ()
+    first = columns[sources[0]]
+    if len(sources) > 1:
+        found = between(first, columns[sources[1]])
+        return (None if np.isnan(found).all() else found), ()
+    found = as_seconds(first)
+    wrong = first[np.isnan(found) & ~absent(first)]
+    note = f"{len(wrong):,} of {len(first):,} cells of {sources[0]} are not durations, such as {{!r}}"
+    return (None if np.isnan(found).all() else found), (note.format(wrong[0]),) if len(wrong) else ()
 
 
 def _opened(columns: Mapping[str, Column], form: _Format) -> dict[str, Column]:

@@ -90,8 +90,9 @@ def read_json_lines(lines: Sequence[Line], path: Path, choices: Choices) -> Swee
     curves = [own for _, own in pairs]
     for name in {name for own in curves for name in own} - columns.keys():
         columns[name] = column_of([steps[max(steps)] if (steps := own.get(name)) else "" for own in curves])
-    sweep = headed(columns, path, path.stem, lambda row: lines[row][0], "JSON lines")
-    return replace(sweep, typed=True, points=points_of("step", curves))
+    sweep = headed(columns, path, path.stem, lambda row: lines[row][0])
+    kind = "JSON lines" if sweep.plain else sweep.kind
+    return replace(sweep, kind=kind, typed=True, points=points_of("step", curves))
 
 
 def _curve_names(

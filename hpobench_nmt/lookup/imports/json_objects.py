@@ -61,7 +61,7 @@ def _run_history(content: Mapping[str, Any], path: Path) -> Sweep:
         "seed": About("seed"),
         "budget": About("aside", "the budget of a trial"),
     }
-    about[SECONDS] = About("seconds", "the time of a trial")
+    about[SECONDS] = About("seconds", "the time of a trial", unit="s")
     states = objects([_STATES.get(row[-4], "failed") for row in data])
     sweep = _sweep("SMAC3's run history", path, path.stem, columns, about, states)
     if columns["budget"].dtype == object or len(np.unique(columns["budget"])) < 2:

@@ -49,7 +49,8 @@ def with_metrics(sweep: Sweep, about: Mapping[str, About], rows: Rows) -> dict[s
         elif wrong is not None or not len(distinct):
             found[column] = replace(each, direction=None, why="empty" if wrong is None else "texts")
         elif len(distinct) > 1 and way:
-            found[column] = replace(each, direction=way, why=each.why or "by its name")
+            by_program = each.direction or each.role == "seconds"
+            found[column] = replace(each, direction=way, why=each.why if by_program else "by its name")
         else:
             how = f"its direction is not known: use --metric {sweep.name(column)}:min or :max"
             why = how if len(distinct) > 1 else f"always {distinct[0]:g}"

@@ -45,7 +45,7 @@ def direction(name: str) -> Direction | None:
     words = parts(name)
     if ("time" in words and {"start", "end", "created"} & set(words)) or "target" in words:
         return None
-    if "per" in words[:-1]:  # tokens_per_sec is larger where training is faster, and sec_per_token smaller
+    if "per" in words[1:-1]:  # tokens_per_sec is larger where training is faster, and sec_per_token smaller
         return "max" if set(words[words.index("per") + 1 :]) & WORDS.per_time else "min"
     bare = {word.rstrip("0123456789") for word in words if word not in ("l1", "l2")} | set(words)
     low = bool(bare & WORDS.min) or bool(bare & WORDS.cost) or "crossentropy" in _joined(name)
@@ -66,9 +66,8 @@ def is_outcome(name: str) -> bool:
 
 def is_cost(name: str) -> bool:
     """Whether it is the name of a cost, which is rarely the objective."""
-    return bool({word.rstrip("0123456789") for word in parts(name)} & WORDS.cost) or parts(name)[:1] == [
-        "cost"
-    ]
+    words = parts(name)
+    return bool({word.rstrip("0123456789") for word in words} & WORDS.cost) or "per" in words[1:-1]
 
 
 def is_hyperparameter(name: str) -> bool:

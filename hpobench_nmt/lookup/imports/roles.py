@@ -216,7 +216,7 @@ def _role_of(sweep: Sweep, column: str, told: bool, few: bool, grid: bool) -> Ab
         return About("aside", "it is not among the settings")
     if not some and count == len(cells) > _MOST_TEXTS:
         return About("identity", "another text in every row: it names them")
-    if outcome:
+    if outcome and not (usual and few and way is None):
         doubt = "its name may be that of a metric or of a hyperparameter"
         return About("hyperparameter" if few or usual else "aside", values, doubt)
     lists = any(isinstance(cell, tuple) for cell in cells) if cells.dtype == object else False
@@ -234,9 +234,9 @@ def _role_of(sweep: Sweep, column: str, told: bool, few: bool, grid: bool) -> Ab
 
 
 def _outcomes(sweep: Sweep, found: Mapping[str, About]) -> dict[str, About]:
-    """Columns that differ where all sure settings agree, and whose names say nothing: they are outcomes."""
+    """Columns that differ between seeds of the same sure settings, and whose names say nothing: outcomes."""
     sure = [c for c, about in found.items() if about.role == "hyperparameter" and not about.doubt]
-    if not sure:
+    if not sure or not any(about.role == "seed" for about in found.values()):
         return {}
     ids = group_ids([distinct_of(sweep.columns[column])[1].astype(np.int64) for column in sure])
     groups = len(np.unique(ids))

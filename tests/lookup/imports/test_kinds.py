@@ -152,6 +152,7 @@ def test_durations_of_days_and_of_the_standard_are_seconds(read, seconds):
         for k, (row, each) in enumerate(zip(GRID, seconds, strict=True))
     ]
     np.testing.assert_array_equal(read(texts(rows)).table.column("seconds"), seconds)
+    assert {m.name: m.unit for m in read(texts(rows)).table.metrics} == {"val_loss": "", "seconds": "s"}
     notes = read(texts([rows[0] | {"duration": "long"}, *rows[1:]])).notes
     assert notes[0].startswith("1 of 4 cells of duration are not durations")
 
@@ -462,3 +463,26 @@ def test_what_the_user_states_in_a_file_of_roles_holds(tmp_path):
     assert import_table(path, roles=file).sha256 == table.sha256
     with pytest.raises(InputError, match=r"roles: lr\.scale must be 'linear' or 'log'"):
         import_table(path, roles={"lr": {"role": "hyperparameter", "scale": "ln"}})
+
+
+def test_settings_beside_a_sure_one_are_not_taken_for_outcomes(read):
+    """A random search: of its settings, only one has a name or values that are sure."""
+    rng = np.random.default_rng(0)
+    rows = [
+        {"x1": rng.random(), "x2": rng.random(), "kind": "ab"[k % 2], "result": rng.random()}
+        for k in range(30)
+    ]
+    table = read(texts(rows), guessed=True).table
+    assert (table.space.names, table.objectives, len(table)) == (("x1", "x2", "kind"), ("result",), 30)
+
+
+@pytest.mark.parametrize("way", ["+", "-"])
+def test_hours_are_counted_across_zones(read, way):
+    rows = [
+        {f"params.{name}": value for name, value in row.items()}
+        | {"metrics.val_loss": k, "run_id": f"r{k}", "experiment_id": 0, "status": "FINISHED",
+           "start_time": f"2024-03-31T01:30:00{way}01:00", "end_time": f"2024-03-31T0{k + 5}:30:00{way}02:00"}
+        for k, row in enumerate(GRID)
+    ]  # fmt: skip
+    hours = read(texts(rows)).table.column("seconds") / 3600
+    np.testing.assert_array_equal(hours, np.arange(4) + (3 if way == "+" else 5))
