@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from hpobench_nmt.benchmarking.contestants.conversation import LONGEST_ANSWER, Conversation
+from hpobench_nmt.benchmarking.contestants.masks import masked, unmasked
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.guard import MethodFailure
 from hpobench_nmt.core.problem import MethodFactory, Problem, Progress, Request
@@ -54,6 +55,8 @@ class Program:
         name: the method's name.
         names: "shown" or "hidden". If hidden, hyperparameters are x1, x2, …, without units, and constraints
             c1, c2, ….
+        values: "shown" or "hidden". If hidden, numbers and losses are mapped to others in the same order,
+            labels are renamed, and rows have another order (masks.py). Each trial has its own maps.
         seconds: the time limit for an answer.
         transcript: the file of the trial's lines; None for no transcript.
     """
@@ -61,6 +64,7 @@ class Program:
     command: str
     name: str = ""
     names: str = "shown"
+    values: str = "shown"
     seconds: float = 60.0
     transcript: Path | None = None
 
@@ -72,8 +76,9 @@ class Program:
         words = words_of(self.command)
         if shutil.which(words[0]) is None:
             raise InputError(f"{where}: the program {words[0]!r} is not on this machine.")
-        if self.names not in ("shown", "hidden"):
-            raise InputError(f"{where}: names must be 'shown' or 'hidden', not {shortened(self.names)}.")
+        for key in ("names", "values"):
+            if (given := getattr(self, key)) not in ("shown", "hidden"):
+                raise InputError(f"{where}: {key} must be 'shown' or 'hidden', not {shortened(given)}.")
         if not 0 < self.seconds <= 86_400:
             raise InputError(f"{where}: seconds must be above 0 and at most 86400, not {self.seconds:g}.")
 
@@ -144,23 +149,32 @@ class ProgramMethod:
 
     def __init__(self, program: Program, problem: Problem, rng: np.random.Generator) -> None:
         self._program = program
-        self._problem = problem
+        seed = int(rng.integers(2**31))
+        self._mask = masked(problem, rng) if program.values == "hidden" else unmasked(problem)
+        self._places = np.argsort(self._mask.rows).tolist()
+        self._problem = problem = self._mask.problem
         hidden = program.names == "hidden"
+        self._rows: list[int] = []  # of the results so far
         self._names = [f"x{j}" if hidden else h.name for j, h in enumerate(problem.space, 1)]
         self._told: list[str] = []
         self._answers = 0
         self._conversation: Conversation | None = None
         self._transcript = _Transcript(program.transcript) if program.transcript else None
-        self._tell(_problem_message(problem, self._names, hidden, int(rng.integers(2**31))))
+        self._tell(_problem_message(problem, self._names, hidden, seed))
 
     def suggest(self, running: Mapping[int, float]) -> int | Request | None:
         """Ask for a row, or a row and a resource; None if the program waits."""
-        line = _line({"message": "ask", "running": sorted(running)})
+        shown = sorted(self._places[row] for row in running)
+        started = len(self._rows) if self._problem.again else len({*self._rows, *shown})
+        line = _line({"message": "ask", "running": shown, "left": self._problem.lookups - started})
         answer = self._transcript.answer_to(line) if self._transcript else None
         if answer is None:
             answer = self._asked(line)
         self._answers += 1
-        return self._request(answer)
+        request = self._request(answer)
+        if isinstance(request, Request):
+            return request._replace(row=int(self._mask.rows[request.row]))
+        return None if request is None else int(self._mask.rows[request])
 
     def tell(self, index: int, losses: Floats) -> None:
         """Tell a row's losses."""
@@ -168,12 +182,14 @@ class ProgramMethod:
 
     def tell_constrained(self, index: int, losses: Floats, violations: Floats) -> None:
         """Tell a row's losses, and by how much it misses each bound."""
-        self._tell(self._told_message(index, losses) | {"violations": _plain(violations)})
+        self._tell(
+            self._told_message(index, losses) | {"violations": _plain(self._mask.violations(violations))}
+        )
 
     def observe(self, progress: Progress) -> None:
         """Tell the progress of a row's training."""
         curve = [
-            {"resource": r, "cost": c, "losses": _plain(losses)}
+            {"resource": r, "cost": c, "losses": _plain(self._mask.losses(losses))}
             for r, c, losses in zip(
                 _plain(progress.resources), _plain(progress.costs), progress.losses, strict=True
             )
@@ -218,8 +234,10 @@ class ProgramMethod:
             self._conversation.tell(line)
 
     def _told_message(self, row: int, losses: Floats) -> dict[str, Any]:
+        row = self._places[row]
+        self._rows.append(row)
         config = _config(self._problem, row, self._names)
-        return {"message": "tell", "row": row, "config": config, "losses": _plain(losses)}
+        return {"message": "tell", "row": row, "config": config, "losses": _plain(self._mask.losses(losses))}
 
     def _request(self, answer: str) -> int | Request | None:
         shown = f"the program answered {shortened(answer)}"
@@ -352,7 +370,9 @@ def _problem_message(problem: Problem, names: list[str], hidden: bool, seed: int
         "resources": _plain(problem.resources),
         "resume": problem.resume,
         "seed": seed,
-    } | ({} if problem.prior is None else {"prior": _plain(problem.prior)})  # fmt: skip
+    } | ({} if problem.prior is None else {"prior": _plain(problem.prior)}) | (
+        {"again": True} if problem.again else {}
+    )  # fmt: skip
 
 
 def _hyperparameters(space: Space, names: list[str], hidden: bool) -> list[dict[str, Any]]:
