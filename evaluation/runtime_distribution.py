@@ -49,12 +49,13 @@ class Runtimes:
         return float(self.lengths[open_ended].min()) if open_ended.any() else np.inf
 
 
-def gap_goals(trainings: Trainings, n_goals: int = MAX_GOALS) -> list[Goal]:
+def gap_goals(trainings: Trainings, n_goals: int = MAX_GOALS, merged: bool = True) -> list[Goal]:
     """At most n_goals goals for one loss: a row among the best half, ..., the best row.
 
     The shares of the table are evenly spaced on a log scale, so that random search meets about equally many
     goals with every doubling of its look-ups, in every table. Rows that tie with the last row of a goal count
-    as well. Equal goals are merged.
+    as well. Equal goals are merged. If not `merged`, they are as many for any losses of as many rows, and
+    named by their rank.
     """
     if n_goals < 1:
         raise InputError(f"there must be at least one target, not {n_goals}.")
@@ -64,12 +65,17 @@ def gap_goals(trainings: Trainings, n_goals: int = MAX_GOALS) -> list[Goal]:
         raise InputError("no row has a value.")
     best = ordered[0]
     gaps, so_far = losses - best, trainings.best[:, 0] - best
-    ranks = np.unique(np.rint(np.geomspace(1, max(1, len(ordered) // 2), n_goals)).astype(np.int64))
-    values = np.unique(ordered[ranks - 1] - best)[::-1]
+    count = len(ordered) if merged else len(losses)
+    ranks = np.unique(np.rint(np.geomspace(1, max(1, count // 2), n_goals)).astype(np.int64))[::-1]
+    values = ordered[np.minimum(ranks, len(ordered)) - 1] - best
+    if merged:
+        values = np.unique(values)[::-1]
     goals = []
-    for value in values.tolist():
+    for i, value in enumerate(values.tolist()):
         rows = gaps <= value
-        name = f"among the best {rows.sum()} rows" if value > 0 else "the best value"
+        among = int(rows.sum()) if merged else int(ranks[i])
+        best_one = value == 0 if merged else among == 1
+        name = "the best value" if best_one else f"among the best {among} rows"
         resources = counts_from(rows, so_far <= value, trainings)
         goals.append(Goal(rows, 1, gaps=gaps, name=name, resources=resources))
     return goals

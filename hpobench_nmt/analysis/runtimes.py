@@ -9,14 +9,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hpobench_nmt.analysis.selection import EXACT, scored_trials
+from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.task.instance import Instance
-from hpobench_nmt.benchmarking.task.scoring import exact_score
+from hpobench_nmt.benchmarking.task.scoring import exact_score, scored_trial
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.core.system.text import counted
-from hpobench_nmt.core.trajectory import Goal
+from hpobench_nmt.core.trajectory import Goal, Trajectory
 from hpobench_nmt.evaluation.random_search import random_search_share_met
 from hpobench_nmt.evaluation.runtime_distribution import (
     Runtimes,
@@ -37,15 +37,26 @@ _POINTS = 300
 class TargetRuntimes:
     """Every trial's runtime to every target of its table, `found` by (table, method).
 
-    By table, `targets` has the targets, from easy to hard, and `on_front` whether they are numbers of rows of
-    the front. The notes state what is missing, in words.
+    By table, `seen` has what each trial saw, `ladders` the targets there, from easy to hard, and `on_front`
+    whether they are numbers of rows of the front. If trials do not see samples, both have one entry. The
+    notes state what is missing, in words.
     """
 
-    targets: Mapping[str, Sequence[Goal]]
+    seen: Mapping[str, Sequence[Instance]]
+    ladders: Mapping[str, Sequence[Sequence[Goal]]]
     found: Mapping[tuple[str, str], Runtimes]
     on_front: Mapping[str, bool]
-    instances: Mapping[str, Instance]
     notes: tuple[str, ...]
+
+    @property
+    def targets(self) -> dict[str, Sequence[Goal]]:
+        """The targets of the first trial, by table."""
+        return {table: ladders[0] for table, ladders in self.ladders.items()}
+
+    @property
+    def instances(self) -> dict[str, Instance]:
+        """What the first trial saw, by table."""
+        return {table: seen[0] for table, seen in self.seen.items()}
 
     @property
     def unit(self) -> str:
@@ -53,9 +64,9 @@ class TargetRuntimes:
         return ", ".join(sorted({instance.time_unit for instance in self.instances.values()}))
 
     def size(self, table: str) -> float:
-        """The time that it takes to look up, or train, all rows of a table."""
-        instance = self.instances[table]
-        return float(instance.trainings.whole_costs.sum()) / instance.problem.workers
+        """The time that it takes to look up, or train, all rows that a trial sees, in the mean."""
+        costs = [float(each.trainings.whole_costs.sum()) for each in self.seen[table]]
+        return float(np.mean(costs)) / self.seen[table][0].problem.workers
 
 
 def target_runtimes(results: Results) -> TargetRuntimes:
@@ -63,38 +74,59 @@ def target_runtimes(results: Results) -> TargetRuntimes:
 
     Only targets that the run's scores had to settle are used (see evaluation.runtime_distribution).
     """
-    targets: dict[str, list[Goal]] = {}
+    seen: dict[str, list[Instance]] = {}
+    ladders: dict[str, list[list[Goal]]] = {}
     notes = []
+    whole = results.suite.sample is None
     for table, instance in results.instances.items():
-        if results.suite.sample is not None:
-            targets[table] = []
-            notes.append(f"{table}: left out, because each trial sees other rows, and so has other targets.")
-            continue
+        trials = max((len(each) for (name, _), each in results.trials.items() if name == table), default=1)
+        seen[table] = [instance.of_trial(results.seed, i) for i in range(1 if whole else trials)]
         loss = instance.scored[:, 0]
         single = instance.losses.shape[1] == 1
-        ladder = gap_goals(instance.scored_trainings) if single else front_goals(instance.scored_trainings)
-        settled = [t for t in ladder if is_settled(t, instance.stopping_goals)]
-        if len(settled) < len(ladder):
+        found = [_targets_of(each) for each in seen[table]]
+        common = min(map(len, found))  # of fronts, which differ in length
+        goals = [each.stopping_goals for each in seen[table]]
+        settled = [
+            i for i in range(common) if all(is_settled(t[i], g) for t, g in zip(found, goals, strict=True))
+        ]
+        if len(settled) < common:
             asked = ", ".join(results.suite.scores)
             notes.append(
-                f"{table}: {counted(len(ladder) - len(settled), 'harder target')} left out, because trials "
+                f"{table}: {counted(common - len(settled), 'harder target')} left out, because trials "
                 f"end once their scores ({asked}) are settled."
             )
         best = int((loss == np.nanmin(loss)).sum())
-        if single and best > 1 and results.suite.ties == "first":
+        if whole and single and best > 1 and results.suite.ties == "first":
             notes.append(
                 f"{table}: any of the {best} rows that share the best value meets the hardest target here, "
                 f"but the scores of this suite count only the first of them."
             )
-        targets[table] = settled
-    n_initial = results.suite.n_initial
-    found = {
-        (table, method): runtimes(scored_trials(results, table, method), targets[table], n_initial)
-        for table, method in results.trials
-        if targets[table]
+        ladders[table] = [[ladder[i] for i in settled] for ladder in found]
+    reached = {
+        (table, method): _reached(trials, seen[table], ladders[table])
+        for (table, method), trials in results.trials.items()
+        if ladders[table][0]
     }
     on_front = {table: instance.losses.shape[1] > 1 for table, instance in results.instances.items()}
-    return TargetRuntimes(targets, found, on_front, results.instances, tuple(notes))
+    return TargetRuntimes(seen, ladders, reached, on_front, tuple(notes))
+
+
+def _targets_of(seen: Instance) -> list[Goal]:
+    """The targets of a trial. On samples, ties are not merged, so that all trials have as many."""
+    if seen.losses.shape[1] > 1:
+        return front_goals(seen.scored_trainings)
+    return gap_goals(seen.scored_trainings, merged=seen.rows is None)
+
+
+def _reached(
+    trials: Sequence[Trajectory], seen: Sequence[Instance], ladders: Sequence[Sequence[Goal]]
+) -> Runtimes:
+    """When each trial met the targets of what it saw."""
+    parts = []
+    for i in range(len(trials)):
+        own, ladder = seen[i % len(seen)], ladders[i % len(seen)]
+        parts.append(runtimes([scored_trial(own, own.own(trials[i]))], ladder, own.problem.n_initial))
+    return Runtimes(np.vstack([p.times for p in parts]), np.concatenate([p.lengths for p in parts]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +205,8 @@ def _random_search(found: TargetRuntimes, table: str, times: Floats) -> Floats:
     """The share that random search has met by each time, with all workers on look-ups."""
     problem = found.instances[table].problem
     whole = np.floor(times + 1e-9) * problem.workers if problem.workers > 1 else times
-    return random_search_share_met(found.targets[table], whole, problem.n_initial)
+    shares = [random_search_share_met(each, whole, problem.n_initial) for each in found.ladders[table]]
+    return np.asarray(np.mean(shares, axis=0))
 
 
 def expected_runtime_frame(found: TargetRuntimes) -> pd.DataFrame:
@@ -190,8 +223,9 @@ def expected_runtime_frame(found: TargetRuntimes) -> pd.DataFrame:
         columns = {"ert": ert.ert, "low": ert.low, "high": ert.high, "successes": ert.successes}
         trials = len(times.lengths)
         frames.append(_targets_frame(found, table, method).assign(**columns, trials=trials))
-    for table, targets in found.targets.items():
-        means = [exact_score(found.instances[table], target)[0] for target in targets]
+    for table in found.ladders:
+        pairs = list(zip(found.seen[table], found.ladders[table], strict=True))
+        means = np.mean([[exact_score(seen, t)[0] for t in ladder] for seen, ladder in pairs], axis=0)
         exact = _targets_frame(found, table, EXACT).assign(ert=means, low=np.nan, high=np.nan)
         if not np.isnan(means).all():  # no exact value is known for several workers on the cost clock
             frames.append(exact.assign(successes=0, trials=0))
@@ -201,9 +235,11 @@ def expected_runtime_frame(found: TargetRuntimes) -> pd.DataFrame:
 
 
 def _targets_frame(found: TargetRuntimes, table: str, method: str) -> pd.DataFrame:
-    targets = found.targets[table]
-    values = [(t.name, defining_value(t), int(t.targets.sum())) for t in targets]
-    frame = pd.DataFrame(values, columns=["target", "value", "rows"])
+    ladders = found.ladders[table]
+    frame = pd.DataFrame({"target": [t.name for t in ladders[0]]})
+    frame["value"] = np.mean([[defining_value(t) for t in ladder] for ladder in ladders], axis=0)
+    rows = np.mean([[t.targets.sum() for t in ladder] for ladder in ladders], axis=0)
+    frame["rows"] = np.rint(rows).astype(np.int64)
     frame.insert(0, "table", table)
     frame.insert(1, "method", method)
     return frame.assign(on_front=found.on_front[table])

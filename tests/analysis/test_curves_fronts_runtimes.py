@@ -21,6 +21,7 @@ from hpobench_nmt.benchmarking.run import run_suite
 from hpobench_nmt.benchmarking.task.instance import make_instance
 from hpobench_nmt.benchmarking.task.suite import Suite
 from hpobench_nmt.core.pareto import pareto_front
+from hpobench_nmt.core.seeds import sampled_rows
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.hypervolume import hypervolume, table_scale
@@ -470,3 +471,26 @@ def test_a_caption_says_which_curves_end_before(toy):
     text = curves_finding(regret_curves(short, table), 8)
     assert "Curves that end earlier: RS (at 5)." in text
     assert "Curves that end earlier" not in curves_finding(regret_curves(one, table), 3)
+
+
+def test_trials_that_see_samples_have_targets_of_their_own():
+    name = "sotu-awd-lstm"
+    results = benchmark(name, ["RS"], trials=3, scores=["ftb"], sample=0.6)
+    losses = results.instances[name].losses[:, 0]
+    found = target_runtimes(results)
+    ranks = [int(goal.name.split()[3]) if "among" in goal.name else 1 for goal in found.targets[name]]
+    assert ranks == sorted(set(ranks), reverse=True) and ranks[-1] == 1
+    for i, trial in enumerate(results.trials[name, "RS"]):
+        sample = np.sort(losses[sampled_rows(0, name, i, 156, 93, 0)])
+        for j, rank in enumerate(ranks):
+            first = 1 + np.flatnonzero(losses[trial.rows] <= sample[rank - 1])[0]
+            assert found.found[name, "RS"].times[i, j] == max(first, 3)
+    exact = expected_runtime_frame(found).query("method == @EXACT")
+    hardest = exact.iloc[-1]  # a design of three rows that has it counts as three look-ups
+    assert hardest["target"] == "the best value" and hardest["ert"] == pytest.approx(47 + 3 / 93)
+    frame = runtime_distribution(found, per_row=True).frame
+    assert frame[frame["method"] == "RS"]["share"].iloc[-1] == 1.0
+    front = benchmark(
+        name, ["RS"], trials=3, scores=["fta"], objectives=["dev_ppl", "train_time"], sample=0.6
+    )
+    assert len({len(ladder) for ladder in target_runtimes(front).ladders[name]}) == 1

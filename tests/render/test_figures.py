@@ -100,14 +100,12 @@ def test_runtimes_are_labelled_with_what_their_own_table_counts(curved, toy):
     assert hb.plot(both, "runtimes", "other").axes[0].get_xlabel() == "time on the clock, in GPU hours"
 
 
-def test_expected_runtimes_of_trials_that_see_samples(toy):
-    results = benchmark(toy, ["RS"], trials=2, scores=["ftc"], sample=0.9)
+def test_runtimes_of_trials_that_see_samples(toy):
+    results = benchmark(toy, ["RS"], trials=2, scores=["ftb"], sample=0.9)
     for kind in ("expected", "runtimes"):
-        with pytest.raises(InputError, match="settled"):
-            hb.plot(results, kind)
+        assert hb.plot(results, kind).axes
     specs = {spec.stem: spec for spec in run_figures(Subject(results, "toy", method_styles(["RS"])), "x-toy")}
-    assert specs["x-toy-expected"].problem == "the trials of this run end before any target is settled."
-    assert specs["x-toy-curves"].draw is not None
+    assert specs["x-toy-expected"].draw is not None and specs["x-toy-curves"].draw is not None
 
 
 @pytest.mark.parametrize(
