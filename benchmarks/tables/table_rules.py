@@ -21,24 +21,28 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri
-from scipy.stats import rankdata
-from sklearn.ensemble import RandomForestRegressor
-from sklearn.model_selection import KFold, cross_val_predict
 
-from hpobench_nmt.analysis.tables.controls import MOST_CONTROL, SAMPLES, in_words, times_fewer, too_fast
+from hpobench_nmt.analysis.tables.controls import (
+    LEAST_R2,
+    MOST_CONTROL,
+    SAMPLES,
+    in_words,
+    times_fewer,
+    too_fast,
+)
 from hpobench_nmt.benchmarking.task.instance import Instance, make_instance
 from hpobench_nmt.benchmarking.task.suite import Suite, changed
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.evaluation.importance import predictable_share
 from hpobench_nmt.evaluation.noise import seed_noise
 from hpobench_nmt.lookup.baselines import baseline_of, rows_that_beat
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.disk.folder import load_folder
 from hpobench_nmt.lookup.table import Table
 
-FEWEST_ROWS, LEAST_R2, MOST_NEAR = 50, 0.1, 0.1
+FEWEST_ROWS, MOST_NEAR = 50, 0.1
 NONE_BEATS = "no row beats the baseline"
 
 
@@ -82,18 +86,9 @@ def figures_of(suite: Suite, table: Table) -> Figures:
     """The figures of a table in a suite, whose trials are samples. InputError if the suite cannot use it."""
     instance = make_instance(suite, table)
     controls, baseline = times_fewer(suite, table), baseline_of(table.claims)
+    r2 = predictable_share(instance.table.features, instance.losses[:, 0])
     beats = baseline is None or rows_that_beat(table, baseline) > 0
-    return Figures(len(instance.table), controls, forest_r2(instance), share_near_best(instance), beats)
-
-
-def forest_r2(instance: Instance) -> float:
-    """R2 of forests on normal scores of the first objective, of rows left out. Missing values rank last."""
-    ranks = rankdata(np.nan_to_num(instance.losses[:, 0], nan=np.inf))
-    scores = ndtri((ranks - 0.5) / len(ranks))
-    forest = RandomForestRegressor(min_samples_leaf=2, random_state=0)
-    folds = KFold(5, shuffle=True, random_state=0)
-    found = cross_val_predict(forest, instance.table.features, scores, cv=folds)
-    return float(1 - ((scores - found) ** 2).sum() / ((scores - scores.mean()) ** 2).sum())
+    return Figures(len(instance.table), controls, r2, share_near_best(instance), beats)
 
 
 def share_near_best(instance: Instance) -> float:

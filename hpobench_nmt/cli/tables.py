@@ -139,7 +139,7 @@ def tables_check(name: str) -> None:
 
     NAME is a table, or a group such as nmthpo.
     """
-    from hpobench_nmt.analysis.tables.controls import control_findings
+    from hpobench_nmt.analysis.tables.controls import ability_findings
     from hpobench_nmt.lookup.catalogue import find_folder, load_table, members
     from hpobench_nmt.lookup.checks.facts import find_check
     from hpobench_nmt.render.terminal.grids import print_hanging
@@ -148,7 +148,7 @@ def tables_check(name: str) -> None:
     marks = {"ok": ("✓", "green"), "note": ("·", "cyan"), "warning": ("!", "yellow")}
     console = make_console()
     current, told = "", set()
-    for finding in find_check(name, loaded, control_findings):
+    for finding in find_check(name, loaded, ability_findings):
         if finding.table != current:
             current = finding.table
             console.print(current, style="bold", markup=False, highlight=False)

@@ -1,6 +1,8 @@
-"""How fast controls are on a table: rules that see no loss (methods/controls.py).
+"""Whether a table can distinguish methods.
 
-If a control is much faster than random search, the place of a row in the grid gives away how good it is.
+If a control, a rule that sees no loss (methods/controls.py), is much faster than random search, the place of
+a row in the grid gives away how good it is. If the hyperparameters hardly predict which rows are good, the
+best row is a lucky training.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from hpobench_nmt.benchmarking.call import run
 from hpobench_nmt.benchmarking.contestants.plugins import MethodSpec
 from hpobench_nmt.benchmarking.task.suite import Suite
 from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.evaluation.importance import predictable_share
 from hpobench_nmt.lookup.checks.facts import Finding
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.methods import CONTROLS
@@ -22,8 +25,10 @@ SAMPLES = Suite("controls", ("ftc",), sample=0.6, lookups=100, trials=200)
 """Each trial sees a random 60% of a table's rows, and looks up at most 100 of these."""
 MOST_CONTROL = 2.5
 """A control that is faster by its whole interval is too fast."""
-# Larger tables are not checked, because it takes minutes.
-_MOST_ROWS = 5000
+LEAST_R2 = 0.1
+"""The least R^2 of `predictable_share` with which ranks of methods mean something."""
+MOST_ROWS = 5000
+"""Larger tables are not checked, because it takes minutes."""
 
 
 def times_fewer(suite: Suite, table: Table, methods: Sequence[MethodSpec] = CONTROLS) -> pd.DataFrame:
@@ -49,9 +54,26 @@ def in_words(figures: pd.DataFrame) -> str:
     )
 
 
+def ability_findings(table: Table) -> list[Finding]:
+    """Whether the table can distinguish methods."""
+    return [*_lucky_findings(table), *control_findings(table)]
+
+
+def _lucky_findings(table: Table) -> list[Finding]:
+    """A warning if the rows' order in the first objective can hardly be predicted."""
+    if not table.objectives or len(table) > MOST_ROWS:
+        return []
+    share = predictable_share(table.features, table.losses(table.objectives[:1])[:, 0])
+    if not share < LEAST_R2:  # unknown shares as well
+        return []
+    fact = f"{table.objectives[0]}: random forests predict the ranks of rows left out with R2 {share:.2f}"
+    meaning = "the best row is a lucky training, so the ranks of methods on this table mean nothing."
+    return [Finding(table.name, "warning", fact, meaning)]
+
+
 def control_findings(table: Table) -> list[Finding]:
     """How fast the controls find a row among the best 2%; empty for large tables, or if it is undefined."""
-    if len(table) > _MOST_ROWS:
+    if len(table) > MOST_ROWS:
         return []
     try:
         figures = times_fewer(SAMPLES, table)

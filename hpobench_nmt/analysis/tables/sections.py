@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.analysis.table_front import table_front, with_row_numbers
 from hpobench_nmt.analysis.tables import findings
+from hpobench_nmt.analysis.tables.controls import MOST_ROWS
 from hpobench_nmt.analysis.tables.curve_sections import curve_section
 from hpobench_nmt.analysis.tables.section import Section, section_on
 from hpobench_nmt.benchmarking.task.feasibility import table_violations, why_infeasible
@@ -22,7 +23,13 @@ from hpobench_nmt.core.constraints import is_feasible
 from hpobench_nmt.core.response import Response
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.evaluation.correlation import rank_correlation
-from hpobench_nmt.evaluation.importance import BEST_SHARE, Importance, importance, model_grid
+from hpobench_nmt.evaluation.importance import (
+    BEST_SHARE,
+    Importance,
+    importance,
+    model_grid,
+    predictable_share,
+)
 from hpobench_nmt.evaluation.noise import seed_noise
 from hpobench_nmt.evaluation.sensitivity import sensitivity
 from hpobench_nmt.lookup.checks.surface_checks import far_rows, variance_share
@@ -192,10 +199,23 @@ def _importance(table: Table, metric: str, best_share: float, rules: str, seed: 
         "importance",
         f"importance for {parts[0].metric}",
         {"": effects[["part", "first", "second", "share", "spread"]]},
-        notes=(*findings.of_importance(parts, rules), *_without_far_rows(response, seed), *problem),
+        notes=(
+            *findings.of_importance(parts, rules),
+            *_without_far_rows(response, seed),
+            *_predicted(table, response),
+            *problem,
+        ),
         shown=_effects_shown(parts),
         analysis=tuple(parts),
     )
+
+
+def _predicted(table: Table, response: Response) -> tuple[str, ...]:
+    """A sentence on how well forests predict ranks, unless the table is large or it is unknown."""
+    share = np.nan if len(table) > MOST_ROWS else predictable_share(table.features, response.losses)
+    if np.isnan(share):
+        return ()
+    return (f"Random forests predict the ranks of rows left out (failed ones last) with R2 {share:.2f}.",)
 
 
 def _without_far_rows(response: Response, seed: int) -> tuple[str, ...]:

@@ -113,6 +113,24 @@ def test_labels_and_inactive_hyperparameters_and_failures(name):
 
 
 @pytest.mark.parametrize("name", each())
+def test_twenty_hyperparameters_with_tiny_values_a_feature_and_failures(name):
+    values = {"linear": tuple(np.linspace(0.0, 1.0, 5)), "log": tuple(np.geomspace(1e-12, 1.0, 5))}
+    axes = [Hyperparameter(f"x{k}", values[scale], scale) for k, scale in enumerate(["linear", "log"] * 10)]
+    space, rng = Space(tuple(axes)), np.random.default_rng(3)
+    codes = np.column_stack([np.array(axis.values)[rng.integers(5, size=50)] for axis in axes])
+    features = np.hstack([space.features(codes), rng.random((50, 1))])
+    n_objectives = ADAPTERS[name].objectives[0]
+    losses = features @ rng.normal(size=(21, n_objectives))
+    losses[[4, 7, 21]] = np.nan
+    problem = Problem(features, n_objectives, 12, 3, space, codes)
+    trial = run_trial(
+        problem, Trainings.whole(losses), ADAPTERS[name].load(), np.random.default_rng(0), [1, 4, 9]
+    )
+    assert not trial.failure
+    assert len(set(trial.rows.tolist())) == 12
+
+
+@pytest.mark.parametrize("name", each())
 def test_descriptors_which_are_no_hyperparameters(name):
     trial = labelled_trial(name, descriptors=2)
     assert not trial.failure
