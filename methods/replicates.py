@@ -29,6 +29,8 @@ from scipy.special import logsumexp, ndtr, ndtri
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.methods.auto import bank_of_size
+from hpobench_nmt.methods.surrogates.kernel_bank import covariances, points_of
+from hpobench_nmt.methods.surrogates.warping import CAP, scale_of
 
 VECTORS = 11
 DEGREES = 8.0
@@ -40,7 +42,6 @@ _LEVEL = math.log(0.05), 2.0
 _SLOPE = 0.6, 0.5
 AMPLITUDES = np.array([0.3, 1.0, 4.0])
 _NODES = ndtri((np.arange(20) + 0.5) / 20)
-_MOST_LOG = math.log1p(3.0)
 
 
 class Belief(NamedTuple):
@@ -111,7 +112,8 @@ def believe(features: Floats, columns: Sequence[int], trainings: Sequence[Floats
     counts = np.array([len(each) for each in trainings], dtype=np.float64)
     means = np.array([each.mean() for each in trainings])
     within = np.array([((each - each.mean()) ** 2).sum() for each in trainings])
-    middle, scale = _scale(means)
+    middle = float(np.median(means))
+    scale = scale_of(means - middle)
     w, steps = _warp((means - middle) / scale), counts - 1
     within = within / scale**2
     kernels = _kernels(features, columns)
@@ -152,18 +154,8 @@ def believe(features: Floats, columns: Sequence[int], trainings: Sequence[Floats
     )
 
 
-def _scale(losses: Floats) -> tuple[float, float]:
-    """The median, and the root mean square of the distances below it, as in warping.py."""
-    middle = float(np.median(losses))
-    below = losses[losses < middle] - middle
-    if not len(below):
-        below = losses - middle
-    scale = float(np.sqrt((below**2).mean())) if len(below) else 0.0
-    return middle, scale if scale > 0 else 1.0
-
-
 def _warp(u: Floats) -> Floats:
-    return np.where(u > 0, np.minimum(np.log1p(np.maximum(u, 0.0)), _MOST_LOG), u)
+    return np.where(u > 0, np.minimum(np.log1p(np.maximum(u, 0.0)), CAP), u)
 
 
 def _unwarp(w: Floats) -> Floats:
@@ -175,24 +167,11 @@ def _unwarp_slope(w: Floats) -> Floats:
 
 
 def _kernels(features: Floats, columns: Sequence[int]) -> Floats:
-    """K of each member of a small bank at amplitude 1, shape (B, n, n); see kernel_bank.py."""
+    """K of each member of a small bank at amplitude 1, shape (B, n, n)."""
     bank = bank_of_size(len(columns), vectors=VECTORS)
-    inverse_squares = bank.inverse_squares[::2]  # the bank has each kernel with two noise variances
-    ends = np.cumsum(columns)
-    squares = np.array(
-        [
-            ((features[:, None, end - count : end] - features[None, :, end - count : end]) ** 2).sum(axis=2)
-            for count, end in zip(columns, ends, strict=True)
-        ]
-    )
-    whole = _matern(np.einsum("bh,hij->bij", inverse_squares, squares))
-    alone = sum(_matern(inverse_squares[:, h, None, None] * each) for h, each in enumerate(squares))
-    return (1 - bank.additive) * whole + bank.additive / len(columns) * alone
-
-
-def _matern(squares: Floats) -> Floats:
-    r = np.sqrt(5.0 * squares)
-    return np.asarray((1.0 + r + r * r / 3.0) * np.exp(-r))
+    # The bank has each kernel with two noise variances.
+    inverse_squares = np.ascontiguousarray(bank.inverse_squares[::2])
+    return np.asarray(covariances(points_of(features, columns), inverse_squares, bank.additive))
 
 
 def _noise_given_replicates(x: Floats, steps: Floats, within: Floats) -> Floats:

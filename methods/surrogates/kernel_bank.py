@@ -337,6 +337,17 @@ def _covariances(
 
 
 @compiled(error_model="numpy")
+def covariances(points: Points, inverse_squares: Floats, additive: float) -> Floats:
+    """K of B kernels over all N rows, shape (B, N, N); W has shape (B, H)."""
+    n = points.code.shape[1]
+    found = np.empty((inverse_squares.shape[0], n, n))
+    for b in range(found.shape[0]):
+        for i in range(n):
+            _covariances(points, points.code, i, inverse_squares[b], additive, found[b, i])
+    return found
+
+
+@compiled(error_model="numpy")
 def _append(
     factors: Floats, seen: Rows, codes: Rows, points: Points, inverse_squares: Floats, noise: Floats,
     additive: float,

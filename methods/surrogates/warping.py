@@ -48,7 +48,7 @@ def warped_and_unit(losses: Floats, cap: float = CAP) -> tuple[Floats, float]:
     if largest > 0.0:
         power = 2.0 ** math.frexp(largest)[1]
         quarters /= power  # so that no square overflows or underflows; exact
-        s = _scale(quarters)
+        s = scale_of(quarters)
         unit = 4.0 * power * s
     found = np.full(len(losses), cap)
     found[finite] = [min(math.log1p(u), cap) if u > 0.0 else u for u in (quarters / s).tolist()]
@@ -71,8 +71,8 @@ def warped_violations(violations: Floats) -> tuple[Floats, float]:
     return _standardised(found), -centre if equal else -centre / spread
 
 
-def _scale(u: Floats) -> float:
-    """s, from u, which are losses minus their median and not all 0."""
+def scale_of(u: Floats) -> float:
+    """s, from u, which are losses minus their median."""
     used = u[u < 0.0]
     if not len(used):
         used = np.abs(u)

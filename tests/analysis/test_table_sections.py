@@ -12,7 +12,7 @@ from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.evaluation.correlation import rank_correlation
-from hpobench_nmt.evaluation.importance import importance
+from hpobench_nmt.evaluation.importance import importance, predictable_share
 from hpobench_nmt.evaluation.noise import seed_noise
 from hpobench_nmt.evaluation.sensitivity import sensitivity
 from hpobench_nmt.lookup.catalogue import load_table
@@ -101,7 +101,8 @@ def test_what_is_said_is_what_was_computed(two, again):
     assert f"toy and other, {r.coefficient[0, 1]:.3f}" in note
     assert f"{r.n_common[0, 1]} configurations" in note
     whole = importance(toy.response()).singles.iloc[0]
-    exact, over, best = only(sections, "importance", "toy").notes
+    exact, over, best, ranks = only(sections, "importance", "toy").notes
+    assert ranks.endswith(f"with R2 {predictable_share(toy.features, toy.response().losses):.2f}.")
     assert exact.startswith("Exact: all 36")
     assert over.startswith(f"Over the whole space, {whole['first']} explains the most, {whole['share']:.0%}")
     threshold = np.sort(toy.column("bleu"))[-9]

@@ -201,8 +201,8 @@ def _importance(table: Table, metric: str, best_share: float, rules: str, seed: 
         {"": effects[["part", "first", "second", "share", "spread"]]},
         notes=(
             *findings.of_importance(parts, rules),
-            *_without_far_rows(response, seed),
             *_predicted(table, response),
+            *_without_far_rows(response, seed),
             *problem,
         ),
         shown=_effects_shown(parts),
