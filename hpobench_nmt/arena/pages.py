@@ -17,6 +17,7 @@ import pandas as pd
 
 from hpobench_nmt.analysis.fewer_trainings import FewerTrainings
 from hpobench_nmt.analysis.leaderboard import fewer_setting
+from hpobench_nmt.analysis.limits import limit_lines
 from hpobench_nmt.analysis.method_card import about_method, method_card
 from hpobench_nmt.analysis.paired import SIMULATED
 from hpobench_nmt.arena.archive import NAME, Archive
@@ -101,13 +102,13 @@ class TablePage:
     Attributes:
         name: its name.
         facts: facts from its datasheet, each a name and a text.
-        tracks: for each of its tracks, its name, the target, and a line for each method, the best
-            first: its name, figure and share of capped trials.
+        tracks: for each of its tracks, its name, the target, a line for each method, the best first (its
+            name, figure and share of capped trials), and the lines of `analysis.limits`.
     """
 
     name: str
     facts: tuple[tuple[str, str], ...]
-    tracks: tuple[tuple[str, str, tuple[tuple[str, ...], ...]], ...]
+    tracks: tuple[tuple[str, str, tuple[tuple[str, ...], ...], list[tuple[str, ...]]], ...]
 
 
 def method_pages(archive: Archive, found: Sequence[Track]) -> list[MethodPage]:
@@ -244,7 +245,7 @@ def _table_page(found: Sequence[Track], name: str) -> TablePage:
             for line in cells.sort_values("times_fewer", ascending=False, kind="stable").to_dict("records")
         )
         target = fewer_setting(track.results, track.found, name).removeprefix("times fewer: ")
-        parts.append((track.name, target, lines))
+        parts.append((track.name, target, lines, limit_lines(track.results, track.found, name)))
     return TablePage(name, tuple(facts), tuple(parts))
 
 

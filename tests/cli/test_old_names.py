@@ -1,6 +1,7 @@
 """Old names of commands and options: each is replaced by one that exists, and is hidden."""
 
 import warnings
+from pathlib import Path
 
 import click
 import pytest
@@ -59,3 +60,11 @@ def test_what_is_visible_is_few():
     every = leaves()
     assert len(every) <= 31
     assert len({name for each in every.values() for name in options_of(each) if name.startswith("--")}) <= 50
+
+
+@pytest.mark.parametrize("page", ["CHANGELOG.md", "docs/reference/promises.md"])
+def test_the_pages_for_users_of_older_versions_name_every_old_name(page):
+    text = (Path(__file__).parents[2] / page).read_text(encoding="utf-8")
+    assert [
+        old for old in {*_COMMANDS, *(name for of in _OPTIONS.values() for name in of)} if old not in text
+    ] == []

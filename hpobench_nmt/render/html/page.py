@@ -21,6 +21,7 @@ from hpobench_nmt.analysis import provenance, report_content
 from hpobench_nmt.analysis.board import Board, figure_board, table_boards
 from hpobench_nmt.analysis.failures import grouped_failures
 from hpobench_nmt.analysis.leaderboard import fewer_setting, meaning, setting, subject_to
+from hpobench_nmt.analysis.limits import limit_lines
 from hpobench_nmt.analysis.number_text import column_text
 from hpobench_nmt.analysis.report_runs import Run, all_methods, all_tables, load_runs, run_slugs
 from hpobench_nmt.analysis.selection import EXACT
@@ -192,6 +193,9 @@ def _table_runs(
             "verdicts": [v.sentence for v in run.statistics.verdicts if v.table == table],
             "figures": figures[slug, table],
             "matrices": report_content.matrices(run, table),
+            "limits": limit_lines(run.results, run.statistics.fewer, table)
+            if len(run.results.instances) == 1
+            else [],
         }
         for slug, run, boards in runs
         if table in run.results.instances

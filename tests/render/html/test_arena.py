@@ -93,7 +93,13 @@ def test_pages_of_methods_and_tables(archive):
     ranks = [line[3] for page in pages.values() for line in page.lines if line[0] == "sotu-gpt-30k"]
     assert sorted(ranks) == ["1 of 3", "2 of 3", "3 of 3"]
     tables = {page.name: page for page in table_pages(found)}
-    track, target, lines = tables["sotu-gpt-30k"].tracks[0]
+    track, target, lines, limits = tables["sotu-gpt-30k"].tracks[0]
+    assert [line[0].partition(",")[0] for line in limits] == [
+        "random search",
+        "clairvoyant GP",
+        "best method",
+        "least possible",
+    ]
     assert (track, tables["sotu-ngram"].tracks[0][0]) == ("plain", "plain")
     assert "(4 of 180 rows)" in target
     assert {line[0] for line in lines} == {"RS", "BO_EI_M_std", "Mine"}
