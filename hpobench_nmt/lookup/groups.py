@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,14 +24,14 @@ def group_ids(columns: Sequence[Ints]) -> Ints:
         if len(column) == 0:
             break
         if (int(ids.max()) + 1) * (int(column.max()) + 1) > _ROOM:
-            ids, column = _renumbered(ids), _renumbered(column)  # now both are below N
+            ids, column = ranks(ids), ranks(column)  # now both are below N
         ids = ids * (int(column.max()) + 1) + column
     return ids
 
 
-def _renumbered(ids: Ints) -> Ints:
-    """The same groups with numbers from 0, without gaps."""
-    return np.unique(ids, return_inverse=True)[1].astype(np.int64)
+def ranks(values: NDArray[Any]) -> Ints:
+    """The rank of each value among the distinct values, from 0, shape (N,). All NaN have the last rank."""
+    return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
 def in_groups(ids: Ints) -> tuple[Ints, NDArray[np.bool_]]:
@@ -52,7 +53,7 @@ def configurations_of(configs: Floats) -> tuple[Ints, Ints]:
     `configs` has shape (T, H), NaN where inactive. Returns the first line of each of the N distinct
     configurations, ascending, shape (N,), and the number of each line's configuration, shape (T,).
     """
-    ids = group_ids([np.unique(column, return_inverse=True)[1].astype(np.int64) for column in configs.T])
+    ids = group_ids([ranks(column) for column in configs.T])
     _, first, number = np.unique(ids, return_index=True, return_inverse=True)
     place = np.argsort(np.argsort(first))
     return np.sort(first), place[number]
@@ -87,7 +88,7 @@ def wrong_seed(seeds: Floats, number: Ints) -> tuple[int, str] | None:
     if wrong.any():
         line = int(np.flatnonzero(wrong)[0])
         return line, "the seed is empty, not a whole number, or beyond 2^53."
-    pairs = group_ids([number, np.unique(seeds, return_inverse=True)[1].astype(np.int64)])
+    pairs = group_ids([number, ranks(seeds)])
     _, first = np.unique(pairs, return_index=True)
     if len(first) < len(pairs):
         line = int(np.setdiff1d(np.arange(len(pairs)), first)[0])

@@ -26,8 +26,8 @@ from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.lookup.curves import Curve, Curves
 from hpobench_nmt.lookup.descriptors import Descriptors, row_features
-from hpobench_nmt.lookup.groups import group_ids, in_groups
 from hpobench_nmt.lookup.replicates import Replicates
+from hpobench_nmt.lookup.valid_rows import check_configs, check_curves
 
 if TYPE_CHECKING:  # pandas is slow to import, and a run does not need it
     import pandas as pd
@@ -40,8 +40,6 @@ _TOLERANCE = 0.05
 _MOST_SHOWN = 10
 # The number of rows that are shown in a notebook.
 _ROWS_SHOWN = 5
-
-NO_VALUE = "hyperparameter {!r} has no value. If it is inactive there, add active_if."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,8 +106,9 @@ class Table:
         pairs = zip(self.hyperparameters, self.configs.T, strict=True)
         snapped = [h.snapped(codes) if h.is_numeric else codes for h, codes in pairs]
         self._set_array("configs", np.column_stack(snapped), len(snapped))
-        self._check_configs(where)
-        self._check_curves(where)
+        check_configs(self.hyperparameters, self.configs, where)
+        if self.curves is not None:
+            check_curves(self.curves, self.metrics, len(self), where)
         again = self.replicates
         if again and (again.hyperparameters, again.metrics) != (self.hyperparameters, metrics):
             raise InputError(f"{where}: its replicates have other hyperparameters or metrics.")
@@ -127,38 +126,6 @@ class Table:
                 f"table {self.name!r}: {attribute} must have shape (rows, {columns}), not {array.shape}."
             )
         object.__setattr__(self, attribute, frozen(array))
-
-    def _check_curves(self, where: str) -> None:
-        if self.curves is None:
-            return
-        if len(self.curves) != len(self):
-            raise InputError(
-                f"{where}: {counted(len(self), 'row')}, but curves of {counted(len(self.curves), 'row')}."
-            )
-        known = {metric.name: metric.direction for metric in self.metrics}
-        for metric, own in zip(self.curves.metrics, self.curves.own, strict=True):
-            if known.get(metric.name, metric.direction) != metric.direction:
-                raise InputError(f"{where}: {metric.name} has another direction in the curves.")
-            if own is not None and metric.name not in known:
-                raise InputError(f"{where}: the curves' {metric.name} is not one of its metrics.")
-
-    def _check_configs(self, where: str) -> None:
-        ranges = [h.name for h in self.hyperparameters if h.continuous]
-        if ranges:
-            raise InputError(f"{where}: {ranges[0]} is a range; a table needs the values that occur.")
-        wrong = Space(self.hyperparameters).wrongly_active(self.configs)
-        if wrong:
-            raise InputError(f"{where}, row {wrong[0]}: {wrong[1]}")
-        columns = zip(self.hyperparameters, self.configs.T, strict=True)
-        ids = group_ids([_checked_places(h, column, where) for h, column in columns])
-        rows, follows = in_groups(ids)
-        if len(rows):
-            same = np.flatnonzero(ids == ids[rows[follows].min()])
-            more = ", …" if len(same) > _MOST_SHOWN else ""
-            raise InputError(
-                f"{where}: rows {', '.join(map(str, same[:_MOST_SHOWN]))}{more} have the same configuration. "
-                "A table has one row for each configuration: keep one, or average them."
-            )
 
     def __len__(self) -> int:
         return len(self.configs)
@@ -429,21 +396,3 @@ def default_tolerance(loss: Floats) -> float:
         return np.nan
     to_median = float(np.nanmedian(loss) - np.nanmin(loss))
     return _TOLERANCE * (to_median or float(np.nanmax(loss) - np.nanmin(loss)))
-
-
-def _checked_places(h: Hyperparameter, codes: Floats, where: str) -> Rows:
-    """The place of each code among the hyperparameter's values, from 0; one past the last where inactive."""
-    inactive = np.isnan(codes)
-    if inactive.any() and not h.active_if:
-        row = int(np.flatnonzero(inactive)[0])
-        raise InputError(f"{where}, row {row}: {NO_VALUE.format(h.name)}")
-    known = np.array(h.numbers)
-    places = np.minimum(np.searchsorted(known, codes), len(known) - 1)
-    off_grid = np.flatnonzero((known[places] != codes) & ~inactive)
-    if len(off_grid):
-        row = int(off_grid[0])
-        values = [*h.short_labels[:_MOST_SHOWN], *["…"] * (len(h.values) > _MOST_SHOWN)]
-        shown, wrong = f"[{', '.join(values)}]", repr(codes[row].item()).removesuffix(".0")
-        raise InputError(f"{where}, row {row}: {h.name} is {wrong}, which is not among its values {shown}.")
-    places[inactive] = len(known)
-    return places

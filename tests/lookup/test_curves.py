@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 
 import msgspec
 import numpy as np
@@ -186,7 +187,8 @@ def test_curves_of_some_rows_only():
 
 def section_of(found, metrics=(PPL,)):
     content = curves_csv(found)
-    return content, checked(curves_section(found, metrics, content), CurvesSection, "datasheet")
+    counted = {"count": len(found.costs), "sha256": hashlib.sha256(content).hexdigest()}
+    return content, checked(counted | curves_section(found, metrics), CurvesSection, "datasheet")
 
 
 def test_the_file_is_what_the_page_says(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import tomllib
 
 import numpy as np
@@ -13,8 +14,9 @@ from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import UNSAFE
-from hpobench_nmt.lookup.disk.datasheet import datasheet, read_datasheet
+from hpobench_nmt.lookup.disk.datasheet import read_datasheet
 from hpobench_nmt.lookup.disk.folder import add_table, load_folder
+from hpobench_nmt.lookup.disk.written_sheet import written_sheet
 from hpobench_nmt.lookup.table import Table
 
 SHEET = {
@@ -72,7 +74,8 @@ def test_a_sheet_says_all_there_is_and_nothing_that_is_empty():
         {"source": "here"},
         {"front": [0]},
     )
-    sheet = datasheet(table, b"abc")
+    sheet = written_sheet(table, {"table.csv": b"abc"})
+    assert re.fullmatch("[0-9a-f]{64}", sheet["claims"].pop("sections_sha256"))
     assert sheet == {
         "format": 1,
         "name": "t",
@@ -96,8 +99,8 @@ def test_a_sheet_says_all_there_is_and_nothing_that_is_empty():
         "claims": {"front": [0]},
     }
     assert [type(v) for v in sheet["hyperparameters"]["lr"]["values"]] == [float, int, int]
-    bare = datasheet(dataclasses.replace(table, provenance={}, claims={}), b"abc")
-    assert list(bare) == ["format", "name", "objectives", "rows", "hyperparameters", "metrics"]
+    bare = written_sheet(dataclasses.replace(table, provenance={}, claims={}), {"table.csv": b"abc"})
+    assert list(bare) == ["format", "name", "objectives", "rows", "hyperparameters", "metrics", "claims"]
 
 
 def test_a_link_to_a_sheet_is_followed_only_if_asked(tmp_path):

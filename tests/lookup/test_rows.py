@@ -15,14 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.disk.csv_writing import csv_of, plain
 from hpobench_nmt.lookup.disk.rows import (
     Wanted,
     _of_arrow,
-    csv_of,
     doubles_of,
     number_column,
     parse_columns,
-    plain,
     read_csv,
     read_rows,
 )

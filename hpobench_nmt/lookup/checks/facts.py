@@ -27,7 +27,7 @@ from hpobench_nmt.lookup.checks.surface_checks import far_rows, surface_facts, v
 from hpobench_nmt.lookup.disk.datasheet import Claims
 from hpobench_nmt.lookup.disk.folder import LEDGER, undescribed_files
 from hpobench_nmt.lookup.disk.rows import MAX_BYTES
-from hpobench_nmt.lookup.groups import group_ids, in_groups
+from hpobench_nmt.lookup.groups import group_ids, in_groups, ranks
 from hpobench_nmt.lookup.table import Table
 
 # Two rows that agree to the last digit in this many metrics are probably one training.
@@ -131,9 +131,7 @@ def twins(table: Table) -> list[Rows]:
 
 def _codes(values: Floats) -> Rows:
     """The rank of each value among the distinct values, -1 where it is missing."""
-    codes = np.unique(values, return_inverse=True)[1].astype(np.int64)
-    codes[np.isnan(values)] = -1
-    return codes
+    return np.where(np.isnan(values), -1, ranks(values))
 
 
 def _facts(table: Table) -> Iterator[Fact]:

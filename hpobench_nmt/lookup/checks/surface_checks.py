@@ -10,7 +10,7 @@ import numpy as np
 from hpobench_nmt.core.arrays import Bools, Floats, Ints, Rows
 from hpobench_nmt.core.space import Hyperparameter, short_label
 from hpobench_nmt.lookup.checks.curve_checks import Fact, listed, warning
-from hpobench_nmt.lookup.groups import group_ids
+from hpobench_nmt.lookup.groups import group_ids, ranks
 from hpobench_nmt.lookup.table import Table
 
 _NEAR = 1.01
@@ -198,7 +198,7 @@ def total_effects(configs: Floats, losses: Floats) -> list[float]:
     rows have another row that differs in this hyperparameter alone. `configs` has shape (N, H), `losses` has
     shape (N,).
     """
-    places = [np.unique(column, return_inverse=True)[1].astype(np.int64) for column in configs.T]
+    places = [ranks(column) for column in configs.T]
     found = []
     for j in range(len(places)):
         ids = group_ids([np.zeros(len(losses), dtype=np.int64), *places[:j], *places[j + 1 :]])

@@ -48,9 +48,10 @@ import numpy as np
 from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.core.system.validation import Strict, checked
 from hpobench_nmt.lookup.collections.collection import Collection
+from hpobench_nmt.lookup.disk.csv_writing import csv_of
 from hpobench_nmt.lookup.disk.datasheet import AxisSection, Datasheet
 from hpobench_nmt.lookup.disk.described_rows import Files, tables_of
-from hpobench_nmt.lookup.disk.rows import Column, csv_of
+from hpobench_nmt.lookup.disk.rows import Column
 from hpobench_nmt.lookup.table import Table
 
 if TYPE_CHECKING:  # pandas is slow to import

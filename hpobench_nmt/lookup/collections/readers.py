@@ -42,16 +42,13 @@ def llm_pilot(members: Iterable[tuple[str, bytes]]) -> dict[str, pd.DataFrame]:
             continue
         seconds = (requests["end_timestamp"].max() - requests["start_timestamp"].min()) / 1000
         waits = [wait for text in answered["latency_ms_per_token"] for wait in json.loads(text)[1:]]
-        about = {k: int(v) if v.isdecimal() else v for k, v in setting.groupdict().items()}
-        measured = {
-            "requests": len(requests),
+        line = {
             "ok": len(answered),
             "throughput": answered["n_output_tokens"].sum() / seconds,
             "itl_ms": np.median(waits),
             "latency_p95_ms": answered["latency_ms"].quantile(0.95),
-            "seconds": seconds,
         }
-        lines.append({**about, **measured})
+        lines.append(line | {k: int(v) if v.isdecimal() else v for k, v in setting.groupdict().items()})
     return {"llm_pilot.csv": pd.DataFrame(lines)}
 
 
@@ -81,13 +78,15 @@ def mlperf(members: Iterable[tuple[str, bytes]]) -> dict[str, pd.DataFrame]:
             if event["key"] == "eval_accuracy" and starts
         ]
         reached = bool(ends) and ends[-1]["metadata"].get("status") == "success" and bool(own)
-        found = {
+        run = {
+            **plain,
+            "file": path,
             "bench": path.split("/")[-2],
             "samples": ends[-1]["metadata"].get("samples_count", own[-1]["samples"]) if reached else np.nan,
             "final": own[-1]["eval_loss"] if reached else np.nan,
             "minutes": (ends[-1]["time_ms"] - starts[0]) / 60000 if reached else np.nan,
         }
-        runs.append({**plain, "file": path, **found})
+        runs.append(run)
         evaluations += own
     return {"runs.csv": pd.DataFrame(runs), "curves.csv": pd.DataFrame(evaluations)}
 

@@ -121,9 +121,8 @@ def _records(table: Table, file: str, columns: Sequence[str]) -> dict[str, Any]:
     about = Path(file).with_suffix(".csv").name
     records = "rows" if about == ROWS else Path(file).stem
     known = {h.name: _axis(h) for h in table.hyperparameters}
-    for h in table.descriptors.axes if table.descriptors else ():
-        kind, words = _axis(h)
-        known[h.name] = kind, words.replace("hyperparameter", "feature", 1)
+    if table.descriptors:
+        known |= {h.name: _axis(h, "feature") for h in table.descriptors.axes}
     for m in table.metrics:
         # Only the file of rows writes a number for a missing value. The other files leave the cell empty.
         missing = "" if m.missing is None or about != ROWS else f"{m.missing:g} where missing"
@@ -157,14 +156,14 @@ def file_contents(table: Table, file: str) -> str:
     return about.format(rows=rows, replicates=replicates)
 
 
-def _axis(h: Hyperparameter) -> tuple[str, str]:
+def _axis(h: Hyperparameter, what: str = "hyperparameter") -> tuple[str, str]:
     kind, shown = "sc:Text", list(h.labels[:20])
     if h.is_numeric:
         whole = all(map(float.is_integer, h.numbers)) and not h.active_if
         kind = "sc:Integer" if whole else "sc:Float"
         shown = [f"{value:.0f}" for value in h.numbers[:20]] if whole else shown
     values = ", ".join(shown) + (", …" if len(h.values) > 20 else "")
-    return kind, f"hyperparameter, {_words(h.scale if h.is_numeric else h.kind, h.unit)}: {values}"
+    return kind, f"{what}, {_words(h.scale if h.is_numeric else h.kind, h.unit)}: {values}"
 
 
 def _words(*parts: str) -> str:

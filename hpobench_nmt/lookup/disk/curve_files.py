@@ -27,7 +27,6 @@ writes its count and sha256:
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -45,7 +44,8 @@ from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.system.validation import Natural, Strict
 from hpobench_nmt.core.trainings import owners_of
 from hpobench_nmt.lookup.curves import Curves, until_missing
-from hpobench_nmt.lookup.disk.rows import Wanted, csv_of, parse_columns, values_of
+from hpobench_nmt.lookup.disk.csv_writing import csv_of
+from hpobench_nmt.lookup.disk.rows import Wanted, parse_columns, values_of
 
 # A file is parsed in parts of this many bytes, to limit the memory that parsing takes.
 _PART = 2**23
@@ -224,11 +224,9 @@ def curves_csv(curves: Curves) -> bytes:
     return csv_of(columns)
 
 
-def curves_section(curves: Curves, metrics: Sequence[Metric], content: bytes) -> dict[str, Any]:
-    """The datasheet's section on a table's curves. `content` is that of their file, `metrics` the table's."""
+def curves_section(curves: Curves, metrics: Sequence[Metric]) -> dict[str, Any]:
+    """The datasheet's section on a table's curves, without count and hash; `metrics` are the table's."""
     section: dict[str, Any] = {
-        "count": len(curves.costs),
-        "sha256": hashlib.sha256(content).hexdigest(),
         "resource": curves.resource,
         "resource_unit": curves.resource_unit,
         "cost_unit": curves.cost_unit,

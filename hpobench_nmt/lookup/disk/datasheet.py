@@ -1,4 +1,4 @@
-"""Datasheets: the keys of `datasheet.toml`, and how it is read and written.
+"""Datasheets: the keys of `datasheet.toml`, and how it is read.
 
 format            1; or 2 if a hyperparameter has labels, may be inactive or states `integer`, or rows have
                   curves; or 3 if a label is {none = true}, which means Python's None, or a list, which means
@@ -35,8 +35,6 @@ split_by          columns of a CSV file: `tables add` makes a table for each com
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -56,15 +54,15 @@ from hpobench_nmt.core.system.files import check_label, check_name, read_toml
 from hpobench_nmt.core.system.text import printable
 from hpobench_nmt.core.system.validation import Finite, Natural, NonNegative, Positive, Strict, Whole, checked
 from hpobench_nmt.lookup.baselines import Baseline, baseline_of
+from hpobench_nmt.lookup.disk.csv_writing import plain
 from hpobench_nmt.lookup.disk.curve_files import CurvesSection, FileSection
 from hpobench_nmt.lookup.disk.file_names import BESIDE
-from hpobench_nmt.lookup.disk.rows import Wanted, numbers_of, plain
+from hpobench_nmt.lookup.disk.rows import Wanted, numbers_of
+from hpobench_nmt.lookup.disk.section_hashes import HASHES, section_hashes
 from hpobench_nmt.lookup.table import Table
 
 FORMATS = (1, 2, 3, 4, 5)
 """The formats that this version reads. It writes the lowest format that can hold the table."""
-# A list of more numbers than this is left out if they are exactly the numbers in the hyperparameter's column.
-_MOST_WRITTEN = 100
 
 
 class ReplicatesSection(FileSection, frozen=True):
@@ -74,8 +72,6 @@ class ReplicatesSection(FileSection, frozen=True):
     seed: str | None = None
 
 
-# The claims with hashes of the datasheet's own sections.
-_HASHES = ("sections_sha256", "features_sha256")
 _Label = bool | Whole | Finite | str | list[Any] | dict[str, bool]
 _NONE = {"none": True}
 
@@ -135,7 +131,7 @@ class Datasheet(Strict, frozen=True):
     format: Whole = FORMATS[0]
     name: str | None = None
     objectives: list[str] | None = None
-    rows: FileSection | None = None
+    rows: FileSection = FileSection()
     replicates: ReplicatesSection | None = None
     curves: CurvesSection | None = None
     replicate_curves: FileSection | None = None
@@ -154,11 +150,6 @@ class Datasheet(Strict, frozen=True):
     def table_name(self, rows: Path) -> str:
         """The name of the table: its own, or that of its file of rows."""
         return self.name or rows.stem
-
-    @property
-    def count(self) -> int | None:
-        """The number of rows, if it is stated."""
-        return None if self.rows is None else self.rows.count
 
     def sha256(self, section: str) -> str | None:
         """The hash of the file that a section describes, if it is stated."""
@@ -216,7 +207,7 @@ class Datasheet(Strict, frozen=True):
         kind = entry.holds or ("categorical" if column.dtype == object else "numeric")
         return Hyperparameter(
             name,
-            tuple(_values(name, kind, column) if entry.values is None else list(map(_read, entry.values))),
+            tuple(values_in(name, kind, column) if entry.values is None else list(map(_read, entry.values))),
             entry.scale,
             entry.unit,
             kind,
@@ -242,8 +233,8 @@ def read_datasheet(path: Path, follow_link: bool = False) -> Datasheet:
         known = f"{', '.join(map(str, FORMATS[:-1]))} and {FORMATS[-1]}"
         raise InputError(f"{path}: format {written!r} is not supported; this version reads {known}.")
     sheet = checked(content, Datasheet, str(path))
-    claimed = {key: sheet.claims.pop(key) for key in _HASHES if key in sheet.claims}
-    if sheet.rows is not None and sheet.rows.sha256 is not None:
+    claimed = {key: sheet.claims.pop(key) for key in HASHES if key in sheet.claims}
+    if sheet.rows.sha256 is not None:
         # A datasheet without a hash of its rows was made by hand from another one: its claim may be outdated.
         _check_sections(content, claimed, path)
     for wrong in _contradictions(sheet):
@@ -304,105 +295,14 @@ def _contradictions(sheet: Datasheet) -> Iterator[str]:
                 )
 
 
-def with_sections_hash(sheet: Mapping[str, Any]) -> dict[str, Any]:
-    """The datasheet with the hashes of its own sections among its claims."""
-    return {**sheet, "claims": {**sheet.get("claims", {}), **_section_hashes(sheet)}}
-
-
 def _check_sections(content: Mapping[str, Any], claimed: Mapping[str, Any], path: Path) -> None:
-    found = _section_hashes(content)
+    found = section_hashes(content)
     for key, sha256 in claimed.items():
         if sha256 != found.get(key):
             raise InputError(
                 f"{path}: was changed, because claims.{key} does not match. Get the table again, or, if it "
                 f"was changed on purpose, remove that line."
             )
-
-
-def _section_hashes(sheet: Mapping[str, Any]) -> dict[str, str]:
-    """The hash of objectives and columns, without texts, and without counts and hashes of files.
-
-    Features have a hash of their own: tables that were written without it stay valid.
-    """
-    covered: dict[str, Any] = {"objectives": sheet.get("objectives")}
-    for key in ("replicates", "curves"):
-        if key in sheet:
-            covered[key] = _without(sheet[key], "count", "sha256")
-    for key in ("hyperparameters", "metrics"):
-        covered[key] = _columns(sheet[key])
-    features = {"features": _columns(sheet["features"])} if sheet.get("features") else {}
-    return {
-        key: hashlib.sha256(json.dumps(part, sort_keys=True, default=str).encode()).hexdigest()
-        for key, part in zip(_HASHES, (covered, features), strict=True)
-        if part
-    }
-
-
-def _columns(section: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """A section of columns, without their texts."""
-    return {name: _without(each, "unit", "description") for name, each in section.items()}
-
-
-def _without(section: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    return {key: value for key, value in section.items() if key not in keys}
-
-
-def datasheet(table: Table, content: bytes) -> dict[str, Any]:
-    """The datasheet of a table whose CSV file has this content, as sections and keys."""
-    sheet: dict[str, Any] = {
-        "format": _format_for(table),
-        "name": table.name,
-        "objectives": list(table.objectives),
-        "rows": {"count": len(table), "sha256": hashlib.sha256(content).hexdigest()},
-        "hyperparameters": {
-            h.name: _axis_section(h, column)
-            for h, column in zip(table.hyperparameters, table.configs.T, strict=True)
-        },
-        "features": {h.name: _axis_section(h) for h in (table.descriptors.axes if table.descriptors else ())},
-        "metrics": {m.name: _metric_section(m) for m in table.metrics},
-        "provenance": dict(table.provenance),
-        "claims": dict(table.claims),
-    }
-    return {
-        key: value for key, value in sheet.items() if value or key not in ("features", "provenance", "claims")
-    }
-
-
-def _metric_section(m: Metric) -> dict[str, Any]:
-    keys = ("direction", "unit", "missing", "tolerance", "description")
-    return {key: value for key in keys if (value := getattr(m, key)) not in ("", None)}
-
-
-def _format_for(table: Table) -> int:
-    axes = table.hyperparameters
-    if table.replicates is not None and table.replicates.rows.curves is not None:
-        return FORMATS[4]
-    if table.descriptors:
-        return FORMATS[3]
-    labels = [value for h in axes if not h.is_numeric for value in h.values]
-    if any(value is None or isinstance(value, tuple) for value in labels):
-        return FORMATS[2]
-    of_numbers = all(h.is_numeric and h.integer is None and not h.active_if for h in axes)
-    plain_numbers = of_numbers and table.curves is None
-    return FORMATS[0] if plain_numbers else FORMATS[1]
-
-
-def _axis_section(h: Hyperparameter, column: NDArray[Any] | None = None) -> dict[str, Any]:
-    if h.is_numeric:
-        many = column is not None and len(h.values) > _MOST_WRITTEN
-        if column is not None and many and _values(h.name, h.kind, column) == list(h.numbers):
-            entry: dict[str, Any] = {"kind": h.kind, "scale": h.scale}  # values drawn at random, not a grid
-        else:
-            entry = {"values": list(map(plain, h.numbers)), "scale": h.scale}
-    else:
-        entry = {"kind": h.kind, "values": list(map(label_written, h.values))}
-    more = {
-        "unit": h.unit or None,
-        "integer": h.integer,
-        "active_if": {parent: list(map(label_written, values)) for parent, values in h.active_if} or None,
-        "default": None if h.default is None else label_written(h.default),
-    }
-    return entry | {key: value for key, value in more.items() if value is not None}
 
 
 def label_written(value: Value) -> Any:
@@ -427,7 +327,7 @@ def _read(value: Any) -> Value:
     return found
 
 
-def _values(name: str, kind: Kind, column: NDArray[Any]) -> list[Value]:
+def values_in(name: str, kind: Kind, column: NDArray[Any]) -> list[Value]:
     """The values that occur in a column."""
     if kind == "ordinal":
         raise InputError(f"hyperparameter {name!r} is ordinal, so it needs values, in their order.")

@@ -28,7 +28,8 @@ from hpobench_nmt.lookup.disk.file_names import BESIDE, CURVES, REPLICATES
 from hpobench_nmt.lookup.disk.rows import Column, Wanted, line_of, parse_columns, values_of
 from hpobench_nmt.lookup.groups import configurations_of, means, training_numbers, wrong_seed
 from hpobench_nmt.lookup.replicates import ReplicateRows, Replicates
-from hpobench_nmt.lookup.table import NO_VALUE, Table
+from hpobench_nmt.lookup.table import Table
+from hpobench_nmt.lookup.valid_rows import NO_VALUE
 
 _MOST_TABLES = 1000
 
@@ -93,10 +94,9 @@ def tables_of(files: Files, ignore_other: bool = False) -> list[Table]:
     if sheet.split_by:
         return _group(name, files, columns, place)
     table = _table(name, files, columns, place)
-    if files.hashed and sheet.count != len(table):
-        raise InputError(
-            f"{files.sheet_path}: [rows] count is {sheet.count!r}, the file has {counted(len(table), 'row')}."
-        )
+    if files.hashed and sheet.rows.count != len(table):
+        held = counted(len(table), "row")
+        raise InputError(f"{files.sheet_path}: [rows] count is {sheet.rows.count!r}, the file has {held}.")
     return [table]
 
 

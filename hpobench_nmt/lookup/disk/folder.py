@@ -28,15 +28,17 @@ from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.files import no_folder, read_bytes, write_whole
 from hpobench_nmt.core.system.folders import replace_folder, replace_folders, scratch_folder
 from hpobench_nmt.lookup.curves import Curves
-from hpobench_nmt.lookup.disk.curve_files import curves_csv, curves_section
-from hpobench_nmt.lookup.disk.datasheet import Datasheet, datasheet, read_datasheet, with_sections_hash
+from hpobench_nmt.lookup.disk.csv_writing import Progress, csv_of
+from hpobench_nmt.lookup.disk.curve_files import curves_csv
+from hpobench_nmt.lookup.disk.datasheet import Datasheet, read_datasheet
 from hpobench_nmt.lookup.disk.described_rows import Files, tables_of
 from hpobench_nmt.lookup.disk.file_names import BESIDE, CURVES, REPLICATE_CURVES, REPLICATES
 from hpobench_nmt.lookup.disk.file_names import DATASHEET as DATASHEET
 from hpobench_nmt.lookup.disk.file_names import LEDGER as LEDGER
 from hpobench_nmt.lookup.disk.file_names import ROWS as ROWS
 from hpobench_nmt.lookup.disk.file_names import SPEC as SPEC
-from hpobench_nmt.lookup.disk.rows import MAX_BYTES, Progress, csv_of, read_rows
+from hpobench_nmt.lookup.disk.rows import MAX_BYTES, read_rows
+from hpobench_nmt.lookup.disk.written_sheet import written_sheet
 from hpobench_nmt.lookup.table import Table
 
 # Reading and checking a table take about this share of the time to add it.
@@ -68,9 +70,9 @@ def checked_datasheet(folder: Path) -> tuple[Datasheet, int]:
     """
     described_files(folder)
     sheet = _datasheet(folder)
-    if sheet.count is None:
+    if sheet.rows.count is None:
         raise InputError(f"{folder / DATASHEET}: [rows] has no count. Install the folder with 'tables add'.")
-    return sheet, sheet.count
+    return sheet, sheet.rows.count
 
 
 def table_name(folder: Path) -> str:
@@ -115,24 +117,18 @@ def table_files(table: Table, progress: Progress = lambda share: None) -> dict[s
         if metric.missing is not None:
             columns[metric.name] = np.where(np.isnan(values), np.float64(metric.missing), values)
     files = {ROWS: csv_of(columns, progress)}
-    sheet = datasheet(table, files[ROWS])
     if table.replicates is not None:
         again = table.replicates.rows
         columns = _cells(table.hyperparameters, again.configs)
         columns |= {"replicate": again.numbers, "seed": again.seeds}
         columns |= dict(zip(table.replicates.metrics, again.values.T, strict=True))
         files[REPLICATES] = csv_of(columns)
-        entry = {"count": len(again.values), "sha256": hashlib.sha256(files[REPLICATES]).hexdigest()}
-        sheet["replicates"] = entry | ({"averaged": True} if table.replicates.averaged else {})
         if again.curves is not None:
-            files[REPLICATE_CURVES] = content = curves_csv(again.curves)
-            entry = {"count": len(again.curves.costs), "sha256": hashlib.sha256(content).hexdigest()}
-            sheet["replicate_curves"] = entry
+            files[REPLICATE_CURVES] = curves_csv(again.curves)
     if table.curves is not None and len(table.curves.costs):  # perhaps no row has a curve
         _check_markers(table, table.curves)
         files[CURVES] = curves_csv(table.curves)
-        sheet["curves"] = curves_section(table.curves, table.metrics, files[CURVES])
-    return files | {DATASHEET: tomli_w.dumps(with_sections_hash(sheet)).encode()}
+    return files | {DATASHEET: tomli_w.dumps(written_sheet(table, files)).encode()}
 
 
 def _check_markers(table: Table, curves: Curves) -> None:
@@ -234,8 +230,9 @@ def _to_add(source: Path, datasheet: Path | None, notify: Callable[[str], None])
         for fact, meaning in _undescribed(sheet, source / ROWS, source / DATASHEET):
             raise InputError(f"{source}: {fact}: {meaning}")
         # A file without a hash is new and cannot be checked. If the rows are new, all files are.
-        fresh = sheet.rows is None or sheet.rows.sha256 is None
-        return _files_in(source, () if fresh else [name for name in _SECTIONS if sheet.sha256(name)])
+        return _files_in(
+            source, () if sheet.rows.sha256 is None else [name for name in _SECTIONS if sheet.sha256(name)]
+        )
     if not os.path.exists(source):  # noqa: PTH110
         raise InputError(f"{source}: no such file or folder.")
     path = datasheet or source.with_suffix(".toml")

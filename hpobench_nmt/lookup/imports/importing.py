@@ -13,9 +13,9 @@ import tomli_w
 from hpobench_nmt.core.system.errors import InputError, as_list, shortened, warn
 from hpobench_nmt.core.system.files import check_name, is_name, read_toml, write_whole
 from hpobench_nmt.core.system.text import printable, some_of
+from hpobench_nmt.lookup.disk.csv_writing import Progress
 from hpobench_nmt.lookup.disk.file_names import DATASHEET
 from hpobench_nmt.lookup.disk.folder import load_folder, save_folder
-from hpobench_nmt.lookup.disk.rows import Progress
 from hpobench_nmt.lookup.imports.build import build
 from hpobench_nmt.lookup.imports.decide import Decision, decide, decisions_of
 from hpobench_nmt.lookup.imports.read import fingerprint, read_sweep
