@@ -71,6 +71,7 @@ def write_language(folder: Path, words: int = 60) -> None:
 
 def trained(name: str, spec: Mapping[str, Any], seed: int, folder: Path) -> Mapping[str, float]:
     family = load_family(name)
+    assert family.train
     settings = family.settings(**spec)
     with (
         tempfile.TemporaryDirectory() as scratch,

@@ -60,13 +60,18 @@ def say(text: str, err: bool = False) -> None:
 
     A line that ends in a command to copy stays whole.
     """
-    width = shutil.get_terminal_size((_PIPE, 0)).columns
+    width = terminal_width()
     for line in printable(text, lines=True).split("\n"):
         indent = " " * (len(line) - len(line.lstrip()))
         wrap = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False)
         wrap.subsequent_indent = indent + "  " * bool(indent)
         whole = len(line) <= width or ": hpobench-nmt " in line
         click.echo(line if whole else wrap.fill(line), err=err)
+
+
+def terminal_width() -> int:
+    """How many columns the terminal has."""
+    return shutil.get_terminal_size((_PIPE, 0)).columns
 
 
 def pairs_text(pairs: Sequence[tuple[str, str]]) -> str:

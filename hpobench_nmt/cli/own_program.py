@@ -76,4 +76,4 @@ def print_first(spec: Spec, seed: int, most: int) -> None:
     drawn = initial_rows(seed, spec.name, 0, spec.size, min(3, most))
     row = drawn[0] if spec.start is None else spec.start
     shown = {name: f"<{name}>" for name in PLACES} | {"seed": seed}
-    say(shlex.join(spec.family.program.args[0].filled(spec.configuration(row), shown)))  # type: ignore[attr-defined]
+    say(shlex.join(spec.family.program.filled(spec.configuration(row), shown)))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hpobench_nmt.cli.common import require_family, require_installed, say
+from hpobench_nmt.cli.common import require_family, require_installed, say, terminal_width
 from hpobench_nmt.cli.completion import completing, method_names
 from hpobench_nmt.cli.options import constraint_option, count_option, listed_option, seed_option
 from hpobench_nmt.cli.own_program import WithProgram, own_devices, print_first, spec_of, write_new
@@ -331,7 +331,11 @@ class _Steps:
             which = f"worker {event.worker}: {config}, {how}"
         outcome = f"failed: {step.reason}" if step.reason else values
         source = {"ledger": "from the ledger", "journal": "before", "new": f"{event.cost:.0f} s"}[step.source]
-        say(f"{step.number:3d}  {which}  ->  {outcome}{missed}  ({source}{self._left(step)}){mark}")
+        what, found = (
+            f"{step.number:3d}  {which}",
+            f"->  {outcome}{missed}  ({source}{self._left(step)}){mark}",
+        )
+        say(f"{what}  {found}" if len(what) + len(found) + 2 <= terminal_width() else f"{what}\n     {found}")
 
     @property
     def losses(self) -> dict[int, float]:

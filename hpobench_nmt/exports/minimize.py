@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.space import Config, Space, Value
+from hpobench_nmt.core.space_exchange import library
 from hpobench_nmt.core.system.compiled import compiling_is_told
 from hpobench_nmt.core.system.errors import InputError, check_whole
 from hpobench_nmt.core.system.files import sole_writer
@@ -110,6 +112,30 @@ class Minimum:
         if self.violations is not None:
             losses["feasible"] = self.feasible
         return pd.concat([pd.DataFrame(list(self.configs)), losses], axis=1)
+
+    def to_study(self, **options: Any) -> Any:
+        """The evaluations as trials of a new study of Optuna, such as for its dashboard; needs Optuna.
+
+        Args:
+            options: those of `optuna.create_study` except directions, such as storage and study_name.
+        """
+        optuna: Any = library("optuna", "optuna")
+        assert self.space is not None
+        study = optuna.create_study(directions=["minimize"] * self.losses.shape[1], **options)
+        distributions, states = self.space.to_optuna(), optuna.trial.TrialState
+        for number, (config, losses) in enumerate(zip(self.configs, self.losses.tolist(), strict=True)):
+            failed = any(map(math.isnan, losses))
+            missed = () if self.violations is None else np.nan_to_num(self.violations[number], nan=math.inf)
+            study.add_trial(
+                optuna.trial.create_trial(
+                    state=states.FAIL if failed else states.COMPLETE,
+                    values=None if failed else losses,
+                    params=config,
+                    distributions={name: distributions[name] for name in config},
+                    system_attrs={} if self.violations is None else {"constraints": list(missed)},
+                )
+            )
+        return study
 
     def __repr__(self) -> str:
         return f"Minimum({self.loss:g} at {self.best}, after {counted(len(self.configs), 'evaluation')})"

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Value
@@ -157,6 +157,16 @@ class Translated:
     seconds: float
 
 
+class Program(Protocol):
+    """A user's own program (families/program.py)."""
+
+    def filled(self, configuration: Mapping[str, Value], places: Mapping[str, object]) -> list[str]:
+        """The program and its arguments for a configuration."""
+
+    def __call__(self, job: Job[Any], log: Path, refuse_stopped: Callable[[], None]) -> Outcome:
+        """Run it for a job, until it has ended or the function, which is called while it runs, raises."""
+
+
 @dataclass(frozen=True)
 class Family(Generic[S]):
     """A model family.
@@ -180,9 +190,8 @@ class Family(Generic[S]):
         translator: how its kept translation models are used.
         pauses: whether a training can be paused after some updates.
         shares_models: whether trainings with one seed share a model, which is trained only once.
-        program: for a user's own program, which has no corpus: runs it for a job, with its log, until it has
-            ended or the function, which is called while it runs, raises. None: `train` is called in a process
-            of its own.
+        program: a user's own program, which has no corpus and no `train`. None: `train` is called in a
+            process of its own.
     """
 
     name: str
@@ -191,7 +200,7 @@ class Family(Generic[S]):
     corpus: Literal["text", "parallel"]
     settings: type[S]
     metrics: tuple[Metric, ...]
-    train: Callable[[Job[S]], Outcome]
+    train: Callable[[Job[S]], Outcome] | None = None
     seed: Callable[[S, int], int] | None = None
     check: Callable[[S], None] = lambda settings: None
     corpus_check: Callable[[S, Any], None] | None = None
@@ -202,7 +211,7 @@ class Family(Generic[S]):
     translator: Translator[S] | None = None
     pauses: bool = True
     shares_models: bool = False
-    program: Callable[[Job[S], Path, Callable[[], None]], Outcome] | None = None
+    program: Program | None = None
 
     @property
     def defaults(self) -> dict[str, Value | None]:

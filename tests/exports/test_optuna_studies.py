@@ -280,3 +280,19 @@ def test_the_searcher_for_ray_tune_of_the_how_to(tmp_path):
     searcher.save(str(tmp_path / "search.json"))
     searcher.restore(str(tmp_path / "search.json"))
     assert searcher.suggest("6") == optimizer.ask()
+
+
+def test_what_minimize_found_is_a_study():
+    def loss(config):
+        if config["rule"] == "sgd":
+            return None, {}
+        return config["x"] + config["decay"], {"size": config["decay"]}
+
+    found = hb.minimize(loss, CONDITIONAL, budget=8, constraints=["size<=2"])
+    study = found.to_study(study_name="exported")
+    assert study.study_name == "exported" and len(study.trials) == 8
+    assert [trial.params for trial in study.trials] == list(found.configs)
+    failed = np.isnan(found.losses[:, 0])
+    assert [trial.state.name == "FAIL" for trial in study.trials] == failed.tolist() and failed.any()
+    assert study.best_value == found.loss
+    assert study.best_params == found.best and study.best_params["decay"] <= 2

@@ -97,6 +97,10 @@ class Command:
             before = word
         return found + [flag for name, flag in self.flags.items() if configuration.get(name) is True]
 
+    def __call__(self, job: Job[Any], log: Path, refuse_stopped: Callable[[], None]) -> Outcome:
+        """Train one configuration."""
+        return run(self, job, log, refuse_stopped)
+
 
 def run(command: Command, job: Job[Any], log: Path, refuse_stopped: Callable[[], None]) -> Outcome:
     """Train one configuration, of `job.settings`, and append the program's output to a log.

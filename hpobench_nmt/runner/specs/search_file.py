@@ -15,9 +15,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -29,8 +27,8 @@ from hpobench_nmt.core.space import Hyperparameter, Space
 from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.core.system.files import check_name, read_toml
 from hpobench_nmt.core.system.validation import Finite, Natural, Positive, Strict, Whole, load_toml
-from hpobench_nmt.runner.families.program import PLACES, Command, run
-from hpobench_nmt.runner.family import Family, Job, Outcome
+from hpobench_nmt.runner.families.program import PLACES, Command
+from hpobench_nmt.runner.family import Family
 from hpobench_nmt.runner.settings import Settings
 from hpobench_nmt.runner.specs.spec import Spec
 from hpobench_nmt.runner.specs.spec_file import Range, load_spec
@@ -149,9 +147,8 @@ def _checked(file: _Search, path: Path, words: Sequence[str], seed: int, timeout
         corpus="text",
         settings=Settings,
         metrics=metrics,
-        train=_not_here,
         seed=lambda settings, replicate: seed + replicate,
-        program=partial(run, command),
+        program=command,
     )
     spec = Spec(
         name=name,
@@ -175,10 +172,6 @@ def _checked(file: _Search, path: Path, words: Sequence[str], seed: int, timeout
             "[curve]: whole must be at least 2, so that a training can be stopped before its end."
         )
     return _with_rows(spec, file)
-
-
-def _not_here(job: Job[Any]) -> Outcome:
-    raise AssertionError("a user's program is run by Family.program, not by train")
 
 
 def _metric(text: str) -> Metric:

@@ -63,7 +63,9 @@ def train_one(family: str, job: Job[Any]) -> TrainingResult:
     try:
         device = _devices(job)  # opens CUDA, which fails on a GPU without free memory
         with _noted_operations(operations):
-            outcome = _finite(load_family(family).train(job))
+            train = load_family(family).train
+            assert train  # only a user's own program has none
+            outcome = _finite(train(job))
     except TrainingFailed as error:
         failure, starved = str(error), isinstance(error, TrainingStarved)
     except InputError as error:

@@ -69,6 +69,15 @@ def test_the_best_of_a_grid_is_found_the_run_resumes_and_a_table_is_built(at):
     assert len(hb.load_table(at / "s").configs) == 6
 
 
+def test_lines_of_a_narrow_terminal_break_before_the_outcome(at, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    out, _ = tuned(at, PROGRAM)
+    lines = out.splitlines()
+    first = next(k for k, line in enumerate(lines) if line.startswith("  1  x="))
+    assert lines[first + 1].startswith("     ->  loss=") and "->" not in lines[first]
+    assert all(len(line) <= 40 for line in lines[first : first + 2])
+
+
 def test_arguments_braces_flags_config_seed_and_inactive_values(at):
     search = """
     objectives = ["loss:min"]
