@@ -98,11 +98,8 @@ def decide(sweep: Sweep, choices: Choices) -> Plan:
 def _differing(sweep: Sweep, plan: Plan) -> list[str]:
     """The columns left out that may be settings, and in which trainings of one configuration differ."""
     ids = plan.configurations
-    left = [
-        c
-        for c, each in plan.about.items()
-        if c not in plan.names and each.role in ("aside", "hyperparameter")
-    ]
+    left = [column for column, each in plan.about.items() if each.role in ("aside", "hyperparameter")]
+    left = [column for column in left if column not in plan.names]
     pairs = {column: group_ids([ids, distinct_of(sweep.columns[column][plan.rows])[1]]) for column in left}
     return [column for column, both in pairs.items() if len(np.unique(both)) > len(np.unique(ids))]
 
@@ -118,10 +115,9 @@ def _plan(sweep: Sweep, about: Mapping[str, About]) -> Plan:
         found[column] = replace(found[column], scale=axis.scale, why=axis.why)
     rows, lost, values = rows[kept], lost[kept], values[kept]
     values[lost] = np.nan
-    named = _table_names(sweep, [*axes, *metrics])
-    plan = Plan(found, rows, axes, values, lost, named, tuple(told))
-    named |= {plan.seed: plan.seed} if plan.seed else {}
-    return _without_retries(sweep, plan)
+    seed = {column: column for column, each in found.items() if each.role == "seed"}
+    named = {**_table_names(sweep, [*axes, *metrics]), **seed}
+    return _without_retries(sweep, Plan(found, rows, axes, values, lost, named, tuple(told)))
 
 
 def seeds_of(sweep: Sweep, plan: Plan) -> Floats:

@@ -66,9 +66,10 @@ def with_metrics(sweep: Sweep, about: Mapping[str, About], rows: Rows) -> dict[s
 
 
 def _guesses(sweep: Sweep, about: Mapping[str, About]) -> list[str]:
-    """The columns of numbers that may be metrics, where no other column is one."""
+    """The columns of numbers that may be metrics, where no other column is one, the likeliest last."""
     outcomes = [column for column, each in about.items() if each.doubt or each.outcome]
     found = [column for column in outcomes if as_numbers(sweep.columns[column])[1] is None]
+    found.sort(key=lambda column: about[column].outcome)
     if not found:
         raise InputError(
             f"{sweep.path}: no column is a metric. Name one: --metric COLUMN:min or --metric COLUMN:max."

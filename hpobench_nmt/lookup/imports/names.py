@@ -26,6 +26,7 @@ class _Words(Strict, frozen=True):
 
 
 WORDS = load_toml(Path(__file__).with_name("words.toml"), _Words)
+_GOALS = {"target", "budget", "limit"}  # of a metric, and not the metric itself
 _PARTS = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+")
 
 
@@ -43,7 +44,7 @@ def direction(name: str) -> Direction | None:
     if name.endswith(("+", "-")):
         return "max" if name.endswith("+") else "min"
     words = parts(name)
-    if ("time" in words and {"start", "end", "created"} & set(words)) or "target" in words:
+    if ("time" in words and {"start", "end", "created"} & set(words)) or _GOALS & set(words):
         return None
     if "per" in words[1:-1]:  # tokens_per_sec is larger where training is faster, and sec_per_token smaller
         return "max" if set(words[words.index("per") + 1 :]) & WORDS.per_time else "min"

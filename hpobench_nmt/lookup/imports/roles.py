@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 import tomli_w
 
@@ -24,10 +25,11 @@ from hpobench_nmt.lookup.imports.sweep import STATED, About, Choices, Role, Swee
 _MOST_TEXTS = 10
 # An outcome has another number in nearly every row.
 _ALL = 0.8
+_NO_WAY = "it has the name of an outcome, but not of one whose better direction is known"
 _NEITHER = "its name shows neither a hyperparameter nor a metric"
 
 
-class _Entry(Strict, frozen=True):
+class _Entry(Strict, frozen=True, omit_defaults=True):
     """What a file of roles says about a column."""
 
     role: Literal["objective", "metric", "hyperparameter", "seed", "ignore"]
@@ -88,9 +90,7 @@ def roles_file(about: Mapping[str, About]) -> str:
         way = each.direction if role in ("objective", "metric") else None
         scale = each.scale if role == "hyperparameter" else None
         entry = _Entry(role, way, scale, each.unit, each.doubt, printable(each.why))  # type: ignore[arg-type]
-        tables[column] = {
-            key: text for key in entry.__struct_fields__ if (text := getattr(entry, key)) not in (None, "")
-        }
+        tables[column] = msgspec.to_builtins(entry)
     head = (
         "# The role of each column: objective, metric, hyperparameter, seed or ignore. Metrics have a\n"
         "# direction, min or max, and numeric hyperparameters a scale, linear or log. A column with a guess\n"
@@ -159,7 +159,7 @@ def _few(sweep: Sweep) -> dict[str, Any]:
     for column, cells in sweep.columns.items():
         values, places = distinct_of(cells)
         name = sweep.name(column)
-        measured = names.part_of_data(name) and not names.is_hyperparameter(name)
+        measured = names.part_of_data(name) and names.direction(name) and not names.is_hyperparameter(name)
         if names.is_seed(name) or names.is_identity(name) or measured or absent(cells).any():
             continue
         if len(values) > 1 and 2 * len(values) <= len(cells):
@@ -208,6 +208,8 @@ def _role_of(sweep: Sweep, column: str, told: bool, few: bool, grid: bool) -> Ab
         return About("hyperparameter" if few and grid else "aside", "how far a training was", doubt)
     values = f"{count} values in {len(cells)} rows"
     outcome = way is not None or names.part_of_data(name) != ""
+    if outcome and some and way is None and not (usual or told):
+        return About("aside", _NO_WAY, outcome=True)
     if outcome and not usual and some:  # a typo among numbers is refused later, with its line
         if few and not told and not names.part_of_data(name):
             return About("hyperparameter", values, "it has few values, but the name of a metric")
@@ -223,7 +225,7 @@ def _role_of(sweep: Sweep, column: str, told: bool, few: bool, grid: bool) -> Ab
     if usual or (few and grid) or not (numeric or lists):
         return About("hyperparameter", "by its name" if usual else values if numeric else "texts")
     if names.is_outcome(name) and some and not few:
-        return About("metric", values)
+        return About("aside", _NO_WAY, outcome=True)
     if grid and not few and not empty.any():
         return About("aside", "its numbers differ beside a full grid: it is an outcome", outcome=True)
     if len(cells) > _MOST_TEXTS and bool((np.diff(numbers) == 1).all()) and numbers[0] in (0, 1):

@@ -68,6 +68,10 @@ NAMES = st.sampled_from(
         "x",
         "y",
         "train_batch_size",
+        "train_tokens",
+        "eval_len",
+        "train_time_budget",
+        "test_limit",
     ]
 )
 CELLS = st.one_of(
