@@ -47,9 +47,8 @@ def arena_pages(archive: Archive) -> dict[str, str]:
     installed = {n: i.installed for track in found for n, i in track.results.instances.items()}
     groups, shared = shortened(draw_sections(list(installed.values()), "svg", _ANALYSES))
     for table in tables:
-        own = [group for group in groups if group.section and group.section.table == table.name]
-        measured = installed[table.name].replicates is not None
-        pages[f"tables/{check_name('table', table.name)}.html"] = _table(table, own, measured)
+        own = [g for g in groups if g.section and g.section.table == table.name and not g.section.problem]
+        pages[f"tables/{check_name('table', table.name)}.html"] = _table(table, own)
     pages[_SHEET] = style_sheet([method.name for method in methods]) + shared
     return pages
 
@@ -147,7 +146,7 @@ def _path(values: Floats, top: float) -> str:
     return "M" + " ".join(f"{a:.1f} {_height(b):g}" for a, b in zip(x, values / (top or 1.0), strict=True))
 
 
-def _table(page: TablePage, groups: Sequence[FigureGroup], measured: bool) -> str:
+def _table(page: TablePage, groups: Sequence[FigureGroup]) -> str:
     # Pages without a script have no tooltips.
     parts = [(g.section, [replace(f, hover={}) for f in g.figures]) for g in groups if g.section]
     return fill(
@@ -160,5 +159,4 @@ def _table(page: TablePage, groups: Sequence[FigureGroup], measured: bool) -> st
         lead=f"{dict(page.facts)['rows']} rows, in {counted(len(page.tracks), 'track')}.",
         page=page,
         analyses=[analysis_content(section, figures, {}) for section, figures in parts],
-        measured=measured,
     )

@@ -68,7 +68,8 @@ def render(runs: Sequence[Run], jobs: int = 2, progress: Progress | None = None)
     """The page as text."""
     methods, slugs = all_methods(runs), run_slugs(runs)
     groups, shared = shortened(draw_report(runs, "svg", jobs, progress))
-    figures = {g.key: g.figures for g in groups if g.section is None}
+    drawn_for = {g.key: g.figures for g in groups if g.section is None}
+    figures = {key: _available(found) for key, found in drawn_for.items()}
     boards = [table_boards(run.results, run.statistics) for run in runs]
     found = list(zip(slugs, runs, boards, strict=True))
     tables = [
@@ -76,6 +77,10 @@ def render(runs: Sequence[Run], jobs: int = 2, progress: Progress | None = None)
     ]
     numbers = {str(table["name"]): i for i, table in enumerate(tables)}
     drawn = [figure for group in groups for figure in group.figures]
+    found_runs = [
+        _run(slug, run, figures) | {"left_out": _left_out(slug, run, drawn_for)}
+        for slug, run in zip(slugs, runs, strict=True)
+    ]
     return fill(
         "report.html.jinja",
         methods,
@@ -84,9 +89,14 @@ def render(runs: Sequence[Run], jobs: int = 2, progress: Progress | None = None)
         lead=_lead(runs, methods),
         scores=_scores(runs),
         version=version("hpobench-nmt"),
-        runs=[_run(slug, run, figures) for slug, run in zip(slugs, runs, strict=True)],
+        runs=found_runs,
         tables=tables,
-        analyses=[analysis_content(g.section, g.figures, numbers) for g in groups if g.section is not None],
+        across=any(run["across"] for run in found_runs),
+        analyses=[
+            analysis_content(g.section, g.figures, numbers)
+            for g in groups
+            if g.section is not None and not g.section.problem
+        ],
         method_note=ALL_NOTES,
         provenance=provenance.provenance(runs),
         method_prints=provenance.method_prints(runs),
@@ -151,6 +161,18 @@ def shortened(groups: Sequence[FigureGroup]) -> tuple[list[FigureGroup], str]:
     return short, sheet
 
 
+def _available(figures: Sequence[DrawnFigure]) -> list[DrawnFigure]:
+    """Without figures that cannot be drawn, except the answer, whose reader must learn why it is missing."""
+    return [f for f in figures if not f.spec.problem or f.spec.stem.endswith("-fewer")]
+
+
+def _left_out(slug: str, run: Run, figures: Mapping[tuple[str, ...], Sequence[DrawnFigure]]) -> list[str]:
+    """What a run's part of the report lacks, and why."""
+    own = [f for key, found in figures.items() if key[0] == slug for f in found if f.spec.problem]
+    open_ = [f"{m} on {table} is not finished." for table, m in unfinished(run.results)]
+    return list(dict.fromkeys([*open_, *(f"{f.spec.title}: {f.spec.problem}" for f in own)]))
+
+
 def _run(slug: str, run: Run, figures: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
     several = len(run.results.instances) > 1 and not run.statistics.fewer.reason
     # The figures of the answer come first. Other figures over tables come later.
@@ -170,7 +192,6 @@ def _run(slug: str, run: Run, figures: Mapping[tuple[str, ...], Any]) -> dict[st
         "first": first,
         "across": others if len(run.results.instances) > 1 else (),
         "facts": provenance.facts(run),
-        "left_out": [f"{m} on {table} is not finished." for table, m in unfinished(run.results)],
         "failures": _failures(run.results),
     }
 
@@ -211,12 +232,11 @@ def analysis_content(
     return {
         "table": numbers.get(section.table),
         "title": section.title,
-        "problem": section.problem,
         "notes": section.notes,
         "figures": [f for f in figures if f.svg],
         "head": tuple(map(str, shown.columns)),
         "rows": list(zip(*columns, strict=True)),
-        "open": section.kind in ("correlation", "importance") and not section.problem,
+        "open": section.kind in ("correlation", "importance"),
     }
 
 

@@ -150,10 +150,17 @@ def test_every_figure_is_drawn(opened):
     missing = opened.execute_script(
         "return [...document.querySelectorAll('main .missing')].map((e) => e.textContent)"
     )
-    assert len(missing) == 2
-    assert "no mean over all its trials" in missing[0]
-    assert all("tables are too few to show" in text for text in missing)
-    assert missing[1].count("too few") == 1
+    assert missing == []
+
+
+def test_the_rows_of_a_leaderboard_are_low_and_its_bars_are_wide(opened):
+    rows, bars = opened.execute_script(
+        "const all = (query) => [...document.querySelectorAll(query)].map((e) => e.getBoundingClientRect());"
+        "for (const b of document.querySelectorAll('[data-table]')) b.hidden = false;"
+        "return [all('.board tbody tr').map((box) => box.height), all('.board .bar').map((box) => box.width)]"
+    )
+    assert rows and max(rows) <= 30
+    assert bars and min(bars) > 80
 
 
 def test_the_same_colour_is_the_same_method_everywhere(opened):
