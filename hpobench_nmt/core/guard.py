@@ -7,7 +7,7 @@ import operator
 import re
 import signal
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,14 @@ def is_no_room(error: BaseException) -> bool:
 def failure_text(text: str) -> str:
     """A reason that can be written to any file and terminal, on one line of at most 400 characters."""
     return printable(" ".join(text.split()))[:400]
+
+
+def recommended_row(method: Any, rows: Sequence[int], n_rows: int) -> int:
+    """The row that a method's `recommend` returns, which must be one of those that it was given."""
+    row: int = row_number("recommend", guarded("recommend", method.recommend, rows), n_rows)
+    if row not in rows:
+        raise MethodFailure(f"recommend returned row {row}, which is not among the rows it was given")
+    return row
 
 
 def function_of(method: Any, name: str) -> Callable[..., Any]:

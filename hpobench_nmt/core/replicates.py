@@ -45,10 +45,6 @@ class ReplicateLosses:
         start, count = self.starts[row], self.starts[row + 1] - self.starts[row]
         return int(start + (first[row] - start + number) % count)
 
-    def drawn(self, rng: np.random.Generator) -> Floats:
-        """The losses of one training of each row, shape (N, m)."""
-        return np.asarray(self.losses[self.places(rng)])
-
     def of_rows(self, rows: NDArray[np.int64]) -> ReplicateLosses:
         """The trainings of some rows, in this order, without their other metrics."""
         starts, places = places_of(self.starts, rows)

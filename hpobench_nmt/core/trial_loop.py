@@ -38,6 +38,7 @@ from hpobench_nmt.core.guard import (
     failure_text,
     function_of,
     guarded,
+    recommended_row,
     resource_amount,
     row_number,
 )
@@ -358,10 +359,7 @@ class _Method:
         recommend = guarded("recommend", getattr, self._made, "recommend", None)
         if not rows or not callable(recommend):
             return None
-        row = row_number("recommend", guarded("recommend", recommend, rows), self._n_rows)
-        if row not in rows:
-            raise MethodFailure(f"recommend returned row {row}, which is not among the rows it was given")
-        return row
+        return recommended_row(self._made, rows, self._n_rows)
 
     def _check_again(self, row: int, resource: float, trained: float) -> None:
         """Refuse a request for a row that was started, unless it can be trained further."""

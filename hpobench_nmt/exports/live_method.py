@@ -24,7 +24,7 @@ from hpobench_nmt.benchmarking.contestants.plugins import NamedMethod
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.candidates import is_small
 from hpobench_nmt.core.constraints import teller
-from hpobench_nmt.core.guard import MethodFailure, as_failure, guarded, row_number
+from hpobench_nmt.core.guard import MethodFailure, as_failure, guarded, recommended_row, row_number
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.system.errors import InputError, RunError
@@ -168,12 +168,9 @@ class LiveMethod:
 
     def recommended(self, rows: Sequence[int]) -> int:
         """The one of some evaluated configurations that the method's `recommend` names."""
-        answer = self.call("recommend", rows)
         with self._naming_failures():
-            row = row_number("recommend", answer, len(self._candidates))
-            if row not in rows:
-                raise MethodFailure(f"recommend returned row {row}, which is not among the rows it was given")
-        return row
+            self._catch_up(among_new=False)
+            return recommended_row(self.made, rows, len(self._candidates))
 
     @contextmanager
     def _naming_failures(self) -> Iterator[None]:

@@ -64,7 +64,8 @@ def test_with_noise_the_row_is_chosen_by_what_the_trial_saw(repeated):
     mean, instance = by_hand(repeated), results.instances["toy"]
     lucky = 0
     for i, trial in enumerate(results.trials["toy", "RS"]):
-        seen = instance.replicates.drawn(generator(results.seed, "noise", "toy", i))[:, 0]
+        noise = instance.replicates
+        seen = noise.losses[noise.places(generator(results.seed, "noise", "toy", i)), 0]
         row = min(trial.rows[:9].tolist(), key=lambda r: seen[r])
         lucky += row != max(trial.rows[:9].tolist(), key=lambda r: mean[r])
         assert regret.values["RS"][i] == pytest.approx(mean.max() - mean[row])

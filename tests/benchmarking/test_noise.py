@@ -227,7 +227,7 @@ def test_rows_that_were_trained_once_are_left_out(toy, home):
 
 def test_a_draw_is_one_of_the_rows_own():
     replicates = ReplicateLosses(np.array([0, 2, 5]), np.arange(10.0).reshape(5, 2))
-    drawn = np.array([replicates.drawn(np.random.default_rng(i)) for i in range(300)])
+    drawn = np.array([replicates.losses[replicates.places(np.random.default_rng(i))] for i in range(300)])
     assert set(drawn[:, 0, 0]) == {0.0, 2.0}
     assert set(drawn[:, 1, 0]) == {4.0, 6.0, 8.0}
     assert (drawn[..., 1] == drawn[..., 0] + 1).all()
