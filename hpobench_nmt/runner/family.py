@@ -183,6 +183,8 @@ class Family(Generic[S]):
         corpus_check: the same for combinations that cannot be trained on a given corpus; None: no such check.
         never_measured: why no training measures a metric, by its name, on a corpus with given options, and
             which metric to use instead; "" if trainings can measure it.
+        cannot_rank: by a metric's name, the settings that change how it is measured, so that it cannot
+            compare trainings with different values of them.
         checkpoint_check: refuses a metric, by its name, that the checkpoints of a training do not have with
             given settings and corpus (InputError). None: no such check.
         missing: the command that installs missing packages, or "" if all are installed.
@@ -205,6 +207,7 @@ class Family(Generic[S]):
     check: Callable[[S], None] = lambda settings: None
     corpus_check: Callable[[S, Any], None] | None = None
     never_measured: Callable[[str, Mapping[str, Any]], str] = lambda metric, corpus: ""
+    cannot_rank: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     checkpoint_check: Callable[[S, Any, str], None] | None = None
     missing: Callable[[], str] = lambda: ""
     architecture: Architecture[S] | None = None

@@ -1,10 +1,12 @@
-"""Likely faults of a corpus: train in dev or test, repeated lines, copies, marks of ends, decomposed letters.
+"""Likely faults of a corpus: train in dev or test, repeated lines, copies, marks of ends, decomposed letters,
+invisible characters, segments too short for BLEU.
 
 Nothing here changes a corpus. Its provenance has the findings, so ledgers and datasheets have them as well.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
@@ -21,6 +23,11 @@ _SHORT_LINE = 5
 """Shorter lines, such as headings, are not compared, because they often occur in two parts."""
 _LINES = f"lines with {_SHORT_LINE} tokens or more"
 _OWN_ENDS = ("<eos>", "</s>")
+_INVISIBLE = re.compile("[\u00ad\u200b\ufeff]")
+"""Soft hyphens, zero-width spaces and byte-order marks, which make another word of a word."""
+_MARKS = "invisible characters (U+FEFF, U+00AD or U+200B)"
+_BLEU_ORDER = 4
+_FEW = 0.1
 
 
 def findings(corpus: Corpus) -> str:
@@ -71,6 +78,15 @@ def _of_pairs(corpus: ParallelCorpus) -> list[str]:
         decomposed = sum(not is_normalized("NFC", line) for line in chain(source, target))
         found.append(f"lines of {part} that end in <eos> or </s>: {ends:,}" if ends else "")
         found.append(f"lines of {part} with decomposed letters (NFD): {decomposed:,}" if decomposed else "")
+        marked = sum(map(bool, map(_INVISIBLE.search, chain(source, target))))
+        found.append(f"lines of {part} with {_MARKS}: {marked:,}" if marked else "")
+    references = parts["dev"][1]
+    enough = sum(line.count(" ") + 1 >= _BLEU_ORDER for line in references)
+    if enough < _FEW * len(references):
+        found.append(
+            f"{enough:,} of {len(references):,} target lines of dev have {_BLEU_ORDER} words, which BLEU "
+            f'needs: use dev_chrf, or bleu_tokenizer = "char"'
+        )
     return found
 
 
@@ -92,6 +108,8 @@ def _of_text(corpus: TextCorpus) -> list[str]:
         decomposed = [name for name in corpus.vocabulary if not is_normalized("NFC", f"e{name}")]
     if decomposed:
         found.append(f"{corpus.unit}s with decomposed letters (NFD): {len(decomposed):,}")
+    if marked := sum(map(bool, map(_INVISIBLE.search, corpus.vocabulary))):
+        found.append(f"{corpus.unit}s with {_MARKS}: {marked:,}")
     return found
 
 

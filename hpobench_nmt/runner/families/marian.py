@@ -15,7 +15,7 @@ from hpobench_nmt.runner.disk.kept_model import KeptModel
 from hpobench_nmt.runner.family import Family, Job, Outcome, Translated, Translator
 from hpobench_nmt.runner.nmt.marian_corpus import checkpoint_check, corpus_check
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings, check
-from hpobench_nmt.runner.nmt.metrics import METRICS
+from hpobench_nmt.runner.nmt.metrics import CANNOT_RANK, METRICS
 
 _PACKAGES = ("torch", "transformers", "sacrebleu", "sentencepiece")
 
@@ -55,6 +55,7 @@ FAMILY = Family(
     train=train,
     check=check,
     corpus_check=corpus_check,
+    cannot_rank=CANNOT_RANK,
     checkpoint_check=checkpoint_check,
     missing=missing,
     translator=Translator(_read, _translate),

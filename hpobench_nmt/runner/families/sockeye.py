@@ -18,7 +18,7 @@ from hpobench_nmt.runner.devices import first_devices
 from hpobench_nmt.runner.family import Family, Job, Outcome, TrainingFailed, Translator
 from hpobench_nmt.runner.nmt.commands import run_command
 from hpobench_nmt.runner.nmt.kept_files import read_translation_model, save_translation_model
-from hpobench_nmt.runner.nmt.metrics import METRICS, scores
+from hpobench_nmt.runner.nmt.metrics import CANNOT_RANK, METRICS, scores
 from hpobench_nmt.runner.nmt.prepare_corpus import Prepared, prepare
 from hpobench_nmt.runner.nmt.settings import SockeyeSettings, check_translation
 from hpobench_nmt.runner.nmt.sockeye_logs import read_parameter_count
@@ -169,6 +169,7 @@ FAMILY = Family(
     train=train,
     check=check_translation,
     corpus_check=corpus_check,
+    cannot_rank=CANNOT_RANK,
     missing=missing,
     translator=Translator(read_translation_model, translate),
 )

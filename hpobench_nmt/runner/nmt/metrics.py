@@ -44,6 +44,10 @@ METRICS = (
     Metric("num_param", "min", description="trained parameters"),
 )
 
+CANNOT_RANK = {"dev_ppl": ("label_smoothing", "bpe_symbols", "bpe_count", "vocabularies")}
+"""Of each metric, the settings whose values it cannot compare. Perplexity is per subword, and has the label
+smoothing of training."""
+
 
 def scores(
     translations: Mapping[str, Sequence[str]],

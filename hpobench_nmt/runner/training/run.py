@@ -187,7 +187,7 @@ def refuse_in_vain(spec: Spec) -> None:
 
     Tables of ledgers that are complete can still be built, so this is not part of reading a spec.
     """
-    refuse_never_measured(spec, spec.objectives)
+    refuse_unfit_objectives(spec, spec.objectives)
     if spec.same_seed and spec.family.shares_models:
         raise InputError(
             f"{spec.path}: family {spec.family.name!r} trains one model for each seed, so same_seed would "
@@ -195,14 +195,21 @@ def refuse_in_vain(spec: Spec) -> None:
         )
 
 
-def refuse_never_measured(spec: Spec, objectives: Sequence[str]) -> None:
-    """Raise InputError if no training on the spec's corpus can measure one of these metrics."""
+def refuse_unfit_objectives(spec: Spec, objectives: Sequence[str]) -> None:
+    """Raise InputError if one of these metrics is never measured, or cannot compare what the grid varies."""
     if spec.family.program:  # it has no corpus, and what it measures is known once it has run
         return
     section = filled_section(spec.corpus)
     for name in objectives:
         if reason := spec.family.never_measured(name, section):
             raise InputError(f"{spec.path}: no training on this corpus measures {name}: {reason}.")
+        varied = [each for each in spec.family.cannot_rank.get(name, ()) if len(spec.grid.get(each, ())) > 1]
+        if varied:
+            other = next(m.name for m in spec.family.metrics if m.name not in spec.family.cannot_rank)
+            raise InputError(
+                f"{spec.path}: {name} cannot compare values of {' and '.join(varied)}, because they change "
+                f"how it is measured. Use another objective, such as {other}, or move {varied[0]} to [fixed]."
+            )
 
 
 def refuse_other_device(path: Path, ledger: Ledger, devices: Sequence[str]) -> None:

@@ -25,7 +25,7 @@ from hpobench_nmt.runner.corpora import load_corpus
 from hpobench_nmt.runner.specs.grid_checks import check_all
 from hpobench_nmt.runner.specs.spec import Spec, describe
 from hpobench_nmt.runner.training.processes import Processes
-from hpobench_nmt.runner.training.run import refuse_never_measured
+from hpobench_nmt.runner.training.run import refuse_unfit_objectives
 from hpobench_nmt.runner.training.train_row import Unfinished, train_and_record
 from hpobench_nmt.runner.training.workspace import Workspace, clear_workspace
 from hpobench_nmt.runner.tuning.journal import Journal, begun_with
@@ -83,7 +83,7 @@ def tune(
     spec = workspace.spec
     if updates is not None and not spec.family.pauses:
         raise InputError(f"trainings of family {spec.family.name!r} cannot be paused: leave out --updates.")
-    refuse_never_measured(spec, [metric.name for metric in metrics])
+    refuse_unfit_objectives(spec, [metric.name for metric in metrics])
     if updates is not None:
         _refuse_without_checkpoints(workspace, metrics)
     lookups = spec.size if math.isfinite(most) else min(lookups, spec.size)

@@ -39,6 +39,10 @@ def texts(base: Path, parts: dict[str, str], **options: Any) -> list[str]:
         ({"train": CLEAN["train"] * 3}, "lines with 5 tokens or more of train that occur before: 4 of 6"),
         ({"train": "u\u0308ber q\u0308 über\n" + CLEAN["train"]}, "words with decomposed letters (NFD): 1"),
         (
+            {"train": CLEAN["train"] + "\ufeffa soft\u00adened zero\u200bwidth e\u200d\n"},
+            "words with invisible characters (U+FEFF, U+00AD or U+200B): 3",
+        ),
+        (
             {"train": "a </s> b\n" + CLEAN["train"]},
             "</s> is a word of train, beside the <eos> at the end of every",
         ),
@@ -68,7 +72,7 @@ def test_findings_about_pairs(tmp_path: Path) -> None:
     sides = {
         "train_source": "eins\nzwei\neins\nCafe\u0301 </s>\nsame\n",
         "train_target": "one\ntwo\none\ncoffee now\nsame\n",
-        "dev_source": "zwei\nsechs\n",
+        "dev_source": "zwei\n\ufeffsechs\n",
         "dev_target": "second\nsix\n",
         "test_source": "sieben\n",
         "test_target": "one\n",
@@ -84,6 +88,8 @@ def test_findings_about_pairs(tmp_path: Path) -> None:
         "both sides of 1 pair of train are the same",
         "lines of train that end in <eos> or </s>: 1",
         "lines of train with decomposed letters (NFD): 1",
+        "lines of dev with invisible characters (U+FEFF, U+00AD or U+200B): 1",
+        '0 of 2 target lines of dev have 4 words, which BLEU needs: use dev_chrf, or bleu_tokenizer = "char"',
     ]
     assert corpus_report(section, corpus)[1] == (
         "tokens per line of train: de median 1, 99% up to 2, longest 2; en median 1, 99% up to 2, longest 2"

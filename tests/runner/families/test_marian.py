@@ -26,6 +26,7 @@ from hpobench_nmt.runner.nmt import marian_measure, marian_training  # noqa: E40
 from hpobench_nmt.runner.nmt.marian_corpus import encode_corpus  # noqa: E402
 from hpobench_nmt.runner.nmt.marian_numbers import decode  # noqa: E402
 from hpobench_nmt.runner.specs.spec_file import load_spec  # noqa: E402
+from hpobench_nmt.runner.training.run import refuse_in_vain  # noqa: E402
 from hpobench_nmt.runner.training.train_row import keep_model  # noqa: E402
 from hpobench_nmt.runner.training.workspace import open_workspace  # noqa: E402
 from hpobench_nmt.runner.tuning.tune import pick_metrics, tune  # noqa: E402
@@ -212,6 +213,26 @@ def test_a_model_that_learned_nothing_has_failed(job, monkeypatch):
     monkeypatch.setattr("hpobench_nmt.runner.nmt.metrics.MIN_BLEU", 99.0)  # for "nothing", in so few updates
     with pytest.raises(TrainingFailed, match=r"dev BLEU .* is below 99.0: nothing was learned in 10 updates"):
         FAMILY.train(job(max_updates=10))
+
+
+@pytest.mark.parametrize(("family", "varied"), [("marian", "label_smoothing"), ("sockeye", "bpe_symbols")])
+@pytest.mark.parametrize(("objective", "count"), [("dev_ppl", 2), ("dev_bleu", 2), ("dev_ppl", 1)])
+def test_an_objective_that_cannot_compare_the_grid(base, tmp_path, family, varied, objective, count):
+    values = {"label_smoothing": [0.0, 0.1], "bpe_symbols": [30, 35]}[varied][:count]
+    fixed = {key: value for key, value in TINY.items() if key not in ("learning_rate", varied)}
+    (tmp_path / "spec.toml").write_text(
+        f'name = "wmt"\nfamily = "{family}"\nobjectives = ["num_param", "{objective}"]\nbase = "{base}"\n'
+        + "[corpus]\n"
+        + "".join(f'{key} = "{value}"\n' for key, value in CORPUS.items())
+        + f"[grid]\nlearning_rate = [0.01, 0.02]\n{varied} = {values}\n[fixed]\n"
+        + "".join(f"{key} = {value}\n" for key, value in fixed.items())
+    )
+    spec = load_spec(tmp_path / "spec.toml")  # a table of a ledger that exists can still be built
+    if objective == "dev_bleu" or count == 1:
+        refuse_in_vain(spec)
+        return
+    with pytest.raises(InputError, match=rf"dev_ppl cannot compare values of {varied}.*dev_bleu.*\[fixed\]"):
+        refuse_in_vain(spec)
 
 
 def test_bleu_of_a_sample_at_checkpoints_has_a_name_of_its_own(job):
