@@ -55,9 +55,10 @@ _SAME = 1e-9
 def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: None) -> tuple[Table, Path]:
     """Write table.csv, datasheet.toml and, if there are any, replicates.csv and curves.csv beside a ledger.
 
-    Failed configurations are left out and counted, as in Zhang & Duh (2020). If `tune` has trained
-    configurations again, which it chose by their results, a row is the mean of its trainings that did not
-    fail. Otherwise, it is the configuration's first training, and the others are its replicates.
+    Failed configurations are left out and counted, as in Zhang & Duh (2020). If a user's program has trained
+    configurations again, which `tune` chose by their results, a row is the mean of its trainings that did not
+    fail. In tables of model families, it is the configuration's first training, and the others are its
+    replicates.
 
     Metrics that no training measured are also left out, and so are the neighbours of the best points and all
     other rows outside the spec's points, which were chosen by results.
@@ -79,7 +80,7 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
     records = [(row, record) for row, record in records if row not in near]
     own = {row: record for row, record in records if record.replicate == 0}
     again = [record for row, record in records if row in own and 0 < record.replicate <= SAME_SEED]
-    averaged = bool(again) and not spec.replicated[1]
+    averaged = bool(again) and spec.family.program is not None
     if averaged:
         own = _means([(row, record) for row, record in records if row in own])
     ended = [own[row] for row in sorted(own)]

@@ -1,5 +1,6 @@
 """Tables from ledgers: what is refused, and texts that no file can hold."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -144,9 +145,10 @@ def test_the_shipped_tables_are_built_from_their_ledgers_and_these_can_go_on(tmp
     for file in (SPEC, LEDGER):
         shutil.copy(shipped / file, tmp_path)
     build(tmp_path)
-    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == {
-        file.name: file.read_bytes() for file in shipped.iterdir()
-    }
+    known = {file.name: file.read_bytes() for file in shipped.iterdir()}
+    # How to cite a table is added to its datasheet when it is published.
+    known["datasheet.toml"] = re.sub(rb'citation = "[^"\n]*"\n', b"", known["datasheet.toml"])
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == known
     spec = load_spec(tmp_path / SPEC)
     refuse_other_spec(tmp_path / LEDGER, read_ledger(tmp_path / LEDGER), spec.identity, spec.family.defaults)
 
