@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from hpobench_nmt.cli.common import require_family, require_installed, say, terminal_width
+from hpobench_nmt.cli.common import require_family, require_installed, say
 from hpobench_nmt.cli.completion import completing, method_names
 from hpobench_nmt.cli.options import constraint_option, count_option, listed_option, seed_option
 from hpobench_nmt.cli.own_program import WithProgram, own_devices, print_first, spec_of, write_new
@@ -23,17 +22,18 @@ from hpobench_nmt.cli.train import (
     stoppable,
     time_limit_option,
 )
+from hpobench_nmt.cli.tuning_steps import Steps
 from hpobench_nmt.core.system.deprecated import warn_deprecated
 from hpobench_nmt.core.system.errors import InputError, RunError
 from hpobench_nmt.core.system.text import counted
 
 if TYPE_CHECKING:
+    from hpobench_nmt.benchmarking.contestants.plugins import NamedMethod
     from hpobench_nmt.core.arrays import Floats
-    from hpobench_nmt.core.constraints import Constraint
     from hpobench_nmt.core.objectives import Metric
+    from hpobench_nmt.core.problem import MethodFactory
     from hpobench_nmt.runner.specs.spec import Spec
     from hpobench_nmt.runner.training.workspace import Workspace
-    from hpobench_nmt.runner.tuning.live_trainer import TuningStep
 
 
 def _usual_method(folder: Path, objectives: tuple[str, ...], settings: dict[str, Any]) -> str:
@@ -152,15 +152,10 @@ def tune(
         write_new(spec_path)
         return
     from hpobench_nmt.benchmarking.contestants.method_settings import split_spec
-    from hpobench_nmt.benchmarking.contestants.plugins import (
-        refuse_objectives,
-        refuse_sequential,
-        resolve_methods,
-    )
+    from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
     from hpobench_nmt.exports.optimizer_parts import KNOWS_VALUES
     from hpobench_nmt.methods.repeats import Repeating
-    from hpobench_nmt.runner.devices import find_devices, first_devices
-    from hpobench_nmt.runner.training.run import gpus_a_training, refuse_other_device
+    from hpobench_nmt.runner.training.run import refuse_other_device
     from hpobench_nmt.runner.training.workspace import open_workspace
     from hpobench_nmt.runner.tuning.tune import pick_constraints, pick_metrics
     from hpobench_nmt.runner.tuning.tune import tune as tune_spec
@@ -179,26 +174,14 @@ def tune(
     if len(methods) > 1:
         raise InputError(f"tune takes one method, not {len(methods)}.")
     (named,) = resolve_methods(methods or (_usual_method(folder, objectives, begun),))
-    refuse_sequential(named, jobs)
     metrics = list(spec.metrics) if own and not objectives else pick_metrics(spec, objectives)
+    factory = _checked_factory(named, len(metrics), jobs, updates)
     if confirm and (len(metrics) > 1 or confirm < 4):
         raise InputError(f"--confirm {confirm}: needs one objective and at least 4 trainings.")
     if repeats and (len(metrics) > 1 or updates):
         raise InputError(f"--repeats {repeats}: needs one objective and whole trainings.")
-    refuse_objectives(named, len(metrics))
     limits = pick_constraints(spec, constraints)
-    factory = named.load()
-    if not hasattr(factory, "ask") and hasattr(factory, "suggest") and updates is None:
-        raise InputError(
-            f"{named.name} stops trainings early: give the updates of the first stop and of a whole "
-            f"training as --updates FIRST,WHOLE, such as --updates 500,20000."
-        )
-    if "," in device and jobs == 1:
-        raise InputError(
-            f"--device {device}: give one device, or train several configurations at a time with --jobs."
-        )
-    devices = own_devices(spec, device, jobs) if own else find_devices(device)
-    devices = devices if own else first_devices(devices, gpus_a_training(spec))
+    devices = _devices(spec, device, jobs)
     if dry_run:
         print_first(spec, seed, most)
         return
@@ -210,7 +193,7 @@ def tune(
     factory = partial(Repeating, factory) if repeats else factory
     prior = known_of_spec(spec) if split_spec(named.spec)[0] == KNOWS_VALUES else None
     total = 0 if updates else most
-    steps = _Steps(workspace, metrics, limits, jobs, total, alone=jobs == 1 and not updates)
+    steps = Steps(workspace, metrics, limits, jobs, total, alone=jobs == 1 and not updates)
     all_updates = most * updates[1] if own and updates else math.inf
     with stoppable(workspace.ledger):
         trajectory = tune_spec(
@@ -219,14 +202,10 @@ def tune(
             prior=prior,
             most=all_updates, repeats=repeats is not None,
         )  # fmt: skip
-    best = steps.best
-    rules = " and ".join(map(str, limits))
-    if limits and not best:
-        say(f"No configuration that was trained satisfies {rules}.")
-    elif len(metrics) == 1 and best and not repeats:
-        say(f"Best{' that satisfies ' if limits else ''}{rules}: {best}")
-    if repeats:
+    if repeats and steps.best:
         steps.recommend()
+    else:
+        steps.say_best()
     if confirm:
         with stoppable(workspace.ledger):
             _confirm(workspace, metrics[0], steps.losses, confirm, devices[0])
@@ -238,6 +217,36 @@ def tune(
         raise RunError(
             f"{named.name} failed after {counted(len(trajectory.rows), 'look-up')}: {trajectory.failure}"
         )
+
+
+def _checked_factory(
+    named: NamedMethod, n_objectives: int, jobs: int, updates: tuple[int, int] | None
+) -> MethodFactory:
+    """What makes the method; InputError if it cannot tune in this way."""
+    from hpobench_nmt.benchmarking.contestants.plugins import refuse_objectives, refuse_sequential
+
+    refuse_sequential(named, jobs)
+    refuse_objectives(named, n_objectives)
+    factory = named.load()
+    if not hasattr(factory, "ask") and hasattr(factory, "suggest") and updates is None:
+        raise InputError(
+            f"{named.name} stops trainings early: give the updates of the first stop and of a whole "
+            f"training as --updates FIRST,WHOLE, such as --updates 500,20000."
+        )
+    return factory
+
+
+def _devices(spec: Spec, device: str, jobs: int) -> list[str]:
+    from hpobench_nmt.runner.devices import find_devices, first_devices
+    from hpobench_nmt.runner.training.run import gpus_a_training
+
+    if "," in device and jobs == 1:
+        raise InputError(
+            f"--device {device}: give one device, or train several configurations at a time with --jobs."
+        )
+    if spec.family.program is not None:
+        return own_devices(spec, device, jobs)
+    return first_devices(find_devices(device), gpus_a_training(spec))
 
 
 def _confirm(workspace: Workspace, metric: Metric, losses: dict[int, float], runs: int, device: str) -> None:
@@ -275,111 +284,6 @@ def known_of_spec(spec: Spec) -> Floats:
     known = known_of(spec.space, typical=spec.family.defaults)
     say(f"Expected: {described(known)}; BO_auto expects nothing.")
     return known_prior(spec.space, spec.configs, known)
-
-
-class _Steps:
-    """Prints each training that finishes, and remembers the best training that satisfies all constraints.
-
-    `losses` has the mean first loss of each row with trainings that have ended and satisfy all constraints.
-
-    Args:
-        total: how many whole trainings there will be; 0: unknown.
-        alone: whether whole trainings run one at a time, so that workers need not be printed.
-    """
-
-    def __init__(
-        self,
-        workspace: Workspace,
-        metrics: Sequence[Metric],
-        limits: Sequence[Constraint],
-        workers: int,
-        total: int,
-        alone: bool,
-    ) -> None:
-        self._workers, self._total = workers, total
-        self._seconds: list[float] = []
-        self.best = ""
-        self._ended: list[tuple[int, float]] = []  # row and first loss, NaN if it cannot be recommended
-        self._spec = workspace.spec
-        self._metrics = metrics
-        self._limits = limits
-        self._alone = alone
-        self._least = math.inf
-
-    def told(self, step: TuningStep) -> None:
-        from hpobench_nmt.core.objectives import Objective
-        from hpobench_nmt.runner.specs.spec import describe
-
-        event, config = step.event, describe(self._spec.configuration(step.event.row))
-        raw = (
-            (m.name, Objective(m.name, m.direction).to_raw(float(x)))
-            for m, x in zip(self._metrics, step.losses, strict=True)
-        )
-        values = " ".join(f"{name}={value:.6g}" for name, value in raw if not math.isnan(value))
-        missed = _missed(self._limits, step.violations, event.done and not step.reason)
-        mark, which = "", config
-        if any(row == event.row for row, _ in self._ended):
-            which = config = f"{config}, again"
-        if event.done:
-            loss = float(step.losses[0]) if (step.violations <= 0).all() else math.nan
-            self._ended.append((event.row, loss))
-        if step.losses[0] < self._least and (step.violations <= 0).all():  # never true for NaN
-            self._least, self.best = float(step.losses[0]), config
-            mark = "  best so far" if len(self._metrics) == 1 else ""
-        if not self._alone:
-            how = "to its end" if event.done else f"to checkpoint {event.checkpoint}"
-            which = f"worker {event.worker}: {config}, {how}"
-        outcome = f"failed: {step.reason}" if step.reason else values
-        source = {"ledger": "from the ledger", "journal": "before", "new": f"{event.cost:.0f} s"}[step.source]
-        what, found = (
-            f"{step.number:3d}  {which}",
-            f"->  {outcome}{missed}  ({source}{self._left(step)}){mark}",
-        )
-        say(f"{what}  {found}" if len(what) + len(found) + 2 <= terminal_width() else f"{what}\n     {found}")
-
-    @property
-    def losses(self) -> dict[int, float]:
-        found: dict[int, list[float]] = {}
-        for row, loss in self._ended:
-            if not math.isnan(loss):
-                found.setdefault(row, []).append(loss)
-        return {row: sum(own) / len(own) for row, own in found.items()}
-
-    def recommend(self) -> None:
-        """Print which configuration to use, and how sure it is that it improves on the start."""
-        import numpy as np
-
-        from hpobench_nmt.exports.recommended import recommendation
-        from hpobench_nmt.runner.specs.spec import describe
-
-        spec, losses = self._spec, np.array([loss for _, loss in self._ended])
-        configs = [spec.configuration(row) for row, _ in self._ended]
-        has_start = spec.start is not None
-        found = recommendation(spec.space, configs, losses, 1 if has_start else 3, has_start=has_start)
-        if found is not None:
-            say(f"Recommended: {describe(found.config)}")
-            say(str(found))
-
-    def _left(self, step: TuningStep) -> str:
-        """About how long the other trainings will take, if they take as long as those so far."""
-        if step.source == "new":
-            self._seconds.append(step.event.cost)
-        left = self._total - step.number
-        if not self._seconds or left < 1:
-            return ""
-        seconds = sum(self._seconds) / len(self._seconds) * left / self._workers
-        unit, size = ("s", 1) if seconds < 120 else ("min", 60) if seconds < 7200 else ("h", 3600)
-        return f", about {seconds / size:.0f} {unit} left"
-
-
-def _missed(limits: Sequence[Constraint], violations: Floats, done: bool) -> str:
-    """Which constraints a training misses and by how much, and metrics that a finished training lacks."""
-    parts = [
-        f"misses {limit} by {violation:.3g}" if violation > 0 else f"{limit.metric} was not measured"
-        for limit, violation in zip(limits, violations.tolist(), strict=True)
-        if violation > 0 or (done and math.isnan(violation))
-    ]
-    return "".join(f", {part}" for part in parts)
 
 
 COMMANDS = (tune,)

@@ -1,0 +1,127 @@
+"""What `tune` prints of each training that ends, and in the end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hpobench_nmt.cli.common import say, terminal_width
+
+if TYPE_CHECKING:
+    from hpobench_nmt.core.arrays import Floats
+    from hpobench_nmt.core.constraints import Constraint
+    from hpobench_nmt.core.objectives import Metric
+    from hpobench_nmt.runner.training.workspace import Workspace
+    from hpobench_nmt.runner.tuning.live_trainer import TuningStep
+
+
+class Steps:
+    """Prints each training that finishes, and remembers the best training that satisfies all constraints.
+
+    Args:
+        total: how many whole trainings there will be; 0: unknown.
+        alone: whether whole trainings run one at a time, so that workers need not be printed.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        metrics: Sequence[Metric],
+        limits: Sequence[Constraint],
+        workers: int,
+        total: int,
+        alone: bool,
+    ) -> None:
+        self._workers, self._total = workers, total
+        self._seconds: list[float] = []
+        self.best = ""
+        self._ended: list[tuple[int, float]] = []  # row and first loss, NaN if it cannot be recommended
+        self._spec = workspace.spec
+        self._metrics = metrics
+        self._limits = limits
+        self._alone = alone
+        self._least = math.inf
+
+    def told(self, step: TuningStep) -> None:
+        """Print and remember a training that has ended, or paused."""
+        from hpobench_nmt.core.objectives import Objective
+        from hpobench_nmt.runner.specs.spec import describe
+
+        event, config = step.event, describe(self._spec.configuration(step.event.row))
+        raw = (
+            (m.name, Objective(m.name, m.direction).to_raw(float(x)))
+            for m, x in zip(self._metrics, step.losses, strict=True)
+        )
+        values = " ".join(f"{name}={value:.6g}" for name, value in raw if not math.isnan(value))
+        missed = _missed(self._limits, step.violations, event.done and not step.reason)
+        mark, which = "", config
+        if any(row == event.row for row, _ in self._ended):
+            which = config = f"{config}, again"
+        if event.done:
+            loss = float(step.losses[0]) if (step.violations <= 0).all() else math.nan
+            self._ended.append((event.row, loss))
+        if step.losses[0] < self._least and (step.violations <= 0).all():  # never true for NaN
+            self._least, self.best = float(step.losses[0]), config
+            mark = "  best so far" if len(self._metrics) == 1 else ""
+        if not self._alone:
+            how = "to its end" if event.done else f"to checkpoint {event.checkpoint}"
+            which = f"worker {event.worker}: {config}, {how}"
+        outcome = f"failed: {step.reason}" if step.reason else values
+        source = {"ledger": "from the ledger", "journal": "before", "new": f"{event.cost:.0f} s"}[step.source]
+        what = f"{step.number:3d}  {which}"
+        found = f"->  {outcome}{missed}  ({source}{self._left(step)}){mark}"
+        say(f"{what}  {found}" if len(what) + len(found) + 2 <= terminal_width() else f"{what}\n     {found}")
+
+    def say_best(self) -> None:
+        """Print the best configuration that satisfies all constraints, or that there is none."""
+        rules = " and ".join(map(str, self._limits))
+        if self._limits and not self.best:
+            say(f"No configuration that was trained satisfies {rules}.")
+        elif len(self._metrics) == 1 and self.best:
+            say(f"Best{' that satisfies ' if self._limits else ''}{rules}: {self.best}")
+
+    @property
+    def losses(self) -> dict[int, float]:
+        """By row, the mean loss of its trainings that have ended and satisfy all constraints."""
+        found: dict[int, list[float]] = {}
+        for row, loss in self._ended:
+            if not math.isnan(loss):
+                found.setdefault(row, []).append(loss)
+        return {row: sum(own) / len(own) for row, own in found.items()}
+
+    def recommend(self) -> None:
+        """Print which configuration to use, and how sure it is that it improves on the start."""
+        import numpy as np
+
+        from hpobench_nmt.exports.recommended import recommendation
+        from hpobench_nmt.runner.specs.spec import describe
+
+        spec, losses = self._spec, np.array([loss for _, loss in self._ended])
+        configs = [spec.configuration(row) for row, _ in self._ended]
+        has_start = spec.start is not None
+        found = recommendation(spec.space, configs, losses, 1 if has_start else 3, has_start=has_start)
+        if found is not None:
+            say(f"Recommended: {describe(found.config)}")
+            say(str(found))
+
+    def _left(self, step: TuningStep) -> str:
+        """About how long the other trainings will take, if they take as long as those so far."""
+        if step.source == "new":
+            self._seconds.append(step.event.cost)
+        left = self._total - step.number
+        if not self._seconds or left < 1:
+            return ""
+        seconds = sum(self._seconds) / len(self._seconds) * left / self._workers
+        unit, size = ("s", 1) if seconds < 120 else ("min", 60) if seconds < 7200 else ("h", 3600)
+        return f", about {seconds / size:.0f} {unit} left"
+
+
+def _missed(limits: Sequence[Constraint], violations: Floats, done: bool) -> str:
+    """Which constraints a training misses and by how much, and metrics that a finished training lacks."""
+    parts = [
+        f"misses {limit} by {violation:.3g}" if violation > 0 else f"{limit.metric} was not measured"
+        for limit, violation in zip(limits, violations.tolist(), strict=True)
+        if violation > 0 or (done and math.isnan(violation))
+    ]
+    return "".join(f", {part}" for part in parts)
