@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -116,3 +118,63 @@ def test_carps(home):
     failed = [strict.evaluate(TrialInfo(c)).status.name == "CRASHED" for c, _ in values]
     assert failed == [table.function(["dev_ppl"], "none")(dict(c)) is None for c, _ in values]
     assert any(failed) and not all(failed)
+
+
+def test_neps(tmp_path):
+    module = example("neps_table", "neps")
+    import neps
+
+    for name in ("lohelp-de-en", "sotu-dyneval"):
+        table, tried = hb.load_table(name), []
+        pipeline, loss = module.pipeline_of(name), table.function([table.main_metric], "nearest")
+
+        def noted(tried=tried, pipeline=pipeline, **positions):
+            tried.append(positions)
+            return pipeline(**positions)
+
+        neps.run(
+            noted, module.space_of(name), root_directory=tmp_path / name, optimizer="random_search",
+            total_evaluations_to_spend=6,
+        )  # fmt: skip
+        assert len(tried) == 6
+        for positions in tried:
+            config = module.config_of(name, positions)
+            table.space.encode(config)  # raises if a value is inactive, missing or not of the space
+            assert pipeline(**positions) == loss(config)
+
+
+HYDRA_PROGRAM = """
+from dataclasses import dataclass
+import hydra
+from hydra.core.config_store import ConfigStore
+
+@dataclass
+class Config:
+    lr: float = 0.001
+    layers: int = 2
+    rule: str = "sgd"
+
+ConfigStore.instance().store(name="config", node=Config)
+
+@hydra.main(version_base=None, config_name="config")
+def main(config):
+    if config.layers == 2:
+        raise ValueError("too small")
+    print("TRIED", config.lr, config.layers, config.rule)
+    return abs(config.lr - 0.01) + 0.1 * config.layers + (config.rule == "sgd")
+
+main()
+"""
+
+
+def test_hydra(tmp_path):
+    pytest.importorskip("hydra")
+    shutil.copytree(FOLDER / "hydra_plugins", tmp_path / "hydra_plugins")
+    (tmp_path / "program.py").write_text(HYDRA_PROGRAM)
+    words = ["--multirun", "hydra/sweeper=hpobench", "hydra.sweeper.n_trials=14", "hydra.sweep.dir=swept"]
+    axes = ["lr=tag(log, interval(1e-4, 1))", "layers=range(2, 6)", "rule=choice(sgd, adam)"]
+    command = [sys.executable, "program.py", *words, *axes]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True)
+    assert 5 < done.stdout.count("TRIED") <= 14
+    best = (tmp_path / "swept" / "optimization_results.yaml").read_text()
+    assert "  layers: 3\n" in best and "  rule: adam\n" in best
