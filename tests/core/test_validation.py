@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Meta
 
+from hpobench_nmt.core.hyperparameter import Hyperparameter
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.files import _parsed, parse_json, read_bytes, read_json
 from hpobench_nmt.core.system.validation import (
@@ -315,3 +316,8 @@ def test_only_ordinary_files_of_bounded_size_are_read(tmp_path):
     for read in (load_toml, load_json):
         with pytest.raises(InputError, match="symbolic link"):
             read(link, Sheet, follow_link=False)
+
+
+def test_a_field_that_a_dataclass_lacks_is_named():
+    with pytest.raises(InputError, match=r"^here: .*name is missing\.$"):
+        checked([{"values": [1, 2]}], list[Hyperparameter], "here")

@@ -94,8 +94,9 @@ def _explained(error: msgspec.ValidationError, content: Any, kind: Any, where: s
     if found := re.fullmatch(r"(?s)Object contains unknown field `(.*)`", what):
         return unknown("key", found[1], _fields(kind), f"({where})", _joined(path) + "." if path else "")
     if found := re.fullmatch(r"Object missing required field `(.*)`", what):
-        needed = _described(inspect.type_info(_fields(kind)[found[1]]))
-        return InputError(f"{where}: {_joined((*path, found[1]))} is missing; it must be {needed}.")
+        known = _fields(kind)  # empty for a dataclass
+        needed = f"; it must be {_described(inspect.type_info(known[found[1]]))}" if known else ""
+        return InputError(f"{where}: {_joined((*path, found[1]))} is missing{needed}.")
     if what.endswith("`key` in `$`"):
         what = what.rpartition(" - at ")[0]
         return InputError(f"{where}: {_named(path)}a key in it cannot be used: {printable(what)}.")

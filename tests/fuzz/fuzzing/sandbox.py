@@ -21,7 +21,14 @@ _SECONDS = 20  # for all commands of an input
 _RESIDENT = 2 * 1024**3  # bytes
 _LONGEST = 1000  # characters of an error message: one line that can be read
 _OF_OLD = "ledger.jsonl: no hashes, because an earlier version wrote"
-_NOTES = ("Left out: ", "Cannot be used: ", "Not finished, and left out: ", "Not installed: ", "method ")
+_NOTES = (
+    "Left out: ",
+    "Note: ",
+    "Cannot be used: ",
+    "Not finished, and left out: ",
+    "Not installed: ",
+    "method ",
+)
 
 
 def _got_hashes(before, after):
