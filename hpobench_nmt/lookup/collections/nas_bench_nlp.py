@@ -51,7 +51,7 @@ def nas_bench_nlp(members: Iterable[tuple[str, bytes]]) -> dict[str, pd.DataFram
     runs: list[dict[str, Any]] = []
     curves = []
     for log in sorted(logs, key=lambda log: (log["recepie_id"], log["init_time"], log["experiment_id"])):
-        nodes = parse_json(log["recepie"].encode(), log["recepie_id"])
+        nodes = parse_json(log["recepie"].encode(), log["recepie_id"])  # codespell:ignore recepie
         graph = {name: (node["op"], node["input"]) for name, node in nodes.items()}
         losses = np.array([log[f"{part}_losses"] for part in _PARTS], dtype=np.float64)
         best = np.nan_to_num(losses[0], nan=np.inf).argmin()
