@@ -1,9 +1,13 @@
+import random
+
 import pytest
 
 sacrebleu = pytest.importorskip("sacrebleu", reason="needs: pip install sacrebleu")
 
 from hpobench_nmt.core.system.errors import InputError  # noqa: E402
 from hpobench_nmt.runner.corpora.tokenise import tokenise  # noqa: E402
+from hpobench_nmt.runner.family import TrainingFailed  # noqa: E402
+from hpobench_nmt.runner.nmt.metrics import scores  # noqa: E402
 from hpobench_nmt.runner.nmt.text_scores import (  # noqa: E402
     bleu,
     check_tokenizer,
@@ -64,3 +68,30 @@ def test_a_tokenizer_that_is_not_installed_is_named_with_its_command(monkeypatch
     with pytest.raises(InputError, match="sacrebleu\\[ja\\]"):
         check_tokenizer("ja-mecab")
     check_tokenizer("char")
+
+
+WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+SHORT = [f"{WORDS[i // 10]} {WORDS[i % 10]} {WORDS[i * 7 % 10]}" for i in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("translations", "learned"),
+    [
+        (SHORT, True),
+        ([line.rpartition(" ")[0] for line in SHORT], True),
+        (["one five two"] * 40, False),
+        ([""] * 40, False),
+        (random.Random(0).sample(SHORT, 40), False),
+    ],
+)
+def test_chrf_decides_whether_short_segments_were_learned(translations, learned):
+    parts, references = {"dev": translations}, {"dev": SHORT}
+    if learned:
+        found = scores(parts, references, "13a", 10)
+        assert found == {"dev_bleu": bleu(translations, SHORT), "dev_chrf": chrf(translations, SHORT)}
+        assert found["dev_bleu"] == 0 and found["dev_chrf"] > 50
+    else:
+        with pytest.raises(
+            TrainingFailed, match=r"dev BLEU 0.00 is below 0.5, .*: nothing was learned in 10"
+        ):
+            scores(parts, references, "13a", 10)
