@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from hpobench_nmt.analysis.selection import EXACT, failure_notes, instance_of, m
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.task.goals import counted_gaps
 from hpobench_nmt.benchmarking.task.instance import Instance
-from hpobench_nmt.benchmarking.task.scoring import by_checkpoints, gap_trial, length_of, scored_trial
+from hpobench_nmt.benchmarking.task.scoring import by_checkpoints, gap_trial, length_of
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.system.errors import InputError
@@ -86,26 +86,46 @@ class Curves:
 
 
 def regret_curves(results: Results, table: str, also: Sequence[float] = ()) -> Curves:
-    """Simple regret: the gap between the best value so far and the best of the table.
+    """Simple regret: the gap between the best value so far and the best of the rows that the trial saw.
 
-    The frame also has best_value, the mean of the best value so far in the metric's own unit. A method's
+    The frame also has best_value, the regret as a value in the metric's own unit, for the mean best of the
+    samples if trials see samples. A method's
     mean begins when each of its trials has found a value, and ends when a trial stopped short of the best, so
     that it is over the same trials throughout. A trial that ended at the best value keeps it, for as many
     look-ups as any method made. Under constraints, a trial that has not found a feasible row has the regret
     of the worst feasible row, as in fb. On a clock, curves also have points at the times in `also`.
     """
     instance = instance_of(results, table, 1)
-    best = float(np.nanmin(instance.scored[:, 0]))
     objective = instance.objectives[0]
     quantity = f"simple regret in {instance.table.metric(objective.metric).label}"
-    regret = partial(simple_regret, best=best)
-    found = _curves(results, table, quantity, True, regret, also, gap_trial)
-    gaps = counted_gaps(instance.losses, instance.scored_trainings)
-    found = _with_exact(found, instance, partial(random_search_regret, gaps))
+
+    def regret(seen: Instance) -> _CurveOf:
+        best = _best(seen)
+        return lambda trial, times: simple_regret([gap_trial(seen, trial)], best, times)
+
+    def exact(seen: Instance, lookups: int) -> Curve:
+        return random_search_regret(counted_gaps(seen.losses, seen.scored_trainings), lookups)
+
+    found = _with_exact(_curves(results, table, quantity, True, regret, also), results, exact)
+    best = float(np.mean([_best(seen) for seen in _seen(results, instance)]))
     rule = (_NOTHING_FEASIBLE,) if results.suite.constraints else ()
     mean = found.frame["mean"].to_numpy()
     frame = found.frame.assign(best_value=objective.to_raw(best + mean))
     return replace(found, frame=frame, notes=(*found.notes, *rule))
+
+
+def _best(instance: Instance) -> float:
+    return float(np.nanmin(instance.scored[:, 0]))
+
+
+def _seen(results: Results, instance: Instance) -> list[Instance]:
+    """The instance, or what each trial sees of it if trials see samples."""
+    trials = range(1 if results.suite.sample is None else results.suite.trials)
+    return [instance.of_trial(results.seed, trial) for trial in trials]
+
+
+# From a trial and T times to the values at these times, shape (1, T).
+_CurveOf = Callable[[Trajectory, Floats], Floats]
 
 
 def _curves(
@@ -113,13 +133,12 @@ def _curves(
     table: str,
     quantity: str,
     lower: bool,
-    curves_of: Callable[..., Floats],
+    curve_on: Callable[[Instance], _CurveOf],
     also: Sequence[float],
-    counted: Callable[[Instance, Trajectory], Trajectory] = scored_trial,
 ) -> Curves:
     """Curves of the trials that did not fail: at each look-up, or at times evenly spaced on a log scale.
 
-    `also` has further times. `counted` replaces the losses of a trial by the losses that count.
+    `also` has further times. `curve_on` makes the curves of the trials that saw an instance.
     """
     instance, notes = results.instances[table], failure_notes(results, table)
     sound = {
@@ -133,11 +152,11 @@ def _curves(
     if instance.problem.counts_lookups:
         times = times.astype(np.int64)
     curves = {}
+    values = _values(results, instance, curve_on, times)
     for method, trials in sound.items():
         if not trials:
             continue
-        values = curves_of([counted(instance, trial) for trial in trials], times=times)
-        curve = curves[method] = summarise_curves(values, lookups=times)
+        curve = curves[method] = summarise_curves(values[method], lookups=times)
         begun = ~np.isnan(curve.mean)
         if not begun[times[: len(begun)] >= _first_values(trials, results.suite.n_initial)].all():
             at = f"begins at {times[begun.argmax()]:,.4g}" if begun.any() else "never begins"
@@ -149,6 +168,20 @@ def _curves(
             )
     frame = _frame(curves) if curves else pd.DataFrame(columns=["method", "lookups", "mean"])
     return Curves(table, quantity, frame, results.suite.n_initial, lower, tuple(notes), instance.time_unit)
+
+
+def _values(
+    results: Results, instance: Instance, curve_on: Callable[[Instance], _CurveOf], times: Any
+) -> dict[str, Floats]:
+    """The curves of each method's trials that did not fail, shape (trials, T)."""
+    curve_of = cache(curve_on)
+    rows: dict[str, list[Floats]] = {method: [] for method in methods_on(results, instance.table.name)}
+    for method, found in rows.items():
+        for number, trial in enumerate(results.trials[instance.table.name, method]):
+            if not trial.failure:
+                seen = instance.of_trial(results.seed, number)
+                found.append(curve_of(seen)(seen.own(trial), times))
+    return {method: np.concatenate(found) for method, found in rows.items() if found}
 
 
 def _first_values(trials: Sequence[Trajectory], n_initial: int) -> float:
@@ -258,23 +291,34 @@ def _why_no_surrogate(results: Results, method: str) -> str:
 
 def hypervolume_curves(results: Results, table: str, also: Sequence[float] = ()) -> Curves:
     """The share found of the whole front's hypervolume. On a clock, `also` has further times for points."""
-    instance = instance_of(results, table)
-    scale = table_scale(instance.scored_trainings.models)
-    quantity, shares = "share of the table's hypervolume", partial(hypervolume_shares, scale=scale)
-    found = _curves(results, table, quantity, False, shares, also, by_checkpoints)
-    exact = partial(random_search_hypervolume, instance.scored, scale)
+    instance_of(results, table)
+
+    def shares(seen: Instance) -> _CurveOf:
+        scale = table_scale(seen.scored_trainings.models)
+        return lambda trial, times: hypervolume_shares([by_checkpoints(seen, trial)], scale, times)
+
+    def exact(seen: Instance, lookups: int) -> Curve:
+        scale = table_scale(seen.scored_trainings.models)
+        return _mean_only(random_search_hypervolume(seen.scored, scale, lookups))
+
+    found = _curves(results, table, "share of the table's hypervolume", False, shares, also)
     try:
-        return _with_exact(found, instance, lambda lookups: _mean_only(exact(lookups)))
+        return _with_exact(found, results, exact)
     except InputError as error:
         return replace(found, notes=(*found.notes, f"{EXACT}: left out: {error}"))
 
 
-def _with_exact(found: Curves, instance: Instance, exact_of: Callable[[int], Curve]) -> Curves:
-    """The curves with that of random search, exact_of(look-ups), if time is counted in look-ups."""
+def _with_exact(found: Curves, results: Results, exact_of: Callable[[Instance, int], Curve]) -> Curves:
+    """The curves with that of random search, if time is counted in look-ups.
+
+    If trials see samples, it is the mean over these, without quantiles.
+    """
+    instance = results.instances[found.table]
     if instance.problem.clock != "lookups" or not len(found.frame):
         return found
     times, workers = np.unique(found.frame["lookups"].to_numpy()), instance.problem.workers
-    exact = exact_of(int(times[-1]) * workers)
+    each = [exact_of(seen, int(times[-1]) * workers) for seen in _seen(results, instance)]
+    exact = each[0] if len(each) == 1 else _mean_only(np.mean([curve.mean for curve in each], axis=0))
     last = np.minimum(times.astype(np.int64) * workers, len(exact.mean)) - 1
     curve = Curve(times, exact.mean[last], exact.quantiles[:, last], exact.trials[last])
     return replace(found, frame=pd.concat([found.frame, _frame({EXACT: curve})], ignore_index=True))

@@ -238,6 +238,22 @@ def test_random_search_runs_along_its_exact_curves(toy):
         assert rs[36] == pytest.approx(exact[36])
 
 
+def test_curves_of_samples_end_at_the_best_of_the_sample():
+    name, two = "sotu-awd-lstm", ["dev_ppl", "train_time"]
+    rules = {"trials": 40, "sample": 0.6, "stop": "exhausted"}
+    single = benchmark(name, ["RS"], scores=["fb"], score_at=20, **rules)
+    multi = benchmark(name, ["RS"], scores=["fta"], objectives=two, **rules)
+    for found, end in ((regret_curves(single, name), 0.0), (hypervolume_curves(multi, name), 1.0)):
+        rs, exact = (of(found.frame, m).set_index("lookups")["mean"] for m in ("RS", EXACT))
+        assert rs.index.max() == 93 and rs.iloc[-1] == exact.iloc[-1] == pytest.approx(end)
+        for t in (3, 10, 25):
+            assert abs(rs[t] - exact[t]) < 0.25 * (exact.max() - exact.min())
+    curve = of(regret_curves(single, name).frame, "RS").set_index("lookups")
+    assert curve["mean"].get(20) == pytest.approx(single.summary(name, "RS")[0].mean)
+    best = [np.nanmin(t.losses) for t in single.trials[name, "RS"]]
+    assert curve["best_value"].iloc[-1] == pytest.approx(np.mean(best))
+
+
 def test_fronts_move_to_the_tables_front(multi):
     found = moving_front(multi, "toy", "RS", lookups=(3, 10, 36), trial=2)
     trial, instance = multi.trials["toy", "RS"][2], multi.instances["toy"]
