@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+from importlib.metadata import version
 
 import numpy as np
 import pandas as pd
@@ -274,6 +275,7 @@ def test_a_run_of_the_first_version_is_read_and_its_budget_kept(small, contents)
     assert len(new.pop("sha256")) == 64
     assert new.pop("trial_version") == 1
     assert new.pop("methods") == {"RS": {"spec": "RS", "rows_version": 1}}
+    old["versions"]["hpobench-nmt"] = version("hpobench-nmt")
     assert new == {k: v for k, v in old.items() if k != "methods"} | {"format": 4}
     hb.load_results(small)
 
