@@ -127,17 +127,12 @@ class Adapter:
         """The rows that may still be looked up, ascending."""
         return np.flatnonzero(self.left)
 
-    def point_of(self, config: Config) -> Floats:
+    def _placed(self, config: Config) -> int | Floats:
         """The features of a configuration, shape (F,); its numbers may lie between the grid's values.
 
-        With descriptors, they are the features of the candidate whose hyperparameters are nearest. Raises
+        With descriptors, which a configuration lacks, the candidate whose hyperparameters are nearest. Raises
         InputError if a value is missing, is not a number although it should be, or is an unknown label.
         """
-        placed = self._placed(config)
-        return self.problem.features[placed] if isinstance(placed, int) else placed
-
-    def _placed(self, config: Config) -> int | Floats:
-        """The features of a configuration; with descriptors, which it lacks, the nearest candidate."""
         space = self.problem.space
         codes = np.full(len(space), np.nan)
         for j, h in enumerate(space):

@@ -6,24 +6,11 @@ import dataclasses
 
 import numpy as np
 import pytest
+from in_order import InOrder
 
 from hpobench_nmt.analysis.leaderboard import ranked_methods
 from hpobench_nmt.analysis.verdicts import rounded, run_statistics
 from hpobench_nmt.benchmarking.call import benchmark
-
-
-class InOrder:
-    """Requests the rows in their order."""
-
-    def __init__(self, problem, rng):
-        self.features = problem.features
-        self.left = list(range(len(problem.features)))
-
-    def ask(self):
-        return self.left[0]
-
-    def tell(self, index, losses):
-        self.left.remove(index)
 
 
 class Broken(InOrder):

@@ -11,7 +11,7 @@ TRUE = ((POINTS - 0.4) ** 2).sum(axis=1)
 
 
 class Alone(RandomSearch):
-    """Random search that notes what it is told; it has no `suggest`."""
+    """Random search that records the losses, and has no `suggest`."""
 
     suggest = None
 

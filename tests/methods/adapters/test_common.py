@@ -226,7 +226,7 @@ def test_with_descriptors_a_looked_up_row_stands_for_the_nearest_by_the_problems
     table = described(axes, names, [0.0, 5.0, 5.0, 9.0])
     assert table.features.shape == (4, 1)  # a name that only identifies rows is not a feature
     method = type("Says", (Says,), {"answers": names[2:3] * 4})(table, np.random.default_rng(0))
-    assert np.array_equal(method.point_of(names[3]), table.features[3])
+    assert method._placed(names[3]) == 3
     for row in (2, 1, 3, 0):  # itself, although b has the same features; then by size
         assert method.ask() == row
         method.tell(row, np.zeros(1))
@@ -327,6 +327,6 @@ def test_none_is_a_label_where_the_table_has_it():
     space = Space((Hyperparameter("norm", (None, "a", "b"), kind="categorical"),))
     codes = space.encode_all([{"norm": None}, {"norm": "a"}, {"norm": "b"}])
     adapter = Says(Problem(space.features(codes), 1, 3, 1, space, codes), np.random.default_rng(0))
-    assert np.array_equal(adapter.point_of({"norm": None}), adapter.problem.features[0])
+    assert np.array_equal(adapter._placed({"norm": None}), adapter.problem.features[0])
     with pytest.raises(InputError, match="it proposed no value of norm"):
-        adapter.point_of({})
+        adapter._placed({})
