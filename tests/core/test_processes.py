@@ -103,6 +103,33 @@ def test_sigterm_ends_neither_the_server_nor_what_ignores_it_but_all_else(tmp_pa
         assert runs(server._process.pid)
 
 
+WAITS = """
+import os, signal, threading, time
+from hpobench_nmt.core.system.processes import Program
+
+def interrupt():
+    time.sleep(0.3)
+    os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+with open(os.devnull, "r+b") as nothing:
+    program = Program(["sleep", "60"], [nothing.fileno()] * 3)
+threading.Thread(target=interrupt).start()
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # the thread was started before, and takes it
+try:
+    program.wait()
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@linux
+def test_ctrl_c_that_does_not_interrupt_a_system_call_ends_the_wait():
+    """It comes to another thread, or just before the call: then Python sees it only after the call."""
+    done = subprocess.run([sys.executable, "-c", WAITS], capture_output=True, text=True, timeout=30)
+    assert done.stdout == "interrupted\n", done.stderr
+
+
 def run_python(code, log, **options):
     return run_program([sys.executable, "-c", code], log, **options)
 

@@ -62,6 +62,8 @@ _LAST_WORDS_SECONDS = 1.0
 # A program that was asked to stop has this long to end by itself.
 STOP_SECONDS = 5.0
 _WATCH_SECONDS = 0.05
+# A signal that comes just before a system call does not interrupt it: Ctrl-C then waits this long.
+_LONGEST_WAIT_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -203,7 +205,7 @@ class Program(Process):
 
     def wait(self, seconds: float | None = None) -> Ended | None:
         """Wait for its end for at most the given seconds; None if it still runs."""
-        if self._ended is None and wait([self._leash], seconds):
+        if self._ended is None and _ready([self._leash], seconds):
             self._ended = _reported(self._leash)
         return self._ended
 
@@ -263,7 +265,7 @@ def events(processes: Iterable[P], seconds: float | None = None) -> Iterator[tup
     server has ended.
     """
     ends = {end: process for process in processes for end in (process._connection, process._leash)}
-    for process in dict.fromkeys(ends[end] for end in wait(ends, seconds)):  # type: ignore[index]
+    for process in dict.fromkeys(ends[end] for end in _ready(list(ends), seconds)):
         over = bool(wait([process._leash], 0))
         try:
             while process._connection.poll():
@@ -278,6 +280,15 @@ def events(processes: Iterable[P], seconds: float | None = None) -> Iterator[tup
             ended = _reported(process._leash)
             process.close()
             yield process, ended
+
+
+def _ready(ends: Sequence[Any], seconds: float | None) -> list[Any]:
+    """The ends from which can be read, as soon as there are any; none after the given seconds."""
+    over = math.inf if seconds is None else time.monotonic() + seconds
+    while True:
+        left = max(over - time.monotonic(), 0.0)
+        if (ready := wait(ends, min(left, _LONGEST_WAIT_SECONDS))) or left <= _LONGEST_WAIT_SECONDS:
+            return ready
 
 
 def _reported(leash: socket.socket) -> Ended:
