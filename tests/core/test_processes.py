@@ -103,7 +103,7 @@ def test_sigterm_ends_neither_the_server_nor_what_ignores_it_but_all_else(tmp_pa
         assert runs(server._process.pid)
 
 
-WAITS = """
+INTERRUPTED = """
 import os, signal, threading, time
 from hpobench_nmt.core.system.processes import Program
 
@@ -126,7 +126,7 @@ except KeyboardInterrupt:
 @linux
 def test_ctrl_c_that_does_not_interrupt_a_system_call_ends_the_wait():
     """It comes to another thread, or just before the call: then Python sees it only after the call."""
-    done = subprocess.run([sys.executable, "-c", WAITS], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=30)
     assert done.stdout == "interrupted\n", done.stderr
 
 
