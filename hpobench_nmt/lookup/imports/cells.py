@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import math
 import re
+import warnings
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from hpobench_nmt.core.arrays import Bools, Floats, Ints
 from hpobench_nmt.core.hyperparameter import key_of, label
-from hpobench_nmt.core.system.text import number_of
+from hpobench_nmt.core.system.text import number_of, shows_number
 from hpobench_nmt.lookup.disk.rows import EMPTY, MISSING
 from hpobench_nmt.lookup.imports.names import WORDS
 from hpobench_nmt.lookup.imports.sweep import Column
@@ -21,9 +23,6 @@ from hpobench_nmt.lookup.imports.sweep import Column
 _STATE_OF = {word: state for state, words in WORDS.state.items() for word in words}
 # Up to here, every whole number is exactly a double.
 _WHOLE = 2**53
-_CLOCK = re.compile(r"(?:(\d+) days?,? ?)?\+?(\d+):(\d\d):(\d\d(?:\.\d+)?)")
-_ISO = re.compile(r"p(?:(\d+)d)?(?:t(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?)?")
-_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*")
 _DATE = re.compile(
     r"\d{4}-\d\d-\d\d(?:[T ]\d\d[:\-]\d\d.*)?|\d{4}/\d\d?/\d\d?.*|\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d"
 )
@@ -43,7 +42,11 @@ def column_of(values: Sequence[Any]) -> Column:
 
 
 def _cell_of(value: Any) -> Any:
-    """A value of JSON as a cell, which can be compared with others: a list as a tuple, a section as text."""
+    """A value of JSON as a cell, which can be compared with others: a list as a tuple, values by step
+    as pairs, and another section as text.
+    """
+    if isinstance(value, Mapping) and by_step(value):
+        return tuple((int(step), each) for step, each in value.items())
     if isinstance(value, Mapping):
         return json.dumps(value) if value else ""
     if isinstance(value, list | tuple):
@@ -51,6 +54,14 @@ def _cell_of(value: Any) -> Any:
             return json.dumps(value)
         return tuple(map(_cell_of, value))
     return value
+
+
+def by_step(section: Mapping[str, Any]) -> bool:
+    """Whether the keys of a section are whole numbers, and its values are numbers or None."""
+    return bool(section) and all(
+        str(key).isdecimal() and (value is None or isinstance(value, int | float))
+        for key, value in section.items()
+    )
 
 
 def columns_of(records: Sequence[Mapping[str, Any]]) -> dict[str, Column]:
@@ -62,10 +73,10 @@ def columns_of(records: Sequence[Mapping[str, Any]]) -> dict[str, Column]:
 
 
 def flattened(record: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Nested sections as keys with dots: {"a": {"b": 1}} becomes {"a.b": 1}."""
+    """Nested sections as keys with dots: {"a": {"b": 1}} becomes {"a.b": 1}. Values by step stay together."""
     found: dict[str, Any] = {}
     for key, value in record.items():
-        if isinstance(value, Mapping) and value:
+        if isinstance(value, Mapping) and value and not by_step(value):
             found.update(flattened(value, f"{before}{key}."))
         else:
             found[f"{before}{key}"] = value
@@ -132,19 +143,18 @@ def as_seconds(column: Column) -> Floats:
 
 
 def _seconds(value: Any) -> float:
+    import pandas as pd  # slow to import, and few sources have durations as texts
+
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
-    text = str(value).strip().lower()
-    if found := _CLOCK.fullmatch(text) or (_ISO.fullmatch(text) if len(text) > 2 else None):
-        days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
-        return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-    total, at = 0.0, 0
-    while at < len(text) and (part := _PART.match(text, at)):
-        total, at = (
-            total + float(part[1]) * (WORDS.unit.get(part[2], math.nan) if part[2] else 1.0),
-            part.end(),
-        )
-    return total if text and at == len(text) else math.nan
+    text = str(value).strip()
+    try:
+        if text.startswith("P"):  # of the standard ISO 8601
+            return msgspec.convert(text, timedelta).total_seconds()
+        with warnings.catch_warnings(action="ignore"):  # "d" for days is deprecated
+            return number_of(text) if shows_number(text) else pd.Timedelta(text).total_seconds()
+    except ValueError:
+        return math.nan
 
 
 def between(starts: Column, ends: Column) -> Floats:

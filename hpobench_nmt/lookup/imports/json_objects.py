@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from hpobench_nmt.core.objectives import Direction
 from hpobench_nmt.core.space import Hyperparameter, Value
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.validation import checked
 from hpobench_nmt.lookup.imports.cells import columns_of, objects
 from hpobench_nmt.lookup.imports.headings import SECONDS
-from hpobench_nmt.lookup.imports.reports import Steps, fold
-from hpobench_nmt.lookup.imports.sweep import About, Choices, Column, Sweep, one_study
+from hpobench_nmt.lookup.imports.reports import fold, step_of
+from hpobench_nmt.lookup.imports.sweep import About, Choices, Sweep, one_study
 
 # 0 is a running trial, 1 a success; others crashed, or ran out of time or memory.
 _STATES = {0: "unfinished", 1: "finished", "RUNNING": "unfinished", "SUCCESS": "finished"}
+_Record = dict[str, Any]
 
 
 def read_object(content: Mapping[str, Any], path: Path, choices: Choices) -> Sweep | None:
@@ -33,10 +37,15 @@ def read_object(content: Mapping[str, Any], path: Path, choices: Choices) -> Swe
         for task, table in (tasks.items() if isinstance(tasks, dict) else ())
         if isinstance(table, dict) and {"X", "y"} <= table.keys()
     }
-    if tables:
-        wanted = one_study(list(tables), choices.study, path, "table")
-        return _hpo_b(tables[wanted], path, wanted.replace("/", "-"))
-    return None
+    if not tables:
+        return None
+    wanted = one_study(list(tables), choices.study, path, "table")
+    rows, values = tables[wanted]["X"], tables[wanted]["y"]
+    if len(values) != len(rows):
+        raise InputError(f"{path}: X has {len(rows)} rows, and y has {len(values)}.")
+    configs = [{f"x{k}": x for k, x in enumerate(row)} for row in rows]
+    sweep = _sweep("HPO-B", path, configs, "y", values, "max")
+    return replace(sweep, title=wanted.replace("/", "-"))
 
 
 def _run_history(content: Mapping[str, Any], path: Path) -> Sweep:
@@ -49,27 +58,15 @@ def _run_history(content: Mapping[str, Any], path: Path) -> Sweep:
         raise InputError(
             f"{path}: SMAC3's run history of another version. Its trials have 10 or 11 values each."
         )
-    costs = [row[4] if isinstance(row[4], list) else [row[4]] for row in data]
-    named = [{f"cost_{k}" if len(cost) > 1 else "cost": v for k, v in enumerate(cost)} for cost in costs]
-    columns, about = _settings([content["configs"][str(row[0])] for row in data])
-    columns |= columns_of(named)
-    about |= {name: About("metric", "what the study optimised", direction="min", objective=True) for name in
-              columns_of(named)}  # fmt: skip
-    columns |= columns_of([{"instance": r[1], "seed": r[2], "budget": r[3], SECONDS: r[5]} for r in data])
-    about |= {
-        "instance": About("aside"),
-        "seed": About("seed"),
-        "budget": About("aside", "the budget of a trial"),
-    }
-    about[SECONDS] = About("seconds", "the time of a trial", unit="s")
-    states = objects([_STATES.get(row[-4], "failed") for row in data])
-    sweep = _sweep("SMAC3's run history", path, path.stem, columns, about, states)
-    if columns["budget"].dtype == object or len(np.unique(columns["budget"])) < 2:
-        return sweep
-    keys = [(str(row[0]), str(row[1]), str(row[2])) for row in data]
-    number = {key: place for place, key in enumerate(dict.fromkeys(keys))}
-    ids = np.array([number[key] for key in keys], dtype=np.int64)
-    return fold(sweep, Steps(ids, columns["budget"], "budget"))
+    keys = {"config": 0, "instance": 1, "seed": 2, "budget": 3, SECONDS: 5}
+    others = {"instance": About("aside"), "seed": About("seed"), "budget": About("aside", "of a trial")}
+    others |= {"config": About("identity"), SECONDS: About("seconds", "the time of a trial", unit="s")}
+    configs, costs = [content["configs"][str(row[0])] for row in data], [row[4] for row in data]
+    more = [{key: row[place] for key, place in keys.items()} for row in data]
+    sweep = _sweep("SMAC3's run history", path, configs, "cost", costs, "min", more, others)
+    sweep = replace(sweep, states=objects([_STATES.get(row[-4], "failed") for row in data]))
+    found = step_of(sweep, ["config", "instance", "seed"], ["budget"])
+    return sweep if found is None or len(np.unique(found.steps)) < 2 else fold(sweep, found)
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -92,42 +89,31 @@ def _minimized(state: _State, path: Path) -> Sweep:
     told = [event for event in state.events if event.losses is not None]
     if not told:
         raise InputError(f"{path}: a state without a finished evaluation.")
-    columns, about = _settings([event.config for event in told])
-    for axis in state.space:
-        about[f"config.{axis.name}"] = About(
+    others = {
+        f"config.{axis.name}": About(
             "hyperparameter", "in the space", name=axis.name, scale=axis.scale, unit=axis.unit, exact=axis
         )
-    losses = ["loss"] if state.objectives == 1 else [f"loss_{k}" for k in range(state.objectives)]
-    measured = [dict(zip(losses, event.losses or (), strict=True)) for event in told]
-    columns |= columns_of(measured)
-    about |= {name: About("metric", "a loss", direction="min", objective=True) for name in losses}
+        for axis in state.space
+    } | {name: About("metric", "a constraint", direction="min") for name in state.constraints}
     excess = [dict(zip(state.constraints, event.violations or (), strict=False)) for event in told]
-    columns |= columns_of(excess)
-    about |= {name: About("metric", "a constraint", direction="min") for name in state.constraints}
-    return _sweep("the state of hb.minimize", path, path.stem, columns, about)
-
-
-def _hpo_b(table: Mapping[str, Any], path: Path, title: str) -> Sweep:
-    """The sweep of one of HPO-B's tables, whose columns have no names. The values of y are maximised."""
-    columns, about = _settings([{f"x{k}": x for k, x in enumerate(row)} for row in table["X"]])
-    values = [row[0] if isinstance(row, list) else row for row in table["y"]]
-    if len(values) != len(table["X"]):
-        raise InputError(f"{path}: X has {len(table['X'])} rows, and y has {len(values)}.")
-    columns |= columns_of([{"y": value} for value in values])
-    about["y"] = About("metric", "HPO-B's values of y", direction="max", objective=True)
-    return _sweep("HPO-B", path, title, columns, about)
-
-
-def _settings(configs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Column], dict[str, About]]:
-    columns = {f"config.{name}": cells for name, cells in columns_of(configs).items()}
-    about = {
-        name: About("hyperparameter", "in a configuration", name=name.removeprefix("config."))
-        for name in columns
-    }
-    return columns, about
+    configs, losses = [event.config for event in told], [event.losses for event in told]
+    return _sweep("the state of hb.minimize", path, configs, "loss", losses, "min", excess, others)
 
 
 def _sweep(
-    kind: str, path: Path, title: str, columns: dict[str, Column], about: dict[str, About], states: Any = None
-) -> Sweep:
-    return Sweep(kind, path, title, columns, about, states, place=lambda row: f"trial {row}", typed=True)
+    kind: str, path: Path, configs: Sequence[_Record], name: str, values: Sequence[Any], way: Direction,
+    more: Sequence[_Record] = (), others: Mapping[str, About] = MappingProxyType({}),
+) -> Sweep:  # fmt: skip
+    """The sweep of configurations, of the objective or objectives of this name, and of more columns."""
+    lists = [value if isinstance(value, list) else [value] for value in values]
+    named = [{f"{name}_{k}" if len(each) > 1 else name: v for k, v in enumerate(each)} for each in lists]
+    settings = columns_of([{f"config.{key}": value for key, value in config.items()} for config in configs])
+    objectives = columns_of(named)
+    about = {
+        c: About("hyperparameter", "in a configuration", name=c.removeprefix("config.")) for c in settings
+    }
+    about |= {c: About("metric", "an objective", direction=way, objective=True) for c in objectives}
+    return Sweep(
+        kind, path, path.stem, {**columns_of(more), **settings, **objectives}, {**about, **others},
+        place=lambda row: f"trial {row}", typed=True,
+    )  # fmt: skip

@@ -157,14 +157,12 @@ def _sweep(runs: list[_Run], path: Path, study: str, kind: str) -> Sweep:
 
 def _points(runs: list[_Run]) -> Points | None:
     """The learning curves. Of several reports at one step, the last counts."""
-    curves, seconds = [], []
+    curves = {
+        f"metrics.{name}": [{step: value for step, _, value in sorted(r.metrics.get(name, ()))} for r in runs]
+        for name in dict.fromkeys(name for run in runs for name in run.metrics)
+    }
+    seconds = []
     for run in runs:
-        curves.append(
-            {
-                f"metrics.{name}": {step: value for step, _, value in sorted(points)}
-                for name, points in run.metrics.items()
-            }
-        )
         times = sorted((time, step) for points in run.metrics.values() for step, time, _ in points)
         seconds.append({step: (time - run.row["start_time"]) / 1000.0 for time, step in times})
     found = points_of("step", curves, seconds)

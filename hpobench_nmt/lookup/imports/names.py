@@ -22,7 +22,6 @@ class _Words(Strict, frozen=True):
     joined: dict[str, frozenset[str]]
     whole: dict[str, list[str]]
     state: dict[str, list[str]]
-    unit: dict[str, float]
 
 
 WORDS = load_toml(Path(__file__).with_name("words.toml"), _Words)

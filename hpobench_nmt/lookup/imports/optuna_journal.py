@@ -11,10 +11,10 @@ from typing import Any
 from hpobench_nmt.core.objectives import Direction
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.imports.optuna_trials import (
-    Distributions,
     Study,
     Trial,
     named_metrics,
+    set_parameter,
     sweep_of_study,
 )
 from hpobench_nmt.lookup.imports.sweep import Sweep, one_study
@@ -36,7 +36,6 @@ def is_journal(record: Any) -> bool:
 class _Replay:
     """The state after the lines so far. Studies keep their numbers when another study is deleted."""
 
-    known: Distributions
     created: int = 0
     studies: dict[int, Study] = field(default_factory=dict)
     trials: list[tuple[Study, Trial]] = field(default_factory=list)
@@ -46,13 +45,11 @@ def read_journal(
     lines: Sequence[tuple[str, dict[str, Any]]], path: Path, wanted: str, notes: tuple[str, ...]
 ) -> Sweep:
     """The sweep of a study in a journal, from the journal's lines with their places. O(lines)."""
-    replay = _Replay(Distributions(path))
+    replay = _Replay()
     for line, record in lines:
         try:
             _apply(record, replay)
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-            if isinstance(error, InputError):
-                raise
+        except (LookupError, TypeError, ValueError, AttributeError):
             raise InputError(f"{path}, {line}: not a line of an Optuna journal.") from None
     names = {study.name: study for study in replay.studies.values()}
     return sweep_of_study(names[one_study(list(names), wanted, path)], "an Optuna journal", path, notes)
@@ -73,48 +70,31 @@ def _apply(record: dict[str, Any], replay: _Replay) -> None:
             replay.studies[record["study_id"]].metric_names = names
     elif code == _NEW_TRIAL:
         if study := replay.studies.get(record["study_id"]):
-            replay.trials.append((study, _new_trial(record, study, replay.known)))
+            study.trials.append(Trial(len(study.trials)))
+            replay.trials.append((study, study.trials[-1]))
+            _change(record, study, study.trials[-1])
     elif code in (_PARAM, _STATE, _STEP, _ATTRIBUTE):
         study, trial = replay.trials[record["trial_id"]]
         if trial.state not in _ENDED:  # if two processes end a trial, the first counts
-            _change(record, study, trial, replay.known)
+            _change(record, study, trial)
 
 
-def _change(record: dict[str, Any], study: Study, trial: Trial, known: Distributions) -> None:
-    code = record["op_code"]
-    if code == _PARAM:
-        name = str(record["param_name"])
-        trial.params[name] = known.value(study, name, record["param_value_internal"], record["distribution"])
-    elif code == _STATE:
-        trial.state = _STATES[record["state"]]
-        trial.start = record.get("datetime_start") or trial.start
-        trial.end = record.get("datetime_complete") or trial.end
-        _set_values(trial, record.get("values"))
-    elif code == _STEP:
-        trial.steps[float(record["step"])] = _number(record["intermediate_value"])
-    else:
-        trial.attributes.update(record["user_attr"])
-
-
-def _new_trial(record: dict[str, Any], study: Study, known: Distributions) -> Trial:
-    """A new trial. If it was added as a whole, or enqueued, the record has all of its data."""
-    trial = Trial(len(study.trials), _STATES[record.get("state", 0)])
-    trial.start, trial.end = record.get("datetime_start"), record.get("datetime_complete")
-    texts = record.get("distributions") or {}
-    for name, internal in (record.get("params") or {}).items():
-        trial.params[name] = known.value(study, name, internal, texts[name])
-    for step, value in (record.get("intermediate_values") or {}).items():
-        trial.steps[float(step)] = _number(value)
-    trial.attributes.update(record.get("user_attrs") or {})
-    one = record.get("value")
-    _set_values(trial, record.get("values") or (None if one is None else [one]))
-    study.trials.append(trial)
-    return trial
-
-
-def _set_values(trial: Trial, values: Any) -> None:
-    for place, value in enumerate(values or ()):
+def _change(record: dict[str, Any], study: Study, trial: Trial) -> None:
+    """Change a trial by a line: a new trial that was added as a whole, or enqueued, has all of its data."""
+    name, one = record.get("param_name"), record.get("value")
+    texts = record.get("distributions") or {name: record.get("distribution")}
+    params = record.get("params") or ({name: record["param_value_internal"]} if name else {})
+    steps = record.get("intermediate_values") or {}
+    steps = {record["step"]: record["intermediate_value"]} if "step" in record else steps
+    for param, internal in params.items():
+        set_parameter(study, trial, str(param), internal, texts[param])
+    trial.state = _STATES[record["state"]] if "state" in record else trial.state
+    trial.start = record.get("datetime_start") or trial.start
+    trial.end = record.get("datetime_complete") or trial.end
+    for place, value in enumerate(record.get("values") or ([] if one is None else [one])):
         trial.values[place] = _number(value)
+    trial.steps.update({float(step): _number(value) for step, value in steps.items()})
+    trial.attributes.update(record.get("user_attrs") or record.get("user_attr") or {})
 
 
 def _number(value: Any) -> float:

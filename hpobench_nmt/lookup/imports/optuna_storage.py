@@ -6,8 +6,9 @@ The file is opened read-only, its views and triggers are not used, and no file i
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,10 @@ from urllib.parse import quote
 from hpobench_nmt.core.objectives import Direction
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.imports.optuna_trials import (
-    METRIC_NAMES,
-    Distributions,
     Study,
     Trial,
     named_metrics,
+    set_parameter,
     sweep_of_study,
 )
 from hpobench_nmt.lookup.imports.sweep import Sweep, one_study
@@ -70,87 +70,46 @@ def is_optuna(tables: dict[str, list[str]]) -> bool:
 def read_storage(path: Path, database: sqlite3.Connection, study: str) -> Sweep:
     """The sweep of a study in an SQLite storage. O(cells).
 
-    Raises InputError if it is not a valid storage, or has several studies and none is named.
+    Raises InputError if the storage has several studies and none is named.
     """
     tables = table_columns(database)
     ids = dict(database.execute("SELECT study_name, study_id FROM studies ORDER BY study_id").fetchall())
     name = one_study(list(map(str, ids)), study, path)
-    found = Study(name, _directions(database, tables, ids[name]))
 
-    def rows(table: str, columns: str, special: str = "", order: str = "rowid") -> Iterator[Any]:
-        """Rows of the study in a table, if the storage has the table; NULL for `special` in old versions."""
-        if table in tables:
-            more = "" if not special else f", {special}" if special in tables[table] else ", NULL"
-            yield from database.execute(
-                f"SELECT trial_id, {columns}{more} FROM {table} WHERE trial_id IN "
-                f"(SELECT trial_id FROM trials WHERE study_id = ?) ORDER BY {order}",
-                (ids[name],),
-            )
+    def rows(table: str, *columns: str) -> Iterable[Any]:
+        """Rows of the study in a table; NULL for columns that old versions lack."""
+        there = tables.get(table, ())
+        picked = ", ".join(column if column in there else "NULL" for column in columns)
+        trials = "trial_id IN (SELECT trial_id FROM trials WHERE study_id = ?)"
+        which = "study_id = ?" if "study_id" in there else trials
+        select = f"SELECT {picked} FROM {table} WHERE {which} ORDER BY rowid"
+        return database.execute(select, (ids[name],)) if there else ()
 
-    if "study_system_attributes" in tables:
-        wanted = "SELECT value_json FROM study_system_attributes WHERE study_id = ? AND key = ?"
-        for (text,) in database.execute(wanted, (ids[name], METRIC_NAMES)):
-            found.metric_names = named_metrics({METRIC_NAMES: json.loads(text)})
-    trials = _trials(database, tables, ids[name])
-    known = Distributions(path)
+    where = "study_directions" if "study_directions" in tables else "studies"
+    directions = sorted(rows(where, "objective", "direction"), key=lambda row: row[0] or 0)
+    found = Study(name, [_DIRECTIONS.get(str(direction)) for _, direction in directions])
+    for key, text in rows("study_system_attributes", "key", "value_json"):
+        found.metric_names = named_metrics({key: json.loads(text)}) or found.metric_names
+    dates = ("datetime_start", "datetime_complete")
+    trials: dict[int, Trial] = {}
+    for trial, number, state, only, *times in rows("trials", "trial_id", "number", "state", "value", *dates):
+        trials[trial] = Trial(len(trials) if number is None else int(number), str(state))
+        trials[trial].start, trials[trial].end = times
+        trials[trial].values |= {} if only is None else {0: float(only)}
     # In the order in which they were suggested.
-    for trial, param, value, text in rows("trial_params", "param_name, param_value, distribution_json"):
-        trials[trial].params[str(param)] = known.value(found, str(param), value, str(text))
-    if "objective" in tables.get("trial_values", ()):
-        for trial, place, value, kind in rows("trial_values", "objective, value", "value_type"):
-            trials[trial].values[int(place)] = _number(value, kind, path)
-    steps, kind, order = "trial_intermediate_values", "intermediate_value_type", "trial_id, step"
-    for trial, step, value, special in rows(steps, "step, intermediate_value", kind, order):
-        trials[trial].steps[float(step)] = _number(value, special, path)
-    for trial, key, value in rows("trial_user_attributes", "key, value_json"):
-        trials[trial].attributes[str(key)] = _json(value)
+    columns = ("trial_id", "param_name", "param_value", "distribution_json")
+    for trial, param, value, text in rows("trial_params", *columns):
+        set_parameter(found, trials[trial], str(param), value, str(text))
+    for trial, place, value, kind in rows("trial_values", "trial_id", "objective", "value", "value_type"):
+        trials[trial].values |= {} if place is None else {int(place): _number(value, kind)}
+    columns = ("trial_id", "step", "intermediate_value", "intermediate_value_type")
+    for trial, step, value, kind in rows("trial_intermediate_values", *columns):
+        trials[trial].steps[float(step)] = _number(value, kind)
+    for trial, key, text in rows("trial_user_attributes", "trial_id", "key", "value_json"):
+        trials[trial].attributes[str(key)] = json.loads(text)
     found.trials = list(trials.values())
     return sweep_of_study(found, "an Optuna storage", path)
 
 
-def _trials(database: sqlite3.Connection, tables: dict[str, list[str]], study: int) -> dict[int, Trial]:
-    """The trials of a study by their id. Old versions have no column `number`, and keep the value here."""
-    number = "number" if "number" in tables["trials"] else "NULL"
-    value = "value" if "value" in tables["trials"] else "NULL"
-    trials = {}
-    rows = database.execute(
-        f"SELECT trial_id, {number}, state, datetime_start, datetime_complete, {value} FROM trials "
-        "WHERE study_id = ? ORDER BY trial_id",
-        (study,),
-    )
-    for place, (trial, given, state, start, end, only) in enumerate(rows):
-        trials[trial] = Trial(place if given is None else int(given), str(state), start=start, end=end)
-        if only is not None:
-            trials[trial].values[0] = float(only)
-    return trials
-
-
-def _directions(
-    database: sqlite3.Connection, tables: dict[str, list[str]], study: int
-) -> list[Direction | None]:
-    if "study_directions" in tables and "objective" in tables["study_directions"]:
-        rows = database.execute(
-            "SELECT direction FROM study_directions WHERE study_id = ? ORDER BY objective", (study,)
-        )
-    else:
-        rows = database.execute("SELECT direction FROM studies WHERE study_id = ?", (study,))
-    return [_DIRECTIONS.get(str(direction)) for (direction,) in rows] or [None]
-
-
-def _json(text: Any) -> Any:
-    """A value parsed as JSON; its text if it is nested or is not JSON."""
-    try:
-        value = json.loads(str(text))
-    except (ValueError, RecursionError):
-        return str(text)
-    return value if not isinstance(value, list | dict) else str(text)
-
-
-def _number(value: Any, special: Any, path: Path) -> float:
-    if special in _INFINITE:
-        return _INFINITE[special]
-    try:
-        return float("nan") if value is None else float(value)
-    except (ValueError, TypeError):
-        shown = repr(str(value)[:40])
-        raise InputError(f"{path}: a trial has the value {shown}, which is not a number.") from None
+def _number(value: Any, special: Any) -> float:
+    return _INFINITE[special] if special in _INFINITE else math.nan if value is None else float(value)

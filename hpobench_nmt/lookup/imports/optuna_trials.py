@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,43 +56,25 @@ class Study:
     scales: dict[str, Scale] = field(default_factory=dict)
 
 
-class Distributions:
-    """Distributions in the form in which storages write them. Each text is parsed once."""
+def set_parameter(study: Study, trial: Trial, name: str, internal: Any, text: str) -> None:
+    """Set a parameter of a trial to the value that a number in a storage stands for, and note its scale.
 
-    def __init__(self, where: object) -> None:
-        self._where = where
-        self._known: dict[str, tuple[Any, Scale | None]] = {}
-
-    def value(self, study: Study, name: str, internal: Any, text: str) -> Any:
-        """The value that a number in a storage stands for. The scale is stored in the study."""
-        if text not in self._known:
-            self._known[text] = self._read(text)
-        choices, scale = self._known[text]
-        if scale is not None:
-            study.scales[name] = scale
-        if choices is None:
-            return internal
-        try:
-            return choices[int(internal)]
-        except (IndexError, ValueError, TypeError):
-            raise InputError(f"{self._where}: {name!r} has no choice number {internal!r}.") from None
-
-    def _read(self, text: str) -> tuple[Any, Scale | None]:
-        try:
-            parsed = json.loads(text)
-            kind, about = str(parsed["name"]), parsed["attributes"]
-            if kind == "CategoricalDistribution":
-                return list(map(_plain, about["choices"])), None
-            log = bool(about.get("log")) or kind in _LOG
-            return None, "log" if log else "linear"
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise InputError(f"{self._where}: not a distribution of Optuna: {text[:80]!r}.") from None
+    `text` is the parameter's distribution. Raises ValueError, LookupError or TypeError if it is not one of
+    Optuna's, or has no such value.
+    """
+    choices, scale = _distribution(text)
+    if choices is None:
+        study.scales[name] = scale
+    trial.params[name] = internal if choices is None else choices[int(internal)]
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(map(_plain, value))
-    return json.dumps(value) if isinstance(value, dict) else value
+@cache
+def _distribution(text: str) -> tuple[list[Any] | None, Scale]:
+    """The choices of a distribution, or None, and its scale."""
+    parsed = json.loads(text)
+    kind, about = str(parsed["name"]), parsed["attributes"]
+    log = about.get("log") or kind in _LOG
+    return about["choices"] if kind == "CategoricalDistribution" else None, "log" if log else "linear"
 
 
 def sweep_of_study(study: Study, kind: str, path: Path, notes: tuple[str, ...] = ()) -> Sweep:
@@ -119,7 +102,7 @@ def sweep_of_study(study: Study, kind: str, path: Path, notes: tuple[str, ...] =
         about[f"params_{name}"] = replace(about[f"params_{name}"], scale=scale)
     for name, direction in zip(names, study.directions, strict=True):
         about[name] = About("metric", "what the study optimised", direction=direction, objective=True)
-    steps = [{names[0]: trial.steps} for trial in trials] if count == 1 else []
+    steps = {names[0]: [trial.steps for trial in trials]} if count == 1 else {}
     return replace(
         sweep, about=about, points=points_of("step", steps), notes=(*sweep.notes, *notes), typed=True
     )

@@ -103,7 +103,7 @@ def _of_file(path: Path, choices: Choices) -> Sweep:
     if len(lines) == 1 and (found := read_object(lines[0][1], path, choices)) is not None:
         return found
     _refuse_study(path, choices)
-    sweep = folded(read_json_lines(lines, path, choices), choices)
+    sweep = folded(read_json_lines(lines, path), choices)
     return replace(sweep, notes=(*sweep.notes, note)) if note else sweep
 
 
@@ -161,7 +161,7 @@ def _of_folder(folder: Path, choices: Choices) -> Sweep:
     files = [folder / name for name in names if "/" not in name and name.lower().endswith(_TABLES)]
     if len(files) > 1 and all(path.suffix.lower() == ".json" for path in files):
         _refuse_study(folder, choices)
-        return folded(_of_results(files, folder, choices), choices)
+        return folded(_of_results(files, folder), choices)
     texts = [path for path in files if path.suffix.lower() in (".csv", ".tsv")]
     wide = [path for path in texts if wandb_curves.is_chart(path)]
     others = [path for path in files if path not in wide]
@@ -177,13 +177,13 @@ def _of_folder(folder: Path, choices: Choices) -> Sweep:
     raise InputError(f"{folder}: {told}.")
 
 
-def _of_results(files: list[Path], folder: Path, choices: Choices) -> Sweep:
+def _of_results(files: list[Path], folder: Path) -> Sweep:
     """The sweep of a folder with a file of JSON for each training."""
     lines = []
     for path in files:
         record = json_lines(read_bytes(path, MAX_BYTES), path)[0][0][1]
         lines.append((path.name, {"file": path.stem, **record}))
-    return read_json_lines(lines, folder, choices)
+    return read_json_lines(lines, folder)
 
 
 def _names(folder: Path) -> list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,11 +15,12 @@ from hpobench_nmt.core.system.errors import shortened
 from hpobench_nmt.core.system.text import counted, free_name, some_of
 from hpobench_nmt.lookup.groups import group_ids
 from hpobench_nmt.lookup.imports import names
-from hpobench_nmt.lookup.imports.cells import absent, as_numbers, distinct_of, objects
-from hpobench_nmt.lookup.imports.sweep import About, Choices, Column, Points, Sweep
+from hpobench_nmt.lookup.imports.cells import absent, as_numbers, column_of, distinct_of, objects
+from hpobench_nmt.lookup.imports.sweep import About, Choices, Column, Points, Sweep, points_of
 
 _NUMBERED = re.compile(r"(.*?[a-zA-Z])[ _/.-]?(\d{1,6})")
 _FEWEST_STEPS = 3
+_INTERMEDIATE = ("intermediate_values", "intermediate")
 
 
 class Steps(NamedTuple):
@@ -54,8 +56,8 @@ def folded(sweep: Sweep, choices: Choices) -> Sweep:
     """
     if not sweep.plain:
         return _with_progress(sweep, choices)
-    if sweep.points is None and (curved := _curves_in_columns(sweep, choices)) is not None:
-        return curved
+    if sweep.points is None and (sweep := _with_curves(sweep, choices)).points is not None:
+        return sweep
     note: tuple[str, ...] = ()
     columns = list(sweep.columns)
     steps = [
@@ -83,36 +85,73 @@ def folded(sweep: Sweep, choices: Choices) -> Sweep:
     return _with_progress(replace(sweep, notes=(*sweep.notes, *note)), choices)
 
 
-def _curves_in_columns(sweep: Sweep, choices: Choices) -> Sweep | None:
-    """The sweep with its columns epoch_1, epoch_2, … as a learning curve; None without such columns."""
+def _with_curves(sweep: Sweep, choices: Choices) -> Sweep:
+    """The sweep with the learning curves in its cells, which are lists of numbers or pairs of step and
+    number, and in its columns epoch_1, epoch_2, …
+    """
+    curves: dict[str, list[dict[float, float]]] = {}
     numbered: dict[str, dict[int, str]] = {}
-    for name in sweep.columns:
-        if (found := _NUMBERED.fullmatch(name)) and choices.role(name) is None:
-            numbered.setdefault(found[1], {})[int(found[2])] = name
+    used: set[str] = set()
+    resource = "step"
+    for name, cells in sweep.columns.items():
+        stated, bare = _stated(sweep, name, choices), sweep.name(name)
+        metric = names.direction(bare) or names.part_of_data(bare) or name in _INTERMEDIATE
+        measured = metric and not stated and not names.is_hyperparameter(bare)
+        if (stated == "metric" or measured) and (found := _curves_of(cells)) is not None:
+            curves[_main_metric(sweep) if name in _INTERMEDIATE else name] = found
+            used.add(name)
+        if (parts := _NUMBERED.fullmatch(name)) and not stated:
+            numbered.setdefault(parts[1], {})[int(parts[2])] = name
     for start, wide in numbered.items():
-        progress = names.is_progress(start.lower())
-        measured = progress or (names.direction(start) and not names.is_hyperparameter(start))
-        steps = sorted(wide)
-        if not measured or len(steps) < _FEWEST_STEPS or steps != list(range(steps[0], steps[-1] + 1)):
-            continue
-        values = [as_numbers(sweep.columns[wide[step]]) for step in steps]
-        if any(wrong is not None for _, wrong in values):
-            continue
-        metric = free_name(f"value_by_{start}" if progress else start, sweep.columns)
-        matrix = np.column_stack([numbers for numbers, _ in values])
-        rows, places = np.nonzero(~np.isnan(matrix))
-        last = np.full(len(sweep), np.nan)
-        last[rows] = matrix[rows, places]  # of several values of a row, the last is kept
-        points = Points(
-            start if progress else "step",
-            rows,
-            np.array(steps, float)[places],
-            {metric: matrix[rows, places]},
-        )
-        kept = {name: cells for name, cells in sweep.columns.items() if name not in wide.values()}
-        about = {**sweep.about, metric: About("metric", "it has learning curves")}
-        return replace(sweep, columns={**kept, metric: last}, about=about, points=points)
-    return None
+        progress, steps = names.is_progress(start.lower()), sorted(wide)
+        known = progress or (names.direction(start) and not names.is_hyperparameter(start))
+        read = [as_numbers(sweep.columns[wide[step]]) for step in steps]
+        whole = steps == list(range(steps[0], steps[0] + max(len(steps), _FEWEST_STEPS)))
+        if known and whole and all(wrong is None for _, wrong in read):
+            rows = np.column_stack([numbers for numbers, _ in read]).tolist()
+            resource = start if progress else "step"
+            curves[free_name(f"value_by_{start}" if progress else start, sweep.columns)] = [
+                {step: value for step, value in zip(steps, row, strict=True) if value == value}
+                for row in rows
+            ]
+            used |= set(wide.values())
+    kept = {name: cells for name, cells in sweep.columns.items() if name not in used}
+    return with_points(replace(sweep, columns=kept), resource, curves)
+
+
+def _curves_of(cells: Column) -> list[dict[float, float]] | None:
+    """The curve of each cell by step, from lists of numbers or of pairs; None if a cell is another value."""
+    if cells.dtype != object or not any(isinstance(cell, tuple) for cell in cells):
+        return None
+    found: list[dict[float, float]] = []
+    for cell in cells:
+        pairs = cell if any(isinstance(each, tuple) for each in cell or ()) else enumerate(cell, start=1)
+        try:
+            found.append({step: math.nan if value is None else float(value) for step, value in pairs})
+        except (TypeError, ValueError):
+            return None
+    return found
+
+
+def _main_metric(sweep: Sweep) -> str:
+    """The column to which intermediate values belong. The values do not name it themselves."""
+    named = [name for name in ("value", "objective", "loss") if name in sweep.columns]
+    metrics = [name for name in sweep.columns if sweep.role(name) == "metric"]
+    return named[0] if named else metrics[0] if len(metrics) == 1 else "value"
+
+
+def with_points(sweep: Sweep, resource: str, curves: Mapping[str, Sequence[Mapping[float, float]]]) -> Sweep:
+    """The sweep with learning curves, given by column as the values by step of each training.
+
+    A column that the sweep lacks has the last values of its curves.
+    """
+    last = {
+        name: column_of([curve[max(curve)] if curve else "" for curve in own])
+        for name, own in curves.items()
+        if name not in sweep.columns
+    }
+    points = points_of(resource, curves)
+    return replace(sweep, columns={**sweep.columns, **last}, points=points) if curves else sweep
 
 
 def _with_progress(sweep: Sweep, choices: Choices) -> Sweep:

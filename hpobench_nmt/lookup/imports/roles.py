@@ -16,15 +16,12 @@ from hpobench_nmt.core.objectives import Direction
 from hpobench_nmt.core.system.errors import InputError, shortened, unknown
 from hpobench_nmt.core.system.text import printable
 from hpobench_nmt.core.system.validation import Strict, checked
-from hpobench_nmt.lookup.groups import group_ids
 from hpobench_nmt.lookup.imports import names
 from hpobench_nmt.lookup.imports.cells import absent, are_dates, as_numbers, distinct_of, text_of
 from hpobench_nmt.lookup.imports.sweep import STATED, About, Choices, Role, Sweep
 
 # A column of distinct texts with more rows than this names the trainings.
 _MOST_TEXTS = 10
-# An outcome has another number in nearly every row.
-_ALL = 0.8
 _NO_WAY = "it has the name of an outcome, but not of one whose better direction is known"
 _NEITHER = "its name shows neither a hyperparameter nor a metric"
 
@@ -117,8 +114,7 @@ def roles_of(sweep: Sweep, choices: Choices) -> dict[str, About]:
             about = replace(about, role="seed", why="by its name")
         known[column] = about
     metrics = [column for column, about in said.items() if about.role == "metric"]
-    found = {column: known[column] for column in (*metrics, *sweep.columns)}
-    return found | _outcomes(sweep, found)
+    return {column: known[column] for column in (*metrics, *sweep.columns)}
 
 
 def _stated_by_column(sweep: Sweep, choices: Choices) -> dict[str, About]:
@@ -233,21 +229,3 @@ def _role_of(sweep: Sweep, column: str, told: bool, few: bool, grid: bool) -> Ab
     return About(
         "hyperparameter", values, "it has lists, which may be values or a curve" if lists else _NEITHER
     )
-
-
-def _outcomes(sweep: Sweep, found: Mapping[str, About]) -> dict[str, About]:
-    """Columns that differ between seeds of the same sure settings, and whose names say nothing: outcomes."""
-    sure = [c for c, about in found.items() if about.role == "hyperparameter" and not about.doubt]
-    if not sure or not any(about.role == "seed" for about in found.values()):
-        return {}
-    ids = group_ids([distinct_of(sweep.columns[column])[1].astype(np.int64) for column in sure])
-    groups = len(np.unique(ids))
-    outcomes = {}
-    for column, about in found.items():
-        if about.doubt != _NEITHER or as_numbers(sweep.columns[column])[1] is not None:
-            continue
-        places = distinct_of(sweep.columns[column])[1].astype(np.int64)
-        pairs = len(np.unique(group_ids([ids, places])))
-        if pairs - groups > (len(ids) - groups) / 2 > 0 and places.max() > _ALL * len(ids):
-            outcomes[column] = About("metric", about.why, "it differs where all settings agree")
-    return outcomes

@@ -97,25 +97,22 @@ class Points:
 
 def points_of(
     resource: str,
-    curves: Sequence[Mapping[str, Mapping[float, float]]],
+    curves: Mapping[str, Sequence[Mapping[float, float]]],
     seconds: Sequence[Mapping[float, float]] = (),
 ) -> Points | None:
-    """The points of curves, given as values by step for each training and metric; None if there are none.
+    """The points of curves, given by metric as the values by step of each training; None if there are none.
 
     `seconds` has the seconds since the start by step for each training, if they are known.
     """
-    names = list(dict.fromkeys(name for own in curves for name in own))
+    trainings = zip(*curves.values(), strict=True)
     places = [
-        (row, step)
-        for row, own in enumerate(curves)
-        for step in sorted({step for each in own.values() for step in each})
+        (row, step) for row, own in enumerate(trainings) for step in sorted({s for e in own for s in e})
     ]
     if not places:
         return None
     rows, steps = map(np.array, zip(*places, strict=True))
     values = {
-        name: np.array([curves[row].get(name, {}).get(step, np.nan) for row, step in places])
-        for name in names
+        name: np.array([own[row].get(step, np.nan) for row, step in places]) for name, own in curves.items()
     }
     times = np.array([seconds[row][step] for row, step in places]) if seconds else None
     return Points(resource, rows, steps, values, times)

@@ -16,9 +16,10 @@ from hpobench_nmt.core.system.errors import InputError, shortened
 from hpobench_nmt.core.system.files import read_bytes
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.lookup.disk.rows import MAX_BYTES
-from hpobench_nmt.lookup.imports.cells import as_numbers, column_of
+from hpobench_nmt.lookup.imports.cells import as_numbers
 from hpobench_nmt.lookup.imports.csv_files import read_csv_columns
-from hpobench_nmt.lookup.imports.sweep import Column, Sweep, points_of
+from hpobench_nmt.lookup.imports.reports import with_points
+from hpobench_nmt.lookup.imports.sweep import Column, Sweep
 
 _ENDS = ("__MIN", "__MAX")
 _BETWEEN = " - "
@@ -78,14 +79,7 @@ def with_curves(sweep: Sweep, charts: Sequence[tuple[Path, Mapping[str, Column]]
     if not kept:
         raise InputError(f"{sweep.path}: none of the curves belongs to one of its runs.")
     column_named = {sweep.name(each): each for each in sweep.columns}
-    columns = dict(sweep.columns)
-    of_rows: list[dict[str, dict[float, float]]] = [{} for _ in runs]
-    for metric in dict.fromkeys(metric for _, metric in kept):
-        own = [kept.get((run, metric), {}) for run in runs]
-        column = column_named.get(metric, metric)
-        if column not in columns:  # the row's own value is the last of its curve
-            columns[column] = column_of([curve[max(curve)] if curve else "" for curve in own])
-        for row, curve in enumerate(own):
-            of_rows[row] |= {column: curve} if curve else {}
+    metrics = dict.fromkeys(metric for _, metric in kept)
+    own = {column_named.get(m, m): [kept.get((run, m), {}) for run in runs] for m in metrics}
     resource = next(iter(charts[0][1])).strip().lower().replace(" ", "_") or "step"
-    return replace(sweep, columns=columns, points=points_of(resource, of_rows), notes=tuple(notes))
+    return with_points(replace(sweep, notes=tuple(notes)), resource, own)

@@ -416,6 +416,16 @@ def test_lists_of_one_name_in_several_sections_are_several_curves(read, names):
         np.testing.assert_array_equal(table.column(name), [5.0 + place + k / 10 for k in range(4)])
 
 
+def test_pairs_of_step_and_value_are_a_curve(read):
+    """So are sections whose keys are steps. The last value is the result, also if it is no number."""
+    for write in (dict, lambda pairs: [list(pair) for pair in pairs]):
+        pairs = [[(100, 3.0 + k), (200, 2.0 + k if k else None)] for k in range(4)]
+        rows = [{"hp": row, "val_loss": write(own)} for row, own in zip(GRID, pairs, strict=True)]
+        table = read("".join(json.dumps(row) + "\n" for row in rows), "rows.jsonl").table
+        np.testing.assert_array_equal(table.column("val_loss"), [np.nan, 3, 4, 5])
+        assert table.curves[1].resources.tolist() == [100, 200] and table.curves.lengths.tolist() == [2] * 4
+
+
 def test_a_folder_with_a_file_for_each_training(tmp_path, imported):
     for k, row in enumerate(GRID):
         (tmp_path / f"run-{k}.json").write_text(json.dumps({"config": row, "metrics": {"acc": k}}, indent=2))
