@@ -7,6 +7,7 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ from hpobench_nmt.core.system.text import printable
 from hpobench_nmt.evaluation.noise import seed_noise
 from hpobench_nmt.lookup.checks.curve_checks import best_places
 from hpobench_nmt.lookup.curves import AT_CHECKPOINTS, Curves, Own
-from hpobench_nmt.lookup.disk.folder import LEDGER, SPEC, write_into_folder
+from hpobench_nmt.lookup.disk.datasheet import read_datasheet
+from hpobench_nmt.lookup.disk.folder import DATASHEET, LEDGER, SPEC, write_into_folder
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.runner.devices import mixed_devices
 from hpobench_nmt.runner.ledgers.ledger import Ledger, Reader, Record, read_content, uncovered_note
@@ -48,6 +50,8 @@ _AT_CHECKPOINTS = {
         "dev_bleu_sample", "max", "BLEU", description="sacrebleu of a sample of dev, decoded in training"
     )
 }
+# Keys of the provenance that only people write, into the datasheet.
+_BY_PEOPLE = ("creator", "citation", "url", "version")
 # The largest relative difference between two records of the same measurement.
 _SAME = 1e-9
 
@@ -61,7 +65,8 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
     replicates.
 
     Metrics that no training measured are also left out, and so are the neighbours of the best points and all
-    other rows outside the spec's points, which were chosen by results.
+    other rows outside the spec's points, which were chosen by results. If the ledger's folder has a
+    datasheet, the creator, citation, url and version in it are kept.
 
     The path is that of the ledger or of its folder, which also has spec.toml. `notify` gets a sentence if the
     ledger has no hashes, and one if no training measured an objective. Returns the table and its folder.
@@ -126,10 +131,18 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
     with_row = [record for row, record in records if row in own and own[row].status == "done"]
     table = table.with_replicates(_replicates(table.space, with_row, names, averaged), averaged)
     told = "; ".join(filter(None, (_noise(table, name) for name in table.objectives)))
-    if told:
-        table = replace(table, provenance={**table.provenance, "seed_noise": told})
+    noise = {"seed_noise": told} if told else {}
+    table = replace(table, provenance={**table.provenance, **noise, **_by_people(path.parent / DATASHEET)})
     write_into_folder(table, path.parent)
     return table, path.parent
+
+
+def _by_people(datasheet: Path) -> dict[str, str]:
+    """What people added to the provenance of an earlier datasheet; empty without one that can be read."""
+    with suppress(InputError):
+        told = read_datasheet(datasheet).provenance
+        return {key: told[key] for key in _BY_PEOPLE if key in told}
+    return {}
 
 
 def _baseline(spec: Spec, names: Sequence[str]) -> dict[str, Any]:
