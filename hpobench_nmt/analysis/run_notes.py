@@ -17,6 +17,8 @@ from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.intervals import FEW_TRIALS
 
+_FEW_ROWS = 20
+
 
 def trial_notes(results: Results) -> list[str]:
     """Sentences on what cannot be compared, or cannot be concluded from so few methods or trials."""
@@ -47,6 +49,12 @@ def trial_notes(results: Results) -> list[str]:
         )
     notes += _copies(results)
     notes += _whole_tables(results)
+    small = [name for name, instance in results.instances.items() if len(instance.table) < _FEW_ROWS]
+    if small:
+        notes.append(
+            f"{listed(small)}: with fewer than {_FEW_ROWS} rows, even random search soon finds the best, so "
+            f"this says little about methods."
+        )
     if min(counts) < FEW_TRIALS:
         notes.append(
             f"With {counted(min(counts), 'trial')}, intervals are too narrow to trust and tests show little."

@@ -140,6 +140,13 @@ def test_few_trials_are_told(toy):
     assert "With 4 trials, intervals are too narrow to trust" in text
 
 
+def test_a_table_of_few_rows_is_told(toy):
+    small = dataclasses.replace(toy.of_rows(range(19)), name="small")
+    for table, told in ((small, True), (toy.of_rows(range(20)), False)):
+        text = " ".join(printed(benchmark([table], ["RS"], trials=2, score_at=5)).split())
+        assert ("small: with fewer than 20 rows, even random search soon finds the best" in text) == told
+
+
 def test_a_mean_that_does_not_exist_has_no_interval(toy):
     results = benchmark(toy, ["RS", "BO_EI_M"], trials=10, lookups=5, score_at=5)
     ftb = next(c for c in cells(results) if c.score == "ftb")
