@@ -9,6 +9,7 @@ import sys
 from collections.abc import Generator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 # Tests run in parallel, so more threads would only compete. This must be set before a library reads it.
@@ -31,7 +32,10 @@ NMTHPO = ROOT.parent / "shared" / "nmthpo"
 # Without a deadline, no test fails because the machine is busy.
 settings.register_profile("untimed", settings(), deadline=None)
 settings.load_profile("untimed")
-_SLOW_FIRST = ("runner", "test_docs.py", "test_readme.py", "benchmarking", "cli", "render", "fuzz")
+_SLOW_FIRST = (
+    *("render/html", "benchmarking/test_rows_of_methods.py", "analysis/test_table_sections.py"),
+    *("test_docs.py", "runner", "test_readme.py", "benchmarking", "cli", "render", "fuzz"),
+)
 
 
 def pytest_configure() -> None:
@@ -69,10 +73,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         os.chdir(ROOT / "tests" / "wheel")
     slow = [ROOT / "tests" / name for name in _SLOW_FIRST]
 
-    def place(item: pytest.Item) -> int:
-        return next((k for k, path in enumerate(slow) if path in (item.path, *item.path.parents)), len(slow))
+    @cache
+    def place(path: Path) -> int:
+        return next((k for k, first in enumerate(slow) if first in (path, *path.parents)), len(slow))
 
-    items.sort(key=place)
+    items.sort(key=lambda item: place(item.path))
 
 
 def make_table(name: str = "toy", seed: int = 0, missing: bool = False) -> Table:
