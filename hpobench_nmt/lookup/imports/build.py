@@ -14,7 +14,7 @@ from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import counted, free_name
 from hpobench_nmt.core.trainings import not_increasing
 from hpobench_nmt.lookup.curves import Curves, Own, until_missing
-from hpobench_nmt.lookup.disk.datasheet import AxisSection, Datasheet, label_written
+from hpobench_nmt.lookup.disk.datasheet import values_in
 from hpobench_nmt.lookup.disk.described_rows import codes_of_cells
 from hpobench_nmt.lookup.groups import configurations_of, means, training_numbers
 from hpobench_nmt.lookup.imports.decide import Decision, Plan, seeds_of
@@ -83,15 +83,12 @@ def _hyperparameter(plan: Plan, column: str) -> Hyperparameter:
     axis, about = plan.axes[column], plan.about[column]
     if about.exact is not None and not about.exact.continuous:
         return about.exact
-    section = AxisSection(
-        None if axis.kind == "numeric" else list(map(label_written, axis.values)),
-        axis.scale,
-        about.unit,
-        axis.kind,
-        about.exact.integer if about.exact else None,
-        {plan.names[parent]: list(map(label_written, values)) for parent, values in axis.active_if.items()},
+    values = axis.values or values_in(column, axis.kind, axis.cells)
+    conditions = tuple((plan.names[parent], tuple(each)) for parent, each in axis.active_if.items())
+    whole = about.exact.integer if about.exact else None
+    return Hyperparameter(
+        plan.names[column], tuple(values), axis.scale, about.unit, axis.kind, whole, conditions
     )
-    return Datasheet({plan.names[column]: section}, {}).axis(plan.names[column], axis.cells)
 
 
 def _first_finished(number: Ints, values: Floats) -> Rows:

@@ -31,50 +31,42 @@ def numbers_of(sweep: Sweep, column: str, rows: Rows) -> Floats:
 
 
 def with_metrics(sweep: Sweep, about: Mapping[str, About], rows: Rows) -> dict[str, About]:
-    """The columns, where exactly the metrics have a direction, with reasons for those that are left out."""
+    """The columns, where exactly the metrics have a direction, with reasons for those that are left out.
+
+    Without another metric, the likeliest column of numbers is one, in doubt.
+    """
     found = {column: replace(each, direction=None) for column, each in about.items()}
-    unknown: list[str] = []
+    likely = [column for column, each in about.items() if each.doubt]
+    likely += [column for column, each in about.items() if each.outcome]
     for column, each in about.items():
         if each.role not in ("metric", "seconds"):
             continue
         numbers, wrong = as_numbers(sweep.columns[column][rows])
         distinct = np.unique(measured(numbers[~np.isnan(numbers)]))
-        wanted = each.why == STATED or each.objective
-        by_name = "min" if each.role == "seconds" else names.direction(sweep.name(column))
-        way = each.direction or by_name
-        if wrong is not None and (wanted or (len(distinct) and way)):  # a typo
-            numbers_of(sweep, column, rows)
-        if wanted or each.doubt:
+        way = each.direction or ("min" if each.role == "seconds" else names.direction(sweep.name(column)))
+        varies = len(distinct) > (1 if wrong is None else 0)  # a text among numbers is refused with its line
+        if each.why == STATED or each.objective or each.doubt:
             found[column] = replace(each, direction=way or "min", doubt=each.doubt if way else _WAY)
-        elif wrong is not None or not len(distinct):
-            found[column] = replace(each, direction=None, why="empty" if wrong is None else "texts")
-        elif len(distinct) > 1 and way:
-            by_program = each.direction or each.role == "seconds"
-            found[column] = replace(each, direction=way, why=each.why if by_program else "by its name")
+        elif varies and way:
+            known = each.direction or each.role == "seconds"
+            found[column] = replace(each, direction=way, why=each.why if known else "by its name")
         else:
-            how = f"its direction is not known: use --metric {sweep.name(column)}:min or :max"
-            why = how if len(distinct) > 1 else f"always {distinct[0]:g}"
-            found[column] = replace(each, direction=None, why=why)
-            unknown.append(column)
+            name = sweep.name(column)
+            unknown = f"its direction is not known: use --metric {name}:min or :max"
+            alike = "texts" if wrong is not None else f"always {distinct[0]:g}" if len(distinct) else "empty"
+            found[column] = replace(each, direction=None, why=unknown if varies else alike)
+            likely += [column] if len(distinct) and wrong is None else []
     if all(each.direction is None or each.role == "seconds" for each in found.values()):
-        column = (unknown or _guesses(sweep, about))[-1]
-        way = names.direction(sweep.name(column))
-        found[column] = replace(
-            found[column], role="metric", why="", direction=way or "min", doubt="" if way else _WAY
+        likely = [column for column in likely if as_numbers(sweep.columns[column])[1] is None]
+        if not likely:
+            raise InputError(
+                f"{sweep.path}: no column is a metric. Name one: --metric COLUMN:min or --metric COLUMN:max."
+            )
+        way = names.direction(sweep.name(likely[-1]))
+        found[likely[-1]] = replace(
+            found[likely[-1]], role="metric", why="", direction=way or "min", doubt="" if way else _WAY
         )
     return _with_objectives(sweep, found)
-
-
-def _guesses(sweep: Sweep, about: Mapping[str, About]) -> list[str]:
-    """The columns of numbers that may be metrics, where no other column is one, the likeliest last."""
-    outcomes = [column for column, each in about.items() if each.doubt or each.outcome]
-    found = [column for column in outcomes if as_numbers(sweep.columns[column])[1] is None]
-    found.sort(key=lambda column: about[column].outcome)
-    if not found:
-        raise InputError(
-            f"{sweep.path}: no column is a metric. Name one: --metric COLUMN:min or --metric COLUMN:max."
-        )
-    return found
 
 
 def _with_objectives(sweep: Sweep, about: Mapping[str, About]) -> dict[str, About]:
@@ -92,21 +84,19 @@ def _with_objectives(sweep: Sweep, about: Mapping[str, About]) -> dict[str, Abou
     if stated and stated[0] not in study:
         chosen = stated[:1]
     elif study:
-        chosen = sorted(study, key=lambda column: stated.index(column) if column in stated else len(stated))
+        chosen = [column for column in stated if column in study]
+        chosen += [column for column in study if column not in stated]
     else:
         quality = [column for column in metrics if not names.is_cost(sweep.name(column))] or metrics
-        parts = [names.part_of_data(sweep.name(column)) for column in quality]
-        held_out = [column for column, part in zip(quality, parts, strict=True) if part == "held out"]
-        plain = [column for column, part in zip(quality, parts, strict=True) if not part]
+        held_out = [column for column in quality if names.part_of_data(sweep.name(column)) == "held out"]
+        plain = [column for column in quality if not names.part_of_data(sweep.name(column))]
         some = next((some for some in (quality, held_out, plain) if len(some) == 1), None)
         if some is None:
             some = held_out or plain or quality
             doubt = f"it is one of {counted(len(some), 'metric')} that may be the objective"
         chosen = sorted(some, key=lambda column: bool(about[column].doubt))[:1]
-    others = {column: replace(about[column], objective=False) for column in about if column not in chosen}
-    first = {column: replace(about[column], objective=True) for column in chosen}
-    first = {column: replace(each, doubt=each.doubt or doubt) for column, each in first.items()}
-    return {**first, **others}
+    first = {c: replace(about[c], objective=True, doubt=about[c].doubt or doubt) for c in chosen}
+    return first | {c: replace(about[c], objective=False) for c in about if c not in chosen}
 
 
 def with_seed(sweep: Sweep, about: Mapping[str, About], rows: Rows) -> dict[str, About]:
@@ -114,18 +104,13 @@ def with_seed(sweep: Sweep, about: Mapping[str, About], rows: Rows) -> dict[str,
 
     It is the column that the user names, else the first whose numbers vary.
     """
-    found = dict(about)
-    columns = [column for column, each in about.items() if each.role == "seed"]
-    columns.sort(key=lambda column: about[column].why != STATED)
-    chosen = ""
-    for column in columns:
-        stated = about[column].why == STATED
+    found, chosen = dict(about), ""
+    seeds = [column for column, each in about.items() if each.role == "seed"]
+    for column in sorted(seeds, key=lambda column: about[column].why != STATED):
         numbers, wrong = as_numbers(sweep.columns[column][rows])
         why = f"the seeds come from {chosen}" if chosen else ""
-        if not why and not stated and (wrong is not None or len(np.unique(numbers)) == 1):
+        if not why and about[column].why != STATED and (wrong is not None or len(np.unique(numbers)) == 1):
             why = "texts" if wrong is not None else f"always {numbers[0]:g}"
-        if why:
-            found[column] = replace(about[column], role="identity", why=why)
-        else:
-            chosen = column
+        found[column] = replace(about[column], role="identity", why=why) if why else about[column]
+        chosen = chosen or ("" if why else column)
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Literal
 
 from hpobench_nmt.core.objectives import Direction
 from hpobench_nmt.core.system.validation import Strict, load_toml
@@ -110,13 +111,7 @@ def part_of_data(name: str) -> str:
     return next((part for part, known in WORDS.part.items() if words & known), "")
 
 
-def step_columns(names: list[str]) -> list[str]:
-    """The columns that may measure the progress of a training, the likeliest first."""
+def known_columns(names: list[str], what: Literal["step", "id"]) -> list[str]:
+    """The columns that may measure the progress of a training, or identify it, the likeliest first."""
     lowered = {name.lower(): name for name in reversed(names)}
-    return [lowered[step] for step in WORDS.whole["step"] if step in lowered]
-
-
-def id_columns(names: list[str]) -> list[str]:
-    """The columns that may identify the training of a line, the likeliest first."""
-    lowered = {name.lower(): name for name in reversed(names)}
-    return [lowered[known] for known in WORDS.whole["id"] if known in lowered]
+    return [lowered[known] for known in WORDS.whole[what] if known in lowered]

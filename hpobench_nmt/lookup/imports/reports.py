@@ -60,10 +60,9 @@ def folded(sweep: Sweep, choices: Choices) -> Sweep:
         return sweep
     note: tuple[str, ...] = ()
     columns = list(sweep.columns)
-    steps = [
-        name for name in names.step_columns(columns) if _stated(sweep, name, choices) != "hyperparameter"
-    ]
-    for name in names.id_columns(columns):
+    known = names.known_columns(columns, "step")
+    steps = [name for name in known if _stated(sweep, name, choices) != "hyperparameter"]
+    for name in names.known_columns(columns, "id"):
         found = step_of(sweep, [name], steps)
         if found is None or len(np.unique(found.ids)) in (1, len(sweep)):
             continue
@@ -156,7 +155,7 @@ def with_points(sweep: Sweep, resource: str, curves: Mapping[str, Sequence[Mappi
 
 def _with_progress(sweep: Sweep, choices: Choices) -> Sweep:
     """The sweep with a note if a column says that some trainings ended before others."""
-    for name in names.step_columns(list(sweep.columns)):
+    for name in names.known_columns(list(sweep.columns), "step"):
         steps, wrong = as_numbers(sweep.columns[name])
         if _stated(sweep, name, choices) != "hyperparameter" and wrong is None and not np.isnan(steps).any():
             return replace(sweep, notes=(*sweep.notes, *_ended_early(steps, sweep.states, name)))

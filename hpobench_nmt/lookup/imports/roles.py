@@ -56,26 +56,27 @@ def stated(
         else entry
         for column, entry in (roles or {}).items()
     }
+    said = [(name, _Entry("metric", way)) for name, way in map(_directed, metrics)]
+    said += [(name, _Entry("hyperparameter")) for name in hyperparameters]
+    said += [(name, _Entry("ignore")) for name in ignored] + [
+        (name, _Entry("seed")) for name in [seed] if name
+    ]
     entries = checked(given, dict[str, _Entry], str(where))
-    entries = dict(sorted(entries.items(), key=lambda item: item[1].role != "objective"))
-    return (
-        *((name, About("metric", STATED)) for name in metrics),
-        *((name, About("hyperparameter", STATED)) for name in hyperparameters),
-        *((name, About("identity", STATED)) for name in ignored),
-        *((name, About("seed", STATED)) for name in [seed] if name),
-        *((name, _stated(entry)) for name, entry in entries.items()),
-    )
+    said += sorted(entries.items(), key=lambda item: item[1].role != "objective")
+    return tuple((name, _stated(entry)) for name, entry in said)
+
+
+def _directed(text: str) -> tuple[str, Any]:
+    """The name and the direction of a metric such as "dev_bleu:max"."""
+    name, _, way = text.rpartition(":")
+    return (name, way) if way == "min" or way == "max" else (text, None)
 
 
 def _stated(entry: _Entry) -> About:
     roles: dict[str, Role] = {"objective": "metric", "ignore": "identity"}
+    role: Any = roles.get(entry.role, entry.role)
     return About(
-        roles.get(entry.role, entry.role),  # type: ignore[arg-type]  # the others are roles
-        STATED,
-        direction=entry.direction,
-        scale=entry.scale,
-        unit=entry.unit,
-        objective=entry.role == "objective",
+        role, STATED, "", "", entry.direction, entry.scale, entry.unit, objective=entry.role == "objective"
     )
 
 
@@ -119,12 +120,7 @@ def roles_of(sweep: Sweep, choices: Choices) -> dict[str, About]:
 
 def _stated_by_column(sweep: Sweep, choices: Choices) -> dict[str, About]:
     found: dict[str, About] = {}
-    for text, about in choices.roles:
-        name, _, way = text.rpartition(":")
-        if way in ("min", "max") and about.role == "metric" and _called(sweep, text) is None:
-            about = replace(about, direction=way)  # type: ignore[arg-type]  # it is one of them
-        else:
-            name = text
+    for name, about in choices.roles:
         column = _called(sweep, name)
         if column is None:
             raise unknown(
@@ -204,7 +200,8 @@ def _role_of(sweep: Sweep, column: str, told: bool, few: bool, grid: bool) -> Ab
         return About("hyperparameter" if few and grid else "aside", "how far a training was", doubt)
     values = f"{count} values in {len(cells)} rows"
     outcome = way is not None or names.part_of_data(name) != ""
-    if outcome and some and way is None and not (usual or told):
+    outcomes = names.part_of_data(name) or (names.is_outcome(name) and not few)
+    if outcomes and some and way is None and not (usual or told):
         return About("aside", _NO_WAY, outcome=True)
     if outcome and not usual and some:  # a typo among numbers is refused later, with its line
         if few and not told and not names.part_of_data(name):
@@ -220,8 +217,6 @@ def _role_of(sweep: Sweep, column: str, told: bool, few: bool, grid: bool) -> Ab
     lists = any(isinstance(cell, tuple) for cell in cells) if cells.dtype == object else False
     if usual or (few and grid) or not (numeric or lists):
         return About("hyperparameter", "by its name" if usual else values if numeric else "texts")
-    if names.is_outcome(name) and some and not few:
-        return About("aside", _NO_WAY, outcome=True)
     if grid and not few and not empty.any():
         return About("aside", "its numbers differ beside a full grid: it is an outcome", outcome=True)
     if len(cells) > _MOST_TEXTS and bool((np.diff(numbers) == 1).all()) and numbers[0] in (0, 1):

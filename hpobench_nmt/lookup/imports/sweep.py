@@ -166,8 +166,7 @@ class Choices:
     """The user's choices about a sweep. If a choice is empty, the sweep decides.
 
     Attributes:
-        roles: names of columns and what the user states about them. The name of a metric may end in ":min" or
-            ":max". The first metric is the objective.
+        roles: names of columns and what the user states about them. The first metric is the objective.
         study: the study to read, if a storage holds several.
         curves: files with the learning curves of the runs.
         guessed: whether guesses are accepted.
@@ -180,12 +179,7 @@ class Choices:
 
     def role(self, *names: str) -> Role | None:
         """The role that the user states for a column with these names."""
-        stated = {bare: about.role for name, about in self.roles for bare in (name, _without_way(name))}
-        return next((stated[name] for name in names if name in stated), None)
-
-
-def _without_way(name: str) -> str:
-    return name.removesuffix(":min").removesuffix(":max")
+        return next((about.role for name, about in self.roles if name in names), None)
 
 
 def one_study(studies: Sequence[str], wanted: str, where: object, what: str = "study") -> str:
