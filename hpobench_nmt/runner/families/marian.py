@@ -1,7 +1,7 @@
 """Translation: encoder-decoder Transformers of the library transformers, trained by our own loop.
 
 A spec of the family `sockeye` also works with this family if it does not set `amp`, `tf32` or `decode_dtype`.
-The settings have the same names and meanings, and the metrics are the same.
+The settings have the same names and meanings, and so have the metrics. `dev_bpc` is added.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hpobench_nmt.runner.disk.kept_model import KeptModel
 from hpobench_nmt.runner.family import Family, Job, Outcome, Translated, Translator
 from hpobench_nmt.runner.nmt.marian_corpus import checkpoint_check, corpus_check
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings, check
-from hpobench_nmt.runner.nmt.metrics import CANNOT_RANK, METRICS
+from hpobench_nmt.runner.nmt.metrics import BITS, CANNOT_RANK, METRICS
 
 _PACKAGES = ("torch", "transformers", "sacrebleu", "sentencepiece")
 
@@ -51,7 +51,7 @@ FAMILY = Family(
     source="Vaswani et al. 2017",
     corpus="parallel",
     settings=MarianSettings,
-    metrics=METRICS,
+    metrics=(*METRICS, BITS),
     train=train,
     check=check,
     corpus_check=corpus_check,

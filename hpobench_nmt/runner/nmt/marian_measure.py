@@ -16,7 +16,7 @@ from hpobench_nmt.runner.nmt.marian_decoding import translate_lines
 from hpobench_nmt.runner.nmt.marian_files import save_model
 from hpobench_nmt.runner.nmt.marian_model import fresh, trained
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings
-from hpobench_nmt.runner.nmt.marian_training import train
+from hpobench_nmt.runner.nmt.marian_training import bits_per_character, train
 from hpobench_nmt.runner.nmt.marian_workers import Workers, workers_of
 from hpobench_nmt.runner.nmt.metrics import scores
 from hpobench_nmt.runner.nmt.text_scores import signature
@@ -50,6 +50,7 @@ def train_and_measure(job: Job[MarianSettings]) -> Outcome:
         "dev_gpu_time": clock,
         "dev_cpu_time": processor,
         "dev_ppl": min(point["dev_ppl"] for point in training.curve),
+        "dev_bpc": bits_per_character(model, encoded),
         "num_updates": float(training.updates),
         "train_time": training.seconds,
         **held,

@@ -26,7 +26,7 @@ from hpobench_nmt.runner.nmt.marian_corpus import EncodedCorpus
 from hpobench_nmt.runner.nmt.marian_decoding import translate_lines
 from hpobench_nmt.runner.nmt.marian_gradient import Gradients
 from hpobench_nmt.runner.nmt.marian_model import loss, trained
-from hpobench_nmt.runner.nmt.marian_numbers import Pairs
+from hpobench_nmt.runner.nmt.marian_numbers import Pairs, decode
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings
 from hpobench_nmt.runner.nmt.marian_workers import Workers
 from hpobench_nmt.runner.nmt.text_scores import bleu
@@ -260,16 +260,29 @@ class _Training:
             torch.cuda.set_rng_state(state["random_cuda"], self.device)
 
 
-@torch.no_grad()
 def _perplexity(model: Any, pairs: Pairs, smoothing: float, device: torch.device) -> float:
     """The perplexity of the target's subwords, with the label smoothing of training."""
-    order = np.argsort(pairs.target.lengths, kind="stable")
-    total, words = 0.0, 0
-    for start in range(0, len(order), _DEV_PAIRS):
-        batch = batch_of(pairs, order[start : start + _DEV_PAIRS], device)
-        total += float(loss(model, batch, smoothing))
-        words += len(batch.written)
+    total, words = _loss_of(model, pairs, smoothing, device), int(pairs.target.lengths.sum())
     return float(np.exp(min(total / words, 700.0))) if math.isfinite(total) else math.nan
+
+
+def bits_per_character(model: Any, corpus: EncodedCorpus) -> float:
+    """Bits per character of dev's target lines and their ends, without label smoothing.
+
+    So it can compare models with other subwords, and trainings with other label smoothing. Of lines that are
+    cut to the length that the model reads, the rest does not count.
+    """
+    lines, device = corpus.dev.target, next(model.parameters()).device
+    characters = sum(len(decode(corpus.target, lines[k].tolist())) + 1 for k in range(len(lines)))
+    return _loss_of(model, corpus.dev, 0.0, device) / math.log(2.0) / characters
+
+
+@torch.no_grad()
+def _loss_of(model: Any, pairs: Pairs, smoothing: float, device: torch.device) -> float:
+    """The sum of the losses of all subwords of the target, in nats."""
+    order = np.argsort(pairs.target.lengths, kind="stable")
+    parts = [order[start : start + _DEV_PAIRS] for start in range(0, len(order), _DEV_PAIRS)]
+    return sum(float(loss(model, batch_of(pairs, part, device), smoothing)) for part in parts)
 
 
 def _copied(value: Any) -> Any:

@@ -45,6 +45,15 @@ METRICS = (
     Metric("num_param", "min", description="trained parameters"),
 )
 
+BITS = Metric(
+    "dev_bpc",
+    "min",
+    "bits",
+    description="bits per character of dev's target lines for the best checkpoint, without label smoothing; "
+    "it can be compared across label_smoothing and bpe_symbols",
+)
+"""A metric that Sockeye's logs do not allow to measure."""
+
 CANNOT_RANK = {"dev_ppl": ("label_smoothing", "bpe_symbols", "bpe_count", "vocabularies")}
 """Of each metric, the settings whose values it cannot compare. Perplexity is per subword, and has the label
 smoothing of training."""

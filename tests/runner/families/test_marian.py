@@ -218,7 +218,9 @@ def test_a_model_that_learned_nothing_has_failed(job, monkeypatch):
 
 
 @pytest.mark.parametrize(("family", "varied"), [("marian", "label_smoothing"), ("sockeye", "bpe_symbols")])
-@pytest.mark.parametrize(("objective", "count"), [("dev_ppl", 2), ("dev_bleu", 2), ("dev_ppl", 1)])
+@pytest.mark.parametrize(
+    ("objective", "count"), [("dev_ppl", 2), ("dev_bleu", 2), ("dev_bpc", 2), ("dev_ppl", 1)]
+)
 def test_an_objective_that_cannot_compare_the_grid(base, tmp_path, family, varied, objective, count):
     values = {"label_smoothing": [0.0, 0.1], "bpe_symbols": [30, 35]}[varied][:count]
     fixed = {key: value for key, value in TINY.items() if key not in ("learning_rate", varied)}
@@ -229,12 +231,31 @@ def test_an_objective_that_cannot_compare_the_grid(base, tmp_path, family, varie
         + f"[grid]\nlearning_rate = [0.01, 0.02]\n{varied} = {values}\n[fixed]\n"
         + "".join(f"{key} = {value}\n" for key, value in fixed.items())
     )
+    if (family, objective) == ("sockeye", "dev_bpc"):
+        with pytest.raises(InputError, match="dev_bpc"):
+            load_spec(tmp_path / "spec.toml")
+        return
     spec = load_spec(tmp_path / "spec.toml")  # a table of a ledger that exists can still be built
-    if objective == "dev_bleu" or count == 1:
+    if objective != "dev_ppl" or count == 1:
         refuse_in_vain(spec)
         return
     with pytest.raises(InputError, match=rf"dev_ppl cannot compare values of {varied}.*dev_bleu.*\[fixed\]"):
         refuse_in_vain(spec)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_bits_per_character_are_without_label_smoothing(job, base, smoothing):
+    """Without smoothing they are the perplexity of subwords, on another scale. With it they are fewer."""
+    this = job(label_smoothing=smoothing, max_updates=80)
+    metrics = FAMILY.train(this).metrics
+    encoded = encode_corpus(load_corpus(CORPUS, base, this.cache), this.settings, this.cache)
+    subwords = len(encoded.dev.target.numbers)
+    characters = len((base / "dev.target").read_text())
+    scaled = math.log2(metrics["dev_ppl"]) * subwords / characters
+    if smoothing:
+        assert metrics["dev_bpc"] < 0.8 * scaled
+    else:
+        assert metrics["dev_bpc"] == pytest.approx(scaled)
 
 
 def test_bleu_of_a_sample_at_checkpoints_has_a_name_of_its_own(job):
@@ -328,7 +349,7 @@ def test_a_spec_of_sockeyes_runs_with_either_family():
     assert set(theirs) - own <= set(ours)
     assert list(ours)[:6] == list(theirs)[:6]
     assert all(ours[name] == theirs[name] for name in set(theirs) - own)
-    assert FAMILY.metrics == load_family("sockeye").metrics
+    assert FAMILY.metrics[:-1] == load_family("sockeye").metrics and FAMILY.metrics[-1].name == "dev_bpc"
 
 
 @pytest.mark.parametrize("broken", ["weights.pt", "source.model"])
