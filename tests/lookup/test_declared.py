@@ -257,6 +257,11 @@ def test_what_is_wrong_is_named(tmp_path):
         ('levels = ["method"]', 'levels = ["method", "seed"]', "a part of it is not an object by seed"),
         ('commit = "abc"', 'commits = "abc"', "unknown key 'commits'. Did you mean 'commit'?"),
         ('sha256 = "{sha256}"', 'sha256 = "{sha256}0"', "not the published file"),
+        (
+            '{{title = "made up"}}',
+            "{{}}",
+            r"\[tables\.made-up\]: needs a title of the table, as provenance\.title",
+        ),
     ):
         with pytest.raises(InputError, match=message):
             declaration(tmp_path, content, DECLARATION.replace(old, new)).fetch(tmp_path / "t", tmp_path)

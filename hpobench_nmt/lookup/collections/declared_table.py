@@ -122,6 +122,8 @@ def table_of(
         raise unknown("column", column, map(str, frame), f"({where})")
     for column, values in sheet.only.items():
         frame = frame[frame[column].isin(values)]
+    if "title" not in sheet.provenance:
+        raise InputError(f"{where}: needs a title of the table, as provenance.title.")
     axes = _axes(frame, sheet, settings.active_by)
     sheet = msgspec.structs.replace(sheet, only={}, hyperparameters=axes)
     rows, again = _trainings(frame, sheet, settings)
