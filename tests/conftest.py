@@ -20,9 +20,11 @@ import pandas as pd
 import pytest
 from hypothesis import settings
 
+from hpobench_nmt.analysis.tables import controls, sections
 from hpobench_nmt.cli.main import main
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.evaluation import importance
 from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.disk.folder import save_folder
 from hpobench_nmt.lookup.table import Table
@@ -111,6 +113,23 @@ def make_table(name: str = "toy", seed: int = 0, missing: bool = False) -> Table
         objectives=("bleu", "seconds"),
         provenance={"source": "made for the tests"},
     )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forests_of_a_table_once() -> Generator[None]:
+    """Let analyses predict the order of the same rows once: many tests analyse the same tables."""
+    known: dict[tuple[bytes, bytes], float] = {}
+
+    def predictable_share(features, losses) -> float:
+        key = features.tobytes(), losses.tobytes()
+        if key not in known:
+            known[key] = importance.predictable_share(features, losses)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patched:
+        for module in (sections, controls):
+            patched.setattr(module, "predictable_share", predictable_share)
+        yield
 
 
 @pytest.fixture

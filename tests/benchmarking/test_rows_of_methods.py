@@ -190,14 +190,16 @@ def rows_of(
     known: Sequence[str] | None = None,
     kernels: str = "",
 ) -> Hashes:
-    """The hash of each of these methods on the first tables of a suite, made in another process.
+    """The hash of each of these methods on the first tables of a suite.
 
     Args:
         known: leave out other tables, which came later.
-        kernels: of OpenBLAS; "" for those of this processor.
+        kernels: of OpenBLAS, for which a process of its own is started; "" for those of this processor.
     """
+    if not kernels:
+        return _rows_of(name, methods, most_tables, known)
     wanted = json.dumps([name, methods, most_tables, known])
-    environment = os.environ | ({"OPENBLAS_CORETYPE": kernels} if kernels else {})
+    environment = os.environ | {"OPENBLAS_CORETYPE": kernels}
     done = subprocess.run(
         [sys.executable, __file__, wanted], env=environment, stdout=subprocess.PIPE, text=True
     )

@@ -126,6 +126,14 @@ def quick(tmp_path_factory):
     return make_run(tmp_path_factory.mktemp("quick") / "quick", [make_table()], small_suite(trials=1), ["RS"])
 
 
+@pytest.fixture(scope="session")
+def quick_page(quick, tmp_path_factory):
+    """Their report."""
+    from hpobench_nmt.render.html.page import write_report
+
+    return write_report([quick], tmp_path_factory.mktemp("page") / "quick.html", jobs=1)
+
+
 @pytest.fixture
 def copied(folders, tmp_path):
     """A copy of the single-objective results, to be spoilt."""

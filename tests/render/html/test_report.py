@@ -61,7 +61,7 @@ def test_no_address_and_no_foreign_markup(page, tools):
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.hosts)])
 def test_same_results_same_bytes_in_any_process(whole, quick, request, tmp_path):
     folders = request.getfixturevalue("folders") if whole else [quick]
-    page = request.getfixturevalue("page") if whole else write_report(folders, tmp_path / "r.html", jobs=1)
+    page = request.getfixturevalue("page" if whole else "quick_page")
     code = (
         "import sys; from pathlib import Path; from hpobench_nmt.render.html.page import write_report\n"
         "write_report([Path(a) for a in sys.argv[2:]], Path(sys.argv[1]), jobs=2)"
