@@ -35,6 +35,7 @@ PROMISED = {
     "hpobench_nmt.methods.auto": ["AutoBO"],
     "hpobench_nmt.methods.gaussian_process": ["bayesian_optimisation"],
     "hpobench_nmt.methods.kernels": ["matern52"],
+    "hpobench_nmt.render.plots.curves": ["plot_luck"],
     "hpobench_nmt.render.plots.table_analyses": ["plot_importance", "plot_search_cost"],
     "hpobench_nmt.testing": ["CONFORMANCE_CHECKS", "PARALLEL_CHECKS", "checks_for"],
 }

@@ -1,6 +1,7 @@
 """Two published comparisons, recomputed by `hb.compare`: the figures in findings.md and statistics.md.
 
     python benchmarks/statistics/published_comparisons.py autoresearch FOLDER  # with trials.json
+    python benchmarks/statistics/published_comparisons.py seeds FOLDER         # the same file
     python benchmarks/statistics/published_comparisons.py algoperf FOLDER      # a clone or curves.parquet
     python benchmarks/statistics/published_comparisons.py null                 # a method against itself
 
@@ -8,6 +9,10 @@
 for 24 hours, three times each; the budget is hours, and the baseline random search. AlgoPerf: eleven training
 algorithms, each with five settings that train side by side, five times each; the budget is hours of a
 setting, the value the best word error rate or BLEU of the five, and the baseline AlgoPerf's.
+
+`seeds` prints how many seeds a side a paired t test of log times takes to tell the optimizer with the best
+mean result, an agent, from TPE with a power of 0.8. It uses the variance between the three seeds, whose 90%
+range gives that of the number.
 
 `null` compares random search with itself on uniform values, 2,000 times: the share of p-values below 0.05,
 and the mean log ratio with its standard error. The target comes from the baseline's own trials, which could
@@ -22,9 +27,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy.stats import chi2
 
 import hpobench_nmt as hb
+from hpobench_nmt.analysis.tidy import paired_with_baseline
 from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.evaluation.power import families_needed
 from hpobench_nmt.lookup.collections import COLLECTIONS
 from hpobench_nmt.lookup.collections.archives import folder_members
 from hpobench_nmt.lookup.collections.readers import algoperf as read_logs
@@ -65,6 +73,22 @@ def algoperf(folder: Path) -> tuple[pd.DataFrame, str]:
     return found.astype({"trial": int})[COLUMNS], "baseline"
 
 
+def seeds(frame: pd.DataFrame) -> None:
+    best = frame.groupby(["method", "trial"])["value"].min().groupby("method").mean()
+    agent = str(best.idxmin())
+    paired = paired_with_baseline(frame, [agent, "TPE"])
+    figure = paired.figure(agent, "TPE")
+    trials = frame["trial"].nunique()
+    sd = float(np.sqrt(figure.variances[0, 0] * trials))
+    chance = (trials - 1) / chi2(trials - 1).ppf([0.95, 0.05])
+    print(f"{agent} {best[agent]:.5f} and TPE {best['TPE']:.5f} bits per byte; sd of a log ratio {sd:.2f}")
+    for ratio in (float(np.exp(abs(figure.logs[0, 0]))), 1.5, 2.0, 3.0):
+        few, needed, many = (
+            families_needed(ratio, sd * factor) for factor in (chance[0] ** 0.5, 1, chance[1] ** 0.5)
+        )
+        print(f"a ratio of {ratio:.2f} takes {needed:.0f} seeds a side (90% range {few:.0f} to {many:.0f})")
+
+
 def published(frame: pd.DataFrame, baseline: str) -> None:
     for method in frame["method"].unique():
         if method == baseline:
@@ -100,11 +124,13 @@ def null(repetitions: int = 2000, budget: int = 50) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Two published comparisons, recomputed.")
-    parser.add_argument("what", choices=["autoresearch", "algoperf", "null"])
+    parser.add_argument("what", choices=["autoresearch", "seeds", "algoperf", "null"])
     parser.add_argument("folder", type=Path, nargs="?", default=Path())
     asked = parser.parse_args()
     if asked.what == "null":
         null()
+    elif asked.what == "seeds":
+        seeds(autoresearch(asked.folder)[0])
     else:
         published(*{"autoresearch": autoresearch, "algoperf": algoperf}[asked.what](asked.folder))
 

@@ -93,6 +93,7 @@ def test_random_search_of_autoresearch(real):
     assert len(table) == len(losses) == 1163
     assert np.isnan(table.column("val_bpb")).sum() == 649 and np.nanmax(table.column("val_bpb")) < 3
     assert np.isfinite(table.column("seconds")).all()  # also of failed trainings
+    assert "borrows the deviations of settings with a similar loss" in table.provenance["noise"]
 
 
 def test_the_pool_of_autoresearch_says_that_it_is_biased(real):

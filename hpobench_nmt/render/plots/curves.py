@@ -7,11 +7,14 @@ from functools import partial
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hpobench_nmt.analysis.captions import curves_finding
 from hpobench_nmt.analysis.number_text import with_interval
 from hpobench_nmt.analysis.run_curves import LOOKUPS, Curves, hypervolume_curves, regret_curves
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import NONE
 from hpobench_nmt.render.figure_spec import FigureSpec, HoverSeries, Plot
@@ -29,6 +32,7 @@ from hpobench_nmt.render.plots.style import (
     axes_for,
     legend,
     mark_better,
+    method_styles,
     new_panels,
     plain_log_ticks,
     raised,
@@ -57,6 +61,34 @@ def plot_regret(results: Results, table: str | None = None, ax: Axes | None = No
         InputError: an unknown table, or results with several objectives.
     """
     return plot_curves(regret_curves(results, table or next(iter(results.instances))), ax=ax)
+
+
+def plot_luck(losses: Floats, true: Floats, ax: Axes | None = None) -> Figure:
+    """Draw what searches with noisy losses believe and what is true, against trainings: means over searches.
+
+    A search believes in its smallest loss, which the noise has usually lowered.
+
+    Args:
+        losses: of the trainings of s searches, to be minimised, shape (s, n); NaN if a training failed.
+        true: the expected losses of the same configurations, shape (s, n).
+        ax: axes to draw on; by default, those of a new figure.
+    """
+    told = np.where(np.isnan(losses), np.inf, losses)
+    least = np.minimum.accumulate(told, axis=1)
+    leader = np.maximum.accumulate(np.where(told == least, np.arange(told.shape[1]), 0), axis=1)
+    lines = {
+        "smallest loss so far": least,
+        "expected loss of\nits configuration": np.take_along_axis(true, leader, axis=1),
+        "smallest expected loss": np.minimum.accumulate(true, axis=1),
+    }
+    figure, axes = axes_for(ax)
+    styles = method_styles(lines)
+    for label, values in lines.items():
+        axes.plot(np.arange(1, told.shape[1] + 1), values.mean(axis=0), label=label, **styles[label].line())
+    axes.set(xlabel="trainings", ylabel="loss, mean of the searches")
+    mark_better(axes, 0, -1)
+    legend(axes)
+    return figure
 
 
 def plot_curves(

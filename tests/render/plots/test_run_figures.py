@@ -23,7 +23,7 @@ from hpobench_nmt.core.constraints import Constraint
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.render.figures import run_figures
 from hpobench_nmt.render.html.svg import pixels, shared_styles, short_ids, short_path, to_svg
-from hpobench_nmt.render.plots.curves import plot_curve_panels, plot_curves
+from hpobench_nmt.render.plots.curves import plot_curve_panels, plot_curves, plot_luck
 from hpobench_nmt.render.plots.fronts import plot_attainment, plot_front_moves
 from hpobench_nmt.render.plots.pareto_front import plot_front, plot_front_pairs
 from hpobench_nmt.render.plots.replay import plot_replay
@@ -464,3 +464,15 @@ def test_a_front_saved_as_svg_names_the_configuration_of_each_point(toy, tmp_pat
     assert file.getvalue().count(b"<title>") == len(front.rows)
     front.plot().savefig(tmp_path / "front.png")
     assert (tmp_path / "front.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_luck_is_the_smallest_loss_and_the_expected_loss_of_its_configuration():
+    losses = np.array([[3.0, 1.0, np.nan, 2.0], [4.0, 5.0, 2.0, 1.0]])
+    true = np.array([[2.0, 3.0, 1.0, 1.5], [4.0, 2.0, 3.0, 5.0]])
+    (axes,) = plot_luck(losses, true).axes
+    drawn = {line.get_label(): line.get_ydata().tolist() for line in axes.lines}
+    assert drawn == {
+        "smallest loss so far": [3.5, 2.5, 1.5, 1.0],
+        "expected loss of\nits configuration": [3.0, 3.5, 3.0, 4.0],
+        "smallest expected loss": [3.0, 2.0, 1.5, 1.5],
+    }
