@@ -102,10 +102,13 @@ def axis_of(name: str, column: Column, about: About, typed: bool, where: Callabl
             f"16. Rename one of them, or leave the column out: --ignore {shlex.quote(name)}."
         )
     texts = [value for value in words if isinstance(value, str)]
-    if texts and len(there) == len(column) > _MOST_NAMES and about.why != STATED:
-        raise Left("another text in every row: it names them")
-    if texts and (len(there) > max(_MOST_MIXED, len(column) // 2) or max(map(len, texts)) > _LONGEST):
-        raise Left(f"{len(there):,} different texts")
+    if texts and about.why != STATED and len(there) > _MOST_NAMES:
+        if len(there) == len(column):
+            raise Left("another text in every row: it names them")
+        if len(there) > max(_MOST_MIXED, len(column) // 2):
+            raise Left(f"{len(there):,} different texts")
+    if texts and max(map(len, texts)) > _LONGEST:
+        raise Left("long texts")
     cells = np.array([text_of(value) if value != "" else "" for value in read], dtype=object)[places]
     return Axis(cells, "categorical", values=tuple(there), why=f"labels {_shown(there)}")
 

@@ -236,11 +236,8 @@ def _axes(
             leave(column, f"always {text_of(there[0])[:40]}")
     if not axes:
         found = [f"{column} ({each.why})" for column, each in about.items() if each.role == "hyperparameter"]
-        instead = f" These are not: {some_of(found)}." if found else ""
-        raise InputError(
-            f"{sweep.path}: no column that varies is a hyperparameter.{instead} Name one: --hyperparameter "
-            "COLUMN."
-        )
+        instead = f"These are not: {some_of(found)}." if found else "Name one: --hyperparameter COLUMN."
+        raise InputError(f"{sweep.path}: no column that varies is a hyperparameter. {instead}")
     if not (kept & sound).any():
         raise InputError(f"{sweep.path}: no finished training has a value of every hyperparameter.")
     if lost := int((~kept).sum()):

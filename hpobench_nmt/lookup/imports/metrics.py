@@ -12,9 +12,11 @@ from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.lookup.imports import names
-from hpobench_nmt.lookup.imports.cells import as_numbers
+from hpobench_nmt.lookup.imports.cells import as_numbers, distinct_of
 from hpobench_nmt.lookup.imports.sweep import STATED, About, Sweep
 
+# A metric with no more distinct values, such as a count of completed requests, is hardly the objective.
+_FLAG = 2
 _WAY = "it is not known whether smaller or larger is better"
 
 
@@ -87,7 +89,10 @@ def _with_objectives(sweep: Sweep, about: Mapping[str, About]) -> dict[str, Abou
         chosen = [column for column in stated if column in study]
         chosen += [column for column in study if column not in stated]
     else:
-        quality = [column for column in metrics if not names.is_cost(sweep.name(column))] or metrics
+        varied = [
+            column for column in metrics if len(distinct_of(sweep.columns[column])[0]) > _FLAG
+        ] or metrics
+        quality = [column for column in varied if not names.is_cost(sweep.name(column))] or varied
         held_out = [column for column in quality if names.part_of_data(sweep.name(column)) == "held out"]
         plain = [column for column in quality if not names.part_of_data(sweep.name(column))]
         some = next((some for some in (quality, held_out, plain) if len(some) == 1), None)

@@ -286,6 +286,11 @@ def test_json_over_several_lines(read):
     table = read(json.dumps(history, indent=2), "runhistory.json").table
     assert table.space.names == ("lr",) and table.curves.lengths.tolist()[:2] == [2, 1]
     np.testing.assert_array_equal(table.column("cost_"), [0.25, 0.75, np.nan])
+    one = json.dumps({**history, "data": data[:1]}, indent=2)
+    with pytest.raises(
+        InputError, match=r"varies is a hyperparameter. These are not: config.lr \(always 0.1\)"
+    ):
+        read(one, "runhistory.json")
     with pytest.raises(
         InputError, match=r"is one JSON object \(with 'best_metric', 'log_history'\), not lines"
     ):
