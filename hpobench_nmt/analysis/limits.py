@@ -17,19 +17,22 @@ for t = log W_h and t = log s^2. It is maximised by L-BFGS-B from BO_auto's medi
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache, partial
 
 import numpy as np
 import pandas as pd
 from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
+from scipy.spatial.distance import pdist, squareform
 
 from hpobench_nmt.analysis.fewer_trainings import FewerTrainings
 from hpobench_nmt.analysis.paired import SIMULATED
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.task.instance import Instance
 from hpobench_nmt.benchmarking.task.target import budget_of
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Floats, Ints
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import method_generator
 from hpobench_nmt.core.system.text import short
@@ -104,7 +107,7 @@ def _fitted(losses: bytes, features: bytes, columns: tuple[int, ...]) -> Bank:
 
     y = warped(np.frombuffer(losses), _CAP)
     parts = np.split(np.frombuffer(features).reshape(len(y), -1), np.cumsum(columns)[:-1], axis=1)
-    squares = [((part[:, None] - part[None]) ** 2).sum(axis=2) for part in parts]
+    squares = [np.unique(pdist(part, "sqeuclidean"), return_inverse=True) for part in parts]
 
     def loss(t: Floats) -> tuple[float, Floats]:
         return _minus_log_evidence(t, squares, y)
@@ -119,26 +122,35 @@ def _fitted(losses: bytes, features: bytes, columns: tuple[int, ...]) -> Bank:
     return Bank(best[None, :-1], best[-1:], np.zeros(1), _ADDITIVE)
 
 
-def _minus_log_evidence(t: Floats, squares: list[Floats], y: Floats) -> tuple[float, Floats]:
-    """Minus log p and its gradient, for t = (log W_1, ..., log W_H, log s^2)."""
-    n, weights, noise = len(y), np.exp(t[:-1]), math.exp(t[-1])
-    scaled = [w * each for w, each in zip(weights, squares, strict=True)]
-    whole, slope = _matern(sum(scaled, np.zeros((n, n))))
+def _minus_log_evidence(t: Floats, squares: Sequence[tuple[Floats, Ints]], y: Floats) -> tuple[float, Floats]:
+    """Minus log p and its gradient, for t = (log W_1, ..., log W_H, log s^2).
+
+    For each hyperparameter, `squares` has its distinct squared distances, which are few, and for each pair of
+    rows, in the order of `pdist`, which of them it has.
+    """
+    weights, noise, share = np.exp(t[:-1]), math.exp(t[-1]), _ADDITIVE / len(squares)
+    places = [place for _, place in squares]
+    scaled = [w * each for w, (each, _) in zip(weights, squares, strict=True)]
+    whole, slope = _matern(
+        sum((each[place] for each, place in zip(scaled, places, strict=True)), np.zeros(1))
+    )
     alone = [_matern(each) for each in scaled]
-    share = _ADDITIVE / len(squares)
-    kernel = (1.0 - _ADDITIVE) * whole + share * sum((k for k, _ in alone), np.zeros((n, n)))
-    factor = cho_factor(kernel + noise * np.eye(n), lower=True)
-    inverse = cho_solve(factor, np.eye(n))
-    a = inverse @ y
+    parts = sum((k[place] for (k, _), place in zip(alone, places, strict=True)), np.zeros(1))
+    kernel = squareform((1.0 - _ADDITIVE) * whole + share * parts)
+    np.fill_diagonal(kernel, 1.0 + noise)
+    factor = cho_factor(kernel)
+    a, (inverse, _) = cho_solve(factor, y), dpotri(factor[0])
     square = float(y @ a)
-    value = 0.5 * (n + 1) * math.log1p(square) + float(np.log(np.diag(factor[0])).sum())
-    # d/dt of minus log p is the sum of dK/dt times this matrix, over two.
-    left = inverse - (n + 1) / (1.0 + square) * np.outer(a, a)
+    value = 0.5 * (len(y) + 1) * math.log1p(square) + float(np.log(np.diag(factor[0])).sum())
+    # d/dt of minus log p is the sum of dK/dt times this matrix, over two. Each pair is in it twice.
+    above, outer = np.triu_indices(len(y), 1), (len(y) + 1) / (1.0 + square)
+    left = inverse[above] - outer * a[above[0]] * a[above[1]]
+    steep = (1.0 - _ADDITIVE) * slope * left
     slopes = [
-        0.5 * float((left * each * ((1.0 - _ADDITIVE) * slope + share * own)).sum())
-        for each, (_, own) in zip(scaled, alone, strict=True)
+        float(each @ (np.bincount(place, steep) + share * own * np.bincount(place, left)))
+        for each, place, (_, own) in zip(scaled, places, alone, strict=True)
     ]
-    return value, np.array([*slopes, 0.5 * noise * float(np.trace(left))])
+    return value, np.array([*slopes, 0.5 * noise * float(np.trace(inverse) - outer * (a @ a))])
 
 
 def _matern(squared: Floats) -> tuple[Floats, Floats]:
