@@ -19,5 +19,6 @@ for line in sys.stdin:
     elif message["message"] == "ask":
         draws = random.Random(f"{problem['seed']}, question {asked}")  # its own
         asked += 1
-        free = [row for row in range(n_rows) if row not in seen and row not in message["running"]]
+        taken = {*seen, *message["running"]}
+        free = [row for row in range(n_rows) if row not in taken]
         print(json.dumps({"row": draws.choice(free)}), flush=True)

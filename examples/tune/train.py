@@ -1,4 +1,4 @@
-"""A training that takes its hyperparameters as arguments: a ridge regression by gradient descent."""
+"""A training whose hyperparameters are arguments: a ridge regression, by gradient descent."""
 
 import argparse
 import json

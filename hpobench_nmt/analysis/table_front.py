@@ -33,7 +33,7 @@ def pareto(
 ) -> Front:
     """The Pareto front of a table, a data frame or a CSV file.
 
-        front = hb.pareto("sw-en", ["dev_bleu", "dev_gpu_time"], constraints=["num_param<=5e7"])
+        front = hb.pareto("sw-en", ["dev_bleu", "num_param"], constraints=["dev_bleu>=10"])
         front.rows, front.frame, front.hypervolume, front.steps
         front.plot().savefig("front.png")
 

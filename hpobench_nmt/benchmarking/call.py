@@ -62,7 +62,7 @@ def run(
 ) -> Results:
     """Run a suite, as `hpobench-nmt run` does.
 
-        results = hb.run("quick", tables=["sotu-ngram"], methods=["RS", "BO_EI_M_std"], trials=20)
+        results = hb.run("quick", tables=["sotu-ngram"], methods=["RS", "BO_auto"], trials=20)
         print(results.scores())
 
     Args:

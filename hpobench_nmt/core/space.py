@@ -125,7 +125,7 @@ class Space(Sequence[Hyperparameter]):
         Hyperparameter, such as Hyperparameter("x", (1, 10, 100), "log") for a grid on a log scale, or one of
         Optuna's distributions; its name here is its key. A ConfigSpace is taken as it is.
 
-            Space.of({"layers": [1, 2, 4], "optimizer": ["sgd", "adam"], "rate": (1e-4, 1e-1, "log")})
+            Space.of({"layers": [1, 2], "rule": ["sgd", "adam"], "rate": (1e-4, 1e-1, "log")})
 
         Raises InputError for anything else.
         """

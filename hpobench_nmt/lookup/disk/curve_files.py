@@ -16,7 +16,7 @@ writes its count and sha256:
     resource = "update"          # the column that counts the progress of a training
     resource_unit = "updates"
     cost_unit = "updates"
-    truncate_at = "nan"          # for `tables add`: a curve ends at the first checkpoint that lacks a metric
+    truncate_at = "nan"          # for `tables add`: curves end at the first missing metric
     [curves.metrics.dev_ppl]
     own = "best"                 # the row's own dev_ppl is the best of its curve; or "last", or left out
     [curves.metrics.sample_bleu]
