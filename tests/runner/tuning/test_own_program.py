@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tiny_trainings import run
 
 import hpobench_nmt as hb
 from hpobench_nmt.core.system.errors import InputError
@@ -43,10 +44,16 @@ def tuned(at, program, words=("{x}",), arguments=("--lookups", "6"), search=SEAR
     """Tune a program; returns the output and the records."""
     (at / "s.toml").write_text(search)
     (at / "p.py").write_text(program)
-    process = started(arguments, "p.py", *words)
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 0, out + err
-    return out, read_ledger(at / "s" / "ledger.jsonl").records
+    done = run(at, "tune", "s.toml", *arguments, "--", sys.executable, "p.py", *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout, read_ledger(at / "s" / "ledger.jsonl").records
+
+
+def built(at):
+    """The table of a search."""
+    done = run(at, "tables", "build", "s")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return hb.load_table(at / "s")
 
 
 def refused(at, words, search=SEARCH):
@@ -64,9 +71,7 @@ def test_the_best_of_a_grid_is_found_the_run_resumes_and_a_table_is_built(at):
     assert same == records and again.count("from the ledger") == 6
     logs = [path.read_text() for path in (at / "s" / "logs").iterdir()]
     assert len(logs) == 6 and all(log.startswith("$ ") and '{"loss":' in log for log in logs)
-    build = [sys.executable, "-m", "hpobench_nmt", "tables", "build", "s"]
-    subprocess.run(build, check=True, capture_output=True)
-    assert len(hb.load_table(at / "s").configs) == 6
+    assert len(built(at).configs) == 6
 
 
 def test_lines_of_a_narrow_terminal_break_before_the_outcome(at, monkeypatch):
@@ -139,10 +144,10 @@ layers = [1, 2]
 
 def example(at, name, words, arguments=()):
     (at / "s.toml").write_text(BY_LR)
-    process = started(["--lookups", "2", *arguments], str(EXAMPLES / name), *words)
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == 0 and "Best: lr=" in out, out + err
-    assert all(record.status == "done" for record in read_ledger(at / "s" / "ledger.jsonl").records), out
+    program = [sys.executable, str(EXAMPLES / name), *words]
+    done = run(at, "tune", "s.toml", "--lookups", "2", *arguments, "--", *program)
+    assert done.returncode == 0 and "Best: lr=" in done.stdout, done.stdout + done.stderr
+    assert all(record.status == "done" for record in read_ledger(at / "s" / "ledger.jsonl").records)
 
 
 def test_the_example_with_argparse_is_tuned(at):
@@ -324,9 +329,7 @@ def test_repeats_have_other_seeds_and_a_row_of_the_table_is_their_mean(at, jobs)
         at, "import sys; sys.exit('must not run again')", ("{x}", "{seed}"), arguments, search
     )
     assert unchanged == records and same.split("Recommended")[1] == out.split("Recommended")[1]
-    build = [sys.executable, "-m", "hpobench_nmt", "tables", "build", "s"]
-    subprocess.run(build, check=True, capture_output=True)
-    table = hb.load_table(at / "s")
+    table = built(at)
     done = [record for record in records if record.status == "done"]
     means = {
         x: [r.metrics["loss"] for r in done if r.config["x"] == x] for x in {r.config["x"] for r in done}
@@ -344,10 +347,7 @@ def test_a_repeat_that_failed_is_counted_but_its_row_stays(at):
     _, records = tuned(at, NOISY.replace("FAILING", "1"), ("{x}", "{seed}"), arguments, search)
     again = [record for record in records if record.replicate]
     assert again and all(record.status == "failed" for record in again if record.replicate == 1)
-    subprocess.run(
-        [sys.executable, "-m", "hpobench_nmt", "tables", "build", "s"], check=True, capture_output=True
-    )
-    table = hb.load_table(at / "s")
+    table = built(at)
     first_done = [record for record in records if not record.replicate and record.status == "done"]
     assert len(table.configs) == len(first_done)
     failed = [record for record in again if record.status == "failed"]
