@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -16,11 +17,6 @@ from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.system.compiled import compiled
 from hpobench_nmt.core.system.errors import InputError
-
-try:
-    from george import kernels
-except ImportError:
-    kernels = None
 
 Kernel = Callable[[Floats, Floats], Floats]
 
@@ -32,18 +28,28 @@ _ROW_CACHE_BYTES = 64 * 2**20
 _BLOCK = 32
 
 
+@cache
+def _george() -> Any:
+    """George's kernels, None without george. It imports much of SciPy, so it is imported when it is used."""
+    try:
+        from george import kernels
+    except ImportError:
+        return None
+    return kernels
+
+
 def matern52(a: Floats, b: Floats) -> Floats:
     """Matern-5/2 covariance with amplitude and length scale 1, shapes (n, H), (N, H) -> (n, N)."""
-    if kernels is None:
+    if _george() is None:
         return _matern52(*_rows(a, b))
-    return np.asarray(kernels.Matern52Kernel(1.0, ndim=a.shape[1]).get_value(a, b))
+    return np.asarray(_george().Matern52Kernel(1.0, ndim=a.shape[1]).get_value(a, b))
 
 
 def rbf(a: Floats, b: Floats) -> Floats:
     """Squared-exponential covariance with amplitude and length scale 1, shapes (n, H), (N, H) -> (n, N)."""
-    if kernels is None:
+    if _george() is None:
         return _rbf(*_rows(a, b))
-    return np.asarray(kernels.ExpSquaredKernel(1.0, ndim=a.shape[1]).get_value(a, b))
+    return np.asarray(_george().ExpSquaredKernel(1.0, ndim=a.shape[1]).get_value(a, b))
 
 
 def _rows(*arrays: Floats) -> list[Floats]:

@@ -14,7 +14,6 @@ import numpy as np
 
 from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.core.problem import Problem
-from hpobench_nmt.core.system.compiled import compiled
 from hpobench_nmt.methods.any_targets import AnyTargetsPosterior
 from hpobench_nmt.methods.kernels import NOISE_SD, kernel_prior, matern52
 from hpobench_nmt.methods.sampler import RowSearch
@@ -50,7 +49,7 @@ class PosteriorSearch(RowSearch):
 
     def learn(self, row: int, targets: Floats) -> bool:
         """Learn a row's targets, or only drop the row if a target is missing; returns whether it learned."""
-        if _lacks_one(targets):
+        if np.isnan(targets).any():
             self._pending.discard(row)
             return False
         self.count += 1
@@ -79,28 +78,8 @@ def chosen(rng: np.random.Generator, free: Bools, count: int, scores: Callable[[
 
 def best_of(scores: Floats, free: Bools) -> int:
     """The first free candidate with the largest score; ValueError if all scores of free ones are NaN."""
-    best = _first_best(np.ascontiguousarray(scores, dtype=np.float64), free)
-    if math.isnan(scores[best]) and np.isnan(scores[free]).all():
+    values = scores[free]
+    best = values.argmax()  # NaN counts as the largest
+    if math.isnan(values[best]) and np.isnan(values).all():
         raise ValueError("the acquisition gave NaN for every candidate.")
-    return best
-
-
-@compiled()
-def _first_best(scores: Floats, free: Bools) -> int:
-    """The first free candidate with the largest score. NaN counts as the largest, as in numpy's argmax."""
-    best = -1
-    for i in range(scores.shape[0]):
-        if free[i]:
-            if np.isnan(scores[i]):
-                return i
-            if best < 0 or scores[i] > scores[best]:
-                best = i
-    return best
-
-
-@compiled()
-def _lacks_one(targets: Floats) -> bool:
-    lacking = False
-    for t in range(targets.shape[0]):
-        lacking = lacking or math.isnan(targets[t])
-    return lacking
+    return int(np.flatnonzero(free)[best])

@@ -27,6 +27,7 @@ from hpobench_nmt.core.constraints import teller
 from hpobench_nmt.core.guard import MethodFailure, as_failure, guarded, recommended_row, row_number
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import generator
+from hpobench_nmt.core.system.compiled import starting
 from hpobench_nmt.core.system.errors import InputError, RunError
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.exports.candidates import Candidates
@@ -129,7 +130,7 @@ class LiveMethod:
 
         Raises RunError if the method waits for pending evaluations.
         """
-        with self._naming_failures():
+        with self._naming_failures(), starting():
             return self._answer()
 
     def _answer(self) -> int:

@@ -22,7 +22,6 @@ from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.space import Config, Space, Value
 from hpobench_nmt.core.space_exchange import library
-from hpobench_nmt.core.system.compiled import compiling_is_told
 from hpobench_nmt.core.system.errors import InputError, check_whole
 from hpobench_nmt.core.system.files import sole_writer
 from hpobench_nmt.core.system.text import counted, printable
@@ -283,8 +282,7 @@ def _search(
     while len(optimizer.evaluations) < budget and (optimizer.pending or not optimizer.exhausted):
         if least_gain and len(optimizer.evaluations) >= n_initial and optimizer.expected_gain() < least_gain:
             return
-        with compiling_is_told():
-            config = optimizer.pending[0] if optimizer.pending else optimizer.ask()
+        config = optimizer.pending[0] if optimizer.pending else optimizer.ask()
         if path is not None:
             optimizer.save(path)
         losses, metrics = evaluate(config)

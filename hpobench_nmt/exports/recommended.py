@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.space import Config, Space, Value, config_key
 from hpobench_nmt.core.system.text import counted
-from hpobench_nmt.methods.replicates import Belief, believe
+
+if TYPE_CHECKING:
+    from hpobench_nmt.methods.replicates import Belief
 
 CLAIM = 0.95
 _DRAWS = 4096
@@ -90,6 +92,8 @@ class Grouped(NamedTuple):
 
 def grouped(space: Space, configs: Sequence[Config], losses: Floats) -> Grouped | None:
     """The configurations of evaluations with one loss each, shape (n,), NaN if failed; None if all failed."""
+    from hpobench_nmt.methods.replicates import believe  # it imports much of SciPy
+
     codes = np.array([space.encode(config) for config in configs]).reshape(len(configs), len(space))
     groups: dict[object, list[int]] = {}
     for place, code in enumerate(codes):

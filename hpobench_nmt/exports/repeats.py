@@ -9,7 +9,6 @@ from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import printable
 from hpobench_nmt.exports.candidates import Candidates
 from hpobench_nmt.exports.live_method import Known, LiveMethod
-from hpobench_nmt.methods.repeats import belief_of, row_to_repeat
 
 
 def checked_repeats(repeats: object, objectives: int) -> bool:
@@ -34,6 +33,8 @@ def usable(known: Known) -> list[int]:
 
 def row_to_evaluate_again(space: Space, candidates: Candidates, known: Known) -> int | None:
     """The configuration to evaluate again, or None if a new configuration should be evaluated."""
+    from hpobench_nmt.methods.repeats import row_to_repeat  # it imports much of SciPy
+
     return row_to_repeat(space, candidates.features, known.trainings, usable(known), known.pending)
 
 
@@ -48,6 +49,8 @@ def row_to_recommend(
         keeps = " and satisfies all constraints" if known.n_rules else ""
         raise InputError(f"no configuration with a loss{keeps} is known yet.")
     if repeats:
+        from hpobench_nmt.methods.repeats import belief_of
+
         rows, belief = belief_of(space, candidates.features, known.trainings)
         return min(kept, key=lambda row: float(belief.mean[rows.index(row)]))
     if not hasattr(live.made, "recommend"):

@@ -23,7 +23,12 @@ _TILE = 1024
 _PANEL = 32
 
 
-@compiled(error_model="numpy")
+def _rows_added(rows: Floats, shares: Floats, total: Floats) -> None:
+    for row, share in zip(rows, shares, strict=False):
+        total += share * row
+
+
+@compiled(_rows_added, error_model="numpy")
 def add_rows(rows: Floats, shares: Floats, total: Floats) -> None:
     """total += shares @ rows, rows of shape (k, N), in their order; four rows in each pass over `total`."""
     for start in range(0, total.shape[0], _TILE):
@@ -43,7 +48,7 @@ def add_rows(rows: Floats, shares: Floats, total: Floats) -> None:
             j += 1
 
 
-@compiled(error_model="numpy")
+@compiled(plain=True, error_model="numpy")
 def solve(factor: Floats, y: Floats, z: Floats) -> None:
     """z = L^-1 y for the first n rows of L, y of shape (n,); z may have more places, or be y. O(n^2)."""
     for i in range(y.shape[0]):
@@ -53,7 +58,12 @@ def solve(factor: Floats, y: Floats, z: Floats) -> None:
         z[i] = value / factor[i, i]
 
 
-@compiled(error_model="numpy")
+def _row_divided(new: Floats, d: float, var: Floats) -> None:
+    new *= 1.0 / d
+    np.maximum(var - new * new, 0.0, out=var)
+
+
+@compiled(_row_divided, error_model="numpy")
 def divide_row(new: Floats, d: float, var: Floats) -> None:
     """Make a row of V from K[p,:] - l'V, and subtract its squares from the variance; both in place."""
     inverse = 1.0 / d

@@ -295,7 +295,33 @@ def _alone(values: Floats, here: Floats, inverse_square: float, squares: Floats,
     _matern_of_all(squares, found)
 
 
-@compiled(error_model="numpy")
+def _matern(squares: Floats) -> Floats:
+    """The same in NumPy. Its exponential is the C library's for complex numbers only."""
+    r = np.sqrt(5.0 * squares)
+    return np.asarray((1.0 + r + r * r / 3.0) * np.exp(-r.astype(np.complex128)).real)
+
+
+def _plain_covariances(
+    points: Points, codes: Rows, point: int, inverse_squares: Floats, additive: float, found: Floats
+) -> None:
+    n_hyperparameters, n_others = codes.shape
+    squared, each = np.zeros(n_others), np.zeros(n_others)
+    for h in range(n_hyperparameters):
+        first, end = points.starts[h], points.starts[h + 1]
+        few = end - first < n_others
+        here = points.values[:, points.code[h, point % points.code.shape[1]], None]
+        gaps = (points.values[:, first:end] if few else points.values[:, codes[h]]) - here
+        squares = np.zeros(gaps.shape[1])
+        for gap in gaps:
+            squares += gap * gap * inverse_squares[h]
+        of_each = codes[h] - first if few else slice(None)
+        squared += squares[of_each]
+        each += _matern(squares)[of_each]
+    share = additive / max(n_hyperparameters, 1)
+    found[:] = (1.0 - additive) * _matern(squared) + share * each + points.common
+
+
+@compiled(_plain_covariances, error_model="numpy")
 def _covariances(
     points: Points, codes: Rows, point: int, inverse_squares: Floats, additive: float, found: Floats
 ) -> None:
@@ -347,7 +373,7 @@ def covariances(points: Points, inverse_squares: Floats, additive: float) -> Flo
     return found
 
 
-@compiled(error_model="numpy")
+@compiled(plain=True, error_model="numpy")
 def _append(
     factors: Floats, seen: Rows, codes: Rows, points: Points, inverse_squares: Floats, noise: Floats,
     additive: float,
@@ -367,7 +393,7 @@ def _append(
         row[n] = math.sqrt(max(pivot, 0.5 * noise[b]))
 
 
-@compiled(error_model="numpy")
+@compiled(plain=True, error_model="numpy")
 def _log_weights(log_prior: Floats, factors: Floats, y: Floats, z: Floats, squares: Floats) -> Floats:
     """Logarithms of prior times evidence, normalised to sum 1, shape (B,); writes z and z'z."""
     n = y.shape[0]
@@ -390,7 +416,7 @@ def _log_weights(log_prior: Floats, factors: Floats, y: Floats, z: Floats, squar
     return result
 
 
-@compiled(error_model="numpy")
+@compiled(plain=True, error_model="numpy")
 def _extend(
     whitened: Floats, count: int, seen: Rows, points: Points, inverse_squares: Floats, additive: float,
     factor: Floats, var: Floats,
@@ -400,8 +426,9 @@ def _extend(
     for k in range(count, seen.shape[0]):
         new, shared = whitened[k], points.stages[seen[k] // points.code.shape[1], -1]
         _covariances(points, points.code, seen[k], inverse_squares, additive, new)
-        for i in range(new.shape[0]):
-            new[i] *= shared
+        if shared != 1.0:
+            for i in range(new.shape[0]):
+                new[i] *= shared
         for j in range(k):
             shares[j] = -factor[k, j]
         add_rows(whitened[:k], shares[:k], new)

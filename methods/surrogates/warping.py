@@ -20,7 +20,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import ndtri
 
 from hpobench_nmt.core.arrays import Floats
 
@@ -108,6 +107,8 @@ def _standardised(values: Floats) -> Floats:
 
 def normal_scores(losses: Floats) -> Floats:
     """Normal quantiles of (rank - 1/2) / n, shape (n,); equal losses have their mean rank."""
+    from scipy.special import ndtri  # BO_auto does not need it
+
     _, place, count = np.unique(losses, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(count) - (count - 1) / 2)[place]  # scipy.stats.rankdata, whose import takes longer
     return np.asarray(ndtri((ranks - 0.5) / len(losses)))
