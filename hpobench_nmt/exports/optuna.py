@@ -26,7 +26,7 @@ from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Space, Value
-from hpobench_nmt.core.space_exchange import library, suggested_by_optuna
+from hpobench_nmt.core.space_exchange import library, prior_of_configspace, suggested_by_optuna
 from hpobench_nmt.core.system.errors import InputError, RunError
 from hpobench_nmt.exports.optimizer import N_INITIAL, Optimizer
 from hpobench_nmt.exports.optimizer_parts import checked_prior
@@ -104,7 +104,8 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
     storage has a heartbeat (`optuna.storages.RDBStorage`).
 
     Args:
-        space: the search space of the study, as for `hb.Optimizer`. By default, that of its trials.
+        space: the search space of the study, as for `hb.Optimizer`; normal and beta distributions of a
+            ConfigSpace are a prior. By default, that of its trials.
         method: as for `hb.Optimizer`. By default, BO_auto.
         seed, n_initial: as for `hb.Optimizer`. Without a space, completed trials count towards n_initial.
         prior: as for `hb.Optimizer`. Without a space, names that the study does not have are ignored.
@@ -123,7 +124,10 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
         constraints_func: Callable[[Any], Sequence[float]] | None = None,
     ) -> None:
         self._space = space if isinstance(space, Space | None) else Space.of(space)
-        self._prior = dict(prior or {}) if self._space is None else checked_prior(self._space, prior)
+        self._prior = dict(prior or {})
+        if self._space is not None:
+            of_space = checked_prior(self._space, prior_of_configspace(space))
+            self._prior = of_space | checked_prior(self._space, prior)
         self._method, self._seed, self._n_initial = method, seed, n_initial
         self._constraints_func = constraints_func
         self._optimizer: _SharedOptimizer | None = None

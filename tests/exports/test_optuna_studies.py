@@ -179,6 +179,19 @@ def test_a_prior_is_taken_as_by_minimize(space):
     assert sum(0.8 < x < 0.95 for x in tried(near)) > 2 * sum(0.8 < x < 0.95 for x in tried(None))
 
 
+def test_distributions_of_a_configspace_are_a_prior_as_for_minimize():
+    cs = pytest.importorskip("ConfigSpace")
+    space = cs.ConfigurationSpace()
+    space.add(cs.Float("x", (0, 1), distribution=cs.Normal(0.87, 0.02)), cs.Float("y", (0, 1)))
+    study = optuna.create_study(sampler=MethodSampler(space, "piBO_M_std", n_initial=1))
+    study.optimize(lambda t: t.suggest_float("x", 0, 1) * 0 + t.suggest_float("y", 0, 1) * 0, n_trials=8)
+    assert sum(0.8 < trial.params["x"] < 0.95 for trial in study.trials[1:]) > 4
+    used = study.sampler._optimizer.state.prior
+    assert used == Optimizer(space, "piBO_M_std").state.prior and used.keys() == {"x"}
+    of_user = MethodSampler(space, "piBO_M_std", prior={"x": 0.1})  # it has precedence
+    assert of_user._prior == {"x": 0.1}
+
+
 def test_a_prior_for_a_hyperparameter_that_the_space_lacks_is_refused_at_once():
     with pytest.raises(InputError, match="unknown hyperparameter 'y'"):
         MethodSampler({"x": (0.0, 1.0)}, "piBO_M_std", prior={"y": 0.5})
