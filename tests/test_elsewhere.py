@@ -98,6 +98,29 @@ def test_syne_tune(tmp_path):
     np.testing.assert_allclose(again.objectives_evaluations, blackbox.objectives_evaluations, rtol=1e-6)
 
 
+def test_mf_prior_bench():
+    module = example("mf_prior_bench_table", "mfpbench")
+    table = hb.load_table("lohelp-de-en")
+    benchmark = module.benchmark_of("lohelp-de-en", seed=0, prior=table.config(2))
+    longest = int(table.curves.lengths.max())
+    assert (benchmark.start, benchmark.end, len(benchmark.configs)) == (1, longest, len(table))
+    assert benchmark.prior.as_dict() == table.config(2)
+    for config in benchmark.sample(5, seed=1):
+        row = table.row({name: config[name] for name in table.space.names})
+        assert str(row) == config.id
+        curve, found = table.curves[row], benchmark.trajectory(config)
+        for k, result in enumerate(found):
+            place = min(k, len(curve.values) - 1)
+            assert [result["dev_ppl"].value, result["dev_bleu"].value] == curve.values[place].tolist()
+            assert result.cost == curve.costs[place]
+        assert len(found) == longest and result.score == result["dev_bleu"].value == -result.error
+    for row in (0, 7):  # found by its values
+        assert benchmark.query(table.config(row), at=1).score == table.curves[row].values[0, 1]
+    assert dict(benchmark.space.sample_configuration()).keys() == set(table.space.names)
+    with pytest.raises(hb.InputError, match="'sotu-dyneval' has no learning curves"):
+        module.benchmark_of("sotu-dyneval")
+
+
 def test_carps(home):
     module = example("carps_task", "carps")
     from carps.utils.trials import TrialInfo
