@@ -70,7 +70,7 @@ def tables_import(
         W&B        the table of runs as CSV, also in a folder with the CSV of a chart
         MLflow     runs as CSV, a folder mlruns, its SQLite database
         Ray Tune   a folder of results, or their data frame as CSV
-        programs   results of Syne Tune, NePS, SMAC, HPO-B; a state of hb.minimize
+        programs   results of Syne Tune, NePS, SMAC, Keras Tuner, HPO-B; a state of hb.minimize
         others     JSON lines, CSV with any separator, scikit-learn's search results
 
     The command works out what each column means, prints its decisions and the reasons, and installs the

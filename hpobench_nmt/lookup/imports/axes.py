@@ -20,13 +20,12 @@ from hpobench_nmt.lookup.imports.sweep import STATED, About, Column
 
 # If a column with more distinct values mixes numbers and texts, it is a column of numbers with a typo.
 _MOST_MIXED = 20
-# A column of distinct texts with more rows than this names the trainings.
-_MOST_NAMES = 10
 _LONGEST = 200
 # Numbers may be on a log scale, whatever lies between them, if the largest is this many times the smallest.
 _WIDE = 10.0
 # Values form a geometric grid if their ratios differ by less than this share.
 _EVEN = 0.05
+_WORDS = {"None": None, "True": True, "False": False}
 # A parent with more distinct values could explain anything.
 _MOST_OF_PARENT = 8
 
@@ -102,13 +101,9 @@ def axis_of(name: str, column: Column, about: About, typed: bool, where: Callabl
             f"16. Rename one of them, or leave the column out: --ignore {shlex.quote(name)}."
         )
     texts = [value for value in words if isinstance(value, str)]
-    if texts and about.why != STATED and len(there) > _MOST_NAMES:
-        if len(there) == len(column):
-            raise Left("another text in every row: it names them")
-        if len(there) > max(_MOST_MIXED, len(column) // 2):
-            raise Left(f"{len(there):,} different texts")
-    if texts and max(map(len, texts)) > _LONGEST:
-        raise Left("long texts")
+    many = about.why != STATED and len(there) > max(_MOST_MIXED, len(column) // 2)
+    if texts and (many or max(map(len, texts)) > _LONGEST):
+        raise Left(f"{len(there):,} different texts")
     cells = np.array([text_of(value) if value != "" else "" for value in read], dtype=object)[places]
     return Axis(cells, "categorical", values=tuple(there), why=f"labels {_shown(there)}")
 
@@ -153,29 +148,22 @@ def _value(cell: Any, typed: bool) -> Any:
         if not exact:
             raise Left("numbers that are too large, or not finite in a list")
         return cell if isinstance(cell, tuple) else float(cell)
-    if cell in EMPTY:
-        return ""
-    if typed:
-        return cell
-    if cell in ("None", "True", "False"):
-        return {"None": None, "True": True, "False": False}[cell]
+    if typed or cell in EMPTY:
+        return "" if cell in EMPTY else cell
+    if cell in _WORDS:
+        return _WORDS[cell]
     number = number_of(cell) if shows_number(cell) else math.nan
     return number if math.isfinite(number) and cell == label(number) else cell
 
 
 def _order(value: Any) -> tuple[int, Any]:
-    if value is None:
-        return 0, 0
-    if isinstance(value, bool):
-        return 1, value
-    return (2, value) if isinstance(value, float) else (3, label(value))
+    """The order of values: None, booleans, numbers, then labels by their texts."""
+    kind = next((k for k, each in enumerate((type(None), bool, float)) if isinstance(value, each)), 3)
+    return kind, kind and (value if kind < 3 else label(value))
 
 
 def _numeric(cells: Floats, about: About) -> Axis:
     values = np.unique(cells[~np.isnan(cells)])
-    counts = bool((np.diff(cells) == 1).all()) and cells[0] in (0, 1)
-    if about.doubt and counts and len(cells) > _MOST_NAMES:
-        raise Left("it counts the rows")
     ends = f"{short(values[0])} to {short(values[-1])}, {counted(len(values), 'value')}"
     if about.scale is not None and not (about.scale == "log" and values[0] <= 0):
         scale, why = about.scale, f"; {STATED}" if about.why == STATED else "; the study's own scale"
@@ -217,17 +205,12 @@ def with_conditions(axes: Mapping[str, Axis], sound: Bools) -> dict[str, Axis]:
     found = dict(axes)
     for _ in axes:  # a parent may have a parent
         before = dict(found)
-        for name, axis in found.items():
+        for name, axis in before.items():
             if axis.active_if or not axis.holes[sound].any():
                 continue
-            for parent, other in found.items():
-                if (
-                    parent == name
-                    or name in other.active_if
-                    or (other.holes[sound].any() and not other.active_if)
-                ):
-                    continue
-                if values := _explains(other, axis.holes, sound):
+            for parent, other in before.items():
+                known = other.active_if or not other.holes[sound].any()
+                if known and name not in other.active_if and (values := _explains(other, axis.holes, sound)):
                     found[name] = replace(axis, active_if={parent: values})
                     break
         if found == before:
@@ -240,17 +223,14 @@ def _explains(parent: Axis, holes: Bools, sound: Bools) -> list[Value] | None:
 
     `holes` is true where the axis has no value. The result is None if the parent does not explain the holes.
     """
-    holes, there, cells = holes[sound], ~parent.holes[sound], parent.cells[sound]
-    codes, places = np.unique(cells[there], return_inverse=True)
-    if (~holes & ~there).any() or len(codes) > _MOST_OF_PARENT or 2 * len(codes) > len(holes):
+    there = sound & ~parent.holes
+    codes, places = np.unique(parent.cells[there], return_inverse=True)
+    empty, full = (np.bincount(places, mask[there], len(codes)) > 0 for mask in (holes, ~holes))
+    many = len(codes) > _MOST_OF_PARENT or 2 * len(codes) > sound.sum()
+    if many or (sound & ~holes & parent.holes).any() or (empty & full).any() or not empty.any():
         return None
-    inside = holes[there]
-    empty, full = (np.bincount(places, mask, len(codes)) > 0 for mask in (inside, ~inside))
-    if (empty & full).any() or not empty.any():
-        return None
-    if parent.kind == "numeric":
-        return list(map(float, codes[full]))
-    return [value for value in parent.values if label(value) in codes[full]]
+    values = parent.values or tuple(codes.tolist())
+    return [value for value in values if (label(value) if parent.values else value) in codes[full]]
 
 
 def none_for_holes(axis: Axis) -> Axis | None:

@@ -130,18 +130,15 @@ def _without_retries(sweep: Sweep, plan: Plan) -> Plan:
     seeds = np.unique(np.nan_to_num(seeds_of(sweep, plan), nan=-1.0), return_inverse=True)[1]
     ids = np.unique(group_ids([plan.configurations, seeds]), return_inverse=True)[1]
     kept = np.flatnonzero(~plan.lost | ~(np.bincount(ids, ~plan.lost) > 0)[ids])
-    if len(kept) == len(ids):
-        return plan
     again = counted(len(ids) - len(kept), "training")
     text = f"{again} failed or pruned, and repeated with the same configuration (left out)"
-    axes = {column: replace(axis, cells=axis.cells[kept]) for column, axis in plan.axes.items()}
     return replace(
         plan,
         rows=plan.rows[kept],
-        axes=axes,
+        axes={column: replace(axis, cells=axis.cells[kept]) for column, axis in plan.axes.items()},
         values=plan.values[kept],
         lost=plan.lost[kept],
-        told=(*plan.told, text),
+        told=plan.told if len(kept) == len(ids) else (*plan.told, text),
     )
 
 

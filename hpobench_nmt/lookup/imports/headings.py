@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Floats, Ints
 from hpobench_nmt.core.objectives import Direction
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import counted, free_name
@@ -85,6 +85,15 @@ def headed(
     Raises InputError if a state of a known program is not known, or if lines are reports of trainings that
     cannot be told apart.
     """
+    notes: tuple[str, ...] = ()
+    if (kept := _children(columns)) is not None:
+        lost = len(next(iter(columns.values()))) - len(kept)
+        notes = (f"{counted(lost, 'run')} with nested runs left out: the nested runs count",)
+        columns, whole = {name: cells[kept] for name, cells in columns.items()}, place
+
+        def place(row: int) -> str:
+            return whole(int(kept[row]))
+
     form = next(each for each in _formats() if each.fits(list(columns)))
     columns = _opened(columns, form)
     about = {name: found for name in columns if (found := form.about(name)) is not None}
@@ -108,7 +117,7 @@ def headed(
                 about[name] = About("identity", "the state of each training")
                 break
     sources = form.seconds or _durations(columns, about)
-    seconds, notes = _seconds(columns, sources)
+    seconds, unread = _seconds(columns, sources)
     if seconds is not None:
         about |= dict.fromkeys(sources, About("identity", f"it is in {SECONDS}"))
         name = SECONDS if SECONDS in sources else free_name(SECONDS, columns)
@@ -123,10 +132,10 @@ def headed(
         for name in [name for name, each in about.items() if each.role == "metric"]:
             about[name] = replace(about[name], direction=form.direction)
     sweep = Sweep(
-        kind or form.kind, path, title, columns, about, states, notes=notes, place=place,
+        kind or form.kind, path, title, columns, about, states, notes=(*notes, *unread), place=place,
         plain=form.is_plain,
     )  # fmt: skip
-    return _without_parents(_reported(sweep, form) if form.training else sweep)
+    return _reported(sweep, form) if form.training else sweep
 
 
 def _reported(sweep: Sweep, form: _Format) -> Sweep:
@@ -141,27 +150,13 @@ def _reported(sweep: Sweep, form: _Format) -> Sweep:
     return fold(sweep, found, pruned=True)
 
 
-def _without_parents(sweep: Sweep) -> Sweep:
-    """The sweep without runs that are the parent of others: they only repeat the best of their children."""
-    parents, ids = (sweep.columns.get(name) for name in ("tags.mlflow.parentRunId", "run_id"))
+def _children(columns: Mapping[str, Column]) -> Ints | None:
+    """The runs that are no parent, which only repeats its best child; None if no run is a parent."""
+    parents, ids = (columns.get(name) for name in ("tags.mlflow.parentRunId", "run_id"))
     if parents is None or ids is None:
-        return sweep
+        return None
     kept = np.flatnonzero(~np.isin(ids.astype(str), np.unique(parents[~absent(parents)].astype(str))))
-    lost = len(sweep) - len(kept)
-    if not lost:
-        return sweep
-    return replace(
-        sweep,
-        columns={name: cells[kept] for name, cells in sweep.columns.items()},
-        states=None if sweep.states is None else sweep.states[kept],
-        place=lambda row: sweep.place(int(kept[row])),
-        notes=(*sweep.notes, without_nested(lost)),
-    )
-
-
-def without_nested(lost: int) -> str:
-    """A note on the runs that were left out because others are nested in them."""
-    return f"{counted(lost, 'run')} with nested runs left out: the nested runs count"
+    return kept if len(kept) < len(ids) else None
 
 
 def _durations(columns: Mapping[str, Column], about: Mapping[str, About]) -> tuple[str, ...]:
@@ -176,12 +171,9 @@ def _seconds(columns: Mapping[str, Column], sources: Sequence[str]) -> tuple[Flo
     """
     if not sources or not all(name in columns for name in sources):
         return None, ()
-    first = columns[sources[0]]
-    if len(sources) > 1:
-        found = between(first, columns[sources[1]])
-        return (None if np.isnan(found).all() else found), ()
-    found = as_seconds(first)
-    wrong = first[np.isnan(found) & ~absent(first)]
+    first, *last = (columns[name] for name in sources)
+    found = between(first, *last) if last else as_seconds(first)
+    wrong = first[np.isnan(found) & ~absent(first)] if not last else first[:0]
     note = f"{len(wrong):,} of {len(first):,} cells of {sources[0]} are not durations, such as {{!r}}"
     return (None if np.isnan(found).all() else found), (note.format(wrong[0]),) if len(wrong) else ()
 

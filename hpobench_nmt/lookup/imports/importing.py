@@ -115,8 +115,8 @@ def import_table(
     `hpobench-nmt tables import --help` and the site describe what it can read and how it decides.
 
     Args:
-        source: a file or folder of Optuna, W&B, MLflow, Ray Tune, Syne Tune, NePS, SMAC, HPO-B or
-            scikit-learn, a state of `minimize`, JSON lines, or a CSV file.
+        source: a file or folder of Optuna, W&B, MLflow, Ray Tune, Syne Tune, NePS, SMAC, Keras Tuner, HPO-B
+            or scikit-learn, a state of `minimize`, JSON lines, or a CSV file.
         name: name of the table. By default, it is derived from the name of the study or file.
         metrics: columns of metrics, with ":min" or ":max" if the name does not show the direction. The first
             is the objective.

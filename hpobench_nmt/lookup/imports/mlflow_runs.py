@@ -19,7 +19,7 @@ from hpobench_nmt.lookup.collections.archives import folder_members
 from hpobench_nmt.lookup.disk.rows import MAX_BYTES
 from hpobench_nmt.lookup.imports.cells import columns_of
 from hpobench_nmt.lookup.imports.csv_files import text_of
-from hpobench_nmt.lookup.imports.headings import headed, without_nested
+from hpobench_nmt.lookup.imports.headings import headed
 from hpobench_nmt.lookup.imports.sweep import Points, Sweep, one_study, points_of
 
 # The files of a run: its description, its parameters and its metrics. Ids of runs have 32 hexadecimal digits.
@@ -27,6 +27,7 @@ _FILE = re.compile(
     r"(?:.*?/)?(?:(?P<experiment>[^/]+)/)?(?P<run>[0-9a-f]{32})/(?:(?P<meta>meta\.yaml)|(?P<kind>params|metrics|tags(?=/mlflow\.parentRunId$))/(?P<key>.+))"
 )
 _STATES = {"1": "RUNNING", "2": "SCHEDULED", "3": "FINISHED", "4": "FAILED", "5": "KILLED"}
+_PARENT = "mlflow.parentRunId"
 _POINT = tuple[float, float, float]  # step, time in ms, value
 
 
@@ -61,7 +62,7 @@ def read_mlruns(folder: Path, study: str) -> Sweep:
             run.row |= {key: _number(about.get(key, "")) for key in ("start_time", "end_time")}
             run.row["status"] = _STATES.get(about.get("status", ""), about.get("status", "RUNNING"))
         elif found["kind"] == "metrics":
-            run.metrics[found["key"]] = _points_of(text, folder / name)
+            run.metrics[found["key"]] = _points_of(text)
         else:
             run.row[f"{found['kind']}.{found['key']}"] = text.strip()
     for run in runs.values():
@@ -77,31 +78,24 @@ def is_mlflow(tables: Mapping[str, list[str]]) -> bool:
 
 def read_database(path: Path, database: sqlite3.Connection, study: str) -> Sweep:
     """The sweep of an experiment in MLflow's database. O(cells)."""
-    keys = ("run_id", "run_name", "status", "start_time", "end_time", "lifecycle_stage", "experiment_id")
     rows = database.execute(
-        "SELECT run_uuid, runs.name, status, start_time, end_time, runs.lifecycle_stage, experiments.name "
+        "SELECT run_uuid AS run_id, runs.name AS run_name, status, start_time, end_time, "
+        "runs.lifecycle_stage AS lifecycle_stage, experiments.name AS experiment_id "
         "FROM runs JOIN experiments ON runs.experiment_id = experiments.experiment_id"
     )
-    runs = {
-        row[0]: _Run(dict(zip(keys, ("" if cell is None else cell for cell in row), strict=True)))
-        for row in rows
-    }
-    for key, value, run in database.execute("SELECT key, value, run_uuid FROM params"):
+    keys = [column for column, *_ in rows.description]
+    found = [dict(zip(keys, ("" if cell is None else cell for cell in row), strict=True)) for row in rows]
+    runs = {row["run_id"]: _Run(row) for row in found}
+    for kind in ("params", "tags"):
+        with suppress(sqlite3.Error):  # old databases have no table of tags
+            for key, value, run in database.execute(f"SELECT key, value, run_uuid FROM {kind}"):
+                if run in runs and (kind == "params" or key == _PARENT):
+                    runs[run].row[f"{kind}.{key}"] = str(value)
+    reports = "SELECT key, step, timestamp, value, is_nan, run_uuid FROM metrics"
+    for key, step, time, value, is_nan, run in database.execute(reports):
         if run in runs:
-            runs[run].row[f"params.{key}"] = str(value)
-    for key, value, time, run, step, is_nan in database.execute(
-        "SELECT key, value, timestamp, run_uuid, step, is_nan FROM metrics "
-        "ORDER BY run_uuid, key, step, timestamp"
-    ):
-        if run in runs:
-            number = math.nan if is_nan else float(value)
-            runs[run].metrics.setdefault(str(key), []).append((float(step), float(time), number))
-    with suppress(sqlite3.Error):  # old databases have no table of tags
-        for value, run in database.execute(
-            "SELECT value, run_uuid FROM tags WHERE key = 'mlflow.parentRunId'"
-        ):
-            if run in runs:
-                runs[run].row["tags.mlflow.parentRunId"] = str(value)
+            point = (float(step), float(time), math.nan if is_nan else float(value))
+            runs[run].metrics.setdefault(str(key), []).append(point)
     return _sweep(list(runs.values()), path, study, "MLflow's database")
 
 
@@ -121,30 +115,19 @@ def _number(text: str) -> float:
     return number_of(text) if shows_number(text) else math.nan
 
 
-def _points_of(text: str, path: Path) -> list[_POINT]:
+def _points_of(text: str) -> list[_POINT]:
     """The reports of a metric, from lines that have a time, a value and a step."""
-    points = []
-    for line, words in enumerate(map(str.split, text.splitlines()), start=1):
-        if not words:
-            continue
-        try:
-            points.append((float(words[2]) if len(words) > 2 else 0.0, float(words[0]), float(words[1])))
-        except (ValueError, IndexError):
-            raise InputError(f"{path}, line {line}: not a time, a value and a step.") from None
-    return points
+    lines = [[float(word) for word in (*line.split(), "0")[:3]] for line in text.splitlines() if line.strip()]
+    return [(step, time, value) for time, value, step in lines]
 
 
 def _sweep(runs: list[_Run], path: Path, study: str, kind: str) -> Sweep:
     live = [run for run in runs if run.row.get("lifecycle_stage") != "deleted"]
     if not live:
         raise InputError(f"{path}: {kind}, without a run.")
-    parents = {run.row.get("tags.mlflow.parentRunId") for run in live}
-    kept = [run for run in live if run.row["run_id"] not in parents]
-    notes = (without_nested(len(live) - len(kept)),) if len(kept) < len(live) else ()
-    study = one_study(
-        list(dict.fromkeys(run.row["experiment_id"] for run in kept)), study, path, "experiment"
-    )
-    own = [run for run in kept if run.row["experiment_id"] == study]
+    studies = list(dict.fromkeys(run.row["experiment_id"] for run in live))
+    study = one_study(studies, study, path, "experiment")
+    own = [run for run in live if run.row["experiment_id"] == study]
     own.sort(key=lambda run: (run.row["start_time"], run.row["run_name"]))
     rows = [
         run.row | {f"metrics.{name}": max(points)[2] for name, points in run.metrics.items() if points}
@@ -152,7 +135,8 @@ def _sweep(runs: list[_Run], path: Path, study: str, kind: str) -> Sweep:
     ]
     title = path.stem if study == "Default" else study
     sweep = headed(columns_of(rows), path, title, lambda row: f"run {rows[row]['run_name'] or row}", kind)
-    return replace(sweep, points=_points(own), notes=(*notes, *sweep.notes))
+    kept = set(sweep.columns["run_id"].tolist())
+    return replace(sweep, points=_points([run for run in own if run.row["run_id"] in kept]))
 
 
 def _points(runs: list[_Run]) -> Points | None:

@@ -158,7 +158,9 @@ def _of_folder(folder: Path, choices: Choices) -> Sweep:
     if ray:
         _refuse_study(folder, choices)
         return ray_results.read_ray_results(folder)
-    files = [folder / name for name in names if "/" not in name and name.lower().endswith(_TABLES)]
+    trials = [folder / name for name in names if name.endswith("/trial.json")]  # as Keras Tuner writes them
+    here = [folder / name for name in names if "/" not in name and name.lower().endswith(_TABLES)]
+    files = trials or here
     if len(files) > 1 and all(path.suffix.lower() == ".json" for path in files):
         _refuse_study(folder, choices)
         return folded(_of_results(files, folder), choices)
@@ -169,11 +171,11 @@ def _of_folder(folder: Path, choices: Choices) -> Sweep:
         charts = (*choices.curves, *wide) if others else choices.curves
         return _of_file((others or files)[0], replace(choices, curves=charts))
     shown = ", ".join(path.name for path in files[:_MOST_FILES])
-    told = (
-        f"holds several files ({shown}); name the one to import"
-        if files
-        else "does not have a known kind of sweep"
-    )
+    told = f"holds several files ({shown}); name the one to import"
+    if any(name.endswith("nni.sqlite") for name in names):
+        told = "is a folder of NNI. Import the file that 'nnictl experiment export --type csv' writes"
+    elif not files:
+        told = "does not have a known kind of sweep"
     raise InputError(f"{folder}: {told}.")
 
 
