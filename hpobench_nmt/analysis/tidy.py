@@ -49,7 +49,7 @@ def paired_with_baseline(source: Tidy, methods: Sequence[str]) -> Paired:
         raise InputError(f"name a method and then the baseline, of {listed(there)}.")
     for name in methods:
         if name not in there:
-            raise unknown("method", name, there)
+            raise unknown("method", name, there, f"({path})")
     families, runtimes, aims, copies = {}, {}, {}, {}
     for label, rows in frame[frame["method"].isin(methods)].groupby("task", sort=False):
         task, where = str(label), f"{path}, task {label}"

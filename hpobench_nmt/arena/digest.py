@@ -34,7 +34,7 @@ from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.task.suite import Suite
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.core.system.files import read_bytes
+from hpobench_nmt.core.system.files import parse_json, read_bytes
 from hpobench_nmt.core.system.validation import Strict, checked
 
 DIGEST = Path(__file__).parents[1] / "benchmarking" / "suites" / f"{NAME}-runtimes.parquet"
@@ -172,7 +172,7 @@ def load_digest(path: Path | None = None) -> Digest:
     path = path or DIGEST
     try:
         lines = open_bounded(read_bytes(path), _NAMES, _MOST_LINES, _MOST_BYTES).read()
-        content = json.loads(lines.schema.metadata[_KEY])
+        content = parse_json(lines.schema.metadata[_KEY], str(path))
         hashed = isinstance(content, dict) and content.get("format") != 1
         text, numbers = pa.dictionary(pa.int32(), pa.string()), pa.list_(pa.float64())
         columns = {**dict.fromkeys(_NAMES, text), "runtimes": numbers}

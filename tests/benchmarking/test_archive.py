@@ -268,6 +268,16 @@ def test_what_is_no_archive(tmp_path):
         read_archive(tmp_path / "b.parquet")
 
 
+@pytest.mark.parametrize("name", ["track", "table", "method", "failure"])
+def test_texts_that_are_lists_are_refused(archive, tmp_path, name):
+    lines = archive.lines
+    place = lines.column_names.index(name)
+    lists = pa.array([["x"]] * len(lines))
+    pq.write_table(lines.set_column(place, name, lists), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match=r"a\.parquet: is (a damaged|not an) archive"):
+        read_archive(tmp_path / "a.parquet")
+
+
 def test_a_manifest_that_is_no_text_is_refused(archive, tmp_path):
     def edit(lines, about):
         about["runs"][0]["manifest"] = "\ud800"

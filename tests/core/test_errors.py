@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpobench_nmt.core.system.errors import InputError, one_line, shortened, unknown
+from hpobench_nmt.core.system.errors import InputError, RunError, foreign, one_line, shortened, unknown
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,31 @@ from hpobench_nmt.core.system.errors import InputError, one_line, shortened, unk
 )
 def test_any_error_is_one_line(error, line):
     assert one_line(error) == line
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError("thrift:\n no header"), "a.csv: not a table (OSError: thrift: no header)."),
+        (KeyError("x"), "a.csv: not a table (KeyError: 'x')."),
+        (RecursionError(), "a.csv: has values that are nested too deeply."),
+        (InputError("column 'x' is empty."), "a.csv: column 'x' is empty."),
+        (InputError("a.csv, line 3: no number."), "a.csv, line 3: no number."),
+    ],
+)
+def test_whatever_a_reader_raises_names_the_file(error, message):
+    with pytest.raises(InputError) as told, foreign("a.csv", "not a table"):
+        raise error
+    assert str(told.value) == message
+    with pytest.raises(RunError, match="no network"), foreign("a.csv", "not a table"):
+        raise RunError("no network")
+
+
+def test_what_a_message_quotes_leaves_it_one_line_that_ends_with_the_advice():
+    quoted = "[\n" * 50_000
+    message = str(InputError(f"a.csv: {quoted} cannot be used. Export it again."))
+    assert len(message) < 1000 and len(message.splitlines()) == 1
+    assert message.startswith(r"a.csv: [\n[\n") and message.endswith("cannot be used. Export it again.")
 
 
 def test_an_error_whose_message_cannot_be_read_is_one_line_too():

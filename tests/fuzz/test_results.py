@@ -2,11 +2,18 @@
 
 import json
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from fuzzing.cases import cases
-from fuzzing.mutations import json_text, mutate_bytes, mutate_csv, mutate_value, odd_file, pick
+from fuzzing.mutations import (
+    json_text,
+    mutate_bytes,
+    mutate_csv,
+    mutate_value,
+    odd_column,
+    odd_file,
+    pick,
+)
 
 FOLDER = "work/results/r"
 LOOKUPS = f"{FOLDER}/observations/toy/RS.parquet"
@@ -91,31 +98,6 @@ def test_files_that_are_something_else(empty, world, rng):
     else:
         empty.told.append(f"{path}: {odd_file(rng, path, empty.root)}")
     use(empty, rng, codes=(0, 1, 2))  # 1: the disk refuses to be written to
-
-
-def odd_column(rng, column):
-    """A column of the same length, of another type or with other values."""
-    n = len(column)
-    values = column.to_pylist()
-    kind = int(rng.integers(12))
-    some = rng.random(n) < 0.3
-    number = pick(rng, (-1, 0, 1, 10**6, 2**31 - 1))
-    options = (
-        lambda: pa.array([str(v) for v in values]),
-        lambda: pa.array([None if s else v for s, v in zip(some, values, strict=True)], column.type),
-        lambda: pa.nulls(n),
-        lambda: pa.array([[v] for v in values]),
-        lambda: pa.array([{"x": v} for v in values]),
-        lambda: pa.array(rng.permutation(n)),
-        lambda: pa.array(rng.normal(size=n) * 10.0 ** int(rng.integers(-300, 300))),
-        lambda: pa.array([float("nan") if s else 0.0 for s in some]),
-        lambda: pa.array(np.where(some, number, 0)),
-        lambda: pa.array(np.full(n, 2**63 + 1, dtype=np.uint64)),
-        lambda: pa.array([bool(s) for s in some]),
-        lambda: pa.array([b"\xff\x00" for _ in values]),
-        lambda: pa.array([0] * n, pa.timestamp("s")),
-    )
-    return options[kind]()
 
 
 def mutate_lookups(rng, content):

@@ -21,7 +21,10 @@ def open_bounded(content: bytes, texts: Sequence[str], most_rows: int, most_byte
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    there = [name for name in texts if name in pq.read_schema(pa.BufferReader(content)).names]
+    plain = {
+        field.name for field in pq.read_schema(pa.BufferReader(content)) if not pa.types.is_nested(field.type)
+    }
+    there = [name for name in texts if name in plain]
     file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=there, page_checksum_verification=True)
     about = file.metadata
     size = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))

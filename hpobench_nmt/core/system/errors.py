@@ -8,7 +8,8 @@ import math
 import numbers
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,17 @@ from hpobench_nmt.core.system.text import printable, split_names
 # The longest name in a message, in characters, and the largest number of valid names that it lists.
 _LONGEST = 100
 _MOST_NAMES = 30
+# The start and the end that are left of a message with names or values that are longer than any real one.
+_START, _END = 700, 250
 
 
 class InputError(ValueError):
     """Wrong input. The message states what is wrong, where, and what to do. The command line exits with 2."""
+
+    def __init__(self, message: str) -> None:
+        """Keep the message as one line, whatever was in the file or name that it quotes."""
+        line = printable(message)
+        super().__init__(line if len(line) <= _START + _END else f"{line[:_START]}…{line[-_END:]}")
 
 
 class RunError(RuntimeError):
@@ -41,6 +49,26 @@ def one_line(error: BaseException) -> str:
     except Exception:  # a plug-in's error, whose message comes from the plug-in's code
         message = "(its message cannot be read)"
     return printable(" ".join(f"{name}: {message[:2000]}".split()))[:200]
+
+
+@contextmanager
+def foreign(path: object, told: str) -> Iterator[None]:
+    """Inside, somebody else's file is read. Whatever goes wrong is an InputError that names its path.
+
+    Libraries raise many kinds of errors for damaged files: the message then says that the file is `told`.
+    """
+    try:
+        yield
+    except InputError as error:
+        if str(path) in str(error):
+            raise
+        raise InputError(f"{path}: {error}") from error.__cause__
+    except RunError:
+        raise
+    except RecursionError:
+        raise InputError(f"{path}: has values that are nested too deeply.") from None
+    except Exception as error:
+        raise InputError(f"{path}: {told} ({one_line(error)}).") from error
 
 
 def unknown(

@@ -11,12 +11,11 @@ import io
 import re
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from hpobench_nmt.core.system.errors import InputError, shortened
+from hpobench_nmt.core.system.errors import InputError, foreign, shortened
 from hpobench_nmt.core.system.files import read_bytes
 
 MOST_MEMBERS = 1_000_000
@@ -26,11 +25,8 @@ _PART = 2**20
 
 def gunzipped(content: bytes, where: object, limit: int) -> bytes:
     """The content of a gzip file; InputError if it has more than `limit` bytes, or is not a gzip file."""
-    try:
-        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
-            return _limited(file, f"{where}: its content", limit)
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{where}: not a gzip file ({_told(error)}).") from None
+    with foreign(where, "not a gzip file"), gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+        return _limited(file, f"{where}: its content", limit)
 
 
 def zip_members(content: bytes, where: object, wanted: str, limit: int) -> Iterator[tuple[str, bytes]]:
@@ -39,38 +35,34 @@ def zip_members(content: bytes, where: object, wanted: str, limit: int) -> Itera
     Raises InputError if it is not a ZIP archive, a name occurs twice, or the files together have more than
     `limit` bytes.
     """
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            names = _Names(where, wanted)
-            for entry in archive.infolist():
-                # If a ZIP was made on Unix, the upper half of an entry's attributes is the file's mode.
-                if entry.is_dir() or (entry.external_attr >> 16) & 0o170000 not in (0, 0o100000):
-                    continue
-                if names.takes(entry.filename):
-                    with archive.open(entry) as file:
-                        found = _limited(file, f"{where}: {shortened(entry.filename)}", limit)
-                    limit -= len(found)
-                    yield entry.filename, found
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{where}: not a ZIP archive that can be read ({_told(error)}).") from None
+    told = "not a ZIP archive that can be read"
+    with foreign(where, told), zipfile.ZipFile(io.BytesIO(content)) as archive:
+        names = _Names(where, wanted)
+        for entry in archive.infolist():
+            # If a ZIP was made on Unix, the upper half of an entry's attributes is the file's mode.
+            if entry.is_dir() or (entry.external_attr >> 16) & 0o170000 not in (0, 0o100000):
+                continue
+            if names.takes(entry.filename):
+                with archive.open(entry) as file:
+                    found = _limited(file, f"{where}: {shortened(entry.filename)}", limit)
+                limit -= len(found)
+                yield entry.filename, found
 
 
 def tar_members(content: bytes, where: object, wanted: str, limit: int) -> Iterator[tuple[str, bytes]]:
     """The same for a tar archive, compressed or not. Skipped members count against the limit."""
-    try:
-        with tarfile.open(fileobj=io.BytesIO(content), mode="r|*") as archive:
-            names = _Names(where, wanted)
-            for entry in archive:
-                if entry.size > limit:
-                    raise InputError(
-                        f"{where}: its content is larger than the {limit:,} bytes that are left for it."
-                    )
-                limit -= entry.size
-                file = archive.extractfile(entry) if entry.isreg() and names.takes(entry.name) else None
-                if file is not None:
-                    yield entry.name, _limited(file, f"{where}: {shortened(entry.name)}", entry.size)
-    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{where}: not a tar archive that can be read ({_told(error)}).") from None
+    told = "not a tar archive that can be read"
+    with foreign(where, told), tarfile.open(fileobj=io.BytesIO(content), mode="r|*") as archive:
+        names = _Names(where, wanted)
+        for entry in archive:
+            if entry.size > limit:
+                raise InputError(
+                    f"{where}: its content is larger than the {limit:,} bytes that are left for it."
+                )
+            limit -= entry.size
+            file = archive.extractfile(entry) if entry.isreg() and names.takes(entry.name) else None
+            if file is not None:
+                yield entry.name, _limited(file, f"{where}: {shortened(entry.name)}", entry.size)
 
 
 def folder_members(folder: Path, wanted: str, limit: int) -> Iterator[tuple[str, bytes]]:
@@ -111,7 +103,3 @@ def _limited(file: IO[bytes] | gzip.GzipFile, what: str, limit: int) -> bytes:
             raise InputError(f"{what} is larger than {limit:,} bytes.")
         parts.append(part)
     return b"".join(parts)
-
-
-def _told(error: BaseException) -> str:
-    return " ".join(str(error).split())[:100] or type(error).__name__

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.errors import InputError, foreign
 from hpobench_nmt.core.system.files import parse_json, read_toml
 from hpobench_nmt.core.system.validation import Strict, checked
 from hpobench_nmt.lookup.collections.archives import folder_members, tar_members
@@ -85,14 +85,9 @@ def read_declaration(
     by_table = _sections(given)
 
     def tables(collection: Collection, origin: Origin, target: Path) -> list[Table]:
-        try:
+        with foreign(origin.source or origin.address, f"not the files of commit {given.commit}"):
             frames = _frames(collection, given, origin)
             made = [table_of(collection, path, name, own, frames) for name, own in by_table.items()]
-        except InputError:
-            raise
-        except (LookupError, TypeError, ValueError) as error:
-            where = origin.source or origin.address
-            raise InputError(f"{where}: not the files of commit {given.commit} ({error!r}).") from None
         if given.curves:
             made = [_with_known_curves(table, target / table.name) for table in made]
         return made + list(more(frames, target) if more else ())

@@ -141,7 +141,7 @@ def _curves(
     if not len(steps):
         return None, told
     # Only whole steps are counted from 1: tenths of an epoch are what they are.
-    shift = 1.0 - steps.min() if steps.min() < 1 and (steps % 1 == 0).all() else 0.0
+    shift = 1.0 - steps.min() if steps.min() < 1 and (steps == np.floor(steps)).all() else 0.0
     resources = steps + shift
     costs, unit = _costs(points, there, starts, resources)
     metrics = tuple(of_column[column] for column in columns)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import tomli_w
 
-from hpobench_nmt.core.system.errors import InputError, as_list, shortened, warn
+from hpobench_nmt.core.system.errors import InputError, as_list, foreign, shortened, warn
 from hpobench_nmt.core.system.files import check_name, is_name, read_toml, write_whole
 from hpobench_nmt.core.system.text import printable, some_of
 from hpobench_nmt.lookup.disk.csv_writing import Progress
@@ -82,13 +82,14 @@ def make_table(
     choices = choices or Choices()
     if name:
         check_name("table", name)
-    sweep = read_sweep(source, choices)
-    plan = decide(sweep, choices)
-    provenance = {
-        "source": f"{sweep.kind}: {printable(source.name)[:200]}",
-        _FINGERPRINT: fingerprint(source, choices),
-    }
-    table, more = build(sweep, plan, name or _name_of(sweep), provenance)
+    with foreign(source, "has content that its program does not write"):
+        sweep = read_sweep(source, choices)
+        plan = decide(sweep, choices)
+        provenance = {
+            "source": f"{sweep.kind}: {printable(source.name)[:200]}",
+            _FINGERPRINT: fingerprint(source, choices),
+        }
+        table, more = build(sweep, plan, name or _name_of(sweep), provenance)
     progress(_MADE)
     decisions = sorted((*decisions_of(plan), *more), key=lambda decision: _ORDER.index(decision.part))
     imported = Imported(table, sweep.kind, tuple(decisions), sweep.notes, plan.about)

@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from hpobench_nmt.core.system.errors import InputError, one_line
+from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.files import file_sha256, read_bytes
 from hpobench_nmt.lookup.collections.archives import MOST_MEMBERS, gunzipped, zip_members
 from hpobench_nmt.lookup.disk.file_names import DATASHEET
@@ -45,16 +45,7 @@ def read_sweep(source: Path, choices: Choices) -> Sweep:
     """
     if not os.path.exists(source):  # noqa: PTH110  (False, not an error, for what cannot be a path)
         raise InputError(f"{source}: no such file or folder.")
-    try:
-        return _of_folder(source, choices) if source.is_dir() else _of_file(source, choices)
-    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
-        if isinstance(error, RecursionError):
-            raise InputError(f"{source}: has values that are nested too deeply.") from None
-        raise InputError(
-            f"{source}: has content that its program does not write ({one_line(error)})."
-        ) from error
+    return _of_folder(source, choices) if source.is_dir() else _of_file(source, choices)
 
 
 def fingerprint(source: Path, choices: Choices) -> str:

@@ -121,10 +121,12 @@ def read_prepared(path: Path) -> Corpus:
             about = json.loads(arrays["about"].tobytes())
             if "unit" in about:
                 about["vocabulary"] = tuple(about["vocabulary"])
-                return TextCorpus(**about, **{part: arrays[part].astype(np.int64) for part in PARTS})
+                return TextCorpus(
+                    **about, **{part: arrays[part].astype(np.int64, casting="safe") for part in PARTS}
+                )
             train, dev, test = ((_lines(path, f"{p}_0"), _lines(path, f"{p}_1")) for p in PARTS)
             return ParallelCorpus(**about, train=train, dev=dev, test=test)
-    except (zipfile.BadZipFile, EOFError, KeyError, ValueError) as error:
+    except (zipfile.BadZipFile, EOFError, LookupError, TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{path} is damaged ({error}). Remove it; it will be prepared again.") from error
 
 

@@ -30,6 +30,7 @@ Unpack = Annotated[bool, About("unpack gz, xz and zst archives", added=True)]
 UNPACK = dict.fromkeys(PACKED, "Set unpack = true in [corpus]")
 """What to do about archives, for `Reading.advice`."""
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError)
 _MOST_RATIO, _SLACK = 200, 64 * 2**20  # real texts shrink to about a twentieth
 _LONGEST_LINE = 64 * 2**20
@@ -223,6 +224,8 @@ def _text(value: Any, column: str, place: str) -> str:
         return ""
     if not isinstance(value, str):
         raise InputError(f"{place}: {column} is {json.dumps(value)[:60]}, not a text.")
+    if _SURROGATE.search(value):
+        raise InputError(f"{place}: {column} contains a lone surrogate, which is not a character.")
     return value
 
 
@@ -289,7 +292,8 @@ def _refuse_no_texts(schema: Any, column: str, path: Path) -> None:
     import pyarrow as pa
 
     first, *rest = _keys(schema.names, column)
-    found: Any = schema.field(first).type if first in schema.names else None
+    place = schema.get_field_index(first)  # -1 also if the name occurs twice
+    found: Any = schema.field(place).type if place >= 0 else None
     for key in rest:
         inside = pa.types.is_struct(found) and found.get_field_index(key) >= 0 if found else False
         found = found.field(key).type if inside else None

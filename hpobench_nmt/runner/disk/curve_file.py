@@ -30,5 +30,5 @@ def read_curve(folder: Path) -> list[dict[str, float]]:
         if path.stat().st_size > _LARGEST_BYTES:
             return []
         return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError):  # the training has just ended, or the disk was full
+    except (OSError, ValueError, RecursionError):  # the training has just ended, or the disk was full
         return []

@@ -39,8 +39,8 @@ def read_checkpoints(metrics: str, log: str) -> list[Checkpoint]:
     checkpoints = []
     for line in metrics.splitlines():
         first, *rest = line.split("\t")
-        values = dict(item.split("=", 1) for item in rest)
         try:
+            values = dict(item.split("=", 1) for item in rest)
             number = int(first)
             update, perplexity = updates[number], float(values["perplexity-val"])
             memory = float(values["max-gpu-memory"]) / 1e6

@@ -24,7 +24,7 @@ from hpobench_nmt.core.candidates import whole_or_drawn
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Hyperparameter, Space
-from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.errors import InputError, foreign, unknown
 from hpobench_nmt.core.system.files import check_name, read_toml
 from hpobench_nmt.core.system.validation import Finite, Natural, Positive, Strict, Whole, load_toml
 from hpobench_nmt.runner.families.program import PLACES, Command
@@ -106,12 +106,8 @@ def load_search(
     Raises InputError with what is wrong and the nearest valid name.
     """
     file = load_toml(path, _Search, follow_link)
-    try:
+    with foreign(path, "cannot be used"):
         return _checked(file, path, words, seed, timeout)
-    except InputError as error:
-        if str(path) in str(error):
-            raise
-        raise InputError(f"{path}: {error}") from None
 
 
 def _checked(file: _Search, path: Path, words: Sequence[str], seed: int, timeout: float) -> Spec:

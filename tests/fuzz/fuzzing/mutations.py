@@ -4,13 +4,21 @@ Each takes a generator, so that the same seed makes the same input.
 """
 
 import copy
+import gzip
+import io
 import json
 import math
 import os
 import shutil
+import sqlite3
+import tomllib
+import zipfile
+from contextlib import closing, suppress
 from datetime import date
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 
 def _nested(depth):
@@ -260,3 +268,172 @@ def odd_file(rng, path, root):
     elif kind in targets:
         path.symlink_to(root / targets[kind])
     return kind
+
+
+def mutate_file(rng, path, root):
+    """The content of a valid file with something wrong in it: by its format, or in its bytes."""
+    content, change = path.read_bytes(), _CHANGES.get(path.suffix)
+    if change is None or rng.random() < 0.3:
+        return mutate_bytes(rng, content)
+    return change(rng, content, root)
+
+
+def _mutate_json(rng, content, root):
+    if content.count(b"\n{"):  # Ray Tune's result.json has lines
+        return _mutate_json_lines(rng, content, root)
+    text = json_text(mutate_value(rng, json.loads(content), root))
+    return _deepened(rng, text) if rng.random() < 0.05 else text
+
+
+def _mutate_json_lines(rng, content, root):
+    lines = content.splitlines()
+    at = int(rng.integers(len(lines)))
+    lines[at] = _mutate_json(rng, lines[at], root)
+    return b"".join(line + b"\n" for line in lines)
+
+
+def _mutate_toml(rng, content, root):
+    return toml(mutate_value(rng, tomllib.loads(content.decode()), root)).encode("utf-8", "surrogatepass")
+
+
+def _deepened(rng, text):
+    """JSON in which a list of many levels is in the place of a number or text."""
+    depth = pick(rng, (101, 400, 800, 930, 980, 2000))
+    places = [k for k in range(len(text)) if text[k : k + 2] == b": "]
+    at = pick(rng, places) + 2 if places else 0
+    return text[:at] + b"[" * depth + b"]" * depth + (b", " + text[at:] if places else b"")
+
+
+def odd_column(rng, column):
+    """A column of the same length, of another type or with other values."""
+    n = len(column)
+    values = column.to_pylist()
+    some = rng.random(n) < 0.3
+    number = pick(rng, (-1, 0, 1, 10**6, 2**31 - 1))
+    options = (
+        lambda: pa.array([str(v) for v in values]),
+        lambda: pa.array([None if s else v for s, v in zip(some, values, strict=True)], column.type),
+        lambda: pa.nulls(n),
+        lambda: pa.array([[v] for v in values]),
+        lambda: pa.array([{"x": v} for v in values]),
+        lambda: pa.array(rng.permutation(n)),
+        lambda: pa.array(rng.normal(size=n) * 10.0 ** int(rng.integers(-300, 300))),
+        lambda: pa.array([float("nan") if s else 0.0 for s in some]),
+        lambda: pa.array(np.where(some, number, 0)),
+        lambda: pa.array(np.full(n, 2**63 + 1, dtype=np.uint64)),
+        lambda: pa.array([bool(s) for s in some]),
+        lambda: pa.array([b"\xff\x00" for _ in values]),
+        lambda: pa.array([0] * n, pa.timestamp("s")),
+    )
+    return pick(rng, options)()
+
+
+def _mutate_parquet(rng, content, root):
+    """A Parquet file with a column, the rows, or the metadata changed."""
+    table = pq.read_table(pa.BufferReader(content))
+    about = table.schema.metadata or {}
+    at = int(rng.integers(table.num_columns))
+    name, action = table.column_names[at], int(rng.integers(7 if about else 5))
+    if action < 2:
+        with suppress(pa.ArrowException):  # such a column has no values that could be None
+            table = table.set_column(at, name, odd_column(rng, table.column(at).combine_chunks()))
+    elif action == 2:
+        table = table.drop_columns([name])
+    elif action == 3:
+        table = table.take(pa.array(rng.permutation(table.num_rows)[: int(rng.integers(table.num_rows + 1))]))
+    elif action == 4:
+        table = table.append_column(pick(rng, (name, "", "x")), odd_column(rng, table.column(at)))
+    else:
+        key = pick(rng, about)
+        changed = mutate_bytes(rng, about[key]) if rng.random() < 0.3 else _mutate_json(rng, about[key], root)
+        table = table.replace_schema_metadata(about | {key: changed})
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    return sink.getvalue().to_pybytes()
+
+
+def _mutate_database(rng, content, root):
+    """A database of SQLite with cells, a column or a table changed."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.deserialize(content)
+        tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        for _ in range(int(pick(rng, (1, 1, 2, 4)))):
+            table = pick(rng, tables)
+            columns = [row[1] for row in database.execute(f"PRAGMA table_info('{table}')")]
+            column, action = pick(rng, columns), rng.random()
+            value = odd(rng, root)
+            if isinstance(value, list | dict):
+                value = json.dumps(value, default=str)
+            with suppress(sqlite3.Error, OverflowError, UnicodeEncodeError):  # SQLite has no such value
+                if action < 0.75:
+                    one = "" if action < 0.15 else f"WHERE rowid = {int(rng.integers(1, 9))}"
+                    database.execute(f"UPDATE {table} SET {column} = ? {one}", (value,))
+                elif action < 0.85:
+                    database.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+                elif action < 0.9:
+                    database.execute(f"DELETE FROM {table}")
+                else:
+                    database.execute(f"INSERT INTO {table} SELECT * FROM {table}")
+        database.commit()
+        return database.serialize()
+
+
+def _mutate_arrays(rng, content, root):
+    """An npz file with one of its arrays changed, left out or added."""
+    with np.load(io.BytesIO(content)) as held:
+        arrays = {name: held[name] for name in held}
+    name = pick(rng, arrays)
+    found = arrays.pop(name)
+    options = (
+        None,
+        found.astype(np.float64) * 10.0 ** int(rng.integers(-9, 300)),
+        found.astype(str),
+        found[:1],
+        found[:0],
+        np.array(7),
+        -found.astype(np.int64),
+        found[None],
+        np.full(found.shape, np.nan),
+        rng.permutation(found.ravel()),
+        np.frombuffer(mutate_bytes(rng, found.tobytes()), np.uint8),
+    )
+    changed = options[int(rng.integers(len(options)))]
+    file = io.BytesIO()
+    np.savez(file, **arrays, **({} if changed is None else {name: changed}))
+    return file.getvalue()
+
+
+def _mutate_gzip(rng, content, root):
+    return gzip.compress(mutate_bytes(rng, gzip.decompress(content)), mtime=0)
+
+
+def _mutate_zip(rng, content, root):
+    """A ZIP archive with a member changed, renamed, doubled or compressed in another way."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = [(name, archive.read(name)) for name in archive.namelist()]
+    at = int(rng.integers(len(members)))
+    name, held = members[at]
+    renamed = pick(rng, (name, name, name, "../x.csv", "/x.csv", "x" * 300, "a/b.csv", ""))
+    members[at] = renamed, mutate_bytes(rng, held)
+    way = pick(rng, (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA))
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", way) as archive:
+        for each, inside in members:
+            archive.writestr(zipfile.ZipInfo(each), inside, way)
+    found = bytearray(file.getvalue())
+    if rng.random() < 0.3:
+        found[int(rng.integers(len(found)))] ^= 1 << int(rng.integers(8))
+    return bytes(found)
+
+
+_CHANGES = {
+    ".json": _mutate_json,
+    ".jsonl": _mutate_json_lines,
+    ".toml": _mutate_toml,
+    ".csv": lambda rng, content, root: mutate_csv(rng, content),
+    ".parquet": _mutate_parquet,
+    ".db": _mutate_database,
+    ".npz": _mutate_arrays,
+    ".gz": _mutate_gzip,
+    ".zip": _mutate_zip,
+}

@@ -160,6 +160,6 @@ def hashed(files, folder):
         for section, name in (("rows", "table.csv"), ("replicates", "replicates.csv")):
             if f"{folder}/{name}" in files:
                 sheet[section]["sha256"] = hashlib.sha256(files[f"{folder}/{name}"]).hexdigest()
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return files
     return files | {f"{folder}/datasheet.toml": toml(sheet).encode("utf-8", "surrogatepass")}

@@ -201,6 +201,21 @@ def test_a_column_that_is_missing_in_line_70000(tmp_path: Path) -> None:
         pairs(tmp_path, "tsv")
 
 
+def test_texts_that_no_file_can_hold_and_columns_twice(tmp_path: Path) -> None:
+    section = {"name": "pairs", "source": "de", "target": "en", **{part: f"{part}.jsonl" for part in PARTS}}
+    for part in PARTS:
+        (tmp_path / f"{part}.jsonl").write_text(
+            '{"de": "ein", "en": "one"}\n{"de": "caf\\udce9", "en": "x"}\n'
+        )
+        columns = [pa.array(["ein"]), pa.array(["one"]), pa.array(["two"])]
+        pq.write_table(pa.Table.from_arrays(columns, ["de", "en", "en"]), tmp_path / f"{part}.parquet")
+    with pytest.raises(InputError, match=r"dev\.jsonl, line 2: de contains a lone surrogate"):
+        load_corpus({**section, "format": "jsonl"}, tmp_path, tmp_path / "cache")
+    section |= {part: f"{part}.parquet" for part in PARTS}
+    with pytest.raises(InputError, match=r"dev\.parquet: has no column 'en'\. Its columns: de .*en .*en "):
+        load_corpus({**section, "format": "parquet"}, tmp_path, tmp_path / "cache")
+
+
 def test_parquet_columns_are_checked(tmp_path: Path) -> None:
     for part in PARTS:
         write(tmp_path / f"{part}.parquet", PAIRS[part], "parquet")
