@@ -33,8 +33,9 @@ class Control(RowSearch):
         free = np.flatnonzero(free_rows(self._unseen, running))
         if not len(free):
             return None
-        values = np.round(self.values(running), _DIGITS)[free]
-        return int(free[np.lexsort((self._turn[free], -values))[0]])
+        values = np.round(self.values(running)[free], _DIGITS)
+        ties = free[values == values.max()]
+        return int(ties[np.argmin(self._turn[ties])])
 
     @abstractmethod
     def values(self, running: Mapping[int, float]) -> Floats:

@@ -87,7 +87,7 @@ def events_in(folder):
     [(signal.SIGKILL, 0), (signal.SIGKILL, 2), (signal.SIGTERM, 1)],
     ids=["killed-early", "killed-late", "stopped"],
 )
-def test_a_run_that_is_killed_resumes_where_it_was(at, run_command, number, trained):
+def test_a_run_that_is_killed_resumes_where_it_was(at, run_here, number, trained):
     out = f"{number.name}-{trained}"
     arguments = [*TUNE, "--lookups", "3", "--out", out]
     process = subprocess.Popen(
@@ -114,7 +114,7 @@ def test_a_run_that_is_killed_resumes_where_it_was(at, run_command, number, trai
     assert len(before) >= 3
     with journal_in(folder).open("ab") as file:
         file.write(b'{"number":9')  # a line that the kill cut short
-    shown = run_command(*arguments).stdout.splitlines()
+    shown = run_here(*arguments).stdout.splitlines()
     events = events_in(folder)
     assert events[: len(before)] == before
     assert [line.endswith("(before)") or "(before)  best" in line for line in shown[: len(events)]] == [
@@ -129,7 +129,7 @@ def test_a_run_that_is_killed_resumes_where_it_was(at, run_command, number, trai
     assert len(stops) >= 3  # each of the three was stopped once or more
     assert (np.diff([event["finish"] for event in events]) >= 0).all()
     # Nothing is left to do: the same is told again, without a training.
-    again = run_command(*arguments).stdout.splitlines()
+    again = run_here(*arguments).stdout.splitlines()
     assert all("(before)" in line for line in again[: len(events)])
     assert again[-2:] == shown[-2:]
     assert events_in(folder) == events
