@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from one_section import only
+from one_section import only, section_of
 
 from hpobench_nmt.analysis.tables.sections import analyze_tables, kept_rows, without_others
 from hpobench_nmt.core.objectives import Metric
@@ -85,7 +85,7 @@ def test_what_is_left_out_by_a_constraint_is_said_so(curved, again):
         "and have bleu"
     ) in only(sections, "importance").notes[0]
     elsewhere = curved.with_replicates(again(curved, np.flatnonzero(~kept)[:2]))
-    noise = only(analyze_tables([elsewhere], constraints=rules), "noise")
+    noise = section_of("noise", elsewhere, constraints=rules)
     assert noise.problem == (
         "no configuration that satisfies bleu>=15 and memory<=1500 was trained again, so a spread cannot be "
         "measured."
@@ -133,7 +133,7 @@ def test_what_is_said_is_what_was_computed(two, again):
 def test_the_best_row_trained_again_is_told(toy, again):
     best = int(np.argmax(toy.column("bleu")))
     frame = again(toy, [best, 3], times=4)
-    notes = only(analyze_tables([toy.with_replicates(frame)]), "noise").notes
+    notes = section_of("noise", toy.with_replicates(frame)).notes
     mean = frame["bleu"][::2].mean()
     own = toy.column("bleu")[best]
     assert f"The best row has {own:.3g} BLEU; trained again 4 times, {mean:.3g} on average." in notes
@@ -144,7 +144,7 @@ def test_of_many_configurations_that_were_trained_again_some_are_looked_at(again
     wide = Table(
         "wide", (Hyperparameter("x", tuple(x)),), (Metric("bleu", "max"),), x[:, None], x[:, None], ("bleu",)
     )
-    notes = only(analyze_tables([wide.with_replicates(again(wide, range(60), times=1))]), "noise").notes
+    notes = section_of("noise", wide.with_replicates(again(wide, range(60), times=1))).notes
     assert notes[0].startswith(
         "60 configurations were trained again with other seeds; the following is about 31 of them, from the "
         "best to the median. Standard deviation within"
@@ -154,7 +154,7 @@ def test_of_many_configurations_that_were_trained_again_some_are_looked_at(again
 def test_why_importance_is_estimated(toy):
     values = toy.values.copy()
     values[:6, 0] = np.nan
-    notes = only(analyze_tables([replace(toy, values=values)]), "importance").notes
+    notes = section_of("importance", replace(toy, values=values)).notes
     assert "because only 30 of the 36 configurations of the grid have bleu." in notes[0]
     rate = replace(toy.hyperparameters[-1], active_if=(("layers", toy.hyperparameters[0].values[1:]),))
     configs = toy.configs.copy()
@@ -162,24 +162,21 @@ def test_why_importance_is_estimated(toy):
     _, first = np.unique(np.nan_to_num(configs, nan=-1.0), axis=0, return_index=True)
     some = replace(toy, hyperparameters=(*toy.hyperparameters[:-1], rate), configs=configs[first],
                    values=toy.values[first])  # fmt: skip
-    assert (
-        "because learning_rate is inactive in some rows."
-        in only(analyze_tables([some]), "importance").notes[0]
-    )
+    assert "because learning_rate is inactive in some rows." in section_of("importance", some).notes[0]
 
 
 def test_a_relation_that_may_be_none_is_called_so(toy):
     shuffled = np.random.default_rng(0).permutation(toy.values)
-    sections = analyze_tables([toy, replace(toy, name="shuffled", values=shuffled)])
-    assert "may not be a relation at all" in only(sections, "correlation").notes[1]
+    section = section_of("correlation", toy, replace(toy, name="shuffled", values=shuffled))
+    assert "may not be a relation at all" in section.notes[1]
     unrelated = replace(toy, values=np.random.default_rng(1).normal(size=toy.values.shape))
-    assert only(analyze_tables([unrelated]), "front").notes[-1].endswith("no clear relation.")
+    assert section_of("front", unrelated).notes[-1].endswith("no clear relation.")
     turned = replace(toy, name="turned", values=-toy.values)
-    assert only(analyze_tables([toy, turned]), "correlation").notes[1] == (
+    assert section_of("correlation", toy, turned).notes[1] == (
         "toy and turned, -1.000 (-1.00 to -1.00, 36 configurations)."
     )
     bound = replace(toy, values=np.repeat(toy.values[:, :1], 3, axis=1))
-    assert "tend to be worse in the other" in only(analyze_tables([bound]), "front").notes[-1]
+    assert "tend to be worse in the other" in section_of("front", bound).notes[-1]
 
 
 def test_rows_that_carry_the_variance_are_named_and_left_out_once(toy):
@@ -187,20 +184,20 @@ def test_rows_that_carry_the_variance_are_named_and_left_out_once(toy):
     column = [metric.name for metric in toy.metrics].index(name)
     collapsed = toy.values.copy()
     collapsed[[4, 30], column] = -400.0  # more is better
-    notes = only(analyze_tables([replace(toy, values=collapsed)]), "importance").notes
+    notes = section_of("importance", replace(toy, values=collapsed)).notes
     assert notes[-1].startswith("2 rows are far worse than the rest and have ")
     without = toy.values.copy()
     without[[4, 30], column] = np.nan
     rest = importance(replace(toy, values=without).response(name), seed=0)
     for hyperparameter, share in zip(rest.singles["first"], rest.singles["share"], strict=True):
         assert f"{hyperparameter} {share:.0%}" in notes[-1]
-    assert not any("far worse" in note for note in only(analyze_tables([toy]), "importance").notes)
+    assert not any("far worse" in note for note in section_of("importance", toy).notes)
 
 
 def test_a_lead_that_the_trees_do_not_support_is_called_so(toy):
     noise = np.random.default_rng(2).normal(size=toy.values.shape)
     holey = replace(toy, configs=toy.configs[1:], values=noise[1:])
-    method, whole, *_ = only(analyze_tables([holey]), "importance").notes
+    method, whole, *_ = section_of("importance", holey).notes
     assert "35 of the 36 configurations" in method
     assert "the shares below may not hold for the table" in method
     assert "a lead smaller than the spread between the trees" in whole
@@ -212,7 +209,7 @@ def test_tables_without_a_common_configuration(toy):
         name="elsewhere",
         hyperparameters=tuple(replace(h, name=f"other_{h.name}") for h in toy.hyperparameters),
     )
-    sections = [s for s in analyze_tables([toy, elsewhere]) if s.kind == "correlation"]
+    sections = analyze_tables([toy, elsewhere], kinds=["correlation"])
     assert [s.title for s in sections] == [f"Rank correlation: {table.name}" for table in (toy, elsewhere)]
     problems = [s.problem for s in sections]
     assert len(problems) == 2
@@ -222,11 +219,11 @@ def test_tables_without_a_common_configuration(toy):
         for h in toy.hyperparameters
     )
     apart = replace(toy, name="apart", hyperparameters=shifted, configs=toy.configs + np.array([0.5, 0, 0]))
-    sections = analyze_tables([toy, apart])
-    notes = only(sections, "correlation").notes
+    section = section_of("correlation", toy, apart)
+    notes = section.notes
     assert notes[0].startswith("No configuration is common to the 2 tables")
     assert notes[-1] == "toy and apart have no configuration in common."
-    figure = section_figures(only(sections, "correlation"))[0].draw()
+    figure = section_figures(section)[0].draw()
     assert "none" in [text.get_text() for text in figure.axes[0].texts]
 
 
@@ -235,10 +232,9 @@ def test_tables_that_only_pairs_of_have_something_in_common(toy):
         return replace(toy, name=name, configs=toy.configs[rows], values=toy.values[rows])
 
     rows = np.arange(36)
-    sections = analyze_tables(
-        [part("a", rows < 24), part("b", rows >= 12), part("c", (rows < 12) | (rows >= 24))]
+    section = section_of(
+        "correlation", part("a", rows < 24), part("b", rows >= 12), part("c", (rows < 12) | (rows >= 24))
     )
-    section = only(sections, "correlation")
     assert section.notes[0].startswith("No configuration is common to the 3 tables")
     assert section.notes[1].startswith("Most alike: a and b, 1.000")
     assert section.shown["n_common"].tolist() == [12, 12, 12]
@@ -250,7 +246,7 @@ def test_nothing_is_said_of_grids_that_have_few_rows():
     axes = tuple(Hyperparameter(f"h{j}", tuple(np.sort(configs[:, j]).tolist())) for j in range(3))
     loss = ((configs - 0.5) ** 2).sum(axis=1)
     table = Table("random", axes, (Metric("loss", "min"),), configs, loss[:, None], ("loss",))
-    section = only(analyze_tables([table]), "sensitivity")
+    section = section_of("sensitivity", table)
     assert section.notes[-1].startswith("Only 0.1% of the grid's points have a row")
     assert not any("smallest grid" in note for note in section.notes)
     assert section.shown is None
@@ -259,7 +255,7 @@ def test_nothing_is_said_of_grids_that_have_few_rows():
 def test_a_best_part_without_variance_leaves_the_whole_space(toy):
     values = toy.values.copy()
     values[:, 0] = np.minimum(values[:, 0], np.median(values[:, 0]))
-    section = only(analyze_tables([replace(toy, values=values)]), "importance")
+    section = section_of("importance", replace(toy, values=values))
     assert not section.problem
     assert section.notes[-1].endswith("same in all of the best 25%: no variance can be explained.")
     assert section.shown.columns.tolist() == ["explained by", "whole (%)"]
