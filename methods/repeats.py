@@ -1,8 +1,8 @@
 """Which row should be trained again, when losses are noisy, and any method that does so.
 
 What trainings say about rows is in replicates.py. A repeat must be worth more than a new row: its knowledge
-gradient must exceed the mean gain of the last RECENT rows. The incumbent has the smallest expected loss, and
-the challenger is most likely to be better. As long as the two can be told apart, nothing is repeated.
+gradient must exceed the mean gain of the last half of the rows. The incumbent has the smallest expected loss,
+and the challenger is most likely to be better. As long as the two can be told apart, nothing is repeated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from hpobench_nmt.core.space import Space
 from hpobench_nmt.methods.auto import AutoBO
 from hpobench_nmt.methods.replicates import Belief, believe
 
-RECENT = 10
 SHARE = 0.15
 """At most this share of the trainings are repeats."""
 FIRST = 10
@@ -83,8 +82,9 @@ def row_to_repeat(
         or gap >= DIFFERENCES * largest
     ):
         return None
-    before = [float(belief.warped[place]) for place in places if place < len(rows) - RECENT]
-    rate = (min(before, default=math.inf) - float(belief.warped[best])) / RECENT
+    half = len(rows) // 2
+    before = [float(belief.warped[place]) for place in places if place < half]
+    rate = (min(before, default=math.inf) - float(belief.warped[best])) / (len(rows) - half)
     gains = belief.knowledge_gradient(places)
     free = [place for place in places if rows[place] not in pending]
     place = max(free, key=lambda place: float(gains[place]))

@@ -6,7 +6,7 @@ linear algebra is fast enough.
 
     symbol   shape   meaning
     y_ij             the j-th loss of configuration i, one of k_i
-    w        n       mean losses after the warp of warping.py, not standardised; s is its scale
+    w        n       mean losses after the warp of warping.py, but with CAP, not standardised; s is its scale
     m        n       posterior mean of w
     t_i              noise sd of one training of i, in units of s: log t_i = a + b (m_i - min m)
     K        n x n   covariance of w: an amplitude times a kernel of the bank, plus t_i^2 / k_i in units of w
@@ -30,8 +30,11 @@ from scipy.special import logsumexp, ndtr, ndtri
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.methods.auto import bank_of_size
 from hpobench_nmt.methods.surrogates.kernel_bank import covariances, points_of
-from hpobench_nmt.methods.surrogates.warping import CAP, scale_of
+from hpobench_nmt.methods.surrogates.warping import scale_of
 
+CAP = math.log1p(30.0)
+"""In warping.py, losses far above the median are equally bad. Here, an improvement on such a loss should
+still be seen to be real."""
 VECTORS = 11
 DEGREES = 8.0
 RESIDUALS = 0.2

@@ -65,7 +65,10 @@ class Confirmed:
 
 
 def confirm(
-    function: Callable[..., float | None] | None, result: Minimum | pd.DataFrame, k: int = 5, runs: int = 20
+    function: Callable[..., float | None] | None,
+    result: Minimum | pd.DataFrame | Any,
+    k: int = 5,
+    runs: int = 20,
 ) -> Confirmed:
     """Train the best k configurations of a search again, and find out which of them may be the best.
 
@@ -81,8 +84,8 @@ def confirm(
         function: as for `minimize`. If it has a parameter `seed`, it is called as function(config, seed=n)
             with seeds that the search has not used. None only tests the trainings in a frame, which must not
             have chosen the configurations.
-        result: a Minimum with one loss, or a frame with a column for each hyperparameter, `value`, which is
-            the loss, and perhaps `seed`: for instance an imported sweep, or an Optuna study.
+        result: a Minimum with one loss; a study of Optuna that minimises one value; or a frame with a column
+            for each hyperparameter, `value`, the loss, and perhaps `seed`, such as an imported sweep.
         k: number of configurations.
         runs: number of trainings, at least 2 k.
 
@@ -175,10 +178,15 @@ def _best_of_minimum(result: Minimum, k: int) -> tuple[list[dict[str, Value]], l
 def _best_of_frame(result: Any, k: int) -> tuple[list[dict[str, Value]], list[Floats]]:
     import pandas as pd
 
+    if hasattr(result, "trials_dataframe"):
+        if [str(each.name) for each in result.directions] != ["MINIMIZE"]:
+            raise InputError("confirm needs a study that minimises one value.")
+        result = result.trials_dataframe(("value", "params"))
+        result.columns = [name.removeprefix("params_") for name in result.columns]
     if not isinstance(result, pd.DataFrame) or "value" not in result:
         raise InputError(
-            "confirm needs a Minimum, or a frame with a column for each hyperparameter and the column "
-            f"'value', not {printable(repr(result))[:80]}."
+            "confirm needs a Minimum, a study, or a frame with a column for each hyperparameter and the "
+            f"column 'value', not {printable(repr(result))[:80]}."
         )
     names = [name for name in result.columns if name not in ("seed", "value")]
     if not names or not result["value"].notna().any():

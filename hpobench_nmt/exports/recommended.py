@@ -77,9 +77,12 @@ class Recommended:
             first = f"{name} is better than {self.than} by {digits}"
         else:
             first = f"{name} may be no better than {self.than} (difference {digits})"
-        if self.equals:
-            return f"{first}; {counted(self.equals, 'other configuration')} may be as good."
-        return f"{first}."
+        others = f"; {counted(self.equals, 'other configuration')} may be as good" if self.equals else ""
+        low, high = self.noise_interval
+        noise = f"The noise of one training is {self.noise:.2g} ({low:.2g} to {high:.2g})"
+        return (
+            f"{first}{others}. {noise}; two trainings show differences above {self.smallest_difference:.2g}."
+        )
 
 
 class Grouped(NamedTuple):

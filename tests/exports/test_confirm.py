@@ -83,6 +83,17 @@ def test_a_result_of_minimize_is_confirmed():
         hb.confirm(None, found)
 
 
+def test_a_study_of_optuna_is_confirmed():
+    optuna = pytest.importorskip("optuna")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=6)
+    confirmed = hb.confirm(lambda config: config["x"], study, k=2, runs=4)
+    assert sorted(config["x"] for config in confirmed.configs) == sorted(t.value for t in study.trials)[:2]
+    with pytest.raises(InputError, match="minimises one value"):
+        hb.confirm(None, optuna.create_study(direction="maximize"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

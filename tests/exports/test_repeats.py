@@ -101,6 +101,8 @@ def test_a_start_is_evaluated_first_and_compared():
     best = found.recommended
     assert found.configs[0] == start and best.surely_better and best.gain > best.gain_error > 0
     assert str(best).startswith(f"Configuration {best.number} is better than the start by ")
+    low, high = best.noise_interval
+    assert f"The noise of one training is {best.noise:.2g} ({low:.2g} to {high:.2g})" in str(best)
     assert found.configs[best.number - 1] == best.config
     assert 0 < best.real_improvements <= best.improvements
 

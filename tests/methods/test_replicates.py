@@ -51,6 +51,15 @@ def test_noise_that_grows_with_the_loss_is_seen_to_grow():
     assert 0.4 < ratio / (noise[worst] / noise[best]) < 2.5
 
 
+def test_an_improvement_far_above_the_median_is_real():
+    features, true, _, trainings = noisy(0, sd=0.01, repeated=3)
+    worst, second = np.argsort(-true)[:2]
+    spread = float(np.median(true) - true.min())
+    trainings[worst], trainings[second] = np.array([10 * spread]), np.array([4 * spread])
+    belief = believe(features, [1, 1, 1], trainings)
+    assert belief.better(int(worst))[second] > 0.95
+
+
 def test_the_posterior_mean_is_nearer_to_the_truth_than_the_losses():
     features, true, _, trainings = noisy(1, n=60, sd=0.05, repeated=3)
     belief = believe(features, [1, 1, 1], trainings)
