@@ -1,4 +1,4 @@
-"""benchmarks/tables/live_order.py: differences of methods, live and on the table."""
+"""benchmarks/methods/live_order.py: differences of methods, live and on the table."""
 
 import importlib.util
 import math
@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "benchmarks/tables/live_order"
+FOLDER = ROOT / "benchmarks/methods/live_order"
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,8 @@
 """Does the order of methods on the table sotu-gpt-30k hold where its grid was cut from?
 
     pip install -e '.[optuna,torch]'
-    python benchmarks/tables/live_order.py train [--seeds 10] [--folder benchmarks/tables/live_order]
-    python benchmarks/tables/live_order.py report [--trials 100]
+    python benchmarks/methods/live_order.py train [--seeds 10] [--folder benchmarks/methods/live_order]
+    python benchmarks/methods/live_order.py report [--trials 100]
 
 `train` runs random search, `BO_auto` and Optuna's TPE in the ranges between the ends of the table's grid,
 with 30 trainings each: seed 0 of all three methods, then seed 1, and so on. The first three trainings of a
