@@ -62,7 +62,7 @@ class Steps:
             loss = float(step.losses[0]) if (step.violations <= 0).all() else math.nan
             self._ended.append((event.row, loss))
         if step.losses[0] < self._least and (step.violations <= 0).all():  # never true for NaN
-            self._least, self.best = float(step.losses[0]), config
+            self._least, self.best = float(step.losses[0]), f"{config} ({values})"
             mark = "  best so far" if len(self._metrics) == 1 else ""
         if not self._alone:
             how = "to its end" if event.done else f"to checkpoint {event.checkpoint}"

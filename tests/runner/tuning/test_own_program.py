@@ -65,7 +65,7 @@ def refused(at, words, search=SEARCH):
 
 def test_the_best_of_a_grid_is_found_the_run_resumes_and_a_table_is_built(at):
     out, records = tuned(at, PROGRAM)
-    assert "Best: x=4" in out and "best so far" in out
+    assert "Best: x=4 (loss=0)\n" in out and "best so far" in out
     assert sorted(record.metrics["loss"] for record in records) == [0, 1, 1, 4, 4, 9]
     again, same = tuned(at, "import sys; sys.exit('must not run again')")
     assert same == records and again.count("from the ledger") == 6

@@ -126,13 +126,13 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_the_best_that_keeps_the_bound_is_announced(at, call, way):
     code, shown, _ = call(*WAYS[way], "--constraint", LIMIT)
-    assert (code, f"Best that satisfies {LIMIT}: {BEST}\n" in shown) == (0, True), shown
+    assert (code, f"Best that satisfies {LIMIT}: {BEST} (dev_ppl=18" in shown) == (0, True), shown
     assert f"dev_ppl=14, misses {LIMIT} by 1  (" in shown
     assert "dev_ppl=13, train_time was not measured" in shown
     for line in shown.splitlines():
         if any(text in line for text in ("misses", "not measured", "to checkpoint")):
             assert "best so far" not in line  # of what is stopped, nobody knows yet
-    assert "Best: hidden_size=16\n" in call(*WAYS[way])[1]
+    assert "Best: hidden_size=16 (dev_ppl=" in call(*WAYS[way])[1]
     none = call(*WAYS[way], "--constraint", "train_time<=5")[1]
     assert "No configuration that was trained satisfies train_time<=5.\n" in none
     if way == "sequential":
