@@ -10,7 +10,6 @@ import numpy as np
 from hpobench_nmt.core.arrays import Bools, Floats, Ints, Rows
 from hpobench_nmt.core.hyperparameter import Hyperparameter
 from hpobench_nmt.core.objectives import Metric, Objective, measured
-from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import counted, free_name
 from hpobench_nmt.core.trainings import not_increasing
 from hpobench_nmt.lookup.curves import Curves, Own, until_missing
@@ -115,24 +114,16 @@ def _curves(
     row_of = np.full(int(max(points.rows.max(), trainings.max())) + 1, -1)
     row_of[trainings] = np.arange(len(trainings))
     there = np.flatnonzero(row_of[points.rows] >= 0)
-    rows, steps = row_of[points.rows[there]], points.steps[there]
-    order = np.lexsort((steps, rows))
-    there, rows, steps = there[order], rows[order], steps[order]
+    there = there[np.lexsort((points.steps[there], row_of[points.rows[there]]))]
+    main = measured(points.values[measured_here[0]])
+    there = there[~_sparse(main[there], row_of[points.rows[there]])]
+    rows, steps, main = row_of[points.rows[there]], points.steps[there], main[there]
     columns = {column: measured(points.values[column][there]) for column in measured_here}
-    sparse = _sparse(columns[measured_here[0]], rows)
-    if sparse.any():  # only other metrics were reported at these points
-        keep = ~sparse
-        there, rows, steps = there[keep], rows[keep], steps[keep]
-        columns = {column: cells[keep] for column, cells in columns.items()}
-    main = columns[measured_here[0]]
     for column in measured_here[1:]:
         if (np.isnan(columns[column]) & ~np.isnan(main)).any():
             why = f"measured at other steps than {measured_here[0]}"
             told.append(Decision("left out", f"curves of {column}", why))
             del columns[column]
-    again = np.flatnonzero((np.diff(rows) == 0) & (np.diff(steps) == 0))
-    if len(again):
-        raise InputError(f"curves: step {steps[again[0]]:g} of a training occurs twice.")
     starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(trainings)))])
     kept = until_missing(starts, main[:, None])
     starts = np.concatenate([[0], np.cumsum(kept)])[starts]

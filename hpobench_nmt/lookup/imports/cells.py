@@ -30,15 +30,14 @@ _DATE = re.compile(
 
 def column_of(values: Sequence[Any]) -> Column:
     """The values as a column: doubles if each is a number or "" (no value), else objects."""
-    kinds = set(map(type, values))
-    exact = not any(isinstance(value, int) and abs(value) > _WHOLE for value in values)
-    if (
-        exact
-        and kinds <= {int, float, str}
-        and all(value == "" for value in values if isinstance(value, str))
-    ):
+    if all(value == "" if isinstance(value, str) else _is_exact(value) for value in values):
         return np.array([math.nan if value == "" else value for value in values], dtype=np.float64)
     return objects([_cell_of(value) for value in values])
+
+
+def _is_exact(value: Any) -> bool:
+    """Whether a value is a number that a double holds."""
+    return type(value) is float or (type(value) is int and abs(value) <= _WHOLE)
 
 
 def _cell_of(value: Any) -> Any:
@@ -136,10 +135,7 @@ def _number(value: Any) -> float:
 
 def as_seconds(column: Column) -> Floats:
     """Durations in seconds: from numbers, "1 day, 2:03:04", "1.5min", "PT1H2M"; NaN for other cells."""
-    if column.dtype != object:
-        return column.astype(np.float64)
-    distinct, places = distinct_of(column)
-    return np.array([_seconds(value) for value in distinct], dtype=np.float64)[places]
+    return np.array([_seconds(value) for value in column.tolist()], dtype=np.float64)
 
 
 def _seconds(value: Any) -> float:
@@ -159,18 +155,12 @@ def _seconds(value: Any) -> float:
 
 def between(starts: Column, ends: Column) -> Floats:
     """Seconds from one column of dates to another, NaN where a cell is not a date."""
-    return timestamps(ends) - timestamps(starts)
-
-
-def timestamps(column: Column) -> Floats:
-    """Dates in seconds, NaN where a cell is not a date. Numbers are milliseconds, as in MLflow."""
-    if column.dtype != object:
-        return np.asarray(column / 1000.0)
-    distinct, places = distinct_of(column)
-    return np.array([_timestamp(value) for value in distinct], dtype=np.float64)[places]
+    pairs = zip(starts.tolist(), ends.tolist(), strict=True)
+    return np.array([_timestamp(end) - _timestamp(start) for start, end in pairs], dtype=np.float64)
 
 
 def _timestamp(value: Any) -> float:
+    """A date in seconds. A number is in milliseconds, as in MLflow."""
     if isinstance(value, int | float):
         return float(value) / 1000.0
     try:

@@ -182,16 +182,13 @@ def _opened(columns: Mapping[str, Column], form: _Format) -> dict[str, Column]:
     """The columns, where each key of dictionaries in cells is a column, unless the format leaves them out."""
     found: dict[str, Column] = {}
     for name, cells in columns.items():
-        texts = cells[~absent(cells)].tolist() if cells.dtype == object else []
-        dictionaries = bool(texts) and all(isinstance(text, str) and text[:1] == "{" for text in texts)
-        records = (
-            [_literal(text) for text in texts] if dictionaries and name.lower() not in form.aside else [None]
-        )
-        if None in records:
-            found[name] = cells
-        else:
+        opened = cells.dtype == object and name.lower() not in form.aside
+        texts = cells[~absent(cells)].tolist() if opened else []
+        if texts and all(_literal(text) is not None for text in texts):
             every = [_literal(cell) or {} for cell in cells.tolist()]
             found |= columns_of([flattened(record, f"{name}.") for record in every])
+        else:
+            found[name] = cells
     return found
 
 
@@ -202,9 +199,9 @@ class _Numbers(ast.NodeTransformer):
         return ast.Constant(float(node.id)) if node.id in ("nan", "inf") else node
 
 
-def _literal(text: str) -> dict[str, Any] | None:
+def _literal(text: Any) -> dict[str, Any] | None:
     """A dictionary in the syntax of JSON or Python, read without running it; None if the text is not one."""
-    if len(text) > _MOST_TEXT:
+    if not isinstance(text, str) or text[:1] != "{" or len(text) > _MOST_TEXT:
         return None
     try:
         found = json.loads(text)

@@ -48,13 +48,13 @@ def json_lines(content: bytes, path: Path) -> tuple[list[Line], str]:
 def _parsed(text: str, where: str) -> Any:
     """A text as JSON; None if it is not. Raises InputError if it is nested too deeply."""
     try:
-        found, deep = json.loads(text), False
+        found = json.loads(text)
+        if _is_deep(found, _DEEPEST):
+            raise RecursionError
     except RecursionError:
-        found, deep = None, True
+        raise InputError(f"{where}: nested too deeply.") from None
     except ValueError:
         return None
-    if deep or _is_deep(found, _DEEPEST):
-        raise InputError(f"{where}: nested too deeply.")
     return found
 
 

@@ -45,7 +45,7 @@ def read_object(content: Mapping[str, Any], path: Path, choices: Choices) -> Swe
         raise InputError(f"{path}: X has {len(rows)} rows, and y has {len(values)}.")
     configs = [{f"x{k}": x for k, x in enumerate(row)} for row in rows]
     sweep = _sweep("HPO-B", path, configs, "y", values, "max")
-    return replace(sweep, title=wanted.replace("/", "-"))
+    return replace(sweep, title=wanted.replace("/", "-"), studies=True)
 
 
 def _run_history(content: Mapping[str, Any], path: Path) -> Sweep:

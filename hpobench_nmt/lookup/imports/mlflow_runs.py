@@ -136,7 +136,8 @@ def _sweep(runs: list[_Run], path: Path, study: str, kind: str) -> Sweep:
     title = path.stem if study == "Default" else study
     sweep = headed(columns_of(rows), path, title, lambda row: f"run {rows[row]['run_name'] or row}", kind)
     kept = set(sweep.columns["run_id"].tolist())
-    return replace(sweep, points=_points([run for run in own if run.row["run_id"] in kept]))
+    points = _points([run for run in own if run.row["run_id"] in kept])
+    return replace(sweep, points=points, studies=True)
 
 
 def _points(runs: list[_Run]) -> Points | None:

@@ -104,7 +104,12 @@ def sweep_of_study(study: Study, kind: str, path: Path, notes: tuple[str, ...] =
         about[name] = About("metric", "what the study optimised", direction=direction, objective=True)
     steps = {names[0]: [trial.steps for trial in trials]} if count == 1 else {}
     return replace(
-        sweep, about=about, points=points_of("step", steps), notes=(*sweep.notes, *notes), typed=True
+        sweep,
+        about=about,
+        points=points_of("step", steps),
+        notes=(*sweep.notes, *notes),
+        typed=True,
+        studies=True,
     )
 
 

@@ -52,12 +52,11 @@ def read_ray_results(folder: Path) -> Sweep:
             config = json_lines(params, folder / trial / "params.json")[0][0][1]
         if not config and not reports[-1]:
             raise InputError(f"{folder / trial}: neither params.json nor a report has its configuration.")
+        settings = {key.replace(".", "/"): value for key, value in flattened(config, "config.").items()}
         failed = "error.txt" in files and str(reports[-1].get("done")).lower() != "true"
         for report in reports:
             plain = {key: value for key, value in flattened(report).items() if not _HIDDEN.match(key)}
-            records.append({**plain, **{f"config/{key}": value for key, value in _flat(config).items()}})
-            records[-1].setdefault(_STEP, 1)
-            records[-1].setdefault("trial_id", trial)
+            records.append({_STEP: 1, "trial_id": trial, **plain, **settings})
             ids.append(number)
             states.append("failed" if failed else "finished" if plain else "unfinished")
     if not records:
@@ -70,11 +69,6 @@ def read_ray_results(folder: Path) -> Sweep:
     return fold(sweep, Steps(np.array(ids, dtype=np.int64), steps, _STEP))
 
 
-def _flat(config: dict[str, Any]) -> dict[str, Any]:
-    """A configuration with slashes between nested keys, as in Ray's own tables."""
-    return {key.replace(".", "/"): value for key, value in flattened(config).items()}
-
-
 def _reports(files: dict[str, bytes], trial: Path, notes: list[str]) -> list[dict[str, Any]]:
     """The reports of a trial in the order of their steps."""
     if files.get("result.json", b"").strip():
@@ -84,11 +78,8 @@ def _reports(files: dict[str, bytes], trial: Path, notes: list[str]) -> list[dic
         reports = [record for _, record in lines]
     elif files.get("progress.csv", b"").strip():
         columns = read_csv_columns(files["progress.csv"], trial / "progress.csv").columns
-        names = list(columns)
-        reports = [
-            dict(zip(names, cells, strict=True))
-            for cells in zip(*(c.tolist() for c in columns.values()), strict=True)
-        ]
+        rows = zip(*(cells.tolist() for cells in columns.values()), strict=True)
+        reports = [dict(zip(columns, row, strict=True)) for row in rows]
     else:
         return []
     last = {}  # a restored trial reports some steps again, and the last report counts

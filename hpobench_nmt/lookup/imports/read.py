@@ -45,7 +45,13 @@ def read_sweep(source: Path, choices: Choices) -> Sweep:
     """
     if not os.path.exists(source):  # noqa: PTH110  (False, not an error, for what cannot be a path)
         raise InputError(f"{source}: no such file or folder.")
-    return _of_folder(source, choices) if source.is_dir() else _of_file(source, choices)
+    sweep = _of_folder(source, choices) if source.is_dir() else _of_file(source, choices)
+    if choices.study and not sweep.studies:
+        raise InputError(
+            f"{source}: --study is only for a storage or journal of Optuna, or a folder or database of "
+            "MLflow, or a table of HPO-B."
+        )
+    return sweep
 
 
 def fingerprint(source: Path, choices: Choices) -> str:
@@ -86,25 +92,14 @@ def _of_file(path: Path, choices: Choices) -> Sweep:
         raise InputError(f"{path}: neither text nor a database of SQLite.")
     start = content[:_HEAD].removeprefix(b"\xef\xbb\xbf").lstrip()
     if start[:1] not in (b"{", b"["):
-        _refuse_study(path, choices)
         return _of_csv(path, content, choices)
     lines, note = json_lines(content, path)
     if is_journal(lines[0][1]):
         return read_journal(lines, path, choices.study, (note,) if note else ())
     if len(lines) == 1 and (found := read_object(lines[0][1], path, choices)) is not None:
         return found
-    _refuse_study(path, choices)
     sweep = folded(read_json_lines(lines, path), choices)
     return replace(sweep, notes=(*sweep.notes, note)) if note else sweep
-
-
-def _refuse_study(path: Path, choices: Choices) -> None:
-    """Refuse the name of a study where nothing in the source has such a name."""
-    if choices.study:
-        raise InputError(
-            f"{path}: --study is only for a storage or journal of Optuna, or a folder or database of MLflow, "
-            "or a table of HPO-B."
-        )
 
 
 def _of_csv(path: Path, content: bytes, choices: Choices) -> Sweep:
@@ -147,13 +142,11 @@ def _of_folder(folder: Path, choices: Choices) -> Sweep:
     if mlflow:
         return mlflow_runs.read_mlruns(folder, choices.study)
     if ray:
-        _refuse_study(folder, choices)
         return ray_results.read_ray_results(folder)
     trials = [folder / name for name in names if name.endswith("/trial.json")]  # as Keras Tuner writes them
     here = [folder / name for name in names if "/" not in name and name.lower().endswith(_TABLES)]
     files = trials or here
     if len(files) > 1 and all(path.suffix.lower() == ".json" for path in files):
-        _refuse_study(folder, choices)
         return folded(_of_results(files, folder), choices)
     texts = [path for path in files if path.suffix.lower() in (".csv", ".tsv")]
     wide = [path for path in texts if wandb_curves.is_chart(path)]

@@ -13,7 +13,7 @@ import numpy as np
 from hpobench_nmt.core.arrays import Bools, Floats, Ints
 from hpobench_nmt.core.system.errors import shortened
 from hpobench_nmt.core.system.text import counted, free_name, some_of
-from hpobench_nmt.lookup.groups import group_ids
+from hpobench_nmt.lookup.groups import configurations_of
 from hpobench_nmt.lookup.imports import names
 from hpobench_nmt.lookup.imports.cells import absent, as_numbers, column_of, distinct_of, objects
 from hpobench_nmt.lookup.imports.sweep import About, Choices, Column, Points, Sweep, points_of
@@ -195,9 +195,8 @@ def _several(column: Column, ids: Ints) -> bool:
 
 def _codes(columns: Sequence[Column]) -> Ints:
     """Numbers from 0 for rows that agree in all columns, in the order of their first rows, shape (N,)."""
-    ids = group_ids([distinct_of(column)[1].astype(np.int64) for column in columns])
-    _, first, number = np.unique(ids, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[number]
+    places = np.column_stack([distinct_of(column)[1] for column in columns])
+    return configurations_of(places.astype(np.float64))[1]
 
 
 def fold(sweep: Sweep, given: Steps, pruned: bool = False) -> Sweep:

@@ -134,6 +134,7 @@ class Sweep:
         place: returns the location of a row for messages, such as "line 3".
         typed: whether values have types: then a text is a text, even if it looks like a number.
         plain: whether an unknown program wrote it, whose lines may be reports of trainings.
+        studies: whether the source may have several studies, of which this is one.
     """
 
     kind: str
@@ -147,6 +148,7 @@ class Sweep:
     place: Callable[[int], str] = lambda row: f"training {row}"
     typed: bool = False
     plain: bool = False
+    studies: bool = False
 
     def __len__(self) -> int:
         """The number of trainings."""

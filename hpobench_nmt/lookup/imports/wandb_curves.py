@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.system.errors import InputError, shortened
 from hpobench_nmt.core.system.files import read_bytes
 from hpobench_nmt.core.system.text import counted
@@ -38,25 +39,26 @@ def is_chart(path: Path) -> bool:
 
 def _curves(columns: Mapping[str, Column], path: Path) -> dict[tuple[str, str], dict[float, float]]:
     """The curves of such an export by run and metric, as values by step."""
-    names = list(columns)
-    steps, wrong = as_numbers(columns[names[0]])
-    if wrong is not None or np.isnan(steps).any():
-        raise InputError(f"{path}: the first column, {shortened(names[0])}, does not count steps.")
+    steps, *others = columns
+    counts = _numbers(columns[steps], steps, path)
     found = {}
-    for name in names[1:]:
+    for name in others:
         run, between, metric = name.rpartition(_BETWEEN)
         if not between or name.endswith(_ENDS) or metric.startswith("_"):
             continue
-        values, wrong = as_numbers(columns[name])
-        if wrong is not None:
-            raise InputError(
-                f"{path}: {shortened(name)} holds {str(columns[name][wrong])[:40]!r}, not a number."
-            )
-        kept = ~np.isnan(values)
-        found[run, metric] = dict(zip(steps[kept].tolist(), values[kept].tolist(), strict=True))
+        values = _numbers(columns[name], name, path)
+        kept = ~np.isnan(values + counts)
+        found[run, metric] = dict(zip(counts[kept].tolist(), values[kept].tolist(), strict=True))
     if not found:
         raise InputError(f"{path}: no column is called RUN - METRIC, as W&B exports curves.")
     return found
+
+
+def _numbers(column: Column, name: str, path: Path) -> Floats:
+    numbers, wrong = as_numbers(column)
+    if wrong is not None:
+        raise InputError(f"{path}: {shortened(name)} holds {str(column[wrong])[:40]!r}, not a number.")
+    return numbers
 
 
 def with_curves(sweep: Sweep, charts: Sequence[tuple[Path, Mapping[str, Column]]]) -> Sweep:
