@@ -42,11 +42,6 @@ class _Format(Strict, frozen=True):
     training: tuple[str, ...] = ()
     step: tuple[str, ...] = ()
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether it is the format of a table of an unknown program."""
-        return not self.needs
-
     def fits(self, headings: Sequence[str]) -> bool:
         """Whether the headings are those of such a table."""
         return all(_any(need.split("|"), name_of=headings) for need in self.needs)
@@ -95,23 +90,23 @@ def headed(
             return whole(int(kept[row]))
 
     form = next(each for each in _formats() if each.fits(list(columns)))
-    columns = _opened(columns, form)
+    columns, plain = _opened(columns, form), not form.needs  # "a table" is of an unknown program
     about = {name: found for name in columns if (found := form.about(name)) is not None}
     settings = [name for name, each in about.items() if each.role == "hyperparameter"]
     for name in settings:  # cfg-config_id names the configurations
         distinct = len(set(columns[name].tolist())) == len(columns[name])
-        if form.is_plain and distinct and names.is_identity(about[name].name):
+        if plain and distinct and names.is_identity(about[name].name):
             about[name] = replace(about[name], role="identity", why="it names a configuration")
-    if form.is_plain and not settings:
+    if plain and not settings:
         about = {name: each for name, each in about.items() if each.role in ("identity", "metric")}
-    elif not form.is_plain and settings:
+    elif not plain and settings:
         about = {**dict.fromkeys(columns, About("metric")), **about}
     states = None
     lowered = {name.lower(): name for name in columns}
     for name in (lowered[word.lower()] for word in form.state if word.lower() in lowered):
         if columns[name].dtype == object and name not in settings:
             states = states_of(columns[name].tolist())
-            if states is None and not form.is_plain:
+            if states is None and not plain:
                 raise InputError(f"{path}: {name!r} has a state that is not known.")
             if states is not None:
                 about[name] = About("identity", "the state of each training")
@@ -133,7 +128,7 @@ def headed(
             about[name] = replace(about[name], direction=form.direction)
     sweep = Sweep(
         kind or form.kind, path, title, columns, about, states, notes=(*notes, *unread), place=place,
-        plain=form.is_plain,
+        plain=plain,
     )  # fmt: skip
     return _reported(sweep, form) if form.training else sweep
 

@@ -105,9 +105,7 @@ def _yaml(text: str) -> dict[str, str]:
     for line in text.splitlines():
         key, colon, value = line.partition(":")
         if colon and key and not key[0].isspace():
-            value = value.strip()
-            quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
-            found[key] = value[1:-1] if quoted else value
+            found[key] = value.strip().strip("'\"")
     return found
 
 

@@ -152,9 +152,8 @@ def _few(sweep: Sweep) -> dict[str, Any]:
         values, places = distinct_of(cells)
         name = sweep.name(column)
         measured = names.part_of_data(name) and names.direction(name) and not names.is_hyperparameter(name)
-        if names.is_seed(name) or names.is_identity(name) or measured or absent(cells).any():
-            continue
-        if len(values) > 1 and 2 * len(values) <= len(cells):
+        known = names.is_seed(name) or names.is_identity(name) or measured
+        if not known and 1 < len(values) <= len(cells) / 2 and not absent(cells).any():
             found[column] = places
     return found
 
