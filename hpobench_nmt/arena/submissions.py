@@ -185,12 +185,17 @@ def with_results(archive: Archive, track: str, results: Results, card: Card) -> 
     return archive_bytes({track: [results]}, dict.fromkeys(results.methods, card), before=archive)
 
 
-def save_archive(content: bytes, path: Path) -> str:
-    """Write an archive, and return its SHA-256. If the new content cannot be read, the old file is kept."""
+def save_archive(content: bytes, path: Path, digest: tuple[Path, bytes] | None = None) -> str:
+    """Write an archive, after its digest (path and content) if given, and return its SHA-256.
+
+    If the new content cannot be read, the old files are kept. After a kill in between, the archive is the old
+    one, to which the same command adds again.
+    """
     found = archive_of(content, path)
     if len(content) > MOST_BYTES:
         raise InputError(f"{path}: the archive would be larger than {MOST_BYTES:,} bytes.")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if digest:
+        write_whole(*digest)
     write_whole(path, content)
     return found.sha256
 

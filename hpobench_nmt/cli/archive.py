@@ -219,15 +219,13 @@ def archive_add(folder: Path, method: str, card: Path, place: Path | None, out: 
     from hpobench_nmt.arena.beside import load_archive
     from hpobench_nmt.arena.digest import DIGEST, digest_bytes, digest_path, load_digest
     from hpobench_nmt.arena.submissions import add_to_archive, save_archive
-    from hpobench_nmt.core.system.files import write_whole
 
     found = load_archive(place or "archive")
     content = add_to_archive(found, folder, method, card, notify=say)
     path, old = out or found.path, digest_path(found.path)
     with writing(path.parent):
         digest = digest_bytes(archive_of(content, path), load_digest(old if old.is_file() else DIGEST))
-        sha256 = save_archive(content, path)
-        write_whole(digest_path(path), digest)
+        sha256 = save_archive(content, path, (digest_path(path), digest))
     say(f"Added to {path}, SHA-256 {sha256}. Its digest is {digest_path(path)}.")
 
 

@@ -2,6 +2,9 @@
 
 import json
 import re
+import signal
+import subprocess
+import sys
 
 import msgspec
 import pytest
@@ -150,6 +153,32 @@ def test_another_seed_is_refused(tmp_path):
     for refused in (install_archive, lambda path: join_parts([path])):
         with pytest.raises(InputError, match="has seed 1, not 0: only trials with the same seed"):
             refused(path)
+
+
+_SAVE = """
+import os, signal, sys
+from pathlib import Path
+from hpobench_nmt.arena.submissions import save_archive
+
+path = Path(sys.argv[2])
+replace = Path.replace
+
+def once(path, target):
+    replace(path, target)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+Path.replace = once
+save_archive(Path(sys.argv[1]).read_bytes(), path, (path.with_name("digest"), b"new"))
+"""
+
+
+def test_a_kill_between_digest_and_archive_leaves_an_archive_to_add_to_again(archive, tmp_path):
+    path = tmp_path / "kept.parquet"
+    path.write_bytes(b"the old archive")
+    done = subprocess.run([sys.executable, "-c", _SAVE, archive.path, path], timeout=120)
+    assert done.returncode == -signal.SIGKILL
+    assert path.read_bytes() == b"the old archive"
+    assert (tmp_path / "digest").read_bytes() == b"new"
 
 
 def test_a_new_archive_that_cannot_be_read_leaves_the_old_one(archive, tmp_path, monkeypatch):
