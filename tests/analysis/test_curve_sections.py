@@ -78,7 +78,7 @@ def test_many_trainings_may_have_diverged_from_their_first_checkpoint_on(curved)
     values = curved.curves.values.copy()
     values[: curved.curves.starts[12]] = np.nan  # 10 of the 33 rows that have a curve
     table = dataclasses.replace(curved, curves=dataclasses.replace(curved.curves, values=values))
-    (section,) = (s for s in analyze_tables([table]) if s.kind == "curves")
+    (section,) = analyze_tables([table], kinds=["curves"])
     assert section.notes[0].startswith("33 rows have a learning curve. Once 23 have a value (at update 1)")
     flat = dataclasses.replace(curved.curves, values=np.ones_like(values))
     (note,) = curve_section(dataclasses.replace(curved, curves=flat)).notes
@@ -90,5 +90,5 @@ def test_a_metric_that_the_curves_lack_is_refused(curved, toy):
         table_early_ranks(curved, "seconds")
     with pytest.raises(InputError, match="table 'toy' has no learning curves"):
         table_early_ranks(toy)
-    (section,) = (s for s in analyze_tables([curved], metric="seconds") if s.kind == "curves")
+    (section,) = analyze_tables([curved], metric="seconds", kinds=["curves"])
     assert "have no seconds" in section.problem

@@ -142,7 +142,7 @@ def test_names_are_shown_as_they_are(toy, again):
 
 
 def test_files_are_written_as_tables_are(toy, tmp_path):
-    sections = [section for section in analyze_tables([toy]) if section.kind in ("front", "sensitivity")]
+    sections = analyze_tables([toy], kinds=["front", "sensitivity"])
     assert {stem for section in sections for stem in section.files} >= {"toy-front", "toy-sensitivity-grids"}
     bare = [replace(section, analysis=None) for section in sections]  # without figures
     written = write_sections(bare, tmp_path)
