@@ -412,6 +412,9 @@ def test_a_row_with_one_training_borrows_the_noise_of_rows_with_a_similar_loss(t
     same, _ = with_noise(table, [toy.objective("bleu")], ["memory"])
     assert same.sha256 == found.sha256
     notes = []
+    failed = frame.assign(bleu=np.nan)
+    with pytest.raises(InputError, match=r"table 'toy': .* needs a row with several results"):
+        benchmark(toy.with_replicates(failed), ["RS"], **AGAIN)
     suite_instances(load_suite_of(AGAIN), notes.append)
     assert notes == [
         f"table 'toy': {len(alone)} of {len(toy)} rows have one training and borrow the noise of rows with a "

@@ -67,7 +67,7 @@ def noisy(
         order = np.argsort(number, kind="stable")
         centres = table.values if averaged else means(values[order], number[order])
         columns = [names.index(objective.metric) for objective in objectives]
-        number, values, borrowed = _with_borrowed(number, values, centres, columns)
+        number, values, borrowed = _with_borrowed(table.name, number, values, centres, columns)
         counts = np.bincount(number, minlength=len(table))
     order = np.argsort(number, kind="stable")
     number, values = number[order], values[order]
@@ -89,7 +89,7 @@ def borrowed_note(borrowed: int, n_rows: int) -> str:
 
 
 def _with_borrowed(
-    number: Ints, values: Floats, centres: Floats, columns: Sequence[int]
+    table: str, number: Ints, values: Floats, centres: Floats, columns: Sequence[int]
 ) -> tuple[Ints, Floats, int]:
     """The trainings, with those of rows that borrow noise: places of rows, shape (T,), metrics, (T, M).
 
@@ -101,6 +101,8 @@ def _with_borrowed(
     deviations = (values - centres[number])[:, columns] * np.sqrt(own / np.maximum(own - 1, 1))[:, None]
     lent = (own > 1) & ~np.isnan(deviations).any(axis=1)
     deviations, owners = deviations[lent], number[lent]
+    if not lent.any():
+        raise InputError(f'table {table!r}: noise = "replicates" needs a row with several results.')
     lenders, first = np.unique(owners), columns[0]
     alone = np.flatnonzero((counts < 2) & ~np.isnan(centres[:, first]))
     rng = generator(0, "borrowed noise")
