@@ -176,6 +176,8 @@ def test_the_example_with_argparse_is_tuned(at):
 )
 def test_an_example_with_another_library_is_tuned(at, package, words):
     pytest.importorskip(package)
+    if package == "transformers":
+        pytest.importorskip("accelerate", reason="its Trainer needs accelerate")
     name = {"transformers": "hugging_face_train.py"}.get(package, f"{package}_train.py")
     example(at, name, words)
 
