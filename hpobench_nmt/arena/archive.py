@@ -37,7 +37,7 @@ from hpobench_nmt.benchmarking.task.instance import Instance
 from hpobench_nmt.benchmarking.task.suite import Suite
 from hpobench_nmt.benchmarking.task.suite_files import FROZEN
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.core.system.files import check_name, parse_json, read_bytes
+from hpobench_nmt.core.system.files import is_name, parse_json, read_bytes
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.system.validation import Strict, checked
 from hpobench_nmt.core.trajectory import Trials
@@ -361,7 +361,8 @@ def archive_of(content: bytes, path: Path) -> Archive:
     if any(part.null_count for part in parts):
         raise _damaged(path)
     for track in {run.track for run in about.runs}:
-        check_name("track", track)
+        if not is_name(track):
+            raise _damaged(path)
         names = [name for manifest in found.manifests[track] for name in manifest.methods]
         if len(set(names)) < len(names):
             raise InputError(f"{path}: a method is in track {track} twice.")

@@ -191,6 +191,10 @@ def unnamed(lines, about):
     lines["method"] = ["../../x" if m == "RS" else m for m in lines["method"]]
 
 
+def odd_track(lines, about):
+    about["runs"][0]["track"] = "[/]"
+
+
 def two_runs(lines, about):
     about["runs"].append(about["runs"][0])
 
@@ -218,14 +222,16 @@ def other_suite(lines, about):
         (key, r"unknown key 'runs\[0\].program'"),
         (trial_missing, "is a damaged archive"),
         (unnamed, "trials of a method that is not in any of its manifests"),
+        (odd_track, "is a damaged archive"),
         (two_runs, "a method is in track plain twice"),
         (tampered, "was changed: it does not have the SHA-256 at its end"),
         (hostile, "card: what must be a line of 1 to 500 characters"),
     ],
 )
 def test_files_that_are_refused(archive, tmp_path, edit, message):
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=message) as refused:
         changed(archive, tmp_path / "a.parquet", edit)
+    assert "a.parquet" in str(refused.value)
 
 
 def test_an_archive_of_another_suite(archive, tmp_path):
