@@ -106,7 +106,7 @@ def grid(home: Path, shift: int, models: int) -> None:
     """Write a CSV file of several tables, and its datasheet."""
     lines = [
         f"m{model},{layers},{lr},{20 + (model * layers * lr + shift) % 7 + model / 100}"
-        for model in range(models)
+        for model in range(1, models + 1)
         for layers in (1, 2, 3)
         for lr in (1, 2, 5)
     ]
