@@ -350,6 +350,21 @@ def test_nothing_is_written_outside_the_folder(run, tmp_path, place):
     assert list(outside.iterdir()) == []
 
 
+@pytest.mark.parametrize("kind", ["unfinished", "transcripts"])
+def test_nothing_of_a_changed_method_is_removed_if_a_link_leads_out(run, two, tmp_path, kind):
+    run.files.start(run.manifest())
+    run.files.merge(run.of("other", "A"), run.keep(*run.of("other", "A")))
+    (tmp_path / "outside").mkdir()
+    link = run.files.path / kind / "toy" / "A"
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(tmp_path / "outside")
+    before = names(run)
+    changed = made(run.files.path, two, [method("A", "changed")])
+    with pytest.raises(InputError, match=r"leads out of the results folder"):
+        changed.files.start(changed.manifest())
+    assert names(run) == before
+
+
 def test_a_pipe_in_the_place_of_a_folder_or_of_times_is_not_waited_for(run, two):
     """Of a changed method, whose files a run removes; what it cannot read it refuses before that."""
     run.files.start(run.manifest())

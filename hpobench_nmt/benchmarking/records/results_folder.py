@@ -94,6 +94,7 @@ class ResultsFolder:
                 if both.sha256_of(*pair) == "" and (path := self.observations(*pair)).exists():
                     raise wrong_file(path, NO_HASH)
             before = {name: old.entry(name) for name in old.methods}
+            changed = []
             for name, entry in manifest.methods.items():
                 was = before.get(name, entry)
                 if not was.same_rows(entry):
@@ -101,8 +102,8 @@ class ResultsFolder:
                     if was.not_covered:
                         why = f"read {was.not_covered} in its trials, which may have changed since"
                     notify(f"method {name!r} {why}: it runs again.")
-                    for table in old.tables:
-                        self._remove(table, name)
+                    changed.append(name)
+            self._remove([*product(old.tables, changed)])
             tables, methods = old.tables | manifest.tables, before | manifest.methods
             manifest = msgspec.structs.replace(both, tables=tables, methods=methods)
         elif self._has_other_files():
@@ -239,11 +240,14 @@ class ResultsFolder:
             raise InputError(f"{path}: leads out of the results folder through a symbolic link. Remove it.")
         return path
 
-    def _remove(self, table: str, method: str) -> None:
-        _unlink(self.observations(table, method))
-        _unlink(self._timings(table, method))
-        for kind in ("unfinished", "transcripts"):
-            remove_folder(self._inside(kind, table, method))
+    def _remove(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Remove all of these tables and methods; InputError, and nothing is removed, if a link leads out."""
+        files = [find(*pair) for pair in pairs for find in (self.observations, self._timings)]
+        folders = [self._inside(kind, *pair) for pair in pairs for kind in ("unfinished", "transcripts")]
+        for path in files:
+            _unlink(path)
+        for folder in folders:
+            remove_folder(folder)
 
     def _write(self, path: Path, content: bytes) -> None:
         try:
