@@ -353,9 +353,9 @@ def test_nothing_is_written_outside_the_folder(run, tmp_path, place):
 @pytest.mark.parametrize("kind", ["unfinished", "transcripts"])
 def test_nothing_of_a_changed_method_is_removed_if_a_link_leads_out(run, two, tmp_path, kind):
     run.files.start(run.manifest())
-    run.files.merge(run.of("other", "A"), run.keep(*run.of("other", "A")))
+    run.files.merge(run.of("toy", "A"), run.keep(*run.of("toy", "A")))
     (tmp_path / "outside").mkdir()
-    link = run.files.path / kind / "toy" / "A"
+    link = run.files.path / kind / "other" / "A"
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(tmp_path / "outside")
     before = names(run)
