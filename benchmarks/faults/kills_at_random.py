@@ -77,18 +77,22 @@ hb.run(**run, methods=["BO_EI_M_std"], out="r")
 Command = Sequence[str]
 
 
-def started(home: Path, command: Command) -> subprocess.Popen[str]:
-    """A command in a session of its own, with its data in this home."""
+def started(home: Path, command: Command) -> subprocess.Popen[bytes]:
+    """A command in a session of its own, with its data in this home.
+
+    Its messages go to a file: Ray's own processes outlive the command, and would keep a pipe open.
+    """
     environment = {**os.environ, "HPOBENCH_NMT_HOME": str(home / "home"), "OMP_NUM_THREADS": "1"}
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, cwd=home, env=environment, text=True, start_new_session=True, **quiet)  # type: ignore[call-overload, no-any-return]
+    with (home / "messages").open("wb") as file:
+        return subprocess.Popen(
+            command, cwd=home, env=environment, start_new_session=True, stdout=subprocess.DEVNULL, stderr=file
+        )
 
 
 def finished(home: Path, command: Command) -> tuple[int, str]:
     """Exit code and messages of a command that runs to its end."""
-    process = started(home, command)
-    message = process.communicate()[1]
-    return process.returncode, message
+    code = started(home, command).wait()
+    return code, (home / "messages").read_text(errors="replace")
 
 
 def files(folder: str) -> Callable[[Path], str]:
@@ -200,7 +204,7 @@ def killed(kind: str, kills: int, seed: int) -> bool:
             ended = process.poll() is not None
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+            process.wait()
             left = state(home)
             found["ended" if ended else {old: "old", new: "new"}.get(left, "part")] += 1
             code, message = finished(home, command)

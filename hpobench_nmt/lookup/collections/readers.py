@@ -53,7 +53,7 @@ def llm_pilot(members: Iterable[tuple[str, bytes]]) -> dict[str, pd.DataFrame]:
 
 
 _LOGGED = re.compile(rb"^:::MLLOG (\{.*\})\s*$", re.MULTILINE)
-_STEP = re.compile(rb"step:(\d+)/\d+ val_loss:([0-9.]+)")
+_STEP = re.compile(rb"step:(\d{1,15})/\d+ val_loss:([0-9.]+)")
 
 
 def mlperf(members: Iterable[tuple[str, bytes]]) -> dict[str, pd.DataFrame]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from hpobench_nmt.runner.family import TrainingFailed
 
-_CHECKPOINT = re.compile(r"Checkpoint \[(\d+)\]\s+Updates=(\d+)")
-_PARAMETERS = re.compile(r"# of parameters: \d+ \| trainable: (\d+)")
+_CHECKPOINT = re.compile(r"Checkpoint \[(\d{1,15})\]\s+Updates=(\d{1,15})\b")
+_PARAMETERS = re.compile(r"# of parameters: \d+ \| trainable: (\d{1,15})\b")
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,8 @@ def test_divergence(value):
         (METRICS, "", "metrics file can't be read"),
         (METRICS.replace("perplexity-val", "loss"), LOG, "can't be read .'perplexity-val'"),
         ("garbage", LOG, "can't be read .*garbage"),
+        (METRICS, LOG.replace("Checkpoint [1]", f"Checkpoint [{'9' * 5000}]"), "can't be read .1."),
+        (METRICS, LOG.replace("Updates=300", f"Updates={'9' * 5000}"), "can't be read .1."),
     ],
 )
 def test_what_can_not_be_read(metrics, log, message):
