@@ -1,4 +1,4 @@
-"""A training whose hyperparameters are arguments: a ridge regression, by gradient descent."""
+"""A ridge regression by gradient descent; its hyperparameters are arguments."""
 
 import argparse
 import json

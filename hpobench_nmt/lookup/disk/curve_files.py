@@ -18,7 +18,7 @@ writes its count and sha256:
     cost_unit = "updates"
     truncate_at = "nan"          # for `tables add`: curves end at the first missing metric
     [curves.metrics.dev_ppl]
-    own = "best"                 # the row's own dev_ppl is the best of its curve; or "last", or left out
+    own = "best"                 # the row's own is its curve's best; or "last", or left out
     [curves.metrics.sample_bleu]
     direction = "max"            # only for a metric that the table does not have
     unit = "BLEU"
