@@ -17,7 +17,7 @@ from hpobench_nmt.render.latex import run_latex
 
 
 class Worst(InOrder):
-    """It also fails where it is told to."""
+    """It also fails in a share of the trials."""
 
     failing = 0
 

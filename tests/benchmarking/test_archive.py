@@ -234,6 +234,13 @@ def test_files_that_are_refused(archive, tmp_path, edit, message):
     assert "a.parquet" in str(refused.value)
 
 
+def test_an_archive_with_a_column_twice_is_damaged(archive, tmp_path):
+    whole = pq.read_table(archive.path)
+    pq.write_table(whole.append_column("rows", whole["rows"]), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match=r"a\.parquet: is a damaged archive"):
+        read_archive(tmp_path / "a.parquet")
+
+
 def test_an_archive_of_another_suite(archive, tmp_path):
     wrong = changed(archive, tmp_path / "a.parquet", other_suite)
     with pytest.raises(InputError, match="another version of lm-2026-plain than the installed one"):

@@ -204,6 +204,8 @@ def test_depth_and_surrogates_are_one_line():
         wrong({"metrics": {"m": {"direction": "\ud800"}}})
         == "FILE: contains a lone surrogate, which is not a character."
     )
+    too_long = [[1.0, 2.0, "\ud800", 4.0]]
+    assert "a lone surrogate" in wrong(too_long, list[tuple[float, float, float]])
     nested: Any = {"direction": "min"}
     for _ in range(100_000):
         nested = {"direction": "min", "inner": nested}

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 def open_bounded(content: bytes, texts: Sequence[str], most_rows: int, most_bytes: int) -> pq.ParquetFile:
     """Open a file after checking its rows and decompressed bytes. Columns `texts` become dictionaries.
 
-    Raises ValueError if it is larger, and pyarrow's errors if it is damaged.
+    Raises ValueError if it is larger or a column occurs twice, and pyarrow's errors if it is damaged.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    plain = {
-        field.name for field in pq.read_schema(pa.BufferReader(content)) if not pa.types.is_nested(field.type)
-    }
+    schema = pq.read_schema(pa.BufferReader(content))
+    if len({*schema.names}) < len(schema.names):
+        raise ValueError("a column occurs twice")
+    plain = {field.name for field in schema if not pa.types.is_nested(field.type)}
     there = [name for name in texts if name in plain]
     file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=there, page_checksum_verification=True)
     about = file.metadata

@@ -74,9 +74,10 @@ def checked(content: object, kind: type[T], where: str) -> T:
     as "FILE, line 3".
     """
     try:
-        return msgspec.convert(content, kind)
-    except msgspec.ValidationError as error:
-        raise _explained(error, content, kind, where) from None
+        try:
+            return msgspec.convert(content, kind)
+        except msgspec.ValidationError as error:
+            raise _explained(error, content, kind, where) from None
     except RecursionError:
         raise InputError(f"{where}: nested too deeply.") from None
     except UnicodeEncodeError:

@@ -441,7 +441,7 @@ def _curve():
 
 
 def _training_state():
-    """What cannot be read is told, and the training starts again."""
+    """A state that cannot be read is reported, and the training starts again."""
     from hpobench_nmt.runner.torch_training.training_state import Checkpoints, StateFile
 
     with redirect_stdout(io.StringIO()):
