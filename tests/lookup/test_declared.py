@@ -269,6 +269,18 @@ def test_what_is_wrong_is_named(tmp_path):
     assert not (tmp_path / "t").exists()
 
 
+@pytest.mark.parametrize("place", [0, 1], ids=["row", "replicate"])
+def test_damage_is_named_in_the_file_that_users_have(tmp_path, place):
+    """Rows and replicates are written to files in between, which users do not have."""
+    trainings = [training(0.1, 2.0), training(0.1, 3.0), training(0.5, 1.0)]
+    trainings[place]["obj-score+"] = "x"
+    content = json.dumps({"a": trainings}).encode()
+    (tmp_path / "runs.json").write_bytes(content)
+    with pytest.raises(InputError, match=r"runs\.json, table 'made-up': .*, line 2: 'score' is 'x'"):
+        declaration(tmp_path, content).fetch(tmp_path / "t", tmp_path)
+    assert not (tmp_path / "t").exists()
+
+
 REQUESTS = """n,status,latency_ms,start_timestamp,end_timestamp,n_output_tokens,latency_ms_per_token
 0,200,100.0,1000,1100,30,"[5, 10, 20]"
 1,200,300.0,1500,1800,70,"[5, 30, 40, 50]"

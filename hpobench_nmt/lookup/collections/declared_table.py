@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 import numpy as np
 
-from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.errors import InputError, foreign, unknown
 from hpobench_nmt.core.system.validation import Strict, checked
 from hpobench_nmt.lookup.collections.collection import Collection
 from hpobench_nmt.lookup.disk.csv_writing import csv_of
@@ -149,7 +149,12 @@ def table_of(
             f"not those of commit {collection.commit[:12]}."
         )
     read = {section: partial(bytes, content) for section, content in beside.items()}
-    return tables_of(Files(sheet, path, Path(f"{name}.csv"), own, read))[0]
+    told = f"not the files of commit {collection.commit}"
+    with foreign(f"{' and '.join(files)}, table {name!r}", told):  # nobody has the files made here
+        (table,) = tables_of(Files(sheet, path, Path(f"{name}.csv"), own, read))
+        if table.replicates is not None:
+            _ = table.replicates.rows  # read on first use
+    return table
 
 
 def _provenance(
