@@ -20,18 +20,19 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "fuzz"))
+sys.path[:0] = [str(Path(__file__).parents[2] / "tests" / folder) for folder in ("fuzz", "helpers")]
 
 
-def tried(readers: Any, name: str, seed: int, inputs: int, shown: int) -> int:
+def tried(name: str, reader: Any, seed: int, inputs: int, shown: int) -> int:
     """Print how the inputs of a reader ended, and return how many were faults."""
+    trying: Any = import_module("fuzzing.tries")
     faults, started = 0, time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mutated-") as folder:
-        tries = readers.Tries(name, Path(folder).resolve())
+        tries = trying.Tries(name, reader, Path(folder).resolve())
         for number in range(inputs):
             try:
                 tries.once([seed, number])
-            except readers.Fault as fault:
+            except trying.Fault as fault:
                 faults += 1
                 if faults <= shown:
                     print(f"FAULT: {fault}", flush=True)
@@ -63,7 +64,7 @@ def main() -> None:
         if reader.missing:
             print(f"{name:34} needs {', '.join(reader.missing)}")
             continue
-        faults += tried(readers, name, chosen.seed, chosen.inputs, chosen.shown)
+        faults += tried(name, reader, chosen.seed, chosen.inputs, chosen.shown)
     sys.exit(bool(faults))
 
 

@@ -4,30 +4,12 @@ import json
 import tomllib
 
 import pytest
+from fuzzing import samples
 from fuzzing.cases import cases
 from fuzzing.mutations import json_text, mutate_bytes, mutate_csv, mutate_value, toml
 
 import hpobench_nmt as hb
 from hpobench_nmt.core.system.errors import InputError
-
-_RANGE = {"low": 1e-05, "high": 0.1, "step": None, "log": True}
-SPACE = {"lr": (1e-5, 1e-1, "log"), "layers": [1, 2, 4]}
-
-
-def _lines(records):
-    return b"".join(json_text(record) + b"\n" for record in records)
-
-
-def _optuna_journal():
-    float_of = json.dumps({"name": "FloatDistribution", "attributes": _RANGE})
-    yield {"op_code": 0, "worker_id": "w", "study_name": "s", "directions": [1]}
-    for k in range(6):
-        yield {"op_code": 4, "worker_id": "w", "study_id": 0, "datetime_start": f"2026-01-01T00:00:0{k}"}
-        known = {"param_name": "lr", "param_value_internal": 10.0 ** -(1 + k % 4), "distribution": float_of}
-        yield {"op_code": 5, "worker_id": "w", "trial_id": k} | known
-        ended = {"state": 1, "values": [0.5 + k], "datetime_complete": f"2026-01-01T00:00:1{k}"}
-        yield {"op_code": 6, "worker_id": "w", "trial_id": k} | ended
-
 
 # fmt: off
 _TABLES = {  # files of lines and commas, by what wrote them
@@ -43,20 +25,8 @@ _TABLES = {  # files of lines and commas, by what wrote them
 # fmt: on
 _RECORDS = {
     "lines": [{"lr": 10.0 ** -(1 + k % 5), "layers": 1 + k % 3, "loss": 0.1 * k} for k in range(12)],
-    "journal": list(_optuna_journal()),
+    "journal": list(samples.optuna_journal()),
 }
-SEARCH = b"""\
-objectives = ["loss:min"]
-start = {lr = 0.01, layers = 2}
-candidates = 30
-seed = 1
-[grid]
-lr = {from = 1e-4, to = 1.0, scale = "log"}
-layers = [1, 2, 4]
-[curve]
-key = "epoch"
-whole = 9
-"""
 
 
 def _import(sandbox, name):
@@ -78,34 +48,30 @@ def test_sweeps_of_json_lines(empty, rng, name):
     records = _RECORDS[name]
     at = int(rng.integers(len(records)))
     changed = [*records[:at], mutate_value(rng, records[at], empty.root), *records[at + 1 :]]
-    text = _lines(changed) if rng.random() < 0.7 else mutate_bytes(rng, _lines(records))
+    text = samples.lines(changed) if rng.random() < 0.7 else mutate_bytes(rng, samples.lines(records))
     empty.mutated("work/sweep.jsonl", text)
     _import(empty, "sweep.jsonl")
 
 
 @cases(50)
 def test_fronts_of_csv_files(empty, rng):
-    content = b"model,accuracy,ms\n" + b"".join(b"m%d,%d.5,%d\n" % (k, 70 + k, k * k) for k in range(9))
-    text = mutate_csv(rng, content) if rng.random() < 0.7 else mutate_bytes(rng, content)
+    text = (mutate_csv if rng.random() < 0.7 else mutate_bytes)(rng, samples.POINTS)
     empty.mutated("work/points.csv", text)
     empty.run("pareto", "points.csv", "--objectives", "accuracy:max,ms:min")
 
 
 @cases(50)
 def test_searches_of_programs(empty, rng):
-    content = tomllib.loads(SEARCH.decode())
+    content = tomllib.loads(samples.SEARCH.decode())
     text = toml(mutate_value(rng, content, empty.root)).encode("utf-8", "surrogatepass")
-    empty.mutated("work/search.toml", text if rng.random() < 0.7 else mutate_bytes(rng, SEARCH))
+    empty.mutated("work/search.toml", text if rng.random() < 0.7 else mutate_bytes(rng, samples.SEARCH))
     empty.run("tune", "search.toml", "--dry-run", "--", "python", "x.py", "{lr}", "{layers}")
 
 
 @cases(50)
 def test_states_of_optimizers(empty, rng):
     path = empty.work / "state.json"
-    optimizer = hb.Optimizer(SPACE)
-    for k in range(4):
-        optimizer.tell(optimizer.ask(), float(k))
-    optimizer.save(path)
+    samples.optimizer(empty.work)
     valid = path.read_bytes()
     changed = json_text(mutate_value(rng, json.loads(valid), empty.root))
     empty.mutated("work/state.json", changed if rng.random() < 0.7 else mutate_bytes(rng, valid))
@@ -115,23 +81,13 @@ def test_states_of_optimizers(empty, rng):
         assert len(str(error).splitlines()) == 1, empty.told
 
 
-@pytest.fixture(scope="module")
-def archive(tmp_path_factory):
-    """The bytes of a small archive and of its digest."""
-    from hpobench_nmt.arena.archive import archive_bytes, archive_of
-    from hpobench_nmt.arena.digest import digest_bytes
-
-    results = hb.run("lm-2026", track="plain", tables="sotu-gpt-30k", methods=["RS"], trials=2)
-    content = archive_bytes({"plain": [results]})
-    return content, digest_bytes(archive_of(content, tmp_path_factory.mktemp("archive") / "a.parquet"))
-
-
 @cases(50)
-def test_archives_and_digests(empty, archive, rng):
-    names = ("lm-2026.parquet", "lm-2026.digest.parquet")
-    empty.write({f"work/{name}": content for name, content in zip(names, archive, strict=True)})
+def test_archives_and_digests(empty, rng):
+    samples.archive(empty.work)
+    names = ("lm-2026.parquet", "digest.parquet")
+    valid = [(empty.work / name).read_bytes() for name in names]
     which = int(rng.integers(2))
-    changed = mutate_bytes(rng, archive[which], archive)
+    changed = mutate_bytes(rng, valid[which], valid)
     empty.mutated(f"work/{names[which]}", changed)
     empty.run("archive", "show", "--from", names[0])
     if which:
@@ -139,10 +95,10 @@ def test_archives_and_digests(empty, archive, rng):
         empty.run("archive", "verify", "plain", "--from", names[0], *verify)
 
 
-def test_what_is_mutated_is_valid(empty, archive):
+def test_what_is_mutated_is_valid(empty):
     names = [*_TABLES, *_RECORDS]
     files = {name: content.encode() for name, content in _TABLES.items()}
-    files |= {name: _lines(records) for name, records in _RECORDS.items()}
+    files |= {name: samples.lines(records) for name, records in _RECORDS.items()}
     for name in names:
         ending = "csv" if name in _TABLES else "jsonl"
         empty.write({f"work/{name}.{ending}": files[name]})
@@ -150,8 +106,9 @@ def test_what_is_mutated_is_valid(empty, archive):
             "tables", "import", f"{name}.{ending}", "--yes", "--out", name, into=[f"work/{name}"]
         )
         assert done.code == 0, done.err
-    empty.write({"work/search.toml": SEARCH, "work/a.parquet": archive[0]})
+    empty.write({"work/search.toml": samples.SEARCH})
+    samples.archive(empty.work)
     search = ("tune", "search.toml", "--dry-run", "--", "python", "x.py", "{lr}", "{layers}")
-    for command in (search, ("archive", "show", "--from", "a.parquet")):
+    for command in (search, ("archive", "show", "--from", "lm-2026.parquet")):
         done = empty.run(*command)
         assert done.code == 0, done.err

@@ -1,7 +1,8 @@
 """Mutated files for each reader, always the same ones. `benchmarks/faults/mutated_files.py` has more."""
 
 import pytest
-from fuzzing.readers import READERS, Tries
+from fuzzing.readers import READERS
+from fuzzing.tries import Tries
 
 
 @pytest.mark.parametrize(
@@ -11,7 +12,7 @@ from fuzzing.readers import READERS, Tries
 def test_files_are_read_or_refused_in_one_line(name, tmp_path):
     if READERS[name].missing:
         pytest.skip(f"needs {', '.join(READERS[name].missing)}")
-    tries = Tries(name, tmp_path)
+    tries = Tries(name, READERS[name], tmp_path)
     for number in range(20):
         tries.once([0, number])
     assert sum(tries.counts.values()) == 20

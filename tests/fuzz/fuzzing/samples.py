@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hpobench_nmt as hb
+from fuzzing.mutations import json_text
 
 TESTS = Path(__file__).parents[2]
 SPACE = {"lr": (1e-5, 1e-1, "log"), "layers": [1, 2, 4]}
@@ -42,7 +43,7 @@ def wandb_runs(folder):
 
 def lines(records):
     """JSON lines."""
-    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
+    return b"".join(json_text(record) + b"\n" for record in records)
 
 
 def optuna_journal():
