@@ -6,7 +6,6 @@ import json
 import lzma
 import pickle
 import runpy
-import struct
 import tarfile
 import tempfile
 import zipfile
@@ -16,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from libreoffice_tree import write_packages
 
 import hpobench_nmt as hb
 from fuzzing.mutations import json_text
@@ -274,32 +274,8 @@ def pairs(folder):
 
 
 def help_pages(folder):
-    """An unpacked tree of LibreOffice's help in two languages, and a catalog of its messages."""
-    root = folder / "packages" / "usr" / "share"
-    for k in range(4):
-        for side, language in enumerate(("en-US", "de")):
-            body = "".join(
-                f'<p id="par_id{i}" class="paragraph" dir="auto">{["word", "Wort"][side]} {k} {i}.</p>\n'
-                for i in range(5)
-            )
-            page = root / "libreoffice" / "help" / language / "text" / "scalc" / f"{k:02}.html"
-            page.parent.mkdir(parents=True, exist_ok=True)
-            page.write_text(f'<!DOCTYPE html>\n<html lang="{language}">\n{body}</html>')
-    entries = [(b"", b"Language: de\n"), (b"MENU|edit\x04_Edit ~text", b"Text _bearbeiten")]
-    start = 28 + 16 * len(entries)
-    content, tables = b"", []
-    for side in (0, 1):
-        for entry in entries:
-            tables += [len(entry[side]), start + len(content)]
-            content += entry[side] + b"\0"
-    header = (0x950412DE, 0, len(entries), 28, 28 + 8 * len(entries), 0, 0)
-    catalog = folder / "packages/usr/lib/libreoffice/program/resource/de/LC_MESSAGES/sc.mo"
-    catalog.parent.mkdir(parents=True)
-    catalog.write_bytes(struct.pack(f"<{7 + len(tables)}I", *header, *tables) + content)
-    for package in ("libreoffice-help-en-us", "libreoffice-help-de", "libreoffice-l10n-de"):
-        log = root / "doc" / package / "changelog.Debian.gz"
-        log.parent.mkdir(parents=True)
-        log.write_bytes(gzipped(b"libreoffice (4:7.4.7-1+deb12u14) bookworm; urgency=medium\n\n  * x\n"))
+    """An unpacked tree of LibreOffice's help."""
+    write_packages(folder / "packages")
 
 
 LANGUAGE_MODEL = {"layers": 2, "embedding_size": 6, "hidden_size": 5, "learning_rate": 5.0, "batch_size": 4}
@@ -309,7 +285,8 @@ TEXT = {"name": "text", "train": "train.txt", "dev": "dev.txt", "test": "test.tx
 
 def language_model(folder):
     """A kept language model of one epoch."""
-    kept_model = runpy.run_path(str(TESTS / "helpers" / "small_kept_models.py"))["kept_model"]
+    from small_kept_models import kept_model
+
     text(folder)
     kept_model(folder, folder / "models" / "key", "awd-lstm", TEXT, **LANGUAGE_MODEL)
 
@@ -320,22 +297,12 @@ def sockeye_model(folder):
 
     from hpobench_nmt.runner.families import load_family
     from hpobench_nmt.runner.ledgers.ledger import Record
-    from hpobench_nmt.runner.nmt.bpe import learn
     from hpobench_nmt.runner.training.train_row import keep_model
 
     known = runpy.run_path(str(TESTS / "runner" / "nmt" / "test_kept_files.py"))
-    subwords = learn(["a b ab ba abba", "b a b"], 8, "source")
-    files = {
-        "config": known["CONFIG"].encode(),
-        "version": b"3.1.34",
-        "vocab.src.0.json": json.dumps({f"s{i}": i for i in range(5)}).encode(),
-        "vocab.trg.0.json": json.dumps({f"t{i}": i for i in range(6)}).encode(),
-        "source.model": subwords,
-        "target.model": subwords,
-    }
     new = folder / "new"
     new.mkdir()
-    for name, content in files.items():
+    for name, content in known["model_files"]().items():
         (new / name).write_bytes(content)
     torch.save({"w": torch.zeros(known["NUMBERS"])}, new / "params.best")
     settings = load_family("sockeye").settings(**known["SETTINGS"])

@@ -54,8 +54,7 @@ MERGES = "\n".join(
 ).encode()
 
 
-@pytest.fixture(scope="module")
-def files():
+def model_files():
     """The content of each file."""
     subwords = learn(["a b ab ba abba", "b a b"], 8, "source")
     return {
@@ -66,6 +65,11 @@ def files():
         "source.model": subwords,
         "target.model": subwords,
     }
+
+
+@pytest.fixture(scope="module")
+def files():
+    return model_files()
 
 
 @pytest.fixture
