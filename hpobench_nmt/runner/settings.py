@@ -2,11 +2,11 @@
 
     @dataclass(frozen=True, kw_only=True)
     class Mine(Settings):
-        cell: Annotated[Literal["lstm", "rhn"], About("the recurrent cell")] = "lstm"
-        layers: Annotated[int, About("recurrent layers", 1, 20)] = 3
+        cell: Literal["lstm", "rhn"] = setting("lstm", "the recurrent cell")
+        layers: int = setting(3, "recurrent layers", 1, 20)
 
 A field's type is int, float, bool, str or a Literal of strings. `T | tuple[T, ...]`, where T is such a type
-of strings, accepts one string or a list. A spec must set a field that has no default. The default of a new
+of strings, accepts one string or a list. A spec must set a field whose default is `...`. The default of a new
 field must keep the earlier behaviour, because a ledger without the field counts as having the default. Specs,
 kept models and the documentation read all of this from the class, through `settings_of`.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -49,6 +49,12 @@ class About:
     unit: str = ""
     on_grid: bool = True
     added: bool = False
+
+
+def setting(default: Any, about: str, low: float = -math.inf, high: float = math.inf, **more: Any) -> Any:
+    """A field of a class of settings. Its default is `...` if a spec must set it; `more` is as in `About`."""
+    told = {"about": About(about, low, high, **more)}
+    return field(metadata=told) if default is ... else field(default=default, metadata=told)
 
 
 @dataclass(frozen=True)
@@ -105,7 +111,7 @@ def texts_of(value: str | tuple[str, ...]) -> tuple[str, ...]:
 
 def values_of(kind: type[Any], settings: Settings) -> dict[str, Any]:
     """The values of the settings that have the names of a dataclass's fields."""
-    names = [field.name for field in fields(kind) if hasattr(settings, field.name)]
+    names = [each.name for each in fields(kind) if hasattr(settings, each.name)]
     return {name: getattr(settings, name) for name in names}
 
 
@@ -122,18 +128,18 @@ _known: dict[type[Settings], Mapping[str, Setting]] = {}
 def settings_of(kind: type[Settings]) -> Mapping[str, Setting]:
     """The fields of a class by name, in the order of the class."""
     if kind not in _known:
-        hints = get_type_hints(kind, include_extras=True)
-        found = {field.name: _setting(field, hints[field.name]) for field in fields(kind)}
+        hints = get_type_hints(kind)
+        found = {each.name: _setting(each, hints[each.name]) for each in fields(kind)}
         _known[kind] = MappingProxyType(found)
     return _known[kind]
 
 
-def _setting(field: Field[Any], hint: Any) -> Setting:
-    of, about = get_args(hint)
+def _setting(each: Field[Any], of: Any) -> Setting:
     choices = _choices(of)
-    default = None if field.default is MISSING else field.default
+    default = None if each.default is MISSING else each.default
     several = any(get_origin(part) is tuple for part in get_args(of))
-    return Setting(field.name, str if choices or several else of, choices, default, about, several)
+    kind = str if choices or several else of
+    return Setting(each.name, kind, choices, default, each.metadata["about"], several)
 
 
 def _is_finite(value: float) -> bool:

@@ -2,28 +2,28 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import pytest
 
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.runner.settings import About, Setting, Settings, settings_of
+from hpobench_nmt.runner.settings import About, Setting, Settings, setting, settings_of
 
 Texts = Literal["a", "b"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Base(Settings):
-    rate: Annotated[float, About("a rate", low=0.0, high=1.0, scale="log", unit="nats")] = 0.5
-    count: Annotated[int, About("a number", low=1, on_grid=False)]
+    rate: float = setting(0.5, "a rate", low=0.0, high=1.0, scale="log", unit="nats")
+    count: int = setting(..., "a number", low=1, on_grid=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mine(Base):
-    text: Annotated[Texts | Literal["none"], About("a text")] = "a"
-    name: Annotated[str, About("a name")] = ""
-    flag: Annotated[bool, About("a flag")] = False
-    rate: Annotated[float, About("another rate")] = 2.0
+    text: Texts | Literal["none"] = setting("a", "a text")
+    name: str = setting("", "a name")
+    flag: bool = setting(False, "a flag")
+    rate: float = setting(2.0, "another rate")
 
 
 def test_fields_of_all_bases_are_settings_in_the_classes_order():

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Generic, Literal
+from typing import Generic, Literal
 
 from hpobench_nmt.runner.corpora.corpus import Corpus
-from hpobench_nmt.runner.family import S, Unit
-from hpobench_nmt.runner.settings import About, Settings
+from hpobench_nmt.runner.family import S
+from hpobench_nmt.runner.settings import Settings, setting
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,9 @@ class CorpusReader(Generic[S]):
     check: Callable[[S], None] = lambda options: None
 
 
-Vocabulary = Annotated[
-    int, About("number of most frequent tokens of train, including <unk> and <eos>; 0: all", low=0)
-]
-Words = Annotated[Unit, About("what a token is")]
-Tokenise = Annotated[
-    bool, About("split punctuation from words, and split Chinese and Japanese into characters")
-]
+vocabulary_size = partial(setting, about="most frequent tokens of train, with <unk> and <eos>; 0: all", low=0)
+unit_of_tokens = partial(setting, about="what a token is")
+tokenising = partial(setting, about="split punctuation from words, and Chinese and Japanese into characters")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +52,8 @@ class TextOptions(Settings):
     change the corpora of existing ledgers.
     """
 
-    vocabulary: Vocabulary = 0
-    min_count: Annotated[int, About("tokens of train that are rarer become <unk>", low=1)] = 1
-    train_tokens: Annotated[int, About("number of tokens of train to use, from its end; 0: all", low=0)] = 0
-    dev_tokens: Annotated[int, About("number of tokens of dev to use, from its start; 0: all", low=0)] = 0
-    test_tokens: Annotated[int, About("number of tokens of test to use, from its start; 0: all", low=0)] = 0
+    vocabulary: int = vocabulary_size(0)
+    min_count: int = setting(1, "tokens of train that are rarer become <unk>", low=1)
+    train_tokens: int = setting(0, "number of tokens of train to use, from its end; 0: all", low=0)
+    dev_tokens: int = setting(0, "number of tokens of dev to use, from its start; 0: all", low=0)
+    test_tokens: int = setting(0, "number of tokens of test to use, from its start; 0: all", low=0)

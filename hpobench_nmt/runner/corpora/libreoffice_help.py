@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import Corpus
@@ -23,7 +23,7 @@ from hpobench_nmt.runner.corpora.text_reading import decoded, lines_of
 from hpobench_nmt.runner.corpora.tokenise import tokenise
 from hpobench_nmt.runner.disk.locks import make_once
 from hpobench_nmt.runner.disk.user_paths import user_path
-from hpobench_nmt.runner.settings import About, Settings
+from hpobench_nmt.runner.settings import Settings, setting
 
 # Debian has help in a few more languages, whose scripts the tokenizer does not support.
 # fmt: off
@@ -40,16 +40,16 @@ _DEBIAN = {"en": "en-US", "zh": "zh-CN", "zh-tw": "zh-TW", "pt-br": "pt-BR"}
 class HelpOptions(Settings):
     """Options of LibreOffice's help."""
 
-    source: Annotated[Language, About("language to translate from")]
-    target: Annotated[Language, About("language to translate to")]
-    train: Annotated[int, About("pairs to train on", low=1)] = 24_000
-    dev: Annotated[int, About("pairs to tune on", low=1)] = 1_000
-    test: Annotated[int, About("pairs to test on", low=1)] = 1_000
-    min_words: Annotated[int, About("minimum number of tokens in the shorter side of a pair", low=1)] = 1
-    max_words: Annotated[int, About("maximum number of tokens in the longer side of a pair", low=1)] = 60
-    catalogs: Annotated[bool, About("use the texts of the interface as well as help pages")] = True
-    seed: Annotated[int, About("of the random split", low=0)] = 1
-    folder: Annotated[str, About("folder of the unpacked packages; none: download them")] = ""
+    source: Language = setting(..., "language to translate from")
+    target: Language = setting(..., "language to translate to")
+    train: int = setting(24_000, "pairs to train on", low=1)
+    dev: int = setting(1_000, "pairs to tune on", low=1)
+    test: int = setting(1_000, "pairs to test on", low=1)
+    min_words: int = setting(1, "minimum number of tokens in the shorter side of a pair", low=1)
+    max_words: int = setting(60, "maximum number of tokens in the longer side of a pair", low=1)
+    catalogs: bool = setting(True, "use the texts of the interface as well as help pages")
+    seed: int = setting(1, "of the random split", low=0)
+    folder: str = setting("", "folder of the unpacked packages; none: download them")
 
 
 def _depends(options: HelpOptions, base: Path, cache: Path) -> list[str]:

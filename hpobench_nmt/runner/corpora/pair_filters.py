@@ -6,16 +6,16 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Literal
 
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import counted
-from hpobench_nmt.runner.corpora.corpus_reader import Tokenise
+from hpobench_nmt.runner.corpora.corpus_reader import tokenising
 from hpobench_nmt.runner.corpora.lines import LineBlock, Lines
 from hpobench_nmt.runner.corpora.records import Text
 from hpobench_nmt.runner.corpora.sentence_pairs import too_unlike, written_in
 from hpobench_nmt.runner.corpora.tokenise import tokenise
-from hpobench_nmt.runner.settings import About, Settings, settings_of, texts_of
+from hpobench_nmt.runner.settings import Settings, setting, settings_of, texts_of
 
 Filter = Literal["empty", "length", "ratio", "script", "copy", "duplicate", "held_out"]
 
@@ -32,18 +32,15 @@ _ABOUT_FILTERS = (
 class PairOptions(Settings):
     """Options of all corpora of parallel texts in files."""
 
-    source: Annotated[str, About("the language to translate from, such as de")]
-    target: Annotated[str, About("the language to translate to, such as en")]
-    tokenise: Tokenise = False
-    max_words: Annotated[
-        int,
-        About(
-            "maximum number of tokens in a line; a longer line is an error, unless a filter drops it", low=1
-        ),
-    ] = 250
-    min_words: Annotated[int, About("for the filter length", low=1, added=True)] = 1
-    max_ratio: Annotated[float, About("for the filter ratio", low=1, added=True)] = 3.0
-    filters: Annotated[Filter | tuple[Filter, ...], About(_ABOUT_FILTERS, added=True)] = ()
+    source: str = setting(..., "the language to translate from, such as de")
+    target: str = setting(..., "the language to translate to, such as en")
+    tokenise: bool = tokenising(False)
+    max_words: int = setting(
+        250, "maximum number of tokens in a line; a longer line is an error, unless a filter drops it", low=1
+    )
+    min_words: int = setting(1, "for the filter length", low=1, added=True)
+    max_ratio: float = setting(3.0, "for the filter ratio", low=1, added=True)
+    filters: Filter | tuple[Filter, ...] = setting((), _ABOUT_FILTERS, added=True)
 
 
 def check_filters(options: PairOptions) -> None:

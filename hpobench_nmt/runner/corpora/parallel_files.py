@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -14,51 +15,55 @@ from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import PARTS, Corpus
 from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader
 from hpobench_nmt.runner.corpora.pair_filters import Kept, PairOptions, check_filters, empty_line, kept_pairs
-from hpobench_nmt.runner.corpora.records import UNPACK, Reading, Text, Unpack, file_names, part_files, records
+from hpobench_nmt.runner.corpora.records import (
+    UNPACK,
+    Reading,
+    Text,
+    file_names,
+    part_files,
+    records,
+    unpacking,
+)
 from hpobench_nmt.runner.corpora.sentence_pairs import parallel_corpus
 from hpobench_nmt.runner.corpora.text_reading import decoded, lines_of, status
 from hpobench_nmt.runner.corpora.tokenise import tokenise
-from hpobench_nmt.runner.settings import About, texts_of
+from hpobench_nmt.runner.settings import setting, texts_of
 
 _SIDES = ("source", "target")
 
-_File = Annotated[str | tuple[str, ...], About("a UTF-8 text file, one text per line, or a list of files")]
-_BothSides = Annotated[
-    str | tuple[str, ...], About("a file, a list of files, or a folder of files with the part's name")
-]
-_Column = Annotated[
-    str,
-    About(
-        "column or key of its text, such as translation.de; in TSV, a number or a heading. Default: the "
-        "language, or the first two columns of TSV"
-    ),
-]
+_one_file = partial(setting, about="a UTF-8 text file, one text per line, or a list of files")
+_both_sides = partial(setting, about="a file, a list of files, or a folder of files with the part's name")
+_column = partial(
+    setting,
+    about="column or key of its text, such as translation.de; in TSV, a number or a heading. Default: the "
+    "language, or the first two columns of TSV",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelOptions(PairOptions):
     """Options of parallel texts with a file for each side."""
 
-    train_source: _File
-    train_target: _File
-    dev_source: _File
-    dev_target: _File
-    test_source: _File
-    test_target: _File
-    unpack: Unpack = False
+    train_source: str | tuple[str, ...] = _one_file(...)
+    train_target: str | tuple[str, ...] = _one_file(...)
+    dev_source: str | tuple[str, ...] = _one_file(...)
+    dev_target: str | tuple[str, ...] = _one_file(...)
+    test_source: str | tuple[str, ...] = _one_file(...)
+    test_target: str | tuple[str, ...] = _one_file(...)
+    unpack: bool = unpacking(False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairsOptions(PairOptions):
     """Options of parallel texts in files that have both sides."""
 
-    train: _BothSides
-    dev: _BothSides
-    test: _BothSides
-    format: Annotated[Literal["tsv", "jsonl", "parquet"], About("what the files are")]
-    source_column: _Column = ""
-    target_column: _Column = ""
-    unpack: Unpack = False
+    train: str | tuple[str, ...] = _both_sides(...)
+    dev: str | tuple[str, ...] = _both_sides(...)
+    test: str | tuple[str, ...] = _both_sides(...)
+    format: Literal["tsv", "jsonl", "parquet"] = setting(..., "what the files are")
+    source_column: str = _column("")
+    target_column: str = _column("")
+    unpack: bool = unpacking(False)
 
 
 Rows = Iterator[tuple[Text, Text]]

@@ -15,17 +15,18 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal, NamedTuple, cast
+from typing import IO, Any, Literal, NamedTuple, cast
 
 from hpobench_nmt.core.system.errors import InputError, one_line, shortened
 from hpobench_nmt.runner.corpora.contents import HEAD, PACKED, content_of, refuse_content
 from hpobench_nmt.runner.corpora.text_reading import decoded, read_bytes
 from hpobench_nmt.runner.disk.user_paths import user_path
-from hpobench_nmt.runner.settings import About, texts_of
+from hpobench_nmt.runner.settings import setting, texts_of
 
 Format = Literal["text", "tsv", "jsonl", "parquet"]
-Unpack = Annotated[bool, About("unpack gz, xz and zst archives", added=True)]
+unpacking = partial(setting, about="unpack gz, xz and zst archives", added=True)
 
 UNPACK = dict.fromkeys(PACKED, "Set unpack = true in [corpus]")
 """What to do about archives, for `Reading.advice`."""

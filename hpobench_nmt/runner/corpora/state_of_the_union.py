@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from typing import Annotated
 
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import Corpus
-from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader, TextOptions, Words
+from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader, TextOptions, unit_of_tokens
 from hpobench_nmt.runner.corpora.text_reading import decoded
 from hpobench_nmt.runner.corpora.vocabulary import END, character_corpus, subword_corpus, word_corpus
-from hpobench_nmt.runner.settings import About, Settings
+from hpobench_nmt.runner.family import Unit
+from hpobench_nmt.runner.settings import Settings, setting
 
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|\w+(?:'\w+)?|[^\w\s]")
 _STAGE_DIRECTION = re.compile(r"\[[^\]\n]*\]")
@@ -23,16 +23,16 @@ _STAGE_DIRECTION = re.compile(r"\[[^\]\n]*\]")
 
 @dataclass(frozen=True, kw_only=True)
 class _Unit(Settings):
-    unit: Words = "word"
+    unit: Unit = unit_of_tokens("word")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SotuOptions(TextOptions, _Unit):
     """Options of the State of the Union addresses."""
 
-    vocabulary: Annotated[int, About("size of the vocabulary; 10,000 by default", low=0)] = 10_000
-    since: Annotated[int, About("only addresses of this year and later")] = 0
-    until: Annotated[int, About("only addresses of this year and earlier")] = 9999
+    vocabulary: int = setting(10_000, "size of the vocabulary; 10,000 by default", low=0)
+    since: int = setting(0, "only addresses of this year and later")
+    until: int = setting(9999, "only addresses of this year and earlier")
 
 
 def _depends(options: SotuOptions, base: Path, cache: Path) -> list[str]:

@@ -7,21 +7,21 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from sys import intern
-from typing import Annotated, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.corpora.contents import HEAD, refuse_content
 from hpobench_nmt.runner.corpora.corpus import PARTS, Corpus
-from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader, TextOptions, Tokenise, Words
+from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader, TextOptions, tokenising, unit_of_tokens
 from hpobench_nmt.runner.corpora.records import (
     UNPACK,
     Format,
     Reading,
     Text,
-    Unpack,
     file_names,
     part_files,
     records,
+    unpacking,
 )
 from hpobench_nmt.runner.corpora.text_reading import decoded, lines_of, read_bytes, status
 from hpobench_nmt.runner.corpora.tokenise import tokenise
@@ -35,7 +35,7 @@ from hpobench_nmt.runner.corpora.vocabulary import (
 )
 from hpobench_nmt.runner.disk.user_paths import user_path
 from hpobench_nmt.runner.family import Unit
-from hpobench_nmt.runner.settings import About, Settings
+from hpobench_nmt.runner.settings import Settings, setting
 
 _WORD = re.compile(r"\S+")
 _MOST_DEV_WORDS = 100_000
@@ -50,20 +50,17 @@ T = TypeVar("T", bound=TextOptions)
 
 @dataclass(frozen=True, kw_only=True)
 class _Files(Settings):
-    train: Annotated[str | tuple[str, ...], About("a UTF-8 text file, or a list of files, for train")]
-    dev: Annotated[str | tuple[str, ...], About("likewise, to be dev")]
-    test: Annotated[str | tuple[str, ...], About("likewise, to be test")]
-    unit: Words = "word"
-    tokenise: Tokenise = False
-    format: Annotated[Format, About(_ABOUT_FORMAT, added=True)] = "text"
-    column: Annotated[
-        str,
-        About(
-            "column or key of a text, such as text or document.text; in TSV, a number or a heading",
-            added=True,
-        ),
-    ] = "text"
-    unpack: Unpack = False
+    train: str | tuple[str, ...] = setting(..., "a UTF-8 text file, or a list of files, for train")
+    dev: str | tuple[str, ...] = setting(..., "likewise, to be dev")
+    test: str | tuple[str, ...] = setting(..., "likewise, to be test")
+    unit: Unit = unit_of_tokens("word")
+    tokenise: bool = tokenising(False)
+    format: Format = setting("text", _ABOUT_FORMAT, added=True)
+    column: str = setting(
+        "text", "column or key of a text, such as text or document.text; in TSV, a number or a heading",
+        added=True,
+    )  # fmt: skip
+    unpack: bool = unpacking(False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +70,8 @@ class TextFilesOptions(TextOptions, _Files):
 
 @dataclass(frozen=True, kw_only=True)
 class _Folder(Settings):
-    folder: Annotated[str, About("the folder of the three files")]
-    unit: Annotated[Literal["word", "subword"], About("what a token is")] = "word"
+    folder: str = setting(..., "the folder of the three files")
+    unit: Literal["word", "subword"] = setting("word", "what a token is")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +81,7 @@ class FolderOptions(TextOptions, _Folder):
 
 @dataclass(frozen=True, kw_only=True)
 class _File(Settings):
-    file: Annotated[str, About("the unpacked file")]
+    file: str = setting(..., "the unpacked file")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +91,7 @@ class FileOptions(TextOptions, _File):
 
 @dataclass(frozen=True, kw_only=True)
 class _File8(_File):
-    unit: Words = "character"
+    unit: Unit = unit_of_tokens("character")
 
 
 @dataclass(frozen=True, kw_only=True)

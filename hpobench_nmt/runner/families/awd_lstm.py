@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.family import Architecture, Outcome, Unit
@@ -11,16 +11,16 @@ from hpobench_nmt.runner.lm.language_family import language_model_family, with_f
 from hpobench_nmt.runner.lm.settings import (
     METRICS,
     STATE_SIZE,
-    Clip,
     EvaluationSettings,
-    MaxEpochs,
     OptimizerName,
     OptimizerSettings,
-    Streams,
     TrainingSettings,
+    clip_norm,
     dropout,
+    most_epochs,
+    streams,
 )
-from hpobench_nmt.runner.settings import About, Settings, values_of
+from hpobench_nmt.runner.settings import Settings, setting, values_of
 
 if TYPE_CHECKING:
     from hpobench_nmt.runner.corpora import TextCorpus
@@ -32,61 +32,48 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class _AwdLstm(Settings):
-    cell: Annotated[Literal["lstm", "qrnn"], About("kind of the recurrent layers, see lm/qrnn.py")] = "lstm"
-    layers: Annotated[int, About("recurrent layers", 1, 20)] = 3
-    embedding_size: Annotated[
-        int, About("size of word embeddings, and of the last layer (tied)", 1, 100_000)
-    ] = 400
-    hidden_size: Annotated[int, About("size of every layer except the last", 1, 100_000)] = 1150
-    dropout_input: Annotated[float, dropout("embedded words, one mask per sequence")] = 0.4
-    dropout_hidden: Annotated[float, dropout("connections between layers, one mask per sequence")] = 0.25
-    dropout_output: Annotated[float, dropout("the last layer's output, one mask per sequence")] = 0.4
-    dropout_embedding: Annotated[float, dropout("whole words")] = 0.1
-    weight_drop: Annotated[
-        float, dropout("single hidden-to-hidden weights (QRNN: all weights), one mask per sequence")
-    ] = 0.5
-    zoneout: Annotated[float, dropout("updates of a QRNN's memory (zoneout), one mask per time step")] = 0.0
-    alpha: Annotated[float, About("activation regularisation (AR)", 0.0, 1e3)] = 2.0
-    beta: Annotated[float, About("temporal activation regularisation (TAR)", 0.0, 1e3)] = 1.0
-    learning_rate: Annotated[
-        float, About("learning rate for a sequence of bptt steps", 0.0, 1e4, scale="log")
-    ] = 30.0
-    weight_decay: Annotated[float, About("L2 penalty", 0.0, 1.0, scale="log")] = 1.2e-6
-    batch_size: Streams = 20
-    bptt: Annotated[int, About("mean length of a sequence", 1, 100_000, scale="log", unit="steps")] = 70
-    clip: Clip = 0.25
-    averaging_window: Annotated[
-        int,
-        About(
-            "averaging starts when the dev loss is worse than the best of all checks except the last n",
-            0, 1000, unit="checks",
-        ),
-    ] = 5  # fmt: skip
-    patience: Annotated[
-        int, About("checks without improvement after averaging has started", 1, 1000, unit="checks")
-    ] = 5
-    min_improvement: Annotated[
-        float, About("smallest drop of the dev loss that counts, for patience", 0.0, 10.0, unit="nats")
-    ] = 0.0
-    fine_tune: Annotated[
-        bool, About("after convergence, train again from the averaged weights, with averaging from the start")
-    ] = False
-    max_epochs: MaxEpochs = 500
-    checks_per_epoch: Annotated[int, About("dev evaluations per pass over the training data", 1, 1000)] = 1
-    check_updates: Annotated[
-        int,
-        About(
-            "updates between dev evaluations, instead of checks_per_epoch; 0: checks_per_epoch decides",
-            0, 10**9, unit="updates",
-        ),
-    ] = 0  # fmt: skip
-    dev_streams: Annotated[
-        int,
-        About(
-            "streams that dev is cut into at a check; with 1, checks measure the same as the end does",
-            1, 1000, unit="streams",
-        ),
-    ] = 10  # fmt: skip
+    cell: Literal["lstm", "qrnn"] = setting("lstm", "kind of the recurrent layers, see lm/qrnn.py")
+    layers: int = setting(3, "recurrent layers", 1, 20)
+    embedding_size: int = setting(400, "size of word embeddings, and of the last layer (tied)", 1, 100_000)
+    hidden_size: int = setting(1150, "size of every layer except the last", 1, 100_000)
+    dropout_input: float = dropout(0.4, "embedded words, one mask per sequence")
+    dropout_hidden: float = dropout(0.25, "connections between layers, one mask per sequence")
+    dropout_output: float = dropout(0.4, "the last layer's output, one mask per sequence")
+    dropout_embedding: float = dropout(0.1, "whole words")
+    weight_drop: float = dropout(
+        0.5, "single hidden-to-hidden weights (QRNN: all weights), one mask per sequence"
+    )
+    zoneout: float = dropout(0.0, "updates of a QRNN's memory (zoneout), one mask per time step")
+    alpha: float = setting(2.0, "activation regularisation (AR)", 0.0, 1e3)
+    beta: float = setting(1.0, "temporal activation regularisation (TAR)", 0.0, 1e3)
+    learning_rate: float = setting(30.0, "learning rate for a sequence of bptt steps", 0.0, 1e4, scale="log")
+    weight_decay: float = setting(1.2e-6, "L2 penalty", 0.0, 1.0, scale="log")
+    batch_size: int = streams(20)
+    bptt: int = setting(70, "mean length of a sequence", 1, 100_000, scale="log", unit="steps")
+    clip: float = clip_norm(0.25)
+    averaging_window: int = setting(
+        5, "averaging starts when the dev loss is worse than the best of all checks except the last n",
+        0, 1000, unit="checks",
+    )  # fmt: skip
+    patience: int = setting(
+        5, "checks without improvement after averaging has started", 1, 1000, unit="checks"
+    )
+    min_improvement: float = setting(
+        0.0, "smallest drop of the dev loss that counts, for patience", 0.0, 10.0, unit="nats"
+    )
+    fine_tune: bool = setting(
+        False, "after convergence, train again from the averaged weights, with averaging from the start"
+    )
+    max_epochs: int = most_epochs(500)
+    checks_per_epoch: int = setting(1, "dev evaluations per pass over the training data", 1, 1000)
+    check_updates: int = setting(
+        0, "updates between dev evaluations, instead of checks_per_epoch; 0: checks_per_epoch decides",
+        0, 10**9, unit="updates",
+    )  # fmt: skip
+    dev_streams: int = setting(
+        10, "streams that dev is cut into at a check; with 1, checks measure the same as the end does",
+        1, 1000, unit="streams",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,14 +85,13 @@ class ModelSettings(TrainingSettings, _AwdLstm):
 class AwdLstmSettings(EvaluationSettings, OptimizerSettings, ModelSettings):
     """Settings of one configuration."""
 
-    optimizer: Annotated[
-        Literal["nt-asgd"] | OptimizerName,
-        About("update rule of training; all but nt-asgd follow a schedule over a budget of tokens"),
-    ] = "nt-asgd"
-    tokens: Annotated[
-        int, About("tokens to train on, unless nt-asgd", 1, 10**13, scale="log", unit="tokens")
-    ] = 10_000_000
-    checks: Annotated[int, About("dev evaluations at most, evenly spaced, unless nt-asgd", 1, 10_000)] = 10
+    optimizer: Literal["nt-asgd"] | OptimizerName = setting(
+        "nt-asgd", "update rule of training; all but nt-asgd follow a schedule over a budget of tokens"
+    )
+    tokens: int = setting(
+        10_000_000, "tokens to train on, unless nt-asgd", 1, 10**13, scale="log", unit="tokens"
+    )
+    checks: int = setting(10, "dev evaluations at most, evenly spaced, unless nt-asgd", 1, 10_000)
 
     @property
     def updates(self) -> int:

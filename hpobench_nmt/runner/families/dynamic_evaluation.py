@@ -14,7 +14,7 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hpobench_nmt.core.arrays import Floats, Tokens
 from hpobench_nmt.core.objectives import Metric
@@ -33,8 +33,8 @@ from hpobench_nmt.runner.lm.settings import (
     missing,
     never_measured,
 )
-from hpobench_nmt.runner.settings import About, settings_of
-from hpobench_nmt.runner.torch_training.settings import ModelSeed, TimingSettings
+from hpobench_nmt.runner.settings import setting, settings_of
+from hpobench_nmt.runner.torch_training.settings import TimingSettings, seed_of_model
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -54,12 +54,12 @@ _TRAINING = "training.json"
 
 @dataclass(frozen=True, kw_only=True)
 class _Dynamic(DynamicSettings, CacheSettings, TimingSettings):
-    adaptation: Annotated[
-        Literal["dynamic", "cache", "both"],
-        About("dynamic evaluation, a neural cache, or a cache of the model that dynamic evaluation adapts"),
-    ] = "dynamic"
-    dynamic_rule: Annotated[Rule, About("dynamic evaluation: update rule")] = "rms-rms-prior"
-    model_seed: ModelSeed = 1
+    adaptation: Literal["dynamic", "cache", "both"] = setting(
+        "dynamic", "dynamic evaluation, a neural cache, or a cache of the model that dynamic evaluation "
+        "adapts",
+    )  # fmt: skip
+    dynamic_rule: Rule = setting("rms-rms-prior", "dynamic evaluation: update rule")
+    model_seed: int = seed_of_model(1)
 
 
 @dataclass(frozen=True, kw_only=True)

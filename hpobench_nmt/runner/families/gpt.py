@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.system.errors import InputError
@@ -14,14 +14,14 @@ from hpobench_nmt.runner.lm.language_family import language_model_family, with_f
 from hpobench_nmt.runner.lm.settings import (
     METRICS,
     STATE_SIZE,
-    Clip,
     EvaluationSettings,
     OptimizerName,
     OptimizerSettings,
     TrainingSettings,
+    clip_norm,
     dropout,
 )
-from hpobench_nmt.runner.settings import About, Settings, values_of
+from hpobench_nmt.runner.settings import Settings, setting, values_of
 
 if TYPE_CHECKING:
     from hpobench_nmt.runner.lm.gpt_model import GPT
@@ -33,39 +33,32 @@ _TRAIN_FLOPS, _BODY = "train_flops", "num_param_body"
 
 @dataclass(frozen=True, kw_only=True)
 class _Gpt(Settings):
-    depth: Annotated[int, About("number of blocks", 1, 200)] = 4
-    width: Annotated[
-        int, About("size of the vectors, a multiple of heads; 0: computed from size", 0, 100_000)
-    ] = 128
-    size: Annotated[
-        int,
-        About(
-            "number of parameters without embeddings, which determines the width; 0: width is set instead",
-            0, 10**11, scale="log",
-        ),
-    ] = 0  # fmt: skip
-    heads: Annotated[int, About("number of attention heads", 1, 1000)] = 4
-    mlp_ratio: Annotated[float, About("hidden width of a block's MLP, divided by width", 0.1, 100.0)] = 4.0
-    norm: Annotated[Norm, About("normalisation")] = "rmsnorm"
-    positions: Annotated[Positions, About("encoding of positions")] = "rotary"
-    activation: Annotated[Activation, About("activation of a block's MLP; swiglu has a third matrix")] = (
-        "gelu"
+    depth: int = setting(4, "number of blocks", 1, 200)
+    width: int = setting(128, "size of the vectors, a multiple of heads; 0: computed from size", 0, 100_000)
+    size: int = setting(
+        0, "number of parameters without embeddings, which determines the width; 0: width is set instead",
+        0, 10**11, scale="log",
+    )  # fmt: skip
+    heads: int = setting(4, "number of attention heads", 1, 1000)
+    mlp_ratio: float = setting(4.0, "hidden width of a block's MLP, divided by width", 0.1, 100.0)
+    norm: Norm = setting("rmsnorm", "normalisation")
+    positions: Positions = setting("rotary", "encoding of positions")
+    activation: Activation = setting("gelu", "activation of a block's MLP; swiglu has a third matrix")
+    biases: bool = setting(False, "whether linear maps and LayerNorm have biases")
+    tied: bool = setting(True, "whether input and output embedding share a matrix")
+    dropout: float = dropout(0.1, "embedded tokens and of the output of each block")
+    context: int = setting(
+        128, "tokens in a window, an even number", 2, 1_000_000, scale="log", unit="tokens"
     )
-    biases: Annotated[bool, About("whether linear maps and LayerNorm have biases")] = False
-    tied: Annotated[bool, About("whether input and output embedding share a matrix")] = True
-    dropout: Annotated[float, dropout("embedded tokens and of the output of each block")] = 0.1
-    context: Annotated[
-        int, About("tokens in a window, an even number", 2, 1_000_000, scale="log", unit="tokens")
-    ] = 128
-    batch_size: Annotated[int, About("windows in a batch", 1, 100_000, scale="log", unit="windows")] = 32
-    tokens: Annotated[
-        int, About("tokens to train on; then the training ends", 1, 10**13, scale="log", unit="tokens")
-    ] = 10_000_000
-    learning_rate: Annotated[float, About("highest learning rate", 0.0, 1e4, scale="log")] = 0.001
-    optimizer: Annotated[OptimizerName, About("update rule of training")] = "adamw"
-    weight_decay: Annotated[float, About("decoupled, of matrices", 0.0, 100.0, scale="log")] = 0.1
-    clip: Clip = 1.0
-    checks: Annotated[int, About("dev evaluations at most, evenly spaced", 1, 10_000)] = 10
+    batch_size: int = setting(32, "windows in a batch", 1, 100_000, scale="log", unit="windows")
+    tokens: int = setting(
+        10_000_000, "tokens to train on; then the training ends", 1, 10**13, scale="log", unit="tokens"
+    )
+    learning_rate: float = setting(0.001, "highest learning rate", 0.0, 1e4, scale="log")
+    optimizer: OptimizerName = setting("adamw", "update rule of training")
+    weight_decay: float = setting(0.1, "decoupled, of matrices", 0.0, 100.0, scale="log")
+    clip: float = clip_norm(1.0)
+    checks: int = setting(10, "dev evaluations at most, evenly spaced", 1, 10_000)
 
 
 @dataclass(frozen=True, kw_only=True)

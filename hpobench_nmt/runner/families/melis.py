@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.family import Architecture, Unit
 from hpobench_nmt.runner.lm.language_family import language_model_family
 from hpobench_nmt.runner.lm.settings import (
-    Clip,
-    Drop,
     EvaluationSettings,
-    LearningRate,
-    MaxEpochs,
-    Patience,
     PlateauTrainingSettings,
+    checks_to_drop,
+    clip_norm,
     dropout,
+    first_rate,
+    most_epochs,
+    rate_factor,
 )
-from hpobench_nmt.runner.settings import About, Settings
+from hpobench_nmt.runner.settings import Settings, setting
 
 if TYPE_CHECKING:
     from hpobench_nmt.runner.corpora import TextCorpus
@@ -45,82 +45,57 @@ def _by_unit(what: str, name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class _Melis(Settings):
-    cell: Annotated[Literal["lstm", "rhn", "nas"], About("the recurrent cell")] = "lstm"
-    depth: Annotated[int, About("number of layers; in an RHN, processing steps per token", 1, 100)] = 1
-    budget: Annotated[
-        int,
-        About(
-            "number of parameters, from which the hidden size is computed (within 0.5%)",
-            1000, 10**10, scale="log", unit="parameters",
-        ),
-    ] = 10_000_000  # fmt: skip
-    input_embedding_ratio: Annotated[
-        float,
-        About(
-            "embedding size, divided by hidden size; with 1 there is no down-projection",
-            0.01, 4.0, scale="log",
-        ),
-    ] = 1.0  # fmt: skip
-    down_projection: Annotated[
-        Literal["auto", "yes", "no"],
-        About("projection of the output to the embedding size; auto: only if embeddings are shared"),
-    ] = "auto"
-    embeddings: Annotated[
-        Literal["auto", "shared", "separate"],
-        About(
-            "whether input and output embedding are shared; auto: shared for words, separate for characters"
-        ),
-    ] = "auto"
-    gates: Annotated[
-        Literal["capped", "tied", "untied"],
-        About("input gate of the LSTM: at most 1 - f, equal to 1 - f, or independent"),
-    ] = "capped"
-    dropout_input: Annotated[float, dropout("embedded words, one mask per time step")] = 0.5
-    dropout_layer: Annotated[
-        float, dropout("connections between layers, one mask per time step; not in an RHN")
-    ] = 0.0
-    dropout_state: Annotated[float, dropout("the recurrent state, one mask per sequence")] = 0.25
-    dropout_output: Annotated[
-        float, dropout("the combined output and its projection, one mask per time step")
-    ] = 0.4
-    state_dropout: Annotated[
-        Literal["variational", "recurrent", "recurrent-lamb"],
-        About(
-            "dropout_state acts on the state that is read, or on the update of the memory, scaled as usual "
-            "or as in the code of the paper (lamb)"
-        ),
-    ] = "variational"
-    zero_state: Annotated[float, About("share of sequences that start from zeros", 0.0, 1.0)] = 0.01
+    cell: Literal["lstm", "rhn", "nas"] = setting("lstm", "the recurrent cell")
+    depth: int = setting(1, "number of layers; in an RHN, processing steps per token", 1, 100)
+    budget: int = setting(
+        10_000_000, "number of parameters, from which the hidden size is computed (within 0.5%)",
+        1000, 10**10, scale="log", unit="parameters",
+    )  # fmt: skip
+    input_embedding_ratio: float = setting(
+        1.0, "embedding size, divided by hidden size; with 1 there is no down-projection",
+        0.01, 4.0, scale="log",
+    )  # fmt: skip
+    down_projection: Literal["auto", "yes", "no"] = setting(
+        "auto", "projection of the output to the embedding size; auto: only if embeddings are shared"
+    )
+    embeddings: Literal["auto", "shared", "separate"] = setting(
+        "auto", "whether input and output embedding are shared; auto: shared for words, separate for "
+        "characters",
+    )  # fmt: skip
+    gates: Literal["capped", "tied", "untied"] = setting(
+        "capped", "input gate of the LSTM: at most 1 - f, equal to 1 - f, or independent"
+    )
+    dropout_input: float = dropout(0.5, "embedded words, one mask per time step")
+    dropout_layer: float = dropout(0.0, "connections between layers, one mask per time step; not in an RHN")
+    dropout_state: float = dropout(0.25, "the recurrent state, one mask per sequence")
+    dropout_output: float = dropout(0.4, "the combined output and its projection, one mask per time step")
+    state_dropout: Literal["variational", "recurrent", "recurrent-lamb"] = setting(
+        "variational", "dropout_state acts on the state that is read, or on the update of the memory, "
+        "scaled as usual or as in the code of the paper (lamb)",
+    )  # fmt: skip
+    zero_state: float = setting(0.01, "share of sequences that start from zeros", 0.0, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MelisSettings(EvaluationSettings, PlateauTrainingSettings, _Melis):
     """Settings of one configuration."""
 
-    learning_rate: LearningRate = 0.003
-    weight_decay: Annotated[float, About("L2, in the gradient of the mean loss", 0.0, 1.0, scale="log")] = (
-        3e-6
+    learning_rate: float = first_rate(0.003)
+    weight_decay: float = setting(3e-6, "L2, in the gradient of the mean loss", 0.0, 1.0, scale="log")
+    beta1: float = setting(0.0, "of Adam", 0.0, 0.9999)
+    beta2: float = setting(0.0, _by_unit("of Adam", "beta2"), 0.0, 0.999999)
+    epsilon: float = setting(0.0, _by_unit("of Adam", "epsilon"), 0.0, 1.0, scale="log")
+    clip: float = clip_norm(0.3)
+    batch_size: int = setting(
+        0, _by_unit("parallel streams", "batch_size"), 0, 100_000, scale="log", unit="streams"
     )
-    beta1: Annotated[float, About("of Adam", 0.0, 0.9999)] = 0.0
-    beta2: Annotated[float, About(_by_unit("of Adam", "beta2"), 0.0, 0.999999)] = 0.0
-    epsilon: Annotated[float, About(_by_unit("of Adam", "epsilon"), 0.0, 1.0, scale="log")] = 0.0
-    clip: Clip = 0.3
-    batch_size: Annotated[
-        int, About(_by_unit("parallel streams", "batch_size"), 0, 100_000, scale="log", unit="streams")
-    ] = 0
-    bptt: Annotated[
-        int, About(_by_unit("length of a sequence", "bptt"), 0, 100_000, scale="log", unit="steps")
-    ] = 0
-    check_updates: Annotated[
-        int,
-        About(
-            _by_unit("updates between evaluations of dev (checks)", "check_updates"),
-            0, 10**9, unit="updates",
-        ),
-    ] = 0  # fmt: skip
-    patience: Patience = 30
-    drop: Drop = 0.1
-    max_epochs: MaxEpochs = 500
+    bptt: int = setting(0, _by_unit("length of a sequence", "bptt"), 0, 100_000, scale="log", unit="steps")
+    check_updates: int = setting(
+        0, _by_unit("updates between evaluations of dev (checks)", "check_updates"), 0, 10**9, unit="updates"
+    )
+    patience: int = checks_to_drop(30)
+    drop: float = rate_factor(0.1)
+    max_epochs: int = most_epochs(500)
 
 
 def resolved(settings: MelisSettings, unit: Unit) -> MelisSettings:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.nmt import marian_settings
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings
-from hpobench_nmt.runner.settings import About, Settings
-from hpobench_nmt.runner.torch_training.settings import ModelSeed
+from hpobench_nmt.runner.settings import Settings, setting
+from hpobench_nmt.runner.torch_training.settings import seed_of_model
 
 KEPT = 8
 """The number of last checkpoints whose weights are kept."""
@@ -17,27 +17,25 @@ KEPT = 8
 
 @dataclass(frozen=True, kw_only=True)
 class _Decoding(Settings):
-    strategy: Annotated[
-        Literal["beam", "mbr"], About("beam search, or the sample of least risk; see nmt/decoding.py")
-    ] = "beam"
-    averaged: Annotated[int, About("last checkpoints whose mean decodes", 1, KEPT, unit="checkpoints")] = 1
-    limit: Annotated[
-        float, About("largest length of a translation, divided by its source's; 5 subwords more", 0.1, 100)
-    ] = 2.0
-    no_repeat: Annotated[
-        int, About("length of sequences that a translation has once at most; 0: any", 0, 100)
-    ] = 0
-    repetition_penalty: Annotated[
-        float, About("factor against subwords that the translation has already", 1.0, 100.0)
-    ] = 1.0
-    samples: Annotated[int, About("samples of a sentence, of mbr", 1, 10_000, scale="log")] = 8
-    temperature: Annotated[float, About("of the samples", 0.01, 100.0)] = 1.0
-    top_p: Annotated[float, About("share of the probability that is sampled from", 0.01, 1.0)] = 1.0
-    utility: Annotated[Literal["chrf", "bleu"], About("score of sentences, of mbr")] = "chrf"
-    sentences: Annotated[
-        int, About("number of first lines of dev and of test that are decoded; 0: all", low=0, on_grid=False)
-    ] = 0
-    model_seed: ModelSeed = 1
+    strategy: Literal["beam", "mbr"] = setting(
+        "beam", "beam search, or the sample of least risk; see nmt/decoding.py"
+    )
+    averaged: int = setting(1, "last checkpoints whose mean decodes", 1, KEPT, unit="checkpoints")
+    limit: float = setting(
+        2.0, "largest length of a translation, divided by its source's; 5 subwords more", 0.1, 100
+    )
+    no_repeat: int = setting(0, "length of sequences that a translation has once at most; 0: any", 0, 100)
+    repetition_penalty: float = setting(
+        1.0, "factor against subwords that the translation has already", 1.0, 100.0
+    )
+    samples: int = setting(8, "samples of a sentence, of mbr", 1, 10_000, scale="log")
+    temperature: float = setting(1.0, "of the samples", 0.01, 100.0)
+    top_p: float = setting(1.0, "share of the probability that is sampled from", 0.01, 1.0)
+    utility: Literal["chrf", "bleu"] = setting("chrf", "score of sentences, of mbr")
+    sentences: int = setting(
+        0, "number of first lines of dev and of test that are decoded; 0: all", low=0, on_grid=False
+    )
+    model_seed: int = seed_of_model(1)
 
 
 @dataclass(frozen=True, kw_only=True)

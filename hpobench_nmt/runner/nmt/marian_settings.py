@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.nmt.settings import TranslationSettings, check_translation
-from hpobench_nmt.runner.settings import About
+from hpobench_nmt.runner.settings import setting
 from hpobench_nmt.runner.torch_training.settings import Precision, TimingSettings
 
 Tied = Literal["none", "target", "all"]
@@ -17,43 +17,34 @@ Tied = Literal["none", "target", "all"]
 class MarianSettings(TimingSettings, TranslationSettings):
     """Settings of one configuration."""
 
-    vocabularies: Annotated[
-        Literal["separate", "joint"], About("one for each side, or one that is learned on both sides")
-    ] = "separate"
-    tied: Annotated[
-        Tied, About("embeddings that share a matrix: target and output, or also source (joint only)")
-    ] = "target"
-    norm: Annotated[
-        Literal["pre", "post"],
-        About(
-            "normalisation before each sublayer (as in M2M100 of transformers) or after its sum (as in its "
-            "Marian)"
-        ),
-    ] = "pre"
-    precision: Annotated[
-        Precision,
-        About(
-            "precision of matrix products in training, see torch_training/precision.py; decoding always has "
-            "32 bits"
-        ),
-    ] = "fp32"
-    beta1: Annotated[float, About("of Adam", 0.0, 0.9999)] = 0.9
-    beta2: Annotated[float, About("of Adam", 0.0, 0.999999)] = 0.999
-    epsilon: Annotated[float, About("of Adam", 0.0, 1.0, scale="log")] = 1e-8
-    weight_decay: Annotated[float, About("decoupled, of matrices", 0.0, 100.0, scale="log")] = 0.0
-    clip: Annotated[float, About("largest norm of the gradient; 0: not clipped", 0.0, 1e6, scale="log")] = 0.0
-    ema: Annotated[
-        float,
-        About(
-            "decay of a moving average of the weights, which is evaluated; 0: none", low=0.0, high=0.999999
-        ),
-    ] = 0.0
-    average: Annotated[
-        int, About("number of last checkpoints whose mean is evaluated", 1, 1000, unit="checkpoints")
-    ] = 1
-    length_penalty: Annotated[
-        float, About("exponent of the length of a translation, by which its score is divided", 0.0, 10.0)
-    ] = 1.0
+    vocabularies: Literal["separate", "joint"] = setting(
+        "separate", "one for each side, or one that is learned on both sides"
+    )
+    tied: Tied = setting(
+        "target", "embeddings that share a matrix: target and output, or also source (joint only)"
+    )
+    norm: Literal["pre", "post"] = setting(
+        "pre", "normalisation before each sublayer (as in M2M100 of transformers) or after its sum (as in "
+        "its Marian)",
+    )  # fmt: skip
+    precision: Precision = setting(
+        "fp32", "precision of matrix products in training, see torch_training/precision.py; decoding "
+        "always has 32 bits",
+    )  # fmt: skip
+    beta1: float = setting(0.9, "of Adam", 0.0, 0.9999)
+    beta2: float = setting(0.999, "of Adam", 0.0, 0.999999)
+    epsilon: float = setting(1e-8, "of Adam", 0.0, 1.0, scale="log")
+    weight_decay: float = setting(0.0, "decoupled, of matrices", 0.0, 100.0, scale="log")
+    clip: float = setting(0.0, "largest norm of the gradient; 0: not clipped", 0.0, 1e6, scale="log")
+    ema: float = setting(
+        0.0, "decay of a moving average of the weights, which is evaluated; 0: none", low=0.0, high=0.999999
+    )
+    average: int = setting(
+        1, "number of last checkpoints whose mean is evaluated", 1, 1000, unit="checkpoints"
+    )
+    length_penalty: float = setting(
+        1.0, "exponent of the length of a translation, by which its score is divided", 0.0, 10.0
+    )
 
 
 def check(settings: MarianSettings) -> None:

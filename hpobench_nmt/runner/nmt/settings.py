@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.nmt.text_scores import Tokenizer, check_tokenizer
-from hpobench_nmt.runner.settings import About, Settings
+from hpobench_nmt.runner.settings import Settings, setting
 from hpobench_nmt.runner.torch_training.settings import TimingSettings
 
 _MOST_DROPPED = 0.95
@@ -21,106 +21,70 @@ class TranslationSettings(Settings):
     tables, bpe_symbols counts merges. Here it counts the vocabulary, unless bpe_count says otherwise.
     """
 
-    bpe_symbols: Annotated[int, About("number of subwords of each side, including characters", 10, 200_000)]
-    num_layers: Annotated[int, About("number of layers of the encoder, and of the decoder", 1, 100)]
-    num_embed: Annotated[int, About("model size", 4, 16_384, scale="log")]
-    num_hidden: Annotated[int, About("feed-forward size", 1, 65_536, scale="log")]
-    num_heads: Annotated[int, About("attention heads", 1, 256, scale="log")]
-    learning_rate: Annotated[float, About("Adam's initial step", 1e-7, 1.0, scale="log")]
-    bpe_count: Annotated[
-        Literal["vocabulary", "merges"],
-        About("what bpe_symbols counts: all subwords, or only merges, as in the published tables"),
-    ] = "vocabulary"
-    bpe_sentences: Annotated[
-        int,
-        About(
-            "number of training pairs, evenly spaced, from which subwords are learned; 0: all. Characters "
-            "that occur only in other pairs are unknown",
-            0, 10**9, on_grid=False,
-        ),
-    ] = 0  # fmt: skip
-    max_length: Annotated[int, About("longest training sentence", 1, 10_000, unit="subwords")] = 95
-    batch_size: Annotated[int, About("number of target words in a batch", 1, 10**6, unit="subwords")] = 4096
-    dropout: Annotated[float, About("dropout between layers", 0.0, _MOST_DROPPED)] = 0.1
-    attention_dropout: Annotated[float, About("dropout of attention weights", 0.0, _MOST_DROPPED)] = 0.1
-    feed_forward_dropout: Annotated[
-        float, About("dropout inside feed-forward layers", 0.0, _MOST_DROPPED)
-    ] = 0.1
-    embed_dropout: Annotated[float, About("dropout of embeddings", 0.0, _MOST_DROPPED)] = 0.0
-    label_smoothing: Annotated[
-        float, About("probability that is spread over all words", 0.0, _MOST_DROPPED)
-    ] = 0.1
-    warmup: Annotated[
-        int,
-        About(
-            "updates in which the learning rate rises; not used if learning_rate_scheduler is none, or if it "
-            "is plateau-reduce and reduce_factor is 1",
-            0, 1_000_000, unit="updates",
-        ),
-    ] = 0  # fmt: skip
-    reduce_factor: Annotated[float, About("factor of the learning rate; 1 never lowers it", 0.01, 1.0)] = 0.7
-    reduce_after: Annotated[
-        int, About("checkpoints without improvement before the rate is lowered", 1, 1000, unit="checkpoints")
-    ] = 3
-    checkpoint_interval: Annotated[int, About("updates between checkpoints", 1, 1_000_000)] = 1000
-    max_not_improved: Annotated[
-        int, About("checkpoints without improvement before training ends", 1, 1000, unit="checkpoints")
-    ] = 8
-    stop_on: Annotated[
-        Literal["perplexity", "bleu"],
-        About(
-            "score on dev that decides on the best checkpoint, the learning rate and the end of training; "
-            "bleu is computed on the subwords of checkpoint_sentences",
-            on_grid=False,
-        ),
-    ] = "perplexity"
-    bleu_tokenizer: Annotated[
-        Tokenizer,
-        About(
-            "sacrebleu's tokenizer: zh for Chinese, ja-mecab for Japanese, char for any script", on_grid=False
-        ),
-    ] = "13a"
-    min_improvement: Annotated[
-        float, About("smallest improvement of stop_on over max_not_improved", 0.0, 1e6)
-    ] = 0.0
-    max_updates: Annotated[int, About("maximum number of updates", 1, 10**8)] = 10**6
-    checkpoint_sentences: Annotated[
-        int,
-        About(
-            "number of dev sentences decoded at each checkpoint, for the curve's dev_bleu; -1: all, 0: "
-            "none. For a sample, the metric is called dev_bleu_sample",
-            -1, 1_000_000,
-        ),
-    ] = -1  # fmt: skip
-    update_interval: Annotated[
-        int, About("number of batches in an update, which uses their mean gradient", 1, 1000)
-    ] = 1
-    learning_rate_scheduler: Annotated[
-        Literal["plateau-reduce", "inv-sqrt-decay", "linear-decay", "none"],
-        About(
-            "learning rate lowered when dev perplexity stops improving, divided by the root of the update, "
-            "linear to 0 at max_updates, or constant"
-        ),
-    ] = "plateau-reduce"
-    workers: Annotated[
-        int,
-        About(
-            "number of processes of one training, each with one batch of an update. On CUDA, each has a "
-            "GPU, starting with the training's own GPU. Times and memory are measured in the first process",
-            1, 64, on_grid=False,
-        ),
-    ] = 1  # fmt: skip
-    beam_size: Annotated[int, About("beam size for decoding dev and test", 1, 100)] = 5
-    decode_batch_size: Annotated[
-        int, About("sentences that are decoded at once", 1, 10_000, unit="sentences")
-    ] = 16
-    decode_times: Annotated[
-        int,
-        About(
-            "how often dev is decoded; its time is the smallest, which other work disturbs least",
-            1, 100, on_grid=False,
-        ),
-    ] = 1  # fmt: skip
+    bpe_symbols: int = setting(..., "number of subwords of each side, including characters", 10, 200_000)
+    num_layers: int = setting(..., "number of layers of the encoder, and of the decoder", 1, 100)
+    num_embed: int = setting(..., "model size", 4, 16_384, scale="log")
+    num_hidden: int = setting(..., "feed-forward size", 1, 65_536, scale="log")
+    num_heads: int = setting(..., "attention heads", 1, 256, scale="log")
+    learning_rate: float = setting(..., "Adam's initial step", 1e-7, 1.0, scale="log")
+    bpe_count: Literal["vocabulary", "merges"] = setting(
+        "vocabulary", "what bpe_symbols counts: all subwords, or only merges, as in the published tables"
+    )
+    bpe_sentences: int = setting(
+        0, "number of training pairs, evenly spaced, from which subwords are learned; 0: all. Characters "
+        "that occur only in other pairs are unknown", 0, 10**9, on_grid=False,
+    )  # fmt: skip
+    max_length: int = setting(95, "longest training sentence", 1, 10_000, unit="subwords")
+    batch_size: int = setting(4096, "number of target words in a batch", 1, 10**6, unit="subwords")
+    dropout: float = setting(0.1, "dropout between layers", 0.0, _MOST_DROPPED)
+    attention_dropout: float = setting(0.1, "dropout of attention weights", 0.0, _MOST_DROPPED)
+    feed_forward_dropout: float = setting(0.1, "dropout inside feed-forward layers", 0.0, _MOST_DROPPED)
+    embed_dropout: float = setting(0.0, "dropout of embeddings", 0.0, _MOST_DROPPED)
+    label_smoothing: float = setting(0.1, "probability that is spread over all words", 0.0, _MOST_DROPPED)
+    warmup: int = setting(
+        0, "updates in which the learning rate rises; not used if learning_rate_scheduler is none, or if "
+        "it is plateau-reduce and reduce_factor is 1", 0, 1_000_000, unit="updates",
+    )  # fmt: skip
+    reduce_factor: float = setting(0.7, "factor of the learning rate; 1 never lowers it", 0.01, 1.0)
+    reduce_after: int = setting(
+        3, "checkpoints without improvement before the rate is lowered", 1, 1000, unit="checkpoints"
+    )
+    checkpoint_interval: int = setting(1000, "updates between checkpoints", 1, 1_000_000)
+    max_not_improved: int = setting(
+        8, "checkpoints without improvement before training ends", 1, 1000, unit="checkpoints"
+    )
+    stop_on: Literal["perplexity", "bleu"] = setting(
+        "perplexity", "score on dev that decides on the best checkpoint, the learning rate and the end of "
+        "training; bleu is computed on the subwords of checkpoint_sentences", on_grid=False,
+    )  # fmt: skip
+    bleu_tokenizer: Tokenizer = setting(
+        "13a", "sacrebleu's tokenizer: zh for Chinese, ja-mecab for Japanese, char for any script",
+        on_grid=False,
+    )  # fmt: skip
+    min_improvement: float = setting(0.0, "smallest improvement of stop_on over max_not_improved", 0.0, 1e6)
+    max_updates: int = setting(10**6, "maximum number of updates", 1, 10**8)
+    checkpoint_sentences: int = setting(
+        -1, "number of dev sentences decoded at each checkpoint, for the curve's dev_bleu; -1: all, 0: "
+        "none. For a sample, the metric is called dev_bleu_sample", -1, 1_000_000,
+    )  # fmt: skip
+    update_interval: int = setting(
+        1, "number of batches in an update, which uses their mean gradient", 1, 1000
+    )
+    learning_rate_scheduler: Literal["plateau-reduce", "inv-sqrt-decay", "linear-decay", "none"] = setting(
+        "plateau-reduce", "learning rate lowered when dev perplexity stops improving, divided by the root "
+        "of the update, linear to 0 at max_updates, or constant",
+    )  # fmt: skip
+    workers: int = setting(
+        1, "number of processes of one training, each with one batch of an update. On CUDA, each has a "
+        "GPU, starting with the training's own GPU. Times and memory are measured in the first process",
+        1, 64, on_grid=False,
+    )  # fmt: skip
+    beam_size: int = setting(5, "beam size for decoding dev and test", 1, 100)
+    decode_batch_size: int = setting(16, "sentences that are decoded at once", 1, 10_000, unit="sentences")
+    decode_times: int = setting(
+        1, "how often dev is decoded; its time is the smallest, which other work disturbs least",
+        1, 100, on_grid=False,
+    )  # fmt: skip
 
 
 def check_translation(settings: TranslationSettings) -> None:
@@ -144,10 +108,8 @@ def check_translation(settings: TranslationSettings) -> None:
 class SockeyeSettings(TimingSettings, TranslationSettings):
     """Settings of one configuration of Sockeye."""
 
-    amp: Annotated[bool, About("mixed precision in training, only on a CUDA device")] = False
-    tf32: Annotated[bool, About("products of 32-bit numbers in lower precision, on GPUs that support it")] = (
-        True
+    amp: bool = setting(False, "mixed precision in training, only on a CUDA device")
+    tf32: bool = setting(True, "products of 32-bit numbers in lower precision, on GPUs that support it")
+    decode_dtype: Literal["float32", "float16", "bfloat16"] = setting(
+        "float32", "number type of the model that decodes dev and test"
     )
-    decode_dtype: Annotated[
-        Literal["float32", "float16", "bfloat16"], About("number type of the model that decodes dev and test")
-    ] = "float32"

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from functools import partial
+from typing import Literal
 
-from hpobench_nmt.runner.settings import About, Settings
+from hpobench_nmt.runner.settings import Settings, setting
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 """Precisions of matrix products in training, see torch_training/precision.py."""
 
 
 # Not on a grid: a replicate of a row with one seed would equal the row with the next seed.
-ModelSeed = Annotated[
-    int, About("seed of the model; replicates have the following seeds", 0, 2**31, on_grid=False)
-]
+seed_of_model = partial(
+    setting, about="seed of the model; replicates have the next seeds", low=0, high=2**31, on_grid=False
+)
 """The seed of a trained model that several configurations share."""
 
 
@@ -22,7 +23,6 @@ ModelSeed = Annotated[
 class TimingSettings(Settings):
     """Settings of the clock."""
 
-    exclusive_timing: Annotated[
-        Literal["gpu", "machine", "never"],
-        About("where only one process at a time measures times, see torch_training/clock.py", on_grid=False),
-    ] = "gpu"
+    exclusive_timing: Literal["gpu", "machine", "never"] = setting(
+        "gpu", "where only one process at a time measures times, see torch_training/clock.py", on_grid=False
+    )
