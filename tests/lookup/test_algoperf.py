@@ -1,15 +1,13 @@
 """The tables of AlgoPerf, from files made of the authors', and from small trees of the shape of theirs."""
 
 import io
-import json
 import tarfile
-import tomllib
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-import tomli_w
+from small_collections import COLUMNS, algoperf, declare, write
 
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.checks.facts import find_check
@@ -99,41 +97,9 @@ def test_check_finds_what_is_claimed(tables):
         assert (name, told) in facts
 
 
-COLUMNS = "global_step,accumulated_submission_time,score,validation/bleu,test/bleu,validation/loss"
-LINES = {
-    ("nadamp", 0, 1): ["1,3.5,0,0.1,0.2,9.5", "200,70.25,0,21.5,20.5,2.5", "400,140.5,0,23.5,19.5,2.25"],
-    ("nadamp", 1, 1): ["1,3.5,0,0.1,0.2,9.5", "200,71.25,0,22.5,20.5,2.5"],
-    ("nadamp", 0, 2): [
-        "1,3.5,0,0.1,0.2,9.5",
-        "200,70,0,0,0,",
-        "400,140,0,0,0,",
-    ],  # diverged, logged to the end
-    ("lawa_ema", 0, 1): None,  # it has no evaluation
-    ("lawa_ema", 1, 1): ["1,4.5,0,0.1,0.2,9.5", "200,80.25,0,20.5,20.25,2.75"],
-    ("lawa_ema", 0, 2): None,
-}
-FRAMEWORKS = {"nadamp": "jax", "lawa_ema": "pytorch"}
-
-
 def tree():
-    """Paths and contents of logs of two algorithms on one workload, and of one that is not taken in."""
-    files = {}
-    for (algorithm, study, trial), lines in LINES.items():
-        workload = f"wmt_{FRAMEWORKS[algorithm]}"
-        folder = f"{LOGS}/{algorithm}/study_{study}/{workload}/trial_{trial}"
-        settings = {
-            "learning_rate": 0.001 * trial,
-            "optimizer": "x",
-            "dropout_rate": 0 if trial == 1 else 0.1,
-        }
-        if algorithm == "nadamp":
-            settings["use_nadam"] = True
-        files[f"{folder}/hparams.json"] = json.dumps(settings).encode()
-        if lines:
-            files[f"{folder}/eval_measurements.csv"] = "\n".join([COLUMNS, *lines]).encode()
-    files[f"{LOGS}/baseline/study_1/wmt_post_ln_jax/trial_1/hparams.json"] = b"{}"
-    files[f"{LOGS}/nadamp/study_0/wmt_jax/trial_1/meta_data.json"] = b"not read"
-    return files
+    """Paths and contents of logs in a clone."""
+    return {f"{LOGS}/{name}": content.encode() for name, content in algoperf().items()}
 
 
 def archive(files):
@@ -146,28 +112,9 @@ def archive(files):
     return out.getvalue()
 
 
-def written(files, folder):
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-    return folder
-
-
-def small(folder):
-    """The collection, without hashes, of the one workload and the hyperparameters of the tree."""
-    given = tomllib.loads(Path(declared.__file__).with_name("algoperf.toml").read_text())
-    axes = given["sheet"]["hyperparameters"]
-    kept = ("algorithm", "learning_rate", "dropout_rate", "use_nadam")
-    given["sheet"]["hyperparameters"] = {name: axes[name] for name in kept}
-    given["tables"] = {"algoperf-wmt": given["tables"]["algoperf-wmt"] | {"sha256": ""}}
-    path = folder / "algoperf.toml"
-    path.write_text(tomli_w.dumps(given))
-    return declared.read_declaration(path)
-
-
 def test_a_clone_and_its_archive_have_the_same_trainings(tmp_path, monkeypatch):
-    collection = small(tmp_path)
-    (clone,) = collection.fetch(tmp_path / "a", written(tree(), tmp_path / "clone"))
+    collection = declare("algoperf", tmp_path)
+    (clone,) = collection.fetch(tmp_path / "a", write(tmp_path / "clone", tree()))
     monkeypatch.setattr(declared, "download", lambda address, sha256, limits: archive(tree()))
     (packed,) = collection.fetch(tmp_path / "b")
     contents = [{path.name: path.read_bytes() for path in folder.iterdir()} for folder in (clone, packed)]
@@ -178,7 +125,7 @@ def test_a_clone_and_its_archive_have_the_same_trainings(tmp_path, monkeypatch):
 
 
 def test_tables_of_a_small_tree(tmp_path):
-    (folder,) = small(tmp_path).fetch(tmp_path / "t", written(tree(), tmp_path / "clone"))
+    (folder,) = declare("algoperf", tmp_path).fetch(tmp_path / "t", write(tmp_path / "clone", tree()))
     table = load_folder(folder)
     assert [table.config(row) for row in range(len(table))] == [
         {"algorithm": "lawa_ema", "learning_rate": 0.001, "dropout_rate": 0.0},
@@ -224,5 +171,5 @@ def test_other_trainings_install_nothing(tmp_path, monkeypatch):
 def test_other_files_install_nothing(tmp_path, file, content, message):
     broken = tree() | {f"{LOGS}/nadamp/study_1/wmt_jax/trial_1/{file}": content}
     with pytest.raises(InputError, match=message):
-        small(tmp_path).fetch(tmp_path / "tables", written(broken, tmp_path / "clone"))
+        declare("algoperf", tmp_path).fetch(tmp_path / "tables", write(tmp_path / "clone", broken))
     assert not (tmp_path / "tables").exists()

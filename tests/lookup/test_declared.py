@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_collections import clone
 
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.checks.facts import find_check
@@ -281,58 +282,22 @@ def test_damage_is_named_in_the_file_that_users_have(tmp_path, place):
     assert not (tmp_path / "t").exists()
 
 
-REQUESTS = """n,status,latency_ms,start_timestamp,end_timestamp,n_output_tokens,latency_ms_per_token
-0,200,100.0,1000,1100,30,"[5, 10, 20]"
-1,200,300.0,1500,1800,70,"[5, 30, 40, 50]"
-2,408,,1900,3000,,[14]
-"""
+def small(name, folder):
+    """The tables of a collection from made-up files in the form of its authors'."""
+    return fetched(COLLECTIONS[name], clone(name, folder), folder / "t")
 
 
 def test_a_load_test_from_its_requests(tmp_path):
-    """LLM-Pilot's requests, as upstream writes them. The one that was not answered counts for time only."""
-    folder = tmp_path / COLLECTIONS["llm-pilot"].folder
-    folder.mkdir(parents=True)
-    (folder / "results_a__b_c-1B_gpu2_a10_u16.csv").write_text(REQUESTS)
-    (folder / "results_a__b_c-1B_gpu2_a10_u32.csv").write_text(REQUESTS.replace(",200,", ",408,"))
-    (folder / "results_a__b_c-1B_gpu4_t4_u16.csv").write_text(REQUESTS)
-    table = fetched(COLLECTIONS["llm-pilot"], tmp_path, tmp_path / "t")["llm-pilot-serving"]
+    """LLM-Pilot's requests. The one that was not answered counts for time only."""
+    table = small("llm-pilot", tmp_path)["llm-pilot-serving"]
     assert table.config(0) == {"model": "a__b_c-1B", "gpu": "a10", "n_gpus": 2, "users": 16}
     measured = {"throughput": 50.0, "latency_p95_ms": 290.0, "itl_ms": 30.0, "ok": 2.0}
     assert table.lookup(table.config(0)) == measured and len(table) == 2
 
 
-def event(key, value=None, time=0, **metadata):
-    line = {"time_ms": time, "key": key, "value": value, "metadata": metadata}
-    return f":::MLLOG {json.dumps(line)}\n"
-
-
 def test_a_training_from_its_log(tmp_path):
-    """MLPerf's logs as upstream writes them, two of one setting, of which one never reached the target."""
-    setting = "".join(
-        event(key, value)
-        for key, value in (
-            ("global_batch_size", 8),
-            ("opt_base_learning_rate", 0.0004),
-            ("opt_learning_rate_training_steps", 1024),
-            ("gradient_accumulation_steps", 1),
-        )
-    )
-    course = event("run_start", time=1000)
-    course += event("eval_accuracy", 0.95, 61000, samples_count=100)
-    failed = setting + course + event("run_stop", time=90000, status="aborted")
-    course += event("tracked_stats", {"throughput": 2.0}, 70000, step=3)
-    course += event("eval_accuracy", 0.92, 121000, samples_count=200)
-    done = "not a line of the log\n" + setting + course
-    done += event("run_stop", time=121000, status="success", samples_count=208)
-    other = setting.replace("0.0004", "0.0005") + course + event("run_stop", time=121000, status="success")
-    for number, text in enumerate((failed, done, other)):
-        for bench in ("llama2_70b_lora", "llama31_8b"):
-            name = f"AMD/results/MI300X/{bench}/result_{number}.txt"
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            steps = "opt_learning_rate_warmup_steps"
-            own = text if "lora" in bench else text.replace("opt_learning_rate_training_steps", steps)
-            (tmp_path / name).write_text(own)
-    table = fetched(COLLECTIONS["mlperf-training"], tmp_path, tmp_path / "t")["mlperf-llama2-lora"]
+    """MLPerf's logs, two of one setting, of which one never reached the target."""
+    table = small("mlperf-training", tmp_path)["mlperf-llama2-lora"]
     assert table.lookup({"batch_size": 8, "learning_rate": 0.0004, "steps": 1024, "accumulation": 1}) == {
         "samples": 208.0, "minutes": 2.0, "eval_loss": 0.92
     }  # fmt: skip
@@ -342,13 +307,7 @@ def test_a_training_from_its_log(tmp_path):
 
 
 def test_trainings_of_a_log_begin_at_step_0(tmp_path):
-    folder = tmp_path / COLLECTIONS["nanogpt-track-3"].folder
-    lines = "step:0/9 val_loss:10.8 train_time:0.0s\nstep:9/9 val_loss:{} train_time:1.5s step_avg:9ms\n"
-    for name, losses in (("20260430_adamh/a", (3.3, 3.2)), ("20260501_x/b", (3.1,)), ("c", (3.0,))):
-        path = folder / f"{name}.txt"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("import torch\n" + "".join(map(lines.format, losses)))
-    (table,) = fetched(COLLECTIONS["nanogpt-track-3"], tmp_path, tmp_path / "t").values()
+    (table,) = small("nanogpt-track-3", tmp_path).values()
     assert table.config(0) == {"optimizer": "adamh", "steps": 9} and len(table) == 2
     assert table.values.tolist() == [[3.3], [3.1]]
     again = table.replicates.rows
@@ -357,54 +316,18 @@ def test_trainings_of_a_log_begin_at_step_0(tmp_path):
 
 def test_recipes_from_the_results_of_peft(tmp_path):
     """One as its authors write results today, and one as they once did, of training all parameters."""
-    folder = tmp_path / COLLECTIONS["peft"].folder
-    folder.mkdir(parents=True)
-    course = [{"step": 250, "valid accuracy": 0.3, "train loss": 1.5, "elapsed time": 9.5}]
-    course += [{"step": 500, "valid accuracy": 0.4, "train loss": 1.0, "elapsed time": 20.0}]
-    course += [{"step": 500, "test accuracy": 0.45, "train loss": 1.0}]
-    for name, peft_config, memory in (("a/b", {"peft_type": "LORA"}, "accelerator"), ("full", None, "cuda")):
-        about = {"train_config": {"optimizer_kwargs": {"lr": 0.1 if peft_config else 0.2}}}
-        about |= {"experiment_name": name, "peft_config": peft_config}
-        trained = {f"{memory}_memory_max": 7, "train_time": 21.5, "file_size": 3, "metrics": course}
-        trained |= {"num_trainable_params": 5 if peft_config else 6}
-        result = {"run_info": about, "train_info": trained}
-        (folder / f"{memory}.json").write_text(json.dumps(result))
-    (table,) = fetched(COLLECTIONS["peft"], tmp_path, tmp_path / "t").values()
+    (table,) = small("peft", tmp_path).values()
     measured = {"test_accuracy": 0.45, "mem_max": 7.0, "time": 21.5, "file_size": 3.0}
     assert table.lookup({"name": "a/b"}) == table.lookup({"name": "full"}) == measured
     assert table.curve(1).costs.tolist() == [9.5, 20.0]
 
 
 def test_a_star_around_the_best_setting(tmp_path):
-    common = (
-        "learning_rate",
-        "beta1",
-        "beta2",
-        "weight_decay",
-        "warmup",
-        "train_batch_size",
-        "max_grad_norm",
-    )
-    own = {
-        "adamw": ("epsilon",),
-        "lion": (),
-        "mars": ("epsilon", "gamma"),
-        "muon": ("epsilon", "decay", "momentum", "muon_epsilon", "muon_to_adam_lr"),
-        "soape": ("epsilon", "block_size", "precondition_frequency", "shampoo_beta"),
-    }
-    for optimizer, names in own.items():
-        result = {
-            "best_config": dict.fromkeys((*common, *names), 0.5),
-            "baseline": {"loss": 3.5},
-            "ablations": [{"param": "learning_rate", "value": 0.25, "loss": 3.75}],
-        }
-        path = tmp_path / COLLECTIONS["marin-optimizers"].folder / optimizer / "130m" / "1" / "result.json"
-        path.parent.mkdir(parents=True)
-        path.write_text(json.dumps(result))
-    (table,) = fetched(COLLECTIONS["marin-optimizers"], tmp_path, tmp_path / "t").values()
+    (table,) = small("marin-optimizers", tmp_path).values()
     best = table.config(0)
-    assert best == {"optimizer": "adamw", **dict.fromkeys((*common, "epsilon"), 0.5)} and len(table) == 10
-    assert table.lookup(best | {"learning_rate": 0.25}) == {"eval_loss": 3.75}
+    names = ("beta1", "beta2", "weight_decay", "warmup", "train_batch_size", "max_grad_norm", "epsilon")
+    assert best == {"optimizer": "adamw", **dict.fromkeys(("learning_rate", *names), 0.5)}
+    assert table.lookup(best | {"learning_rate": 0.25}) == {"eval_loss": 3.75} and len(table) == 10
 
 
 @pytest.mark.parametrize(

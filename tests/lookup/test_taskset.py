@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_collections import taskset
 
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.checks.facts import check_table
@@ -16,7 +17,6 @@ from hpobench_nmt.lookup.disk.folder import load_folder
 
 FOLDER = Path(__file__).parents[3] / "shared" / "sources" / "taskset-rnn"
 here = pytest.mark.skipif(not FOLDER.is_dir(), reason="the authors' files are not in ../shared/sources")
-SETTINGS = ("learning_rate", "beta1", "beta2", "epsilon", "l1", "l2", "linear_decay", "exponential_decay")
 
 
 @pytest.fixture(scope="module")
@@ -64,20 +64,11 @@ def test_they_have_the_same_settings_and_no_grid(tables):
     assert "1,000 rows, as the source says" in [f.fact for f in check_table(first)]
 
 
-def entry(seed, nan_from=51):
-    rng = np.random.default_rng(seed)
-    losses = [float(v) if i < nan_from else float("nan") for i, v in enumerate(rng.random(51))]
-    return {"hp": dict(zip(SETTINGS, rng.random(8).tolist(), strict=True))} | {
-        part: {"loss": losses} for part in ("train", "valid", "test")
-    }
-
-
 @pytest.fixture
 def small(tmp_path, monkeypatch):
     """Files of the shape of the authors', with other hashes."""
-    hashes = {}
+    hashes, content = {}, next(iter(taskset().values())).encode()
     for name in COLLECTIONS["taskset"].sha256:
-        content = json.dumps([entry(1), entry(2, nan_from=30), entry(3, nan_from=0)]).encode()
         (tmp_path / f"{name}.gz").write_bytes(gzip.compress(content))
         hashes[name] = hashlib.sha256(content).hexdigest()
     changed = dataclasses.replace(COLLECTIONS["taskset"], sha256=hashes)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -120,10 +121,11 @@ def _with_curves(sweep: Sweep, choices: Choices) -> Sweep:
 
 def _curves_of(cells: Column) -> list[dict[float, float]] | None:
     """The curve of each cell by step, from lists of numbers or of pairs; None if a cell is another value."""
-    if cells.dtype != object or not any(isinstance(cell, tuple) for cell in cells):
+    lists = list(map(_list_of, cells)) if cells.dtype == object else []
+    if not any(isinstance(cell, tuple) for cell in lists):
         return None
     found: list[dict[float, float]] = []
-    for cell in cells:
+    for cell in lists:
         pairs = cell if any(isinstance(each, tuple) for each in cell or ()) else enumerate(cell, start=1)
         try:
             found.append({step: math.nan if value is None else float(value) for step, value in pairs})
@@ -132,9 +134,17 @@ def _curves_of(cells: Column) -> list[dict[float, float]] | None:
     return found
 
 
+def _list_of(cell: Any) -> Any:
+    """The list that a text such as "[0.5, 0.75]" holds, as in NNI's exports; another cell as it is."""
+    try:
+        return tuple(json.loads(cell)) if isinstance(cell, str) and cell.startswith("[") else cell
+    except (ValueError, RecursionError):
+        return cell
+
+
 def _main_metric(sweep: Sweep) -> str:
     """The column to which intermediate values belong. The values do not name it themselves."""
-    named = [name for name in ("value", "objective", "loss") if name in sweep.columns]
+    named = [name for name in ("value", "objective", "loss", "reward") if name in sweep.columns]
     metrics = [name for name in sweep.columns if sweep.role(name) == "metric"]
     return named[0] if named else metrics[0] if len(metrics) == 1 else "value"
 

@@ -13,6 +13,7 @@ from contextlib import chdir, redirect_stdout
 from pathlib import Path
 
 import numpy as np
+import small_collections
 
 import hpobench_nmt as hb
 from fuzzing import samples
@@ -215,6 +216,24 @@ def _published(suffix):
     return Reader(make, read, (f"runs{suffix}",), declare)
 
 
+def _collection(name, *files):
+    """A collection of the package, from made-up files in the form of its authors'."""
+
+    def make(folder):
+        small_collections.clone(name, folder)
+        declare(folder)
+
+    def declare(folder):
+        small_collections.declare(name, folder)
+
+    def read():
+        from hpobench_nmt.lookup.collections.declared import read_declaration
+
+        return read_declaration(Path(f"{name}.toml")).fetch(Path("tables"), Path().absolute())
+
+    return Reader(make, read, files, declare)
+
+
 def _members(kind):
     """An archive of a repository, read member by member."""
     name = f"a.{kind}"
@@ -331,6 +350,8 @@ READERS = {
     "sweep: scikit-learn": _sweep("sklearn", "cv.csv"),
     "sweep: Syne Tune": _export("results.csv", samples.SYNE_TUNE),
     "sweep: Syne Tune, ZIP": Reader(_files(a__zip=samples.packed_one()), _import("a.zip")),
+    "sweep: Keras Tuner, folder": _sweep("keras_tuner", "keras", metrics=("score:max",)),
+    "sweep: NNI's export": _sweep("nni", "nni.csv"),
     "sweep: NePS": _export("full.csv", samples.NEPS),
     "sweep: SMAC": _export("runhistory.json", samples.SMAC),
     "sweep: HPO-B": _export("hpob.json", samples.HPO_B),
@@ -357,6 +378,16 @@ READERS = {
     "collection: tar.gz": _members("tar.gz"),
     "collection: tar.bz2": _members("tar.bz2"),
     "collection: tar.xz": _members("tar.xz"),
+    "collection: AlgoPerf": _collection("algoperf", "hparams.json", "*.csv"),
+    "collection: LLM-Pilot": _collection("llm-pilot", "*.csv"),
+    "collection: Marin": _collection("marin-optimizers", "*.json"),
+    "collection: MLPerf": _collection("mlperf-training", "*.txt"),
+    "collection: modded-nanogpt": _collection("nanogpt-track-3", "*.txt"),
+    "collection: NAS-Bench-NLP": _collection("nas-bench-nlp", "*.zip"),
+    "collection: NMTLC": _collection("nmtlc", "*.pkl"),
+    "collection: PEFT": _collection("peft", "*.json"),
+    "collection: Step Law": _collection("steplaw", "*.csv"),
+    "collection: TaskSet": _collection("taskset", "*.json"),
     "collection: pickle": Reader(_files(a__pickle=samples.PICKLE), _pickle),
     "front of a CSV file": Reader(
         _files(points__csv=samples.POINTS), lambda: hb.pareto("points.csv", ["accuracy:max", "ms:min"])

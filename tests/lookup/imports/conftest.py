@@ -187,6 +187,38 @@ def ray_frame(path):
     pd.DataFrame(rows).to_csv(path, index=False)
 
 
+def keras_tuner(folder):
+    """A project of Keras Tuner: a folder for each trial, the third of which failed."""
+    for k, (lr, layers) in enumerate([(0.1, 2), (0.1, 4), (0.01, 2), (0.01, 4)]):
+        metrics = {"val_acc": {"direction": "max", "observations": [{"value": [k / 4], "step": 0}]}}
+        values = {"lr": lr, "layers": layers}
+        trial = {
+            "trial_id": f"{k:04}",
+            "hyperparameters": {"space": [{"class_name": "Int"}], "values": values},
+        }
+        trial |= {"metrics": {"metrics": metrics}, "score": k / 4, "best_step": k, "message": None}
+        trial["status"] = "FAILED" if k == 2 else "COMPLETED"
+        (folder / f"trial_{k:04}").mkdir(parents=True)
+        (folder / f"trial_{k:04}" / "trial.json").write_text(json.dumps(trial))
+    for name in ("oracle.json", "tuner0.json"):
+        (folder / name).write_text("{}")
+
+
+def nni(path):
+    """The CSV file of `nnictl experiment export`, with the intermediate results of each trial."""
+    rows = [
+        {
+            "intermediate": f"[{k}.5,{k}.75]",
+            "lr": lr,
+            "layers": layers,
+            "reward": k + 0.75,
+            "trialJobId": f"t{k}",
+        }
+        for k, (lr, layers) in enumerate([(0.1, 2), (0.1, 4), (0.01, 2), (0.01, 4)])
+    ]
+    return write_csv(path, rows)
+
+
 def search_runs(path):
     """MLflow's search_runs() as CSV: run 3 failed."""
     rows = [
@@ -363,6 +395,7 @@ def sweeps(tmp_path_factory):
     wandb(folder / "wandb")
     mlruns(folder / "mlruns")
     ray(folder / "ray")
+    keras_tuner(folder / "keras")
     for write, name in (
         (mlflow_database, "mlflow.db"),
         (ray_frame, "ray.csv"),
@@ -371,6 +404,7 @@ def sweeps(tmp_path_factory):
         (json_lines, "lines.jsonl"),
         (reports, "reports.csv"),
         (sklearn, "cv.csv"),
+        (nni, "nni.csv"),
         (wandb_api, "api.csv"),
         (trials_dataframe, "trials.csv"),
         (optuna_tables, "study.db"),

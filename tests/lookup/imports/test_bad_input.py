@@ -185,6 +185,7 @@ FILES = (
     "lines.jsonl",
     "reports.csv",
     "cv.csv",
+    "nni.csv",
     "api.csv",
 )
 

@@ -438,20 +438,11 @@ def test_a_folder_with_a_file_for_each_training(tmp_path, imported):
     assert table.space.names == ("lr", "layers") and table.column("acc").tolist() == [0, 1, 2, 3]
 
 
-def test_folders_of_keras_tuner_and_of_nni(tmp_path, imported):
+def test_folders_of_keras_tuner_and_of_nni(tmp_path, imported, sweeps):
     """The score is asked about, because its direction is not in these files. NNI has an export of its own."""
-    for k, row in enumerate(GRID):
-        metrics = {"val_acc": {"direction": "max", "observations": [{"value": [k / 4], "step": 0}]}}
-        trial = {"trial_id": f"{k:04}", "hyperparameters": {"space": [{"class_name": "Int"}], "values": row}}
-        trial |= {"metrics": {"metrics": metrics}, "score": k / 4, "best_step": k, "message": None}
-        (tmp_path / f"trial_{k:04}").mkdir()
-        text = json.dumps(trial | {"status": "FAILED" if k == 2 else "COMPLETED"})
-        (tmp_path / f"trial_{k:04}" / "trial.json").write_text(text)
-    for name in ("oracle.json", "tuner0.json"):
-        (tmp_path / name).write_text("{}")
     with pytest.raises(Unsure, match=r"guesses: score .objective: it is not known whether smaller or larger"):
-        imported(tmp_path)
-    table = imported(tmp_path, name="tuned", metrics=("score:max",)).table
+        imported(sweeps / "keras")
+    table = imported(sweeps / "keras", name="tuned", metrics=("score:max",)).table
     assert table.space.names == ("lr", "layers") and [m.name for m in table.metrics] == ["score"]
     np.testing.assert_array_equal(table.column("score"), [0, 0.25, np.nan, 0.75])
     (tmp_path / "nni" / "db").mkdir(parents=True)
@@ -460,6 +451,13 @@ def test_folders_of_keras_tuner_and_of_nni(tmp_path, imported):
         InputError, match=r"is a folder of NNI\. Import the file that 'nnictl experiment export"
     ):
         imported(tmp_path / "nni")
+
+
+def test_intermediate_results_of_nni_are_curves(imported, sweeps):
+    table = imported(sweeps / "nni.csv").table
+    assert table.space.names == ("lr", "layers") and [m.name for m in table.metrics] == ["reward"]
+    assert table.column("reward").tolist() == [0.75, 1.75, 2.75, 3.75]
+    assert [table.curve(row).values[:, 0].tolist() for row in (0, 3)] == [[0.5, 0.75], [3.5, 3.75]]
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, lambda content: zipped(content)])
