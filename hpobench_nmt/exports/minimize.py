@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Losses = float | Sequence[float] | None
+# A parameter that is a seed by its name. With the default None, it usually has another value in each call.
+_SEED = re.compile(r"rng|random_?state|.*seed(_.*)?", re.IGNORECASE)
 Function = Callable[..., Losses | tuple[Losses, Mapping[str, float]]]
 
 
@@ -196,9 +199,9 @@ def minimize(
             the unit of the loss (`Optimizer.expected_gain`). For BO_auto and one loss.
         repeats: "auto" for a function with noise: up to 15% of the evaluations are repeats, which decide
             between the best configurations (`Optimizer`). The function is called as function(config, seed=k)
-            if it has a parameter `seed`: k is 0 at a configuration's first evaluation, then 1, and so on. If
-            a repeat has the same loss to the bit, the function is deterministic, and nothing else is
-            repeated.
+            if it has a parameter `seed`: k is 0 at a configuration's first evaluation, then 1, and so on. A
+            number as the default of another seed, such as `random_state=0`, is refused. If a repeat has the
+            same loss to the bit, the function is deterministic, and nothing else is repeated.
         start: the configuration that you use today. It is evaluated first, and `recommended` is compared with
             it.
 
@@ -300,7 +303,10 @@ def _refuse_other_call(path: Path, earlier: State, state: State) -> None:
 
 
 def takes_seed(function: Function, repeats: bool) -> bool:
-    """Whether the function gets a seed. Refuses one that needs more than a configuration and a seed."""
+    """Whether the function gets a seed.
+
+    Refuses one that needs more than a configuration and a seed, or whose repeats would all have one seed.
+    """
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # a function without a readable signature, such as some in C
@@ -315,7 +321,16 @@ def takes_seed(function: Function, repeats: bool) -> bool:
             )
         if not repeats:
             raise InputError('the function needs a seed: pass repeats="auto", or give it a default.')
-    return repeats and any(each.name == "seed" and each.kind in named for each in parameters[1:])
+    defaults = {each.name: each.default for each in parameters[1:] if each.kind in named}
+    if not repeats or "seed" in defaults:
+        return repeats
+    for name, default in defaults.items():
+        if _SEED.fullmatch(name) and type(default) is int:
+            raise InputError(
+                f"the function's {printable(name)!r} would be {default} in every training. Name it seed, so "
+                f"that it differs; or, if it is meant to stay, give lambda config: FUNCTION(config)."
+            )
+    return False
 
 
 def _exceptions(catch: object) -> tuple[type[BaseException], ...]:

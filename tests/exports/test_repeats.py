@@ -142,6 +142,31 @@ def test_a_seed_is_given_only_where_it_is_wanted():
         hb.minimize(lambda config, random_state: 0.0, SPACE, budget=4, repeats="auto")
 
 
+@pytest.mark.parametrize("name", ["random_state", "rng", "RandomState", "random_seed", "seed_", "torchSeed"])
+def test_a_seed_by_another_name_is_refused_where_all_repeats_would_have_it(name):
+    function = eval(f"lambda config, {name}=0: (config['x'] - 0.3) ** 2")  # noqa: S307
+    found = hb.minimize(function, SPACE, budget=4)
+    for search in (
+        lambda: hb.minimize(function, SPACE, budget=4, repeats="auto"),
+        lambda: hb.confirm(function, found, k=2, runs=4),
+    ):
+        with pytest.raises(InputError, match=f"'{name}' would be 0 in every training. Name it"):
+            search()
+    hb.minimize(lambda config: function(config), SPACE, budget=4, repeats="auto")
+
+
+def test_other_defaults_are_no_fixed_seed():
+    """None is a new seed in each call, a generator draws other numbers, and `seed` gets its own."""
+    rng = np.random.default_rng(0)
+    for function in (
+        lambda config, random_state=None: bowl(config),
+        lambda config, rng=rng: bowl(config),
+        lambda config, seed=0, data_seed=1: bowl(config),
+        lambda config, n_seeds=3, use_seed=False: bowl(config),
+    ):
+        hb.minimize(function, SPACE, budget=4, repeats="auto")
+
+
 def test_one_of_several_losses_may_be_missing():
     found = hb.minimize(
         lambda config: (config["x"], float("nan") if config["y"] < 0.5 else config["y"]),
