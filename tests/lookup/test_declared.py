@@ -340,10 +340,11 @@ def test_a_star_around_the_best_setting(tmp_path):
     ],
 )
 def test_other_files_than_the_authors_are_refused(tmp_path, name, file, content):
+    """The message names the file, which is one of many."""
+    clone(name, tmp_path)
     place = tmp_path / COLLECTIONS[name].folder / file
-    place.parent.mkdir(parents=True)
     place.write_text(content)
-    with pytest.raises(InputError, match=r"not the files of commit|not valid JSON"):
+    with pytest.raises(InputError, match=rf"{file}: (not the file of commit|not valid JSON)"):
         fetched(COLLECTIONS[name], tmp_path, tmp_path / "t")
 
 

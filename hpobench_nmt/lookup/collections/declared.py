@@ -23,7 +23,8 @@ members           for a reader of many files of the authors: the names of these 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +38,7 @@ from hpobench_nmt.core.system.validation import Strict, checked
 from hpobench_nmt.lookup.collections.archives import folder_members, tar_members
 from hpobench_nmt.lookup.collections.collection import Collection, Origin, csv_frame, published_file
 from hpobench_nmt.lookup.collections.declared_table import table_of
-from hpobench_nmt.lookup.collections.readers import READERS
+from hpobench_nmt.lookup.collections.readers import READERS, Reader
 from hpobench_nmt.lookup.disk.folder import load_folder
 from hpobench_nmt.lookup.disk.rows import arrow_file
 from hpobench_nmt.lookup.download import DEFAULT_LIMITS, download
@@ -151,7 +152,25 @@ def _frames(collection: Collection, given: _Declaration, origin: Origin) -> dict
         members = _members(given, origin)
     else:
         members = ((name, _content(collection, given, name, origin)) for name in given.files)
-    return READERS[given.reader](members)
+    return _read(READERS[given.reader], members, f"not the file of commit {given.commit}")
+
+
+def _read(reader: Reader, members: Iterable[tuple[str, bytes]], told: str) -> dict[str, pd.DataFrame]:
+    """The frames that a reader makes of files. An error while it reads a file names this file."""
+    held = ""
+
+    def noted() -> Iterator[tuple[str, bytes]]:
+        nonlocal held
+        for name, content in members:
+            held = name
+            yield name, content
+        held = ""
+
+    try:
+        return reader(noted())
+    except Exception:
+        with foreign(held, told) if held else nullcontext():
+            raise
 
 
 def _is_copy(given: _Declaration, source: Path | None) -> bool:
