@@ -4,17 +4,20 @@
     python benchmarks/faults/kills_at_random.py group tune    # these kinds; dask and ray need these packages
     python benchmarks/faults/kills_at_random.py --kills 5
 
-A command runs once undisturbed. Then it runs again from the same start, and all its processes are killed
-(SIGKILL) at a moment that is drawn from the time the first run took. After that it runs to its end, and what
-it wrote must have the same bytes. Of the lines of a ledger, times do not count. An archive that was complete
-when the kill came refuses the method, because it has it. Of `archive add`, the part after the repeated trials
-runs.
+A command runs undisturbed. Then it runs again from the same start, and all its processes are killed
+(SIGKILL) at a moment that is drawn from the time the undisturbed run took. If the command ends before, the
+moment is drawn again, from the time of this run: other programs may have slowed down the earlier one. After
+the kill, the command runs to its end, and what it wrote must have the same bytes. Of the lines of a ledger,
+times do not count. An archive that was complete when the kill came refuses the method, because it has it.
+Of `archive add`, the part after the repeated trials runs. `fetch` installs a collection from made-up files,
+which a server on this machine sends slowly.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import io
 import json
 import os
 import random
@@ -22,13 +25,20 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "helpers"))
 HPO = [sys.executable, "-m", "hpobench_nmt"]
 SHEET = """\
 split_by = ["model"]
@@ -172,8 +182,38 @@ def on(backend: str) -> Callable[[Path], Command]:
     return prepare
 
 
+class Slow(SimpleHTTPRequestHandler):
+    """Sends files in parts, so that a kill can come while a file arrives."""
+
+    def copyfile(self, source: Any, outputfile: Any) -> None:
+        """Copy what is sent."""
+        for part in iter(lambda: source.read(200), b""):
+            outputfile.write(part)
+            time.sleep(0.02)
+
+    def log_message(self, *arguments: object) -> None:
+        """Write nothing."""
+
+
+def fetch(home: Path) -> Command:
+    """A home with two tables of a collection; the command replaces them by those of other files."""
+    files_of: Any = import_module("small_collections")
+    command = [*HPO, "tables", "fetch", "mlperf-training", "--from"]
+    finished(home, [*command, str(files_of.clone("mlperf-training", home / "authors"))])
+    with tarfile.open(home / "new.tar.gz", "w:gz") as archive:
+        for path, text in files_of.mlperf().items():
+            content = text.replace("0.92", "0.91").encode()
+            member = tarfile.TarInfo(f"training_results-1/{path}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Slow, directory=str(home)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return [*command, f"http://127.0.0.1:{server.server_port}/new.tar.gz"]
+
+
 KINDS: dict[str, tuple[Callable[[Path], Command], Callable[[Path], str]]] = {
     "group": (group, files("home/tables/*/*")),
+    "fetch": (fetch, files("home/cache/*/*")),
     "archive": (archive, files("*.parquet")),
     "tune": (tune, ledger),
     "dask": (on("dask"), files("r/observations/*/*")),
@@ -198,16 +238,24 @@ def killed(kind: str, kills: int, seed: int) -> bool:
             if code or new == old:
                 raise SystemExit(f"{kind}: {message[-500:]}")
         for _ in range(kills):
-            again(start, home)
-            process = started(home, command)
-            time.sleep(draw.uniform(0.2, 1.0) * took)
-            ended = process.poll() is not None
+            while True:
+                again(start, home)
+                begun, process = time.monotonic(), started(home, command)
+                try:
+                    process.wait(draw.uniform(0.2, 1.0) * took)
+                except subprocess.TimeoutExpired:
+                    break
+                took = time.monotonic() - begun
+                found["drawn again"] += 1
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             left = state(home)
-            found["ended" if ended else {old: "old", new: "new"}.get(left, "part")] += 1
+            found[{old: "old", new: "new"}.get(left, "part")] += 1
+            begun = time.monotonic()
             code, message = finished(home, command)
+            if left == old:  # also an undisturbed run
+                took = time.monotonic() - begun
             if state(home) != new or (code and left != new):
                 found["WRONG"] += 1
                 print(f"  {kind}: exit code {code}: {message[-500:]}", flush=True)
