@@ -67,18 +67,19 @@ def tables_import(
     \b
     FILE_OR_FOLDER is one of these, unchanged:
         Optuna     trials_dataframe() as CSV, an SQLite storage, a journal file
-        W&B        the table of runs as CSV, also in a folder with the CSV of a chart
+        W&B        the table of runs as CSV, also beside the CSV of a chart
         MLflow     runs as CSV, a folder mlruns, its SQLite database
         Ray Tune   a folder of results, or their data frame as CSV
-        programs   results of Syne Tune, NePS, SMAC, Keras Tuner, HPO-B; a state of hb.minimize
-        others     JSON lines, CSV with any separator, scikit-learn's search results
+        programs   results of Syne Tune, NePS, SMAC, Keras Tuner, NNI, HPO-B, Ax,
+                   Nevergrad, scikit-learn; a state of hb.minimize
+        others     JSON lines, CSV with any separator
 
     The command works out what each column means, prints its decisions and the reasons, and installs the
     table. If a role is only a guess, it asks once in a terminal. Elsewhere it writes all roles to a file, for
     you to correct, and exits with status 2. --roles FILE imports with these roles, --yes with the guesses.
 
     \b
-    To change its decisions, write the files, edit datasheet.toml, and add the folder:
+    To change its decisions, write the files, edit datasheet.toml, and add them:
         hpobench-nmt tables import study.db --out draft
         hpobench-nmt tables add draft
     """

@@ -248,40 +248,54 @@ def tables_add(source: Path, datasheet: Path | None, accept: str | None) -> None
         direction = "min"          # or "max"
 
     \b
-    It may also have:
-        objectives = ["dev_ppl", "seconds"]    # at the top; by default, only the first metric
-        for a hyperparameter: values (all values of the grid), unit, integer (true: whole numbers only),
-                     kind ("numeric", "ordinal" or "categorical"; texts are categories by default),
-                     active_if (such as {optimizer = ["adam"]}; elsewhere its cells are empty),
-                     default (the value that surrogates use where it is inactive)
-        for a metric: unit, description, tolerance (the gap to the best that counts as reached in ftc),
-                     missing (the number or word that stands for "no value")
-        ignore = ["run_id"]                    # at the top: columns that are left out
-        only = {state = ["COMPLETE"]}          # at the top: only rows with these values are kept
-        split_by = ["model", "tokens"]         # at the top: one table for each combination of values,
-                                               # and a group of them with the datasheet's name
-        [features.depth]                       # a column that surrogates use, but that is not a
-                                               # hyperparameter, with values, scale, unit and kind
+    It may also have, for a hyperparameter:
+        values             all values of the grid
+        unit
+        integer            true: whole numbers only
+        kind               "numeric", "ordinal" or "categorical" (as texts are)
+        active_if          such as {optimizer = ["adam"]}; elsewhere, its cells
+                           are empty
+        default            what surrogates use where it is inactive
+
+    \b
+    For a metric:
+        unit, description
+        tolerance          the gap to the best that counts as reached in ftc
+        missing            the number or word that stands for "no value"
+
+    \b
+    At the top:
+        objectives = ["dev_ppl", "seconds"]   # by default, the first metric
+        ignore = ["run_id"]                   # columns that are left out
+        only = {state = ["COMPLETE"]}         # only rows with these values
+        split_by = ["model", "tokens"]        # a table for each combination of
+                                              # values, all in one group
+
+    \b
+    For a column that surrogates use, but that is not a hyperparameter:
+        [features.depth]           # values, scale, unit and kind
 
     \b
     If configurations were trained several times, name the column of the seeds:
         [replicates]
         seed = "seed"
-    The file then has one training on each line, and the means become the table's rows. To keep single
-    trainings as rows, put the other trainings into a file replicates.csv, with the columns replicate
-    (1, 2, ...) and seed in addition to the table's own, and do not name a column in the section:
+    The file then has one training on each line, and the means become the
+    table's rows. To keep single trainings as rows, put the other trainings into
+    a file replicates.csv, with the columns replicate (1, 2, ...) and seed in
+    addition to the table's own, and do not name a column in the section:
         [replicates]
 
     \b
     Learning curves are in a file curves.csv beside the rows, with the columns
         row,checkpoint,update,cost,dev_ppl
-    in ascending order (rows from 0, checkpoints from 1), and the datasheet has:
+    in ascending order (rows from 0, checkpoints from 1). The datasheet has:
         [curves]
-        resource = "update"        # the column that counts the progress of a training
+        resource = "update"        # the column of the progress of a training
         cost_unit = "s"            # the unit of the column cost
-        truncate_at = "nan"        # a curve ends at the first checkpoint that lacks a metric
+        truncate_at = "nan"        # a curve ends where a metric is missing
         [curves.metrics.dev_ppl]   # a section for each column of a metric
-        own = "best"               # the row has the best value of its curve; or "last"; or left out
+        own = "best"               # the row's value is the best of its curve;
+                                   # or "last"; or left out
     """
     from hpobench_nmt.lookup import catalogue
     from hpobench_nmt.lookup.disk.folder import add_tables

@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from hpobench_nmt.benchmarking.call import benchmark
-from hpobench_nmt.cli.main import main
+from hpobench_nmt.cli.main import cli, main
 from hpobench_nmt.core.system.text import UNSAFE
 from hpobench_nmt.render.data_text import as_in_tables, csv_text, scores_csv
 from hpobench_nmt.render.latex import run_latex
@@ -198,6 +198,14 @@ def test_a_figure_with_control_characters_is_sound(form):
         assert r"\x1b[2J" in to_svg(figure, "f", {}, {})
 
 
+def help_pages(command=cli, path=()):
+    """The words after which each command and group shows its help."""
+    if not command.hidden:
+        yield " ".join([*path, "--help"])
+        for name, child in getattr(command, "commands", {}).items():
+            yield from help_pages(child, (*path, name))
+
+
 def test_no_line_of_any_command_is_wider_than_a_pipe_or_terminal(toy_home, run_folder, printed):
     compare = f"compare {run_folder} -m RS,BO_EI_M_std"
     tables = ("list", "show toy", "show shipped", "check toy", "check lohelp-de-en", "analyze toy")
@@ -206,8 +214,8 @@ def test_no_line_of_any_command_is_wider_than_a_pipe_or_terminal(toy_home, run_f
         "methods",
         "methods BO_auto",
         "suites",
-        "--help",
         compare,
+        *help_pages(),
     ]
     for command in [
         *commands,
