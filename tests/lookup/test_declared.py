@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_collections import clone
+from small_collections import clone, nanogpt
 
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.lookup.checks.facts import find_check
@@ -363,3 +363,16 @@ def test_an_archive_is_read_like_a_clone(tmp_path, monkeypatch):
     monkeypatch.setattr(declared, "download", lambda address, sha256, limits: packed.getvalue())
     (table,) = fetched(COLLECTIONS["nanogpt-track-3"], None, tmp_path / "t").values()
     assert table.config(0) == {"optimizer": "adamh", "steps": 9} and table.values.tolist() == [[3.25]]
+
+
+def test_an_archive_that_was_cut_is_named_not_its_last_file(tmp_path, monkeypatch):
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for name, text in nanogpt().items():
+            info = tarfile.TarInfo(f"modded-nanogpt-f411b3d3/{COLLECTIONS['nanogpt-track-3'].folder}/{name}")
+            info.size = len(text)
+            archive.addfile(info, io.BytesIO(text.encode()))
+    content = packed.getvalue()[:1600]  # in the second file
+    monkeypatch.setattr(declared, "download", lambda address, sha256, limits: content)
+    with pytest.raises(InputError, match=r"^https://codeload[^ ]+: not a tar archive that can be read"):
+        fetched(COLLECTIONS["nanogpt-track-3"], None, tmp_path / "t")

@@ -164,7 +164,7 @@ def _read(reader: Reader, members: Iterable[tuple[str, bytes]], told: str) -> di
         for name, content in members:
             held = name
             yield name, content
-        held = ""
+            held = ""
 
     try:
         return reader(noted())
