@@ -138,10 +138,8 @@ class Archive:
             part, digest = self.lines.slice(place.start, place.stop - place.start), hashlib.sha256()
             for name in COLUMNS:
                 for cell in _arrays(part.column(name)):
-                    content = (
-                        cell.encode() if isinstance(cell, str) else b"" if cell is None else cell.tobytes()
-                    )
-                    digest.update(f"{name} {-1 if cell is None else len(content)}\n".encode() + content)
+                    held = cell.encode() if isinstance(cell, str) else b"" if cell is None else cell.tobytes()
+                    digest.update(f"{name} {-1 if cell is None else len(held)}\n".encode() + held)
             found[key] = digest.hexdigest()
         return found
 
@@ -302,12 +300,7 @@ def joined_archives(archives: Sequence[Archive]) -> bytes:
     Raises InputError if a method is in the same track of two archives, or if it lacks tables that other
     methods of the track have. Ranks over the tables that all methods have would then leave these tables out.
     """
-    held = [
-        (archive, track, m)
-        for archive in archives
-        for track in archive.manifests
-        for m in archive.methods(track)
-    ]
+    held = [(each, track, m) for each in archives for track in each.manifests for m in each.methods(track)]
     tables: dict[str, set[str]] = {}
     for archive in archives:
         for track, table, _ in archive.groups:
@@ -393,6 +386,4 @@ def check_same_suite(archive: Archive, track: str, suite: Suite, seed: int) -> N
         )
     own = archive.manifests[track][0].seed
     if own != seed:
-        raise InputError(
-            f"{archive.path}: has seed {own}, not {seed}: only trials with the same seed can be compared."
-        )
+        raise InputError(f"{archive.path}: has seed {own}, not {seed}: only trials of one seed are compared.")

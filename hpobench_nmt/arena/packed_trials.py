@@ -12,7 +12,7 @@ Losses, costs and times are not stored, because they are in the table: a trainin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,9 +53,7 @@ def packed(trials: Trials, instance: Instance) -> Packed:
     return found
 
 
-def unpacked(
-    columns: Mapping[str, Sequence[Any]], instance: Instance, wrong: Callable[[str], InputError]
-) -> Trials:
+def unpacked(columns: Packed, instance: Instance, wrong: Callable[[str], InputError]) -> Trials:
     """The trials in the columns, which have an array or None per trial; InputError if they are invalid."""
     rows = [np.asarray(each, dtype=np.int64) for each in columns["rows"]]
     bounds = np.cumsum([0, *map(len, rows)])
@@ -84,9 +82,8 @@ def unpacked(
         numbers = np.asarray(workers, dtype=np.int32)
         parts.append(Timeline(trainings.resources[places], costs, begun, ends, numbers))
         losses.append(trainings.best[places])
-    return checked_trials(
-        instance, every, bounds, failures, wrong, np.concatenate(losses), Timeline.joined(parts)
-    )
+    timing = Timeline.joined(parts)
+    return checked_trials(instance, every, bounds, failures, wrong, np.concatenate(losses), timing)
 
 
 def _passed(rows: Sequence[int], levels: Sequence[int]) -> NDArray[np.int16]:

@@ -139,13 +139,8 @@ def _method_page(
         facts += [("what", known.description), ("about", " ".join(about[:1]))]
         facts += [("how it works", paragraph) for paragraph in about[1:]]
         facts += [("code", f"hpobench_nmt.methods.{known.location.partition(':')[0]}")]
-        facts += [("settings", "; ".join(settings) or "none")]
-        facts += [
-            (
-                "tuned on",
-                ", ".join(known.tuned_on) or "no family of tables: its settings come from its authors",
-            )
-        ]
+        tuned = ", ".join(known.tuned_on) or "no family of tables: its settings come from its authors"
+        facts += [("settings", "; ".join(settings) or "none"), ("tuned on", tuned)]
     if card is not None:
         facts += [("what", card.what), ("source", card.source), ("licence", card.licence)]
         facts += [("hardware", card.hardware), ("tuned on", card.tuned_on)]
@@ -232,9 +227,7 @@ def _table_page(found: Sequence[Track], name: str) -> TablePage:
     facts += [("hyperparameter", _values(each)) for each in table.hyperparameters]
     facts += [("metric", _metric(each)) for each in table.metrics]
     facts += [("learning curves", "yes" if table.curves is not None else "no")]
-    facts += [
-        (k.replace("_", " "), str(v)) for k, v in table.provenance.items() if isinstance(v, str | int | float)
-    ]
+    facts += [(key.replace("_", " "), text) for key, text in table.provenance.items()]
     facts += [("baseline", sentence)] if (sentence := baseline_sentence(table)) else []
     facts += [("SHA-256", table.sha256)]
     parts = []

@@ -52,22 +52,15 @@ def power(
     """
     paired = _paired(source, [method, *([other] if other else [])])
     names = list(paired.families.values())
-    planned_families = families or len(set(names))
-    planned_tables = tables or len(names) / len(set(names))
-    planned_trials = trials or float(np.mean([each.shape[1] for each in paired.runtimes.values()]))
+    of_each = float(np.mean([each.shape[1] for each in paired.runtimes.values()]))
+    planned = families or len(set(names)), tables or len(names) / len(set(names)), trials or of_each
     for what, value in (("families", families), ("tables", tables), ("trials", trials)):
         if value is not None:
             check_whole(what, value, 2 if what == "families" else 1)
     estimated = variance_components(paired, method, other)
     plausible = variance_components(paired, method, other, _DRAWS)
-    rows = [
-        power_at(ratio, planned_families, planned_tables, planned_trials, estimated, plausible)
-        for ratio in RATIOS
-    ]
-    columns = ["ratio", "power", "low", "high", "families", "fewest", "most"]
-    return pd.DataFrame(
-        [(r.ratio, r.power, r.low, r.high, r.needed, r.fewest, r.most) for r in rows], columns=columns
-    )
+    rows = pd.DataFrame([power_at(ratio, *planned, estimated, plausible) for ratio in RATIOS])
+    return rows.rename(columns={"needed": "families"})
 
 
 def _paired(source: Results | Tidy, methods: list[str]) -> Paired:

@@ -175,9 +175,8 @@ def only_methods(results: Results, names: Sequence[str]) -> Results:
         manifest = msgspec.structs.replace(manifest, methods=entries, observations=own)
     trials = {pair: trials for pair, trials in results.trials.items() if pair[1] in names}
     seconds = {pair: value for pair, value in results.step_seconds.items() if pair[1] in names}
-    return Results(
-        results.suite, results.seed, results.instances, tuple(names), trials, {}, seconds, manifest
-    )
+    chosen = tuple(names)
+    return replace(results, methods=chosen, trials=trials, loaded={}, step_seconds=seconds, manifest=manifest)
 
 
 def with_results(archive: Archive, track: str, results: Results, card: Card) -> bytes:

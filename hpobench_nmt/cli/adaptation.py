@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from hpobench_nmt.cli.common import (
     check_out_folder,
     make_console,
@@ -15,7 +13,7 @@ from hpobench_nmt.cli.common import (
     say,
 )
 from hpobench_nmt.cli.models import LARGEST_TEXT, device_option, model, model_argument, one_device
-from hpobench_nmt.cli.options import PATH, listed_option, seed_option, settings_option
+from hpobench_nmt.cli.options import listed_option, path_option, seed_option, settings_option
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.validation import Positive, Strict, checked
 
@@ -48,12 +46,11 @@ class _Shown(Strict, frozen=True):
 
 @model.command("adaptation")
 @model_argument
-@click.option("-o", "--out", type=PATH, required=True, help="Folder of the files.")
+@path_option("-o --out", "", "Folder of the files.", required=True)
 @listed_option(
-    "--text",
-    "paths",
-    metavar="FILE[,FILE]",
-    help="A UTF-8 file, and a second one that is read after it.  [default: the test part]",
+    "--text paths",
+    "FILE[,FILE]",
+    "A UTF-8 file, and a second one that is read after it.  [default: the test part]",
 )
 @settings_option(
     "dynamic=RULE of updates, by default the training's; parts=20, sequences to cut the text into; "

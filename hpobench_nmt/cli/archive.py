@@ -9,14 +9,12 @@ from pathlib import Path
 import click
 
 from hpobench_nmt.cli.common import Commands, progress_bar, say, writing
-from hpobench_nmt.cli.options import PATH, count_option, listed_option
+from hpobench_nmt.cli.options import PATH, count_option, flag, listed_option, option, path_option
 from hpobench_nmt.core.system.errors import RunError
 from hpobench_nmt.core.system.files import read_bytes
 from hpobench_nmt.core.system.text import counted
 
-_archive_option = click.option(
-    "--from", "place", type=PATH, metavar="FILE", help="The archive.  [default: the installed archive]"
-)
+_archive_option = path_option("--from place", "FILE", "The archive.  [default: the installed archive]")
 
 
 @click.group(cls=Commands)
@@ -41,12 +39,12 @@ def archive_show(place: Path | None) -> None:
 
 
 @archive.command("fetch")
-@click.option("--from", "source", default="", metavar="FILE|URL", help="A copy of lm-2026.parquet.")
-@click.option(
+@option("--from source", "FILE|URL", "A copy of lm-2026.parquet.", default="")
+@option(
     "--sha256",
+    "HASH",
+    "The hash that the file must have.  [default, for a download: the hash that this version knows]",
     default="",
-    metavar="HASH",
-    help="The hash that the file must have.  [default, for a download: the hash that this version knows]",
 )
 def archive_fetch(source: str, sha256: str) -> None:
     """Install an archive, if it belongs to this version of lm-2026.
@@ -67,17 +65,15 @@ def archive_fetch(source: str, sha256: str) -> None:
 @archive.command("make")
 @click.argument("out", metavar="FOLDER", type=PATH)
 @click.argument("parts", metavar="[PART]...", nargs=-1, type=PATH)
-@listed_option("--track", "chosen", metavar="TRACK,...", help="Only these tracks.  [default: all]")
-@listed_option("-m", "--methods", metavar="METHOD,...", help="Only these methods.  [default: all that fit]")
-@click.option(
-    "--from",
-    "onto",
-    type=PATH,
-    metavar="FILE",
-    help="Keep the results of this archive, and run only what it lacks; 'archive' is the installed archive.",
+@listed_option("--track chosen", "TRACK,...", "Only these tracks.  [default: all]")
+@listed_option("-m --methods", "METHOD,...", "Only these methods.  [default: all that fit]")
+@path_option(
+    "--from onto",
+    "FILE",
+    "Keep the results of this archive, and run only what it lacks; 'archive' is the installed archive.",
 )
-@count_option("-j", "--jobs", help="Worker processes.  [default: all cores]")
-@click.option("--quiet", is_flag=True, help="No progress bar.")
+@count_option("-j --jobs", "Worker processes.  [default: all cores]")
+@flag("--quiet", "No progress bar.")
 def archive_make(
     out: Path,
     parts: tuple[Path, ...],
@@ -132,25 +128,20 @@ def _write(content: bytes, out: Path) -> None:
 
 @archive.command("verify")
 @click.argument("track", default="plain")
-@listed_option("-m", "--methods", metavar="METHOD,...", help="Only these methods of this package.")
-@listed_option(
-    "-t", "--tables", metavar="TABLE,...", help="Only these tables.  [default: the installed ones]"
-)
-@count_option("--trials", default=1, help="Trials of each method and table to run again.")
-@click.option("--seed", type=int, metavar="N", help="Chooses the trials.  [default: a new seed]")
-@click.option(
-    "--allow-rounding",
-    "rounded",
+@listed_option("-m --methods", "METHOD,...", "Only these methods of this package.")
+@listed_option("-t --tables", "TABLE,...", "Only these tables.  [default: the installed ones]")
+@count_option("--trials", "Trials of each method and table to run again.", usual=1)
+@option("--seed", "N", "Chooses the trials.  [default: a new seed]", type=int)
+@option(
+    "--allow-rounding rounded",
+    "N",
+    "Accept N unequal trials, except of RS. For other processors or versions of libraries.",
     type=click.IntRange(0),
     default=0,
-    metavar="N",
-    help="Accept N unequal trials, except of RS. For other processors or versions of libraries.",
 )
-@count_option("-j", "--jobs", help="Worker processes.  [default: all cores]")
-@click.option(
-    "--digest", type=PATH, metavar="FILE", help="The digest.  [default: beside the archive, or the package's]"
-)
-@click.option("--quiet", is_flag=True, help="No progress bar.")
+@count_option("-j --jobs", "Worker processes.  [default: all cores]")
+@path_option("--digest", "FILE", "The digest.  [default: beside the archive, or the package's]")
+@flag("--quiet", "No progress bar.")
 @_archive_option
 def archive_verify(
     track: str,
@@ -201,14 +192,10 @@ def archive_verify(
 
 @archive.command("add")
 @click.argument("folder", metavar="FOLDER", type=PATH)
-@click.option(
-    "-m", "--methods", "method", required=True, metavar="SPEC", help="The method, as given to 'run'."
-)
-@click.option(
-    "--card", required=True, type=PATH, metavar="FILE", help="A TOML file that describes the method."
-)
+@option("-m --methods method", "SPEC", "The method, as given to 'run'.", required=True)
+@path_option("--card", "FILE", "A TOML file that describes the method.", required=True)
 @_archive_option
-@click.option("-o", "--out", type=PATH, metavar="FILE", help="Where to write.  [default: the archive]")
+@path_option("-o --out", "FILE", "Where to write.  [default: the archive]")
 def archive_add(folder: Path, method: str, card: Path, place: Path | None, out: Path | None) -> None:
     """Add a method to the archive from the results FOLDER of a track.
 

@@ -13,9 +13,7 @@ from hpobench_nmt.core.system.errors import InputError
 
 @click.command()
 @click.argument("sources", metavar="FOLDER [FOLDER]|CSV", nargs=-1, required=True, type=PATH)
-@listed_option(
-    "-m", "--methods", metavar="A,B", help="The two methods. Not needed if each folder has only one."
-)
+@listed_option("-m --methods", "A,B", "The two methods. Not needed if each folder has only one.")
 def compare(sources: tuple[Path, ...], methods: tuple[str, ...]) -> None:
     """Compare two methods of a results FOLDER, those of two folders, or those of a CSV file.
 
@@ -40,14 +38,13 @@ def compare(sources: tuple[Path, ...], methods: tuple[str, ...]) -> None:
 @click.command()
 @click.argument("source", metavar="SUITE|FOLDER|CSV")
 @listed_option(
-    "-m",
-    "--methods",
-    metavar="A[,B]",
-    help="Whose results give the variance: a method against random search, or two.  [default: BO_auto]",
+    "-m --methods",
+    "A[,B]",
+    "Whose results give the variance: a method against random search, or two.  [default: BO_auto]",
 )
-@count_option("--families", help="Families of tables in the planned study.  [default: those of the results]")
-@count_option("--tables", help="Tables of each family.")
-@count_option("--trials", help="Trials on each table.")
+@count_option("--families", "Families of tables in the planned study.  [default: those of the results]")
+@count_option("--tables", "Tables of each family.")
+@count_option("--trials", "Trials on each table.")
 def power(
     source: str, methods: tuple[str, ...], families: int | None, tables: int | None, trials: int | None
 ) -> None:

@@ -5,52 +5,39 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from hpobench_nmt.cli.common import late_progress_bar, say, writing
-from hpobench_nmt.cli.options import PATH
+from hpobench_nmt.cli.options import PATH, flag, option, path_option
 from hpobench_nmt.core.system.text import counted, printable
 
 if TYPE_CHECKING:
     from hpobench_nmt.lookup.imports.importing import Imported
     from hpobench_nmt.lookup.table import Table
 
-_MULTIPLE: Any = {"multiple": True, "metavar": "COLUMN"}
+_several = partial(option, multiple=True)
 
 
 @click.command("import")
 @click.argument("source", metavar="FILE_OR_FOLDER", type=PATH)
-@click.option(
-    "--as", "name", default="", metavar="NAME", help="Name of the table.  [default: the study's or file's]"
+@option("--as name", "NAME", "Name of the table.  [default: the study's or file's]", default="")
+@_several(
+    "--metric metrics",
+    "COLUMN[:min|max]",
+    "A metric and its direction. May be repeated; the first metric is the objective.",
 )
-@click.option(
-    "--metric",
-    "metrics",
-    multiple=True,
-    metavar="COLUMN[:min|max]",
-    help="A metric and its direction. May be repeated; the first metric is the objective.",
-)
-@click.option("--hyperparameter", "hyperparameters", **_MULTIPLE, help="A hyperparameter. May be repeated.")
-@click.option(
-    "--ignore", "ignored", **_MULTIPLE, help="Columns to leave out, separated by commas. May be repeated."
-)
-@click.option("--seed", default="", metavar="COLUMN", help="Column of the seeds.")
-@click.option("--study", default="", metavar="NAME", help="The study or experiment, if there are several.")
-@click.option(
-    "--curves", multiple=True, type=PATH, help="A W&B export of the runs' learning curves. May be repeated."
-)
-@click.option("--roles", type=PATH, metavar="FILE", help="The roles of columns, as this command writes them.")
-@click.option("--yes", "guessed", is_flag=True, help="Import with roles that are only guesses.")
-@click.option(
-    "-o",
-    "--out",
-    type=PATH,
-    metavar="FOLDER",
-    help="Write files for editing to this folder, and do not install.",
-)
+@_several("--hyperparameter hyperparameters", "COLUMN", "A hyperparameter. May be repeated.")
+@_several("--ignore ignored", "COLUMN", "Columns to leave out, separated by commas. May be repeated.")
+@option("--seed", "COLUMN", "Column of the seeds.", default="")
+@option("--study", "NAME", "The study or experiment, if there are several.", default="")
+@path_option("--curves", "", "A W&B export of the runs' learning curves. May be repeated.", multiple=True)
+@path_option("--roles", "FILE", "The roles of columns, as this command writes them.")
+@flag("--yes guessed", "Import with roles that are only guesses.")
+@path_option("-o --out", "FOLDER", "Write files for editing to this folder, and do not install.")
 def tables_import(
     source: Path,
     name: str,

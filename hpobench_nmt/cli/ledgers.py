@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from hpobench_nmt.cli.common import Commands, say, writing
-from hpobench_nmt.cli.options import PATH, listed_option
+from hpobench_nmt.cli.options import PATH, listed_option, path_option
 from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.core.system.text import counted
 
@@ -40,11 +40,11 @@ def ledger() -> None:
 
 @ledger.command("merge")
 @click.argument("ledgers", nargs=-1, required=True, type=PATH)
-@click.option("-o", "--out", required=True, type=PATH, help="Folder of the merged ledger.")
+@path_option("-o --out", "", "Folder of the merged ledger.", required=True)
 @listed_option(
     "--accept",
-    metavar="devices,first,edited",
-    help="Accept rows of different devices; the first ledger's line of a training that has two different "
+    "devices,first,edited",
+    "Accept rows of different devices; the first ledger's line of a training that has two different "
     "lines; lines that you edited, which start a new chain of hashes.",
 )
 def merge(ledgers: tuple[Path, ...], out: Path, accept: tuple[str, ...]) -> None:

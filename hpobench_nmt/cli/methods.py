@@ -8,27 +8,20 @@ import click
 
 from hpobench_nmt.cli.common import make_console, say
 from hpobench_nmt.cli.completion import completing, method_names
-from hpobench_nmt.cli.options import PATH
+from hpobench_nmt.cli.options import PATH, option
 from hpobench_nmt.core.system.errors import InputError, RunError
 
 
 @click.command()
 @click.argument("name", metavar="[NAME|new]", required=False, shell_complete=completing(method_names))
 @click.argument("file", metavar="[FILE.py]", required=False, type=PATH)
-@click.option(
-    "--check",
-    "spec",
-    metavar="METHOD",
-    help="Run the conformance checks on a method, e.g. my_file.py:MyMethod.",
-)
-@click.option(
-    "--objectives",
-    "n_objectives",
+@option("--check spec", "METHOD", "Run the conformance checks on a method, e.g. my_file.py:MyMethod.")
+@option(
+    "--objectives n_objectives",
+    "N",
+    "Number of objectives for --check.",
+    1,
     type=click.IntRange(1, 10),
-    metavar="N",
-    default=1,
-    show_default=True,
-    help="Number of objectives for --check.",
 )
 def methods(name: str | None, file: Path | None, spec: str | None, n_objectives: int) -> None:
     """List the methods, check one of your own, or start one.

@@ -18,7 +18,7 @@ from hpobench_nmt.cli.common import (
     require_installed,
     say,
 )
-from hpobench_nmt.cli.options import PATH, format_option, settings_option
+from hpobench_nmt.cli.options import PATH, format_option, option, path_option, settings_option
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.system.validation import Strict, checked
@@ -26,9 +26,7 @@ from hpobench_nmt.core.system.validation import Strict, checked
 LARGEST_TEXT = 2**30
 
 model_argument = click.argument("model", metavar="MODEL", type=PATH)
-device_option = click.option(
-    "--device", metavar="DEVICE", default="auto", show_default=True, help="auto, cpu, cuda or cuda:0."
-)
+device_option = option("--device", "DEVICE", "auto, cpu, cuda or cuda:0.", "auto")
 
 
 class _Evaluations(Strict, frozen=True):
@@ -40,7 +38,7 @@ class _Evaluations(Strict, frozen=True):
 
 @click.command()
 @model_argument
-@click.option("--text", "path", type=PATH, required=True, help="The text: a UTF-8 file.")
+@path_option("--text path", "", "The text: a UTF-8 file.", required=True)
 @settings_option("Also use dynamic evaluation, by dynamic=RULE, or a neural cache, by cache=true.")
 @device_option
 @format_option("text", "json")
@@ -108,8 +106,8 @@ def one_device(text: str) -> str:
 
 @click.command()
 @model_argument
-@click.option("--text", "path", type=PATH, help="The text: a UTF-8 file.  [default: stdin]")
-@click.option("-o", "--out", type=PATH, help="File of the translations.  [default: stdout]")
+@path_option("--text path", "", "The text: a UTF-8 file.  [default: stdin]")
+@path_option("-o --out", "", "File of the translations.  [default: stdout]")
 @device_option
 def translate(model: Path, path: Path | None, out: Path | None, device: str) -> None:
     """Translate a text, line by line, with a kept MODEL.

@@ -13,7 +13,8 @@ from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.core.system.text import split_names
 
 PATH = click.Path(path_type=Path)
-COUNT = click.IntRange(min=1)
+COUNT, NATURAL = click.IntRange(min=1), click.IntRange(min=0)
+Decorator = Callable[[Any], Any]
 JOIN_WITH_COMMAS = "Join the values of an option with commas, as in --methods RS,BO_EI_M."
 """The hint for a word that may be an option's second value."""
 
@@ -27,12 +28,36 @@ def listed(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     return named
 
 
-def listed_option(*names: str, **settings: Any) -> Callable[[Any], Any]:
+def option(declared: str, shown: str, what: str, usual: Any = None, **settings: Any) -> Decorator:
+    """An option: its names, and its argument's if it has another; its value in the help; the help.
+
+    `usual` is a default that the help shows.
+    """
+    told = {} if usual is None else {"default": usual, "show_default": True}
+    return click.option(*declared.split(), metavar=shown or None, help=what, **told, **settings)
+
+
+def path_option(declared: str, shown: str, what: str, **settings: Any) -> Decorator:
+    """An option whose argument is a path."""
+    return option(declared, shown, what, type=PATH, **settings)
+
+
+def listed_option(declared: str, shown: str, what: str, **settings: Any) -> Decorator:
     """An option with comma-separated values, whose argument is a tuple."""
-    return click.option(*names, callback=listed, **settings)
+    return option(declared, shown, what, callback=listed, **settings)
 
 
-def settings_option(what: str) -> Callable[[Any], Any]:
+def count_option(declared: str, what: str, **settings: Any) -> Decorator:
+    """An option whose value is a whole number above 0."""
+    return option(declared, "N", what, type=COUNT, **settings)
+
+
+def flag(declared: str, what: str) -> Decorator:
+    """An option without a value."""
+    return option(declared, "", what, is_flag=True)
+
+
+def settings_option(what: str) -> Decorator:
     """The option --set, for the argument `settings`: a dictionary of names and values.
 
     A value is written as in TOML. A word needs no quotes.
@@ -47,8 +72,7 @@ def settings_option(what: str) -> Callable[[Any], Any]:
             found[name.strip().replace("-", "_")] = _value_of(text.strip())
         return found
 
-    options: Any = {"multiple": True, "metavar": "NAME=VALUE,...", "help": what, "callback": read}
-    return click.option("--set", "settings", **options)
+    return option("--set settings", "NAME=VALUE,...", what, multiple=True, callback=read)
 
 
 def _value_of(text: str) -> Any:
@@ -58,22 +82,13 @@ def _value_of(text: str) -> Any:
         return text
 
 
-def count_option(*names: str, **settings: Any) -> Callable[[Any], Any]:
-    """An option whose value is a whole number above 0. The help shows its default if it has one."""
-    return click.option(*names, type=COUNT, metavar="N", show_default="default" in settings, **settings)
-
-
-def constraint_option(what: str) -> Callable[[Any], Any]:
+def constraint_option(what: str) -> Decorator:
     """The option --constraint, for the argument `constraints`. It may be given several times."""
-    options: Any = {
-        "multiple": True,
-        "metavar": "METRIC<=NUMBER",
-        "help": f"{what}; METRIC>=NUMBER works as well.",
-    }
-    return click.option("--constraint", "constraints", **options)
+    told = f"{what}; METRIC>=NUMBER works as well."
+    return option("--constraint constraints", "METRIC<=NUMBER", told, multiple=True)
 
 
-def format_option(*forms: str) -> Callable[[Any], Any]:
+def format_option(*forms: str) -> Decorator:
     """The option --format, for the argument `form`; its default is the first form."""
 
     def known(ctx: click.Context, parameter: click.Parameter, form: str) -> str:
@@ -83,26 +98,13 @@ def format_option(*forms: str) -> Callable[[Any], Any]:
 
     *most, last = forms
     names = f"{', '.join(most)} or {last}." if most else f"{last}."
-    shown: Any = {"metavar": "FORMAT", "default": forms[0], "show_default": True, "help": names}
-    return click.option("--format", "form", callback=known, **shown)
+    return option("--format form", "FORMAT", names, forms[0], callback=known)
 
 
-def seed_option(what: str = "Root seed.") -> Callable[[Any], Any]:
+def seed_option(what: str = "Root seed.") -> Decorator:
     """The option --seed."""
-    return click.option(
-        "--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True, help=what
-    )
+    return option("--seed", "N", what, 0, type=NATURAL)
 
 
-explain_option = click.option(
-    "--explain",
-    is_flag=True,
-    help="Explain how figures, intervals and tests are made.",
-)
-backend_option = click.option(
-    "--backend",
-    metavar="BACKEND",
-    default="local",
-    show_default=True,
-    help="local (this machine), dask or ray.",
-)
+explain_option = flag("--explain", "Explain how figures, intervals and tests are made.")
+backend_option = option("--backend", "BACKEND", "local (this machine), dask or ray.", "local")

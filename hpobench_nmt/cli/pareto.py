@@ -8,24 +8,18 @@ import click
 
 from hpobench_nmt.cli.common import check_plot, make_console, say
 from hpobench_nmt.cli.completion import completing, table_names
-from hpobench_nmt.cli.options import PATH, constraint_option, format_option, listed_option
+from hpobench_nmt.cli.options import constraint_option, flag, format_option, listed_option, path_option
 
 
 @click.command()
 @click.argument("source", metavar="TABLE_OR_CSV", shell_complete=completing(table_names))
 @listed_option(
     "--objectives",
-    metavar="METRIC[:min|max],...",
-    help="Two or more, e.g. dev_bleu:max,dev_gpu_time:min.  [default: the table's own]",
+    "METRIC[:min|max],...",
+    "Two or more, e.g. dev_bleu:max,dev_gpu_time:min.  [default: the table's own]",
 )
-@click.option(
-    "--curves",
-    is_flag=True,
-    help="Use all checkpoints of the learning curves, with training_cost as an objective.",
-)
-@click.option(
-    "-o", "--out", "plot", type=PATH, metavar="FILE", help="Draw the front to this PNG, PDF or SVG file."
-)
+@flag("--curves", "Use all checkpoints of the learning curves, with training_cost as an objective.")
+@path_option("-o --out plot", "FILE", "Draw the front to this PNG, PDF or SVG file.")
 @constraint_option("Use only rows that keep this bound")
 @format_option("text", "csv")
 def pareto(

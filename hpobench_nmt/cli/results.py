@@ -10,7 +10,16 @@ from typing import Any
 import click
 
 from hpobench_nmt.cli.common import make_console, pairs_text, progress_bar, say, show_leaderboard, writing
-from hpobench_nmt.cli.options import PATH, count_option, explain_option, format_option, listed_option
+from hpobench_nmt.cli.options import (
+    PATH,
+    count_option,
+    explain_option,
+    flag,
+    format_option,
+    listed_option,
+    option,
+    path_option,
+)
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import counted
 
@@ -18,8 +27,8 @@ from hpobench_nmt.core.system.text import counted
 @click.command()
 @click.argument("folder", type=PATH)
 @format_option("text", "csv", "json", "latex", "sequences")
-@click.option("-o", "--out", type=PATH, help="Folder for the format sequences.")
-@click.option("--check", "verify", is_flag=True, help="Check all hashes, and stop if a file has none.")
+@path_option("-o --out", "", "Folder for the format sequences.")
+@flag("--check verify", "Check all hashes, and stop if a file has none.")
 @explain_option
 def score(folder: Path, form: str, out: Path | None, verify: bool, explain: bool) -> None:
     """Show the scores of a results FOLDER.
@@ -63,26 +72,22 @@ def score(folder: Path, form: str, out: Path | None, verify: bool, explain: bool
 @click.command()
 @click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=PATH)
 @format_option("html", "pdf", "png", "latex")
-@click.option(
-    "-o",
-    "--out",
-    type=PATH,
-    help="File for html, folder for other formats.  [default: DIR/report.html, -figures or -tables]",
+@path_option(
+    "-o --out",
+    "",
+    "File for html, folder for other formats.  [default: DIR/report.html, -figures or -tables]",
 )
 @listed_option(
-    "-m",
-    "--methods",
-    metavar="SPEC,...",
-    help="Your own variants of Bayesian optimisation or graph-based search in these results, as given to "
+    "-m --methods",
+    "SPEC,...",
+    "Your own variants of Bayesian optimisation or graph-based search in these results, as given to "
     "'run' (FILE.py:NAME or MODULE:NAME). The report then has error curves of their surrogates.",
 )
-@count_option("-j", "--jobs", help="Worker processes.  [default: all cores]")
-@click.option(
-    "--beside",
-    type=click.Choice(["archive"]),
-    help="Add the methods of the archive of lm-2026 to the report.",
+@count_option("-j --jobs", "Worker processes.  [default: all cores]")
+@option(
+    "--beside", "", "Add the methods of the archive of lm-2026 to the report.", type=click.Choice(["archive"])
 )
-@click.option("--open", "show", is_flag=True, help="Open the report in a browser.")
+@flag("--open show", "Open the report in a browser.")
 def report(
     folders: tuple[Path, ...], form: str, out: Path | None, show: bool, beside: str | None, **given: Any
 ) -> None:

@@ -14,12 +14,14 @@ from hpobench_nmt.cli.common import make_console, pairs_text, progress_bar, say,
 from hpobench_nmt.cli.completion import completing, method_names, suite_names, table_names
 from hpobench_nmt.cli.options import (
     JOIN_WITH_COMMAS,
-    PATH,
     backend_option,
     constraint_option,
     count_option,
     explain_option,
+    flag,
     listed_option,
+    option,
+    path_option,
     seed_option,
     settings_option,
 )
@@ -37,62 +39,51 @@ _DEFAULT_SUITE = "quick"
 
 @click.command()
 @click.argument("suite", default=_DEFAULT_SUITE, shell_complete=completing(suite_names))
-@click.option(
-    "--track", metavar="TRACK", help="The track of a suite that has several, such as plain in lm-2026."
-)
+@option("--track", "TRACK", "The track of a suite that has several, such as plain in lm-2026.")
 @listed_option(
-    "-t",
-    "--tables",
-    metavar="TABLE,...",
+    "-t --tables",
+    "TABLE,...",
+    "Table names or folders, comma-separated.",
     shell_complete=completing(table_names),
-    help="Table names or folders, comma-separated.",
 )
 @listed_option(
-    "-m",
-    "--methods",
-    metavar="METHOD,...",
+    "-m --methods",
+    "METHOD,...",
+    "Names, FILE.py:CLASS, MODULE:CLASS or cmd:COMMAND, comma-separated; or all.",
     shell_complete=completing(method_names),
-    help="Names, FILE.py:CLASS, MODULE:CLASS or cmd:COMMAND, comma-separated; or all.",
 )
 @listed_option(
-    "--objectives",
-    metavar="METRIC[:min|max],...",
-    help="Metrics to optimise.  [default: the table's objectives]",
+    "--objectives", "METRIC[:min|max],...", "Metrics to optimise.  [default: the table's objectives]"
 )
 @constraint_option("A bound that a row must keep to count")
-@count_option("--trials", help="Seeded trials per method and table.")
-@count_option("--lookups", help="Maximum number of rows that a trial may look up.")
+@count_option("--trials", "Seeded trials per method and table.")
+@count_option("--lookups", "Maximum number of rows that a trial may look up.")
 @settings_option(
     "Other keys of a suite. On a clock: clock=cost, cost=METRIC, curves=true (methods may stop trainings at "
     "checkpoints), time=LIMIT, workers=N. score_at=N (for scores such as fb), prior=good, noise=replicates."
 )
 @seed_option()
-@count_option("-j", "--jobs", help="Worker processes.  [default: all cores]")
+@count_option("-j --jobs", "Worker processes.  [default: all cores]")
 @backend_option
-@click.option(
+@option(
     "--timeout",
+    "SECONDS",
+    "Time limit for each call of your own methods; a trial that exceeds it fails.  [default: none]",
     type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="Time limit for each call of your own methods; a trial that exceeds it fails.  [default: none]",
 )
-@click.option(
-    "-o",
-    "--out",
-    type=PATH,
-    help="Results folder.  [default: results/SUITE, with a hash of what differs from the suite]",
+@path_option(
+    "-o --out", "", "Results folder.  [default: results/SUITE, with a hash of what differs from the suite]"
 )
 @explain_option
-@click.option(
+@path_option(
     "--beside",
-    type=PATH,
-    metavar="ARCHIVE",
-    help="Show the methods of an archive as well: a file, or 'archive' for the archive of lm-2026.",
+    "ARCHIVE",
+    "Show the methods of an archive as well: a file, or 'archive' for the archive of lm-2026.",
 )
-@click.option("--quiet", is_flag=True, help="Show neither a progress bar nor scores.")
-@click.option(
+@flag("--quiet", "Show neither a progress bar nor scores.")
+@flag(
     "--debug",
-    is_flag=True,
-    help="Run one trial of each method in this process, raise errors of your code for a debugger, and do "
+    "Run one trial of each method in this process, raise errors of your code for a debugger, and do "
     "not write results.",
 )
 def run(

@@ -18,6 +18,8 @@ from hpobench_nmt.cli.options import (
     count_option,
     format_option,
     listed_option,
+    option,
+    path_option,
     settings_option,
 )
 from hpobench_nmt.core.system.errors import InputError
@@ -64,7 +66,7 @@ def tables_list() -> None:
 
 @tables.command("show")
 @click.argument("name", shell_complete=completing(table_names))
-@count_option("--rows", default=5, help="Number of best rows to show.")
+@count_option("--rows", "Number of best rows to show.", usual=5)
 @constraint_option("Show the best rows and the front of only those rows that keep this bound")
 def tables_show(name: str, rows: int, constraints: tuple[str, ...]) -> None:
     """Describe a table, and show its best rows and its front.
@@ -87,16 +89,14 @@ def tables_show(name: str, rows: int, constraints: tuple[str, ...]) -> None:
 
 @tables.command("analyze")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=completing(table_names))
-@listed_option(
-    "--objectives", metavar="METRIC,...", help="Two metrics, for the front.  [default: the table's own]"
-)
+@listed_option("--objectives", "METRIC,...", "Two metrics, for the front.  [default: the table's own]")
 @settings_option(
     "metric=METRIC to analyse, by default the first objective; best_share=0.25, the share of the rows that "
     "counts as best; tolerance=GAP to the best that is small enough, by default the datasheet's or 5% of the "
     "way to the median."
 )
 @constraint_option("Use only rows that keep this bound")
-@click.option("-o", "--out", type=PATH, help="Folder for tables (CSV) and figures (PNG, PDF).")
+@path_option("-o --out", "", "Folder for tables (CSV) and figures (PNG, PDF).")
 def tables_analyze(
     names: tuple[str, ...],
     objectives: tuple[str, ...],
@@ -162,9 +162,7 @@ def tables_check(name: str) -> None:
 @tables.command("publish")
 @click.argument("name", shell_complete=completing(table_names))
 @format_option("hub", "croissant")
-@click.option(
-    "-o", "--out", type=PATH, help="A new folder for hub, a file for croissant.  [default: print it]"
-)
+@path_option("-o --out", "", "A new folder for hub, a file for croissant.  [default: print it]")
 def tables_publish(name: str, form: str, out: Path | None) -> None:
     """Write a table as a data set of the Hugging Face hub, or its metadata.
 
@@ -198,12 +196,11 @@ def tables_publish(name: str, form: str, out: Path | None) -> None:
 
 @tables.command("fetch")
 @click.argument("name", metavar="COLLECTION", shell_complete=completing(collection_names))
-@click.option(
-    "--from",
-    "source",
+@option(
+    "--from source",
+    "FOLDER|ADDRESS",
+    "Take the authors' files from this folder, or from a copy at this base address.",
     default="",
-    metavar="FOLDER|ADDRESS",
-    help="Take the authors' files from this folder, or from a copy at this base address.",
 )
 def tables_fetch(name: str, source: str) -> None:
     """Download a collection of tables, or all tables of the benchmark lm-2026.
@@ -228,11 +225,12 @@ def tables_fetch(name: str, source: str) -> None:
 
 @tables.command("add")
 @click.argument("source", metavar="FOLDER_OR_FILE", type=PATH)
-@click.option("--datasheet", type=PATH, help="Datasheet of the file.  [default: the same name, .toml]")
-@click.option(
+@path_option("--datasheet", "", "Datasheet of the file.  [default: the same name, .toml]")
+@option(
     "--accept",
+    "",
+    "other: leave out columns that the datasheet does not describe.",
     type=click.Choice(["other"]),
-    help="other: leave out columns that the datasheet does not describe.",
 )
 def tables_add(source: Path, datasheet: Path | None, accept: str | None) -> None:
     """Install a table of your own, with its datasheet.

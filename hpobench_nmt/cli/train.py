@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hpobench_nmt.cli.common import make_console, progress_bar, require_family, require_installed, say
-from hpobench_nmt.cli.options import COUNT, PATH, backend_option, count_option, listed_option
+from hpobench_nmt.cli.options import (
+    COUNT,
+    PATH,
+    backend_option,
+    count_option,
+    flag,
+    listed_option,
+    option,
+    path_option,
+)
 from hpobench_nmt.core.system.errors import InputError, RunError
 from hpobench_nmt.core.system.text import counted
 
@@ -39,14 +48,8 @@ _MOST_POINTS = 30
 _TERMINATED = 143  # a shell's exit code for a program that was ended by SIGTERM
 
 spec_argument = click.argument("spec_path", metavar="SPEC.toml", type=PATH)
-out_option = click.option("-o", "--out", type=PATH, help="Folder of the ledger.  [default: the spec's name]")
-device_option = click.option(
-    "--device",
-    metavar="DEVICE,...",
-    default="auto",
-    show_default=True,
-    help="auto, cpu, cuda, or cuda:0,cuda:1.",
-)
+out_option = path_option("-o --out", "", "Folder of the ledger.  [default: the spec's name]")
+device_option = option("--device", "DEVICE,...", "auto, cpu, cuda, or cuda:0,cuda:1.", "auto")
 
 
 def _shard_of(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, int]:
@@ -75,41 +78,38 @@ def _seconds_of(ctx: click.Context, parameter: click.Parameter, value: str | Non
 
 def time_limit_option(what: str) -> Callable[[Any], Any]:
     """The option --time-limit, in seconds."""
-    return click.option("--time-limit", callback=_seconds_of, metavar="TIME", help=what)
+    return option("--time-limit", "TIME", what, callback=_seconds_of)
 
 
 @click.command()
 @spec_argument
 @out_option
 @device_option
-@count_option("-j", "--jobs", help="Trainings at a time.  [default: one per device or core]")
+@count_option("-j --jobs", "Trainings at a time.  [default: one per device or core]")
 @backend_option
 @listed_option(
-    "--only",
-    metavar="NAME=VALUE,...",
-    help="Train only configurations with these values, e.g. layers=2,dropout=0.5.",
+    "--only", "NAME=VALUE,...", "Train only configurations with these values, e.g. layers=2,dropout=0.5."
 )
-@count_option("--limit", help="Stop after this many trainings.")
-@click.option("--keep", is_flag=True, help="Keep the best model of each training, in OUT/models.")
-@click.option(
-    "--updates",
-    "until",
+@count_option("--limit", "Stop after this many trainings.")
+@flag("--keep", "Keep the best model of each training, in OUT/models.")
+@option(
+    "--updates until",
+    "UPDATES",
+    "Pause each training at its first checkpoint after this many updates; the next run resumes it.",
     type=COUNT,
-    metavar="UPDATES",
-    help="Pause each training at its first checkpoint after this many updates; the next run resumes it.",
 )
-@click.option(
+@option(
     "--shard",
+    "I/N",
+    "Train the I-th of N equal parts, with a ledger of its own: see 'ledger merge'.",
     callback=_shard_of,
-    metavar="I/N",
-    help="Train the I-th of N equal parts, with a ledger of its own: see 'ledger merge'.",
 )
 @time_limit_option(
     "Stop after this time, such as 3h30m, and save the state of each training; the next run resumes it."
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be trained, and describe the corpus.")
-@click.option("--status", is_flag=True, help="Show the progress of a run in another terminal.")
-@click.option("--quiet", is_flag=True, help="Do not show a progress bar.")
+@flag("--dry-run", "Show what would be trained, and describe the corpus.")
+@flag("--status", "Show the progress of a run in another terminal.")
+@flag("--quiet", "Do not show a progress bar.")
 def train(
     spec_path: Path,
     out: Path | None,

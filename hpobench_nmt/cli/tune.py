@@ -12,7 +12,7 @@ import click
 
 from hpobench_nmt.cli.common import require_family, require_installed, say
 from hpobench_nmt.cli.completion import completing, method_names
-from hpobench_nmt.cli.options import constraint_option, count_option, listed_option, seed_option
+from hpobench_nmt.cli.options import constraint_option, count_option, flag, listed_option, option, seed_option
 from hpobench_nmt.cli.own_program import WithProgram, own_devices, print_first, spec_of, write_new
 from hpobench_nmt.cli.train import (
     cache_folder,
@@ -59,43 +59,42 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 @click.command(cls=WithProgram)
 @spec_argument
 @listed_option(
-    "-m",
-    "--methods",
-    metavar="METHOD",
+    "-m --methods",
+    "METHOD",
+    "NAME, FILE.py:CLASS or MODULE:CLASS.  [default: BO_auto; with --updates and one objective: BO_levels]",
     shell_complete=completing(method_names),
-    help="NAME, FILE.py:CLASS or MODULE:CLASS.  "
-    "[default: BO_auto; with --updates and one objective: BO_levels]",
 )
-@count_option("--lookups", default=20, help="Maximum number of configurations to train.")
-@count_option("--budget", hidden=True, help="The old name of --lookups.")
-@listed_option("--objectives", metavar="METRIC,...", help="One or two metrics.  [default: the spec's first]")
+@count_option("--lookups", "Maximum number of configurations to train.", usual=20)
+@count_option("--budget", "The old name of --lookups.", hidden=True)
+@listed_option("--objectives", "METRIC,...", "One or two metrics.  [default: the spec's first]")
 @constraint_option("A bound that a configuration must keep to be usable")
-@count_option("-j", "--jobs", default=1, help="Trainings at a time.")
-@click.option(
+@count_option("-j --jobs", "Trainings at a time.", usual=1)
+@option(
     "--updates",
+    "FIRST,WHOLE",
+    "Trainings can be stopped after FIRST updates or later; a whole training takes about WHOLE.",
     callback=_updates,
-    metavar="FIRST,WHOLE",
-    help="Trainings can be stopped after FIRST updates or later; a whole training takes about WHOLE.",
 )
 @time_limit_option(
     "Start no training after this time, such as 3h30m. With --updates, running trainings save their states "
     "and stop; otherwise, they run to their end, and at least three are started.  [default: no limit]"
 )
-@click.option(
+@option(
     "--repeats",
+    "",
+    "Train some configurations again with other seeds, to see which is best.  [default: none]",
     type=click.Choice(["auto"]),
-    help="Train some configurations again with other seeds, to see which is best.  [default: none]",
 )
-@count_option("--confirm", help="Train the best five again, this many trainings in all.  [default: none]")
-@click.option(
+@count_option("--confirm", "Train the best five again, this many trainings in all.  [default: none]")
+@option(
     "--timeout",
+    "S",
+    "Stop a training of PROGRAM after S seconds; it has then failed.  [default: no limit]",
     type=click.FloatRange(min=0, min_open=True),
-    metavar="S",
     default=math.inf,
-    help="Stop a training of PROGRAM after S seconds; it has then failed.  [default: no limit]",
 )
-@click.option("--dry-run", is_flag=True, help="Print the first run of PROGRAM.")
-@click.option("--new", is_flag=True, help="Write SPEC.toml, a commented search for PROGRAM.")
+@flag("--dry-run", "Print the first run of PROGRAM.")
+@flag("--new", "Write SPEC.toml, a commented search for PROGRAM.")
 @seed_option()
 @out_option
 @device_option

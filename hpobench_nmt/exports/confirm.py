@@ -54,14 +54,11 @@ class Confirmed:
         return found.assign(remains=self.remains)
 
     def __str__(self) -> str:
-        trained = sum(map(len, self.losses))
-        kept = sum(self.remains)
-        remain = (
-            f"{kept} of {counted(len(self.configs), 'configuration')} {'remains' if kept == 1 else 'remain'}"
-        )
+        kept, of = sum(self.remains), counted(len(self.configs), "configuration")
         first = self.losses[0].mean() if len(self.losses[0]) else math.nan
-        trainings = counted(trained, "more training")
-        return f"{remain} after {trainings}; the smallest mean is {first:.6g}, at {self.configs[0]}."
+        after = f"after {counted(sum(map(len, self.losses)), 'more training')}"
+        smallest = f"the smallest mean is {first:.6g}, at {self.configs[0]}."
+        return f"{kept} of {of} {'remains' if kept == 1 else 'remain'} {after}; {smallest}"
 
 
 def confirm(
@@ -125,11 +122,7 @@ def _sorted(
     kept = _remaining(losses, kept, error)
     means = [each.mean() if len(each) else math.inf for each in losses]
     order = sorted(range(len(configs)), key=lambda place: (not kept[place], means[place]))
-    return Confirmed(
-        tuple(configs[place] for place in order),
-        tuple(losses[place] for place in order),
-        tuple(kept[place] for place in order),
-    )
+    return Confirmed(*(tuple(each[place] for place in order) for each in (configs, losses, kept)))
 
 
 def _remaining(losses: Sequence[Floats], kept: Sequence[bool], error: float) -> list[bool]:
@@ -191,14 +184,8 @@ def _best_of_frame(result: Any, k: int) -> tuple[list[dict[str, Value]], list[Fl
     names = [name for name in result.columns if name not in ("seed", "value")]
     if not names or not result["value"].notna().any():
         raise InputError("the frame has no hyperparameter, or no value.")
-    groups: list[tuple[float, Any, Floats]] = [
-        (
-            float(own["value"].mean()),
-            own[names].astype(object).iloc[0].to_dict(),
-            _finite(own["value"].tolist()),
-        )
-        for _, own in result.groupby(names, sort=False, dropna=False)
-        if own["value"].notna().any()
-    ]
-    groups.sort(key=lambda group: group[0])
-    return [group[1] for group in groups[:k]], [group[2] for group in groups[:k]]
+    each = (own for _, own in result.groupby(names, sort=False, dropna=False))
+    groups = [own for own in each if own["value"].notna().any()]
+    groups = sorted(groups, key=lambda own: float(own["value"].mean()))[:k]
+    configs = [own[names].astype(object).iloc[0].to_dict() for own in groups]
+    return configs, [_finite(own["value"].tolist()) for own in groups]

@@ -140,10 +140,8 @@ class LiveMethod:
         name = "suggest" if suggests else "ask"
         if suggests:
             answer = guarded(name, self.made.suggest, running)
-        elif not running:
-            answer = guarded(name, self.made.ask)
         else:
-            answer = guarded(name, self._told_of_pending().ask)
+            answer = guarded(name, (self._told_of_pending() if running else self.made).ask)
         if answer is None and running and suggests:
             raise RunError(
                 f"method {self._method.name} waits for losses of pending configurations "

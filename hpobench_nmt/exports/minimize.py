@@ -102,9 +102,8 @@ class Minimum:
         if self.losses.shape[1] > 1:
             raise InputError("with several losses no single configuration is the best: use `front`.")
         assert self.space is not None
-        return recommendation(
-            self.space, self.configs, self._solutions[:, 0], self.n_before, has_start=self.has_start
-        )
+        losses, start = self._solutions[:, 0], self.has_start
+        return recommendation(self.space, self.configs, losses, self.n_before, has_start=start)
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each evaluation: hyperparameters, loss_1 and so on, and, with constraints, feasible."""

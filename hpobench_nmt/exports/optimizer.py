@@ -114,12 +114,9 @@ class Optimizer:
         self._initial = self._candidates.initial(n_initial, self._start)
         self._known = Known(objectives, len(self._rules))
         self._events: list[Event] = []
-        problem_of = partial(
-            problem_among, self.space, objectives, budget, n_initial, self._rules, self._guess, expected
-        )
-        self._live = LiveMethod(
-            self._method, self._candidates, self._known, problem_of, self._generator, seed
-        )
+        of_space = self.space, objectives, budget, n_initial, self._rules, self._guess, expected
+        given = self._method, self._candidates, self._known, partial(problem_among, *of_space)
+        self._live = LiveMethod(*given, self._generator, seed)
 
     def __repr__(self) -> str:
         told, pending = len(self._known.losses), len(self._known.pending)
@@ -227,9 +224,8 @@ class Optimizer:
             raise InputError(
                 f'the losses of {dict(config)} are known already; to evaluate it again, pass repeats="auto".'
             )
-        event = Event(
-            self._candidates.config(row), as_nulls(values), as_nulls(missed) if self._rules else None
-        )
+        violations = as_nulls(missed) if self._rules else None
+        event = Event(self._candidates.config(row), as_nulls(values), violations)
         known.add(row, values, missed)
         if again:
             self._live.start_again()

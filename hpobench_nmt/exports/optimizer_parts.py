@@ -38,8 +38,7 @@ def named_method(method: str | MethodFactory | None, objectives: int) -> NamedMe
     refuse_objectives(named, objectives)
     if named.built_in and BUILT_IN[split_spec(named.spec)[0]].partial:
         raise InputError(
-            f"method {named.name} stops trainings early, but evaluations of a function cannot "
-            f"be stopped early."
+            f"method {named.name} stops trainings early, but evaluations cannot be stopped early."
         )
     return named
 

@@ -270,13 +270,9 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
         """
         for seconds in _WAITS:
             time.sleep(seconds)
-            others = [
-                trial
-                for trial in study.get_trials(deepcopy=False)
-                if trial.number != mine.number
-                and trial.number not in self._seen
-                and optimizer.is_same(_config(trial), config)
-            ]
+            seen = self._seen | {mine.number}
+            unseen = (trial for trial in study.get_trials(deepcopy=False) if trial.number not in seen)
+            others = [trial for trial in unseen if optimizer.is_same(_config(trial), config)]
             if not others:
                 return True
             if any(trial.state.is_finished() or trial.number < mine.number for trial in others):

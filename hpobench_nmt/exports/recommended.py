@@ -65,12 +65,8 @@ class Recommended:
     def __str__(self) -> str:
         name, digits = f"Configuration {self.number}", f"{self.gain:.2g} ± {self.gain_error:.1g}"
         if self.deterministic:
-            first = (
-                f"{name} is better than {self.than} by {self.gain:.4g}"
-                if self.gain
-                else f"{name} is {self.than}"
-            )
-            return f"{first}. The function looks deterministic: a repeat had the same loss."
+            first = f"better than {self.than} by {self.gain:.4g}" if self.gain else self.than
+            return f"{name} is {first}. The function looks deterministic: a repeat had the same loss."
         if self.gain == 0:
             first = f"{name} is {self.than}, and nothing better was found"
         elif self.surely_better:
@@ -80,9 +76,8 @@ class Recommended:
         others = f"; {counted(self.equals, 'other configuration')} may be as good" if self.equals else ""
         low, high = self.noise_interval
         noise = f"The noise of one training is {self.noise:.2g} ({low:.2g} to {high:.2g})"
-        return (
-            f"{first}{others}. {noise}; two trainings show differences above {self.smallest_difference:.2g}."
-        )
+        above = f"two trainings show differences above {self.smallest_difference:.2g}"
+        return f"{first}{others}. {noise}; {above}."
 
 
 class Grouped(NamedTuple):
@@ -128,13 +123,13 @@ def recommendation(
     first, trainings, belief = found
     best, mean = int(belief.mean.argmin()), belief.mean
     before = np.flatnonzero(first < n_before)
-    old = int(before[mean[before].argmin()]) if len(before) else None
+    old = int(before[mean[before].argmin()]) if len(before) else best
     again = [each for each in trainings if len(each) > 1]
     deterministic = bool(again) and all(np.ptp(each) == 0 for each in again)
     noise = float(belief.noise[best])
     sd = math.sqrt(belief.covariance[best, best]) * belief.unit[best]
     gain, error, sure = 0.0, 0.0, False
-    if old is not None and old != best:
+    if old != best:
         gain = float(mean[old] - mean[best])
         error = 1.96 * belief.sd_of_gain(old, best)
         sure = bool(belief.better(old)[best] >= CLAIM)

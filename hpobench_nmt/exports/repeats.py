@@ -24,11 +24,8 @@ def checked_repeats(repeats: object, objectives: int) -> bool:
 
 def usable(known: Known) -> list[int]:
     """The configurations that have a loss and satisfy all constraints, in the order of `tell`."""
-    return [
-        row
-        for row, losses in known.losses.items()
-        if not np.isnan(losses).any() and (known.missed[row] <= 0).all()
-    ]
+    measured = (row for row, losses in known.losses.items() if not np.isnan(losses).any())
+    return [row for row in measured if (known.missed[row] <= 0).all()]
 
 
 def row_to_evaluate_again(space: Space, candidates: Candidates, known: Known) -> int | None:
