@@ -122,7 +122,8 @@ def _sorted(
     kept = _remaining(losses, kept, error)
     means = [each.mean() if len(each) else math.inf for each in losses]
     order = sorted(range(len(configs)), key=lambda place: (not kept[place], means[place]))
-    return Confirmed(*(tuple(each[place] for place in order) for each in (configs, losses, kept)))
+    parts: Any = [tuple(each[place] for place in order) for each in (configs, losses, kept)]
+    return Confirmed(*parts)
 
 
 def _remaining(losses: Sequence[Floats], kept: Sequence[bool], error: float) -> list[bool]:
@@ -187,5 +188,5 @@ def _best_of_frame(result: Any, k: int) -> tuple[list[dict[str, Value]], list[Fl
     each = (own for _, own in result.groupby(names, sort=False, dropna=False))
     groups = [own for own in each if own["value"].notna().any()]
     groups = sorted(groups, key=lambda own: float(own["value"].mean()))[:k]
-    configs = [own[names].astype(object).iloc[0].to_dict() for own in groups]
+    configs: Any = [own[names].astype(object).iloc[0].to_dict() for own in groups]
     return configs, [_finite(own["value"].tolist()) for own in groups]

@@ -114,8 +114,8 @@ class Optimizer:
         self._initial = self._candidates.initial(n_initial, self._start)
         self._known = Known(objectives, len(self._rules))
         self._events: list[Event] = []
-        of_space = self.space, objectives, budget, n_initial, self._rules, self._guess, expected
-        given = self._method, self._candidates, self._known, partial(problem_among, *of_space)
+        fixed = self.space, objectives, budget, n_initial, self._rules, self._guess, expected
+        given = self._method, self._candidates, self._known, partial(problem_among, *fixed)
         self._live = LiveMethod(*given, self._generator, seed)
 
     def __repr__(self) -> str:
