@@ -42,7 +42,9 @@ def training(checkpoints: Checkpoints, updates: int, times: Any = None) -> None:
     tokens = rng.zipf(1.3, size=20 * (35 * updates + 1)) % WORDS
     shape = AwdLstmShape(layers=2, embedding_size=400, hidden_size=600)
     model = AWDLSTM(WORDS, shape, torch.Generator().manual_seed(1))
-    optimiser = NTASGD(list(model.parameters()), learning_rate=1.0, weight_decay=0.0, window=5, patience=5)
+    optimiser = NTASGD(
+        list(model.parameters()), learning_rate=1.0, weight_decay=0.0, averaging_window=5, patience=5
+    )
     made, step = [0], optimiser.step
 
     def counting(scale: float) -> None:

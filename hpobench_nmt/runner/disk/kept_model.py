@@ -13,6 +13,7 @@ allocated.
 from __future__ import annotations
 
 import stat
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -90,10 +91,15 @@ def kept_file(folder: Path, model: KeptModel, name: str) -> Path:
     if not stat.S_ISREG(found.st_mode):
         raise InputError(f"{path}: is not an ordinary file (links are not followed).")
     if file_sha256(path) != model.files.get(name):
-        raise InputError(
-            f"{path}: its SHA-256 differs from the one in {ABOUT}: the file is damaged or was replaced."
-        )
+        raise InputError(f"{path}: its SHA-256 differs from that in {ABOUT}: it is damaged or was replaced.")
     return path
+
+
+def write_translations(folder: Path, translations: Mapping[str, Sequence[str]]) -> None:
+    """Write the translations of each part of a corpus, one per line."""
+    for part, lines in translations.items():
+        text = "".join(line + "\n" for line in lines)
+        (folder / f"{part}.translations").write_text(text, "utf-8", newline="\n")
 
 
 def describe_kept(model: KeptModel) -> str:

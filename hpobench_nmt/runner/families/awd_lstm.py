@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM
     from hpobench_nmt.runner.lm.ntasgd import NTASGD
     from hpobench_nmt.runner.lm.schedule import TrainingSchedule
-    from hpobench_nmt.runner.lm.scheduled import Scheduled
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,21 +122,11 @@ def course(settings: ModelSettings, unit: Unit, model: Any) -> tuple[NTASGD, Tra
     from hpobench_nmt.runner.lm.ntasgd import NTASGD
     from hpobench_nmt.runner.lm.schedule import schedule_of
 
-    optimiser = NTASGD(
-        list(model.parameters()),
-        learning_rate=settings.learning_rate,
-        weight_decay=settings.weight_decay,
-        window=settings.averaging_window,
-        patience=settings.patience,
-        min_improvement=settings.min_improvement,
-        fine_tune=settings.fine_tune,
-    )
+    optimiser = NTASGD(list(model.parameters()), **values_of(NTASGD, settings))
     return optimiser, schedule_of(settings, vary=True)
 
 
-def course_with_budget(
-    settings: AwdLstmSettings, unit: Unit, model: Any
-) -> tuple[NTASGD | Scheduled, TrainingSchedule]:
+def course_with_budget(settings: AwdLstmSettings, unit: Unit, model: Any) -> tuple[Any, TrainingSchedule]:
     """The optimiser and the schedule of a training, which has a budget of tokens unless it is NT-ASGD."""
     from hpobench_nmt.runner.lm.schedule import schedule_of
     from hpobench_nmt.runner.lm.scheduled import scheduled
@@ -152,9 +141,8 @@ def course_with_budget(
 def _check_budget(settings: AwdLstmSettings) -> None:
     check(settings)
     if settings.optimizer != "nt-asgd" and not settings.updates:
-        raise InputError(
-            f"tokens {settings.tokens:,} are too few for one update (batch_size x accumulate x bptt)."
-        )
+        tokens = "batch_size x accumulate x bptt"
+        raise InputError(f"tokens {settings.tokens:,} are too few for one update ({tokens}).")
 
 
 def check(settings: ModelSettings) -> None:

@@ -118,12 +118,7 @@ def _train(job: Job[DynamicEvaluationSettings]) -> Outcome:
     if settings.adaptation != "cache":
         refuse_chaotic(model, corpus.dev, rule, rms, unadapted, dev, cache)
     test = adapted(corpus.test)
-    metrics = {
-        **known["static"],
-        **loss_metrics(corpus, "", dev, test),
-        "dev_time": taken,
-        **size_metrics(model),
-    }
+    metrics = {**static, **loss_metrics(corpus, "", dev, test), "dev_time": taken, **size_metrics(model)}
     metrics |= {name: float(known[name]) for name in ("train_time", "num_updates")}
     metrics |= costs(settings, len(dev), rule.segment, metrics["num_param"])
 
@@ -182,9 +177,8 @@ def trained_model(job: Job[DynamicEvaluationSettings], corpus: TextCorpus) -> tu
         settings, torch_version = job.settings, {"torch": torch.__version__}
         checkpoints = Checkpoints(state, {"model": identity, **torch_version}, stands_still_for=lock_of(job))
         model, training = fit(ARCHITECTURE, settings, corpus, job.seed, job.device, checkpoints)
-        static = loss_metrics(
-            corpus, "_static", static_nll(model, corpus.dev), static_nll(model, corpus.test)
-        )
+        losses = (static_nll(model, part) for part in (corpus.dev, corpus.test))
+        static = loss_metrics(corpus, "_static", *losses)
         folder.mkdir(parents=True)  # another machine may have removed the scratch folder after a day
         torch.save(model.state_dict(), folder / _WEIGHTS)
         about = {
@@ -201,16 +195,11 @@ def trained_model(job: Job[DynamicEvaluationSettings], corpus: TextCorpus) -> tu
         (folder / _TRAINING).write_text(json.dumps(about, indent=1), encoding="utf-8")
 
     # Devices add numbers in different orders, so they train different models.
-    identity = [
-        _model_settings(job.settings, job.seed),
-        corpus.provenance["sha256"],
-        job.device.partition(":")[0],
-    ]
+    kind, sha256 = job.device.partition(":")[0], corpus.provenance["sha256"]
+    identity = [_model_settings(job.settings, job.seed), sha256, kind]
     folder = shared_model(job.cache / "models" / f"awd-lstm-{key_of(identity)}", make)
-    device = set_up(job.device)
-    model: AWDLSTM = ARCHITECTURE.build(
-        job.settings, len(corpus.vocabulary), corpus.unit, torch.Generator(device)
-    )
+    device, sizes = set_up(job.device), (len(corpus.vocabulary), corpus.unit)
+    model: AWDLSTM = ARCHITECTURE.build(job.settings, *sizes, torch.Generator(device))
     model.load_state_dict(torch.load(folder / _WEIGHTS, map_location=device, weights_only=True))
     return model, folder
 

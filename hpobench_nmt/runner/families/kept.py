@@ -40,9 +40,8 @@ def load_language_model(folder: Path, device: str) -> KeptLanguageModel:
     about = read_kept(folder)
     family, settings = checked_settings(folder, about)
     if family.architecture is None:
-        raise InputError(
-            f"{folder}: {describe_kept(about)} is not a language model: use `hpobench-nmt model translate`."
-        )
+        told = f"{describe_kept(about)} is not a language model"
+        raise InputError(f"{folder}: {told}: use `hpobench-nmt model translate`.")
     return read_language_model(folder, about, family.architecture, settings, device)
 
 
@@ -54,7 +53,6 @@ def load_translation_model(folder: Path) -> Any:
     about = read_kept(folder)
     family, settings = checked_settings(folder, about)
     if family.translator is None:
-        raise InputError(
-            f"{folder}: {describe_kept(about)} is a language model: use `hpobench-nmt model evaluate`."
-        )
+        told = f"{describe_kept(about)} is a language model"
+        raise InputError(f"{folder}: {told}: use `hpobench-nmt model evaluate`.")
     return family.translator.read(folder, about, settings)

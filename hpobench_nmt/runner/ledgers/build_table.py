@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Floats, Ints
 from hpobench_nmt.core.objectives import LARGEST_VALUE, Metric, Objective, measured
 from hpobench_nmt.core.space import Hyperparameter, Space
 from hpobench_nmt.core.system.errors import InputError
@@ -45,11 +46,8 @@ _NUMBER = re.compile(r"(?<![\w.])-?\d[\d.,]*(e[+-]?\d+)?(?!\w)")
 # The numbers of a checkpoint that are not metrics.
 _UPDATE, _TOKENS, _SECONDS, _FLOPS = "update", "tokens", "seconds", "flops"
 # Metrics that families measure at checkpoints only.
-_AT_CHECKPOINTS = {
-    "dev_bleu_sample": Metric(
-        "dev_bleu_sample", "max", "BLEU", description="sacrebleu of a sample of dev, decoded in training"
-    )
-}
+_OF_SAMPLE = "sacrebleu of a sample of dev, decoded in training"
+_AT_CHECKPOINTS = {"dev_bleu_sample": Metric("dev_bleu_sample", "max", "BLEU", description=_OF_SAMPLE)}
 # Keys of the provenance that only people write, into the datasheet.
 _BY_PEOPLE = ("creator", "citation", "url", "version")
 # The largest relative difference between two records of the same measurement.
@@ -104,6 +102,8 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
         curves = ledger_curves(done, metrics, renamed=not ledger.uncovered)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+    provenance = _provenance(spec, ledger, content, done, failed, planned) | neighbours
+    claims = {"configurations": planned, "failed": len(failed), "complete": len(ended) == planned}
     table = Table(
         name=spec.name,
         hyperparameters=axes,
@@ -111,15 +111,8 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
         configs=Space(axes).encode_all(record.config for record in done),
         values=np.array([[record.metrics.get(name, np.nan) for name in names] for record in done]),
         objectives=tuple(o for o in spec.objectives if o in names),
-        provenance=_provenance(spec, ledger, content, done, failed, planned)
-        | neighbours
-        | (_of_means(again) if averaged else {}),
-        claims={
-            "configurations": planned,
-            "failed": len(failed),
-            "complete": len(ended) == planned,
-            **_baseline(spec, names),
-        },
+        provenance=provenance | (_of_means(again) if averaged else {}),
+        claims=claims | _baseline(spec, names),
         curves=curves,
     )
     if not table.objectives:
@@ -206,9 +199,7 @@ def _of_means(again: Sequence[Record]) -> dict[str, str]:
     return {"rows_are_means": f"{told}: {_reasons(failed)}" if failed else told}
 
 
-def _replicates(
-    space: Space, records: Iterable[Record], names: Sequence[str], averaged: bool
-) -> pd.DataFrame:
+def _replicates(space: Space, records: Iterable[Record], names: list[str], averaged: bool) -> pd.DataFrame:
     """Trainings with other seeds: hyperparameters, replicate, seed, metrics.
 
     If rows are means, also their first trainings, and numbers are counted from 1.
@@ -218,16 +209,9 @@ def _replicates(
         (r for r in records if first <= r.replicate <= SAME_SEED and r.status == "done"),
         key=lambda r: (space.encode(r.config).tolist(), r.replicate),
     )
-    rows = [
-        [
-            *(r.config.get(a) for a in axes),
-            r.replicate + 1 - first,
-            r.seed,
-            *(r.metrics.get(n, np.nan) for n in names),
-        ]
-        for r in again
-    ]
-    return pd.DataFrame(rows, columns=[*axes, "replicate", "seed", *names])
+    frame = pd.DataFrame([[r.config.get(a) for a in axes] for r in again], columns=axes)
+    numbers = {"replicate": [r.replicate + 1 - first for r in again], "seed": [r.seed for r in again]}
+    return frame.assign(**numbers, **{n: [r.metrics.get(n, np.nan) for r in again] for n in names})
 
 
 def ledger_curves(
@@ -271,13 +255,9 @@ def ledger_curves(
     values = np.column_stack([np.array([point[n] for point in points], np.float64) for n in names])
     own = [
         _own(known[name], column, starts, [record.metrics.get(name, np.nan) for record in records])
-        if name not in _AT_CHECKPOINTS
-        else None
         for name, column in zip(names, values.T, strict=True)
     ]
-    described = tuple(
-        _described(known[name], renamed and each is None) for name, each in zip(names, own, strict=True)
-    )
+    described = tuple(_described(known[n], renamed and o is None) for n, o in zip(names, own, strict=True))
     return Curves(resource, described, tuple(own), starts, resources, costs, values, unit, resource_unit)
 
 
@@ -312,18 +292,15 @@ def _own(
     metric: Metric, column: Floats, starts: NDArray[np.int64], row_values: Sequence[float]
 ) -> Own | None:
     """Whether the rows' own values are the best or the last of their curves; None if neither."""
+    if metric.name in _AT_CHECKPOINTS:
+        return None
     held = np.flatnonzero(np.diff(starts))
     bounds = np.concatenate([[0], starts[1:][held]])
     losses = Objective(metric.name, metric.direction).to_loss(column)
     values = np.asarray(row_values)[held]
-    candidates: list[tuple[Own, NDArray[np.int64]]] = [
-        ("best", best_places(losses, bounds)),
-        ("last", bounds[1:] - 1),
-    ]
-    for own, places in candidates:
-        if np.allclose(column[places], values, rtol=_SAME, atol=0.0, equal_nan=True):
-            return own
-    return None
+    candidates: dict[Own, Ints] = {"best": best_places(losses, bounds), "last": bounds[1:] - 1}
+    same = partial(np.allclose, b=values, rtol=_SAME, atol=0.0, equal_nan=True)
+    return next((own for own, places in candidates.items() if same(column[places])), None)
 
 
 def _noise(table: Table, metric: str) -> str:

@@ -178,7 +178,6 @@ class Reader:
             text = body + b"}" if found else line
             if self._lines:
                 record = parse_record(text, where)
-                self._follow(line, body, found, where)
                 self.records.setdefault(record.key, record)
             else:
                 self._header = checked(parse_json(text, where), _Header, where)
@@ -187,7 +186,7 @@ class Reader:
                     raise InputError(f"{where}: format {number}; this version reads formats up to {FORMAT}.")
                 if number == FORMAT and not found and self._checked:
                     raise InputError(f"{where}: has no hash, which every line of format {FORMAT} has.")
-                self._follow(line, body, found, where)
+            self._follow(line, body, found, where)
             self._lines += 1
 
     def _follow(self, line: bytes, body: bytes, found: str, where: str) -> None:
@@ -213,9 +212,8 @@ class Reader:
         """The ledger with the lines so far."""
         header, records = self._header, tuple(self.records.values())
         uncovered = 0 if self._last_hash else self._lines
-        return Ledger(
-            header.spec, header.corpus, records, self._head, uncovered, header.merged, len(self.torn)
-        )
+        read = self._head, uncovered, header.merged, len(self.torn)
+        return Ledger(header.spec, header.corpus, records, *read)
 
 
 def read_ledger(path: Path) -> Ledger:
@@ -310,9 +308,8 @@ def append(path: Path, record: Record) -> None:
     # Fields with their defaults are left out.
     usual = msgspec.structs.asdict(Record(record.config, record.replicate, record.seed, record.status))
     always = ("config", "replicate", "seed", "status")
-    entry = {
-        k: value for k, value in msgspec.structs.asdict(record).items() if k in always or value != usual[k]
-    }
+    values = msgspec.structs.asdict(record)
+    entry = {name: value for name, value in values.items() if name in always or value != usual[name]}
     for name, value in record.metrics.items():
         if not math.isfinite(value):
             raise ValueError(f"metric {name} is {value}: a family must leave it out or fail")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -87,9 +88,8 @@ def merge(
     paths = [path / LEDGER if path.is_dir() else path for path in ledgers]
     target = refuse_link(out / LEDGER)
     # Read before the folder is made, because a ledger may be missing or damaged.
-    others = [
-        _read(path, edited) for path in paths if not (target.exists() and path.resolve() == target.resolve())
-    ]
+    known = target.resolve() if target.exists() else None
+    others = [_read(path, edited) for path in paths if path.resolve() != known]
     try:
         out.mkdir(parents=True, exist_ok=True)
         with locked(target):
@@ -115,10 +115,8 @@ def _read(path: Path, edited: bool) -> _Source:
     content = read_content(path)
     ledger = Reader.of(content, path, checked_chain=not edited).ledger
     head, *lines = (split(line)[0] for line in content.split(b"\n")[:-1])
-    numbered = [
-        (n, line, parse_record(line + b"}", f"{path}, line {n}")) for n, line in enumerate(lines, start=2)
-    ]
-    return _Source(path, head, tuple(numbered), ledger)
+    records = (parse_record(line + b"}", f"{path}, line {n}") for n, line in enumerate(lines, start=2))
+    return _Source(path, head, tuple(zip(itertools.count(2), lines, records, strict=False)), ledger)
 
 
 def _joined(sources: Sequence[_Source], lines: Sequence[bytes]) -> bytes:
@@ -160,9 +158,8 @@ def _conflicts(spec: Spec, sources: Sequence[_Source], mix_devices: bool) -> lis
             found.append(str(error))
         then, now = (str(s.ledger.corpus.get("sha256"))[:12] for s in (first, source))
         if then != now:
-            found.append(
-                f"{source.path}: has another corpus (SHA-256 {now}…) than {first.path} (SHA-256 {then}…)."
-            )
+            than = f"than {first.path} (SHA-256 {then}…)"
+            found.append(f"{source.path}: has another corpus (SHA-256 {now}…) {than}.")
         for record in source.ledger.records:
             if record.status == "done":  # failed trainings have no times
                 devices.setdefault(device_model(record.device), source.path)

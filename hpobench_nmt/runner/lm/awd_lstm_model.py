@@ -144,11 +144,7 @@ class _LSTMLayer(nn.ParameterList):
         return self[0].new_zeros(batch, self.units), self[0].new_zeros(batch, self.units)
 
     def read(
-        self,
-        x: Tensor,
-        state: LayerState,
-        weights: Sequence[Tensor],
-        generator: torch.Generator | None = None,
+        self, x: Tensor, state: LayerState, weights: Sequence[Tensor], generator: Any = None
     ) -> tuple[Tensor, LayerState]:
         """Outputs (T, B, units) and the state after them. Some of the weights may be dropped."""
         h, c = state
@@ -169,9 +165,7 @@ def _lstm(x: Tensor, h: Tensor, c: Tensor, weights: list[Tensor]) -> tuple[Tenso
     """One LSTM layer: outputs (T, B, units), and h and c after the last step, (B, units)."""
     mixed = torch.is_autocast_enabled(x.device.type)
     if mixed and x.device.type == "cpu" and torch.get_autocast_dtype("cpu") == torch.float16:
-        raise InputError(
-            'precision = "fp16": torch has no LSTM of it on a CPU. Take "bf16" or "fp32", or a CUDA device.'
-        )
+        raise InputError('precision = "fp16" needs a CUDA device: on a CPU, take "bf16" or "fp32".')
     if x.device.type == "cpu" and len(x) <= _FEW_STEPS and x.shape[1] == 1 and not mixed:
         outputs, h, c = single_stream_lstm.lstm(x[:, 0], h[0], c[0], weights)
         return outputs[:, None], h[None], c[None]
@@ -181,7 +175,6 @@ def _lstm(x: Tensor, h: Tensor, c: Tensor, weights: list[Tensor]) -> tuple[Tenso
     with warnings.catch_warnings(), torch.autocast(x.device.type, enabled=False) if mixed else nullcontext():
         # cuDNN warns that weights are not in one block of memory, which freshly dropped weights cannot be.
         warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous")
-        output, h, c = torch.lstm(
-            x.to(read), state, weights, True, 1, 0.0, torch.is_grad_enabled(), False, False
-        )
+        fixed = True, 1, 0.0, torch.is_grad_enabled(), False, False
+        output, h, c = torch.lstm(x.to(read), state, weights, *fixed)
     return output.to(x.dtype), h[0].to(x.dtype), c[0].to(x.dtype)

@@ -81,11 +81,7 @@ def evaluate(kept: KeptLanguageModel, tokens: Ints, rule: str = "", cache: bool 
         found.append(_timed(kept, "cache", tokens, partial(cache_nll, lm, cache=chosen), used))
     if rule:
         adapted, rms = kept_rule(kept, rule)
-        used = {
-            "dynamic_learning_rate": adapted.learning_rate,
-            "dynamic_decay": adapted.decay,
-            "dynamic_segment": adapted.segment,
-        }
+        used = {f"dynamic_{name}": getattr(adapted, name) for name in ("learning_rate", "decay", "segment")}
         found.append(_timed(kept, rule, tokens, partial(dynamic_nll, lm, rule=adapted, rms=rms), used))
     return found
 
@@ -137,6 +133,5 @@ def kept_rule(kept: KeptLanguageModel, name: str) -> tuple[UpdateRule, list[Tens
 def _evaluation(kept: KeptLanguageModel, others: Mapping[str, Any]) -> EvaluationSettings:
     """The settings of the training with other values. Settings that its family lacks have their defaults."""
     values = {**asdict(kept.settings), **others}
-    return EvaluationSettings(
-        **{name: values[name] for name in settings_of(EvaluationSettings) if name in values}
-    )
+    known = settings_of(EvaluationSettings)
+    return EvaluationSettings(**{name: value for name, value in values.items() if name in known})

@@ -18,6 +18,7 @@ adapted model reads its context with its present weights.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
@@ -47,11 +48,10 @@ class GPT(nn.Module):
         self.zero_state = 1.0  # in training, each sequence is its own window; mc_dropout.py sets 0
         width = shape.width
         deviation = _deviation(shape)
-        self.output_weight = _normal(generator, deviation, shape.vocabulary, width)
+        vectors = partial(_normal, generator, deviation, shape.vocabulary, width)
+        self.output_weight = vectors()
         self.output_bias = nn.Parameter(torch.zeros(shape.vocabulary, device=generator.device))
-        self.input_weight = (
-            self.output_weight if shape.tied else _normal(generator, deviation, shape.vocabulary, width)
-        )
+        self.input_weight = self.output_weight if shape.tied else vectors()
         self.positions: nn.Parameter | None = None
         if shape.positions == "learnt":
             self.positions = _normal(generator, deviation, shape.context, width)

@@ -63,12 +63,8 @@ def train_and_measure(job: Job[Any], architecture: Architecture[Any], corpus: Te
     held = forget_gpu_peak(next(model.parameters()).device)
     measured = measure(model, corpus, job.settings, lock_of(job))
     trained |= memory_of_phases(held, measured.metrics.get("gpu_memory"))
-    return replace(
-        measured,
-        metrics={**measured.metrics, **trained},
-        curve=learning_curve(corpus, training),
-        converged=training.converged,
-    )
+    metrics, curve = {**measured.metrics, **trained}, learning_curve(corpus, training)
+    return replace(measured, metrics=metrics, curve=curve, converged=training.converged)
 
 
 def measure(
@@ -134,9 +130,8 @@ def measure(
 
         evaluate("_mc", "mc_time", averaged)
     metrics.update(size_metrics(model))
-    save = partial(
-        save_language_model, model=model, corpus=corpus, settings=settings, losses=losses, statistics=rms
-    )
+    given: Any = {"model": model, "corpus": corpus, "settings": settings, "losses": losses, "statistics": rms}
+    save = partial(save_language_model, **given)
     return Outcome(metrics, tuned=used if len(tuning) > 1 else {}, save=save)
 
 
@@ -175,8 +170,7 @@ def refuse_chaotic(
     if not math.isclose(loss, again, abs_tol=_CHAOS):
         raise TrainingFailed(
             f"chaotic: the loss on dev is {loss:.4g} nats per token, and {again:.4g} with a learning rate "
-            f"that "
-            "is a millionth larger"
+            f"that is a millionth larger"
         )
 
 
@@ -217,27 +211,18 @@ def scores_of(corpus: TextCorpus, tokens: Tokens, nll: Floats) -> dict[str, floa
 
 def learning_curve(corpus: TextCorpus, training: TrainingSummary) -> list[dict[str, float]]:
     """The curve of a training. For a corpus of characters, it has dev_bpc instead of dev_ppl."""
-    if corpus.unit != "character":
-        return [dict(point) for point in training.curve]
-    return [
-        {key: value for key, value in point.items() if key != "dev_ppl"}
-        | {"dev_bpc": math.log2(point["dev_ppl"])}
-        for point in training.curve
-    ]
+    curve = [dict(point) for point in training.curve]
+    for point in curve if corpus.unit == "character" else ():
+        point["dev_bpc"] = math.log2(point.pop("dev_ppl"))
+    return curve
 
 
 def rule_of(settings: DynamicSettings, corpus: TextCorpus) -> UpdateRule:
     """The dynamic-evaluation rule that the settings ask for."""
-    return UpdateRule(
-        settings.dynamic_rule,
-        settings.dynamic_learning_rate,
-        settings.dynamic_segment or _SEGMENTS[corpus.unit],
-        settings.dynamic_decay,
-        settings.dynamic_epsilon,
-        settings.dynamic_units,
-        settings.dynamic_decay_scale,
-        settings.dynamic_horizon,
-    )
+    names = ("learning_rate", "decay", "epsilon", "units", "decay_scale", "horizon")
+    values = {name: getattr(settings, f"dynamic_{name}") for name in names}
+    segment = settings.dynamic_segment or _SEGMENTS[corpus.unit]
+    return UpdateRule(settings.dynamic_rule, segment=segment, **values)
 
 
 def statistics(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -24,45 +25,37 @@ def swapped(parameters: list[nn.Parameter], values: list[Tensor]) -> Iterator[No
             p.data = value
 
 
+@dataclass(eq=False)
 class NTASGD:
     """Plain gradient descent until the dev loss stops improving, and then the average over all further steps.
 
-    Averaging starts at the first check whose dev loss is worse than the best loss that is more than `window`
-    checks old. Later checks evaluate the averaged weights, which improve more and more slowly. This pass ends
-    after `patience` checks in a row without an improvement of `min_improvement`.
+    Averaging starts at the first check whose dev loss is worse than the best loss that is more than
+    `averaging_window` checks old. Later checks evaluate the averaged weights, which improve more and more
+    slowly. This pass ends after `patience` checks in a row without an improvement of `min_improvement`.
 
     Then training ends or, with `fine_tune`, there is a second pass (Merity et al. 2018). It begins with the
     weights of the best dev loss. These are averages, unless plain descent had a better loss. The second pass
     averages from its first step. It ends at the first check whose dev loss is worse than the best loss of
-    this pass that is more than `window` checks old.
+    this pass that is more than `averaging_window` checks old.
 
     The learning rate is that of a full-length sequence. The weight decay (L2) is added to the gradient. The
     improvement is in nats per token.
     """
 
-    def __init__(
-        self,
-        parameters: list[nn.Parameter],
-        *,
-        learning_rate: float,
-        weight_decay: float,
-        window: int,
-        patience: int,
-        min_improvement: float = 0.0,
-        fine_tune: bool = False,
-    ) -> None:
-        self.parameters = parameters
-        self.learning_rate = learning_rate
-        self.window = window
-        self.patience = patience
-        self.min_improvement = min_improvement
-        self._descent = torch.optim.SGD(parameters, lr=learning_rate, weight_decay=weight_decay)
+    parameters: list[nn.Parameter]
+    learning_rate: float
+    weight_decay: float
+    averaging_window: int
+    patience: int
+    min_improvement: float = 0.0
+    fine_tune: bool = False
+
+    def __post_init__(self) -> None:
+        self._descent = torch.optim.SGD(self.parameters, self.learning_rate, weight_decay=self.weight_decay)
         self._losses: list[float] = []
         self._averages: list[Tensor] | None = None
-        self._averaged = 0
+        self._averaged = self._waited = 0
         self._to_beat = math.inf
-        self._waited = 0
-        self._fine_tune = fine_tune
         self._best: list[Tensor] = []
 
     @property
@@ -99,11 +92,12 @@ class NTASGD:
 
     def checked(self, dev_loss: float) -> bool:
         """Record the dev loss. Returns whether training has converged."""
-        worse = len(self._losses) > self.window and dev_loss > min(self._losses[: -self.window or None])
+        window = self.averaging_window
+        worse = len(self._losses) > window and dev_loss > min(self._losses[: -window or None])
         if self._second_pass:
             self._losses.append(dev_loss)
             return worse
-        if self._fine_tune and dev_loss < min(self._losses, default=math.inf):
+        if self.fine_tune and dev_loss < min(self._losses, default=math.inf):
             with self.evaluated():
                 self._best = [p.detach().clone() for p in self.parameters]
         if self._averages is not None:
@@ -116,7 +110,7 @@ class NTASGD:
         self._losses.append(dev_loss)
         if self._waited < self.patience:
             return False
-        if self._fine_tune:
+        if self.fine_tune:
             with torch.no_grad():
                 for p, value in zip(self.parameters, self._best, strict=True):
                     p.copy_(value)

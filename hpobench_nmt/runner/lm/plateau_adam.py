@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from hpobench_nmt.runner.lm.settings import PlateauSettings
+from hpobench_nmt.runner.torch_training.loop import adam_options
 
 
 class PlateauAdam:
@@ -20,14 +21,8 @@ class PlateauAdam:
         self.settings = settings
         self.learning_rate = settings.learning_rate
         # Fused Adam makes one pass over the parameters instead of ten.
-        self._adam = torch.optim.Adam(
-            parameters,
-            lr=settings.learning_rate,
-            betas=(settings.beta1, settings.beta2),
-            eps=settings.epsilon,
-            weight_decay=settings.weight_decay,
-            fused=True,
-        )
+        options = adam_options(settings, settings.learning_rate)
+        self._adam = torch.optim.Adam(parameters, **options, weight_decay=settings.weight_decay, fused=True)
         self._best = math.inf
         self._waited = self._dropped = 0
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -50,11 +51,7 @@ class QRNNLayer(nn.ParameterList):
         return tuple(self[0].new_zeros(batch, size) for size in sizes)
 
     def read(
-        self,
-        x: Tensor,
-        state: LayerState,
-        weights: Sequence[Tensor],
-        generator: torch.Generator | None = None,
+        self, x: Tensor, state: LayerState, weights: Sequence[Tensor], generator: Any = None
     ) -> tuple[Tensor, LayerState]:
         """Outputs, shape (T, B, H), of inputs, shape (T, B, I), and the state after them.
 

@@ -32,6 +32,7 @@ from torch import nn
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.lm.settings import OptimizerName
 from hpobench_nmt.runner.settings import values_of
+from hpobench_nmt.runner.torch_training.loop import adam_options, matrices_and_vectors
 
 Decay = Literal["cosine", "wsd", "constant"]
 
@@ -91,9 +92,8 @@ def scheduled(settings: Any, model: nn.Module, updates: int) -> Scheduled:
     decay, rate = settings.weight_decay, settings.learning_rate
     if settings.relative_rate:
         rate = settings.relative_rate * USUAL_RATES[settings.optimizer]
-    matrices = {"params": [p for p in every if p.ndim > 1], "weight_decay": decay}
-    vectors = {"params": [p for p in every if p.ndim < 2], "weight_decay": 0.0}
-    adam = {"lr": rate, "betas": (settings.beta1, settings.beta2), "eps": settings.epsilon}
+    matrices, vectors = matrices_and_vectors(every, decay)
+    adam = adam_options(settings, rate)
     made: dict[str, torch.optim.Optimizer]
     match settings.optimizer:
         case "sgd":
@@ -124,9 +124,8 @@ def _library() -> Any:
     try:
         import pytorch_optimizer
     except ImportError:
-        raise InputError(
-            "the optimizers lion and soap need a package: pip install 'hpobench-nmt[optimizers]'"
-        ) from None
+        install = "pip install 'hpobench-nmt[optimizers]'"
+        raise InputError(f"the optimizers lion and soap need a package: {install}") from None
     return pytorch_optimizer
 
 

@@ -18,7 +18,7 @@ from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.files import read_bytes
 from hpobench_nmt.core.system.validation import Natural, load_json
 from hpobench_nmt.runner.disk.archives import load_named_tensors, read_archive
-from hpobench_nmt.runner.disk.kept_model import KeptModel, kept_file
+from hpobench_nmt.runner.disk.kept_model import KeptModel, kept_file, write_translations
 from hpobench_nmt.runner.nmt.bpe import Bpe, read_bpe
 from hpobench_nmt.runner.nmt.settings import SockeyeSettings
 
@@ -52,9 +52,7 @@ def save_translation_model(
         shutil.copyfile(model / name, folder / name)  # params.best is a link
     for name in _SUBWORDS:
         shutil.copyfile(prepared / name, folder / name)
-    for part, lines in translations.items():
-        text = "".join(line + "\n" for line in lines)
-        (folder / f"{part}.translations").write_text(text, "utf-8", newline="\n")
+    write_translations(folder, translations)
 
 
 def read_translation_model(folder: Path, about: KeptModel, settings: SockeyeSettings) -> KeptTranslationModel:

@@ -12,7 +12,9 @@ from hpobench_nmt.runner.nmt.marian_batches import mask_of
 from hpobench_nmt.runner.nmt.marian_numbers import NumberLines, cut, decode, encode
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings
 
-_LONGER = 2, 10  # a translation has at most twice the source's subwords, and ten more
+
+def _longest(subwords: int) -> int:
+    return 2 * subwords + 10  # at most twice the source's subwords, and ten more
 
 
 def translate_lines(
@@ -23,9 +25,7 @@ def translate_lines(
     Lines that are too long for the model are cut (`marian_settings.longest`).
     """
     options = {"num_beams": settings.beam_size, "do_sample": False, "length_penalty": settings.length_penalty}
-    found = generated(
-        model, source, lines, settings.decode_batch_size, lambda n: _LONGER[0] * n + _LONGER[1], options
-    )
+    found = generated(model, source, lines, settings.decode_batch_size, _longest, options)
     return [decode(target, each[0]) if each else "" for each in found]
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from hpobench_nmt.runner.disk.archives import put_weights, read_weights, save_tensors
-from hpobench_nmt.runner.disk.kept_model import KeptModel, kept_file
+from hpobench_nmt.runner.disk.kept_model import KeptModel, kept_file, write_translations
 from hpobench_nmt.runner.family import Translated
 from hpobench_nmt.runner.nmt.bpe import Bpe, read_bpe
 from hpobench_nmt.runner.nmt.marian_decoding import translate_lines
@@ -50,9 +50,7 @@ def save_model(
     save_tensors(folder / WEIGHTS, weights)
     for name, content in zip(SUBWORDS, subwords, strict=True):
         (folder / name).write_bytes(content)
-    for part, lines in translations.items():
-        text = "".join(line + "\n" for line in lines)
-        (folder / f"{part}.translations").write_text(text, "utf-8", newline="\n")
+    write_translations(folder, translations)
 
 
 def read_model(folder: Path, about: KeptModel, settings: MarianSettings) -> KeptMarian:

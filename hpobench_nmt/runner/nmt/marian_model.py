@@ -111,10 +111,7 @@ def _embed(model: Any, settings: MarianSettings, source: int, target: int) -> No
     """Tie the embeddings as the settings ask; the library ties all or none."""
     inner = model.model
     decoder = inner.decoder.embed_tokens
-    if settings.tied != "all":
-        inner.encoder.embed_tokens = _alike(decoder, source)
-    else:
-        inner.encoder.embed_tokens = decoder
+    inner.encoder.embed_tokens = decoder if settings.tied == "all" else _alike(decoder, source)
     inner.shared = decoder
     model.lm_head = nn.Linear(settings.num_embed, target)
     if settings.tied != "none":

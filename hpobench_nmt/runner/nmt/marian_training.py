@@ -30,7 +30,15 @@ from hpobench_nmt.runner.nmt.marian_numbers import Pairs, decode
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings
 from hpobench_nmt.runner.nmt.marian_workers import Workers
 from hpobench_nmt.runner.nmt.text_scores import bleu
-from hpobench_nmt.runner.torch_training.loop import Course, TrainingSummary, copies, learn, put
+from hpobench_nmt.runner.torch_training.loop import (
+    Course,
+    TrainingSummary,
+    adam_options,
+    copies,
+    learn,
+    matrices_and_vectors,
+    put,
+)
 from hpobench_nmt.runner.torch_training.precision import loss_scaler
 from hpobench_nmt.runner.torch_training.training_state import Checkpoints
 
@@ -104,17 +112,8 @@ class _Training:
         self.seed, self.workers = seed, workers
         self.parameters = trained(model)
         self.device = self.parameters[0].device
-        groups = [
-            {"params": [p for p in self.parameters if p.ndim > 1], "weight_decay": settings.weight_decay},
-            {"params": [p for p in self.parameters if p.ndim < 2], "weight_decay": 0.0},
-        ]
-        self.adam = torch.optim.AdamW(
-            groups,
-            lr=settings.learning_rate,
-            betas=(settings.beta1, settings.beta2),
-            eps=settings.epsilon,
-            fused=True,
-        )
+        groups = matrices_and_vectors(self.parameters, settings.weight_decay)
+        self.adam = torch.optim.AdamW(groups, **adam_options(settings, settings.learning_rate), fused=True)
         self.scaler = loss_scaler(settings.precision, self.device)
         self.gradients = Gradients(
             model, self.parameters, corpus.train, settings.label_smoothing, settings.precision, self.scaler
@@ -150,9 +149,8 @@ class _Training:
         """The numbers of the pairs of the next batch."""
         course = self.course
         if course.epoch not in self.order:
-            found = batches(
-                self.corpus.train, self.settings.batch_size, self.seed, course.epoch, self.corpus.short
-            )
+            words, corpus = self.settings.batch_size, self.corpus
+            found = batches(corpus.train, words, self.seed, course.epoch, corpus.short)
             self.order = {course.epoch: found}
         order = self.order[course.epoch]
         chosen = order[course.batch]

@@ -72,10 +72,8 @@ class Workers:
         if self.count > 1:
             flat = torch.cat([each.reshape(-1) for each in tensors])
             torch.distributed.all_reduce(flat)
-            parts = flat.split([each.numel() for each in tensors])
-            torch._foreach_copy_(
-                list(tensors), [part.view_as(own) for part, own in zip(parts, tensors, strict=True)]
-            )
+            parts = zip(flat.split([each.numel() for each in tensors]), tensors, strict=True)
+            torch._foreach_copy_(list(tensors), [part.view_as(own) for part, own in parts])
 
     def of_first(self, function: Callable[[], T]) -> T:
         """The result of a function, which only the first process calls."""
@@ -103,9 +101,7 @@ def workers_of(
         yield Workers()
         return
     if not hasattr(os, "fork"):
-        raise InputError(
-            f"workers = {count} needs an operating system that can fork processes, such as Linux."
-        )
+        raise InputError(f"workers = {count} needs an operating system that forks processes, such as Linux.")
     first_devices([job.device], count)  # raises an error if there are too few GPUs
     meeting, server = job.scratch / f"meeting-{os.getpid()}", Server(f"{__name__}:prepare")
     others = []

@@ -112,9 +112,8 @@ def copy_after_checkpoint(
             sys.stdout.flush()  # before what Sockeye itself writes next
             remove_folder(part)
             return
-        write_curve(
-            folder, [{"update": c.update, "dev_ppl": c.perplexity, "seconds": c.seconds} for c in costs]
-        )
+        points = ((cost.update, cost.perplexity, cost.seconds) for cost in costs)
+        write_curve(folder, [dict(zip(("update", "dev_ppl", "seconds"), p, strict=True)) for p in points])
         for path in folder.iterdir():
             if (found := _COPY.fullmatch(path.name)) and int(found[1]) != checkpoint:
                 remove_folder(path)

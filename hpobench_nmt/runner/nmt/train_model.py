@@ -125,24 +125,18 @@ def train_arguments(job: Job[SockeyeSettings], prepared: Prepared, model: Path) 
         "tf32": s.tf32,
     }
     # Its own log file would lose its beginning when it gets long. What it prints is kept in full.
-    flags = ["--no-logfile", *(["--amp"] if s.amp else [])]
-    if s.workers > 1:
-        flags.append("--dist")
+    flags = ["--no-logfile", *["--amp"] * s.amp, *["--dist"] * (s.workers > 1)]
     return [*_command_line(options), *flags, *_device(job.device)]
 
 
 def decode_arguments(job: Job[SockeyeSettings], model: Path, source: Path, output: Path) -> list[str]:
     """The command line of sockeye.translate: the best checkpoint translates the file source into output."""
-    options = {
-        "models": model,
-        "input": source,
-        "output": output,
-        "beam-size": job.settings.beam_size,
-        "batch-size": job.settings.decode_batch_size,
-    }
-    if job.settings.decode_dtype != "float32":
-        options["dtype"] = job.settings.decode_dtype
-    if not job.settings.tf32:  # the default of the setting is Sockeye's own
+    s = job.settings
+    options: dict[str, object] = {"models": model, "input": source, "output": output}
+    options |= {"beam-size": s.beam_size, "batch-size": s.decode_batch_size}
+    if s.decode_dtype != "float32":
+        options["dtype"] = s.decode_dtype
+    if not s.tf32:  # the default of the setting is Sockeye's own
         options["tf32"] = False
     return _command_line(options) + _device(job.device)
 

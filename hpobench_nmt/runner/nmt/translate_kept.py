@@ -35,11 +35,8 @@ def translate(kept: KeptTranslationModel, lines: Sequence[str], device: str) -> 
         source.write_text("".join(line + "\n" for line in full), "utf-8", newline="\n")
         job = Job(kept.settings, kept.about.seed, kept.about.corpus, work, work, work, device)
         try:
-            run_command(
-                "hpobench_nmt.runner.nmt.timed_translate",
-                ["1", *decode_arguments(job, model, source, output)],
-                log,
-            )
+            words = ["1", *decode_arguments(job, model, source, output)]
+            run_command("hpobench_nmt.runner.nmt.timed_translate", words, log)
         except TrainingFailed as error:
             raise RunError(str(error)) from None
         seconds, _ = read_times(log.read_text("utf-8"))
@@ -47,6 +44,5 @@ def translate(kept: KeptTranslationModel, lines: Sequence[str], device: str) -> 
     if len(found) != len(full):
         raise RunError(f"Sockeye translated {len(found):,} of {len(full):,} lines.")
     translations = iter(found)
-    return Translated(
-        [next(translations) if line else "" for line in encoded], len(subwords), outside, seconds
-    )
+    text = [next(translations) if line else "" for line in encoded]
+    return Translated(text, len(subwords), outside, seconds)

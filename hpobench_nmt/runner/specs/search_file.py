@@ -30,7 +30,7 @@ from hpobench_nmt.core.system.validation import Finite, Natural, Positive, Stric
 from hpobench_nmt.runner.families.program import PLACES, Command
 from hpobench_nmt.runner.family import Family
 from hpobench_nmt.runner.settings import Settings
-from hpobench_nmt.runner.specs.spec import Spec
+from hpobench_nmt.runner.specs.spec import Spec, among
 from hpobench_nmt.runner.specs.spec_file import Range, load_spec
 
 NEW = """\
@@ -164,9 +164,7 @@ def _checked(file: _Search, path: Path, words: Sequence[str], seed: int, timeout
         heading=heading,
     )
     if spec.curve and spec.curve[0] == spec.curve[1]:
-        raise InputError(
-            "[curve]: whole must be at least 2, so that a training can be stopped before its end."
-        )
+        raise InputError("[curve]: whole must be at least 2, so that trainings can be stopped earlier.")
     return _with_rows(spec, file)
 
 
@@ -178,17 +176,15 @@ def _metric(text: str) -> Metric:
 
 
 def _pattern(file: _Search, metrics: Sequence[Metric]) -> str:
+    if file.read and file.curve:
+        raise InputError("[curve]: checkpoints are lines of JSON, so leave out read.")
     if not isinstance(file.read, str) or not file.read:
-        if file.read and file.curve:
-            raise InputError("[curve]: checkpoints are lines of JSON, so leave out read.")
         return ""
     try:
         found = re.compile(file.read)
     except re.error as error:
         raise InputError(f"read: not a regular expression: {error}.") from None
     names = [metric.name for metric in metrics]
-    if file.curve:
-        raise InputError("[curve]: checkpoints are lines of JSON, so leave out read.")
     if set(found.groupindex) != set(names) and (len(names) > 1 or found.groups != 1):
         groups = " and ".join(f"(?P<{name}>...)" for name in names)
         raise InputError(f"read: needs {'one group (...)' if len(names) == 1 else f'the groups {groups}'}.")
@@ -236,11 +232,4 @@ def _with_rows(spec: Spec, file: _Search) -> Spec:
         codes = np.vstack([start, codes])
     distinct = {row.tobytes(): row for row in codes}
     drawn = np.array([*distinct.values()])
-    axes = [
-        replace(a, values=tuple(np.unique(column[~np.isnan(column)]).tolist()), continuous=False)
-        if a.is_numeric
-        else a
-        for a, column in zip(spec.axes, drawn.T, strict=True)
-    ]
-    about = {axis.name: [*axis.values, axis.scale] for axis in spec.axes}
-    return replace(spec, drawn=drawn, ranges=about, axes=tuple(axes), start=None if start is None else 0)
+    return replace(among(spec, drawn), start=None if start is None else 0)

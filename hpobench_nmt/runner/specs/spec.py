@@ -9,7 +9,7 @@ import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -159,11 +159,11 @@ class Spec:
             codes = self.drawn[row].tolist()
         else:
             codes = self._codes(self._places_at(self._points[row : row + 1]))[0].tolist()
-        values = ((a, a.value(code)) for a, code in zip(self.axes, codes, strict=True))
-        whole = {
-            a.name: int(v) if isinstance(v, float) and v == int(v) else v for a, v in values if v is not None
-        }
-        return self._active(whole)
+        values = {a.name: a.value(code) for a, code in zip(self.axes, codes, strict=True)}
+        known = {name: value for name, value in values.items() if value is not None}
+        return self._active(
+            {k: int(v) if isinstance(v, float) and v == int(v) else v for k, v in known.items()}
+        )
 
     def _active(self, configuration: Configuration) -> dict[str, Value]:
         """A configuration without the values of inactive hyperparameters."""
@@ -327,6 +327,17 @@ def _without_base(text: str) -> str:
 def describe(configuration: Configuration) -> str:
     """A configuration for people."""
     return " ".join(f"{name}={short_label(value)}" for name, value in configuration.items())
+
+
+def among(spec: Spec, drawn: NDArray[np.float64]) -> Spec:
+    """A spec of ranges with the configurations that were drawn from them."""
+    about = {axis.name: [*axis.values, axis.scale] for axis in spec.axes}
+    values = [tuple(np.unique(column[~np.isnan(column)]).tolist()) for column in drawn.T]
+    axes = tuple(
+        replace(axis, values=own, continuous=False) if axis.is_numeric else axis
+        for axis, own in zip(spec.axes, values, strict=True)
+    )
+    return replace(spec, drawn=drawn, ranges=about, axes=axes)
 
 
 def select(spec: Spec, only: Sequence[str]) -> NDArray[np.intp]:

@@ -44,7 +44,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from hpobench_nmt.core.candidates import MOST_CANDIDATES, whole_or_drawn
 from hpobench_nmt.core.seeds import generator
@@ -58,7 +57,7 @@ from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.family import Family
 from hpobench_nmt.runner.settings import Setting
 from hpobench_nmt.runner.specs.grid_checks import check_all
-from hpobench_nmt.runner.specs.spec import Spec, describe
+from hpobench_nmt.runner.specs.spec import Spec, among, describe
 
 _MAX_CONFIGURATIONS = 10_000_000
 _MAX_REPLICATES = 100_000
@@ -129,9 +128,8 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
             raise InputError(f"{path}: {axis.name} is both in [grid] and in [fixed].")
     needed = (name for name, default in family.defaults.items() if default is None)
     if lacking := [name for name in needed if name not in fixed and name not in file.grid]:
-        raise InputError(
-            f"{path}: family {family.name!r} needs {', '.join(lacking)}, each in [grid] or in [fixed]."
-        )
+        needs = f"family {family.name!r} needs {', '.join(lacking)}"
+        raise InputError(f"{path}: {needs}, each in [grid] or in [fixed].")
     kind = corpus_kind(file.corpus)
     if kind != family.corpus:
         raise InputError(
@@ -205,28 +203,22 @@ def _with_candidates(spec: Spec, file: _SpecFile) -> Spec:
         raise InputError(f"{spec.path}: {key} are only for a grid of lists, but [grid] has ranges.")
     if file.candidates > MOST_CANDIDATES:
         raise InputError(
-            f"{spec.path}: candidates is {file.candidates:,}; at most {MOST_CANDIDATES:,} are allowed."
+            f"{spec.path}: {file.candidates:,} candidates; at most {MOST_CANDIDATES:,} are allowed."
         )
     rng = generator(spec.seed, "candidates")
     most = file.candidates or MOST_CANDIDATES
     drawn = whole_or_drawn(spec.axes, file.candidates or _CANDIDATES, rng, most)
-    about = {axis.name: [*axis.values, axis.scale] for axis in spec.axes}
-    spec = replace(spec, drawn=drawn, ranges=about)
+    candidates = replace(spec, drawn=drawn)
     trainable, wrong = [], ""
     for row in range(len(drawn)):
         try:
-            spec.family.check(spec.settings(spec.configuration(row)))
+            spec.family.check(spec.settings(candidates.configuration(row)))
             trainable.append(row)
         except InputError as error:
             wrong = wrong or str(error)
     if not trainable:
         raise InputError(f"{spec.path}: [grid]: no candidate can be trained: {wrong}")
-    drawn = drawn[trainable]
-    axes = [
-        replace(a, values=tuple(np.unique(drawn[:, j]).tolist()), continuous=False) if a.is_numeric else a
-        for j, a in enumerate(spec.axes)
-    ]
-    return replace(spec, drawn=drawn, axes=tuple(axes))
+    return among(spec, drawn[trainable])
 
 
 def _axes(family: Family[Any], file: _SpecFile, path: Path) -> tuple[Hyperparameter, ...]:
@@ -236,17 +228,15 @@ def _axes(family: Family[Any], file: _SpecFile, path: Path) -> tuple[Hyperparame
     for name, values in file.grid.items():
         setting = family.setting(name, f"{path}, [grid]")
         if not setting.about.on_grid:
-            raise InputError(
-                f"{path}: {name} ({setting.about.description}) cannot be on the grid: put it in [fixed]."
-            )
+            told = f"{name} ({setting.about.description})"
+            raise InputError(f"{path}: {told} cannot be on the grid: put it in [fixed].")
         axes.append(_axis(setting, values, file.scale.get(name), path))
     for section, of in (("scale", file.scale), ("when", file.when)):
         _refuse_wrong("hyperparameter", list(of), file.grid, f"{path}, [{section}]")
     size = math.prod(len(axis.values) for axis in axes)
     if size > _MAX_CONFIGURATIONS:
-        raise InputError(
-            f"{path}: the grid has {size:,} configurations; at most {_MAX_CONFIGURATIONS:,} are allowed."
-        )
+        told = f"at most {_MAX_CONFIGURATIONS:,} are allowed"
+        raise InputError(f"{path}: the grid has {size:,} configurations; {told}.")
     conditions = {name: tuple((p, tuple(of)) for p, of in each.items()) for name, each in file.when.items()}
     return Space(tuple(replace(a, active_if=conditions.get(a.name, ())) for a in axes)).hyperparameters
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
@@ -141,14 +141,8 @@ def learn(training: Training, checkpoints: Checkpoints, leads: bool = True) -> T
         _update_and_check(training, checkpoints, file, leads)
     if course.ended:
         put(training.parameters, course.best_values)
-    return TrainingSummary(
-        tuple(course.curve),
-        course.update,
-        course.best_update,
-        course.spent,
-        course.converged,
-        paused=not course.ended,
-    )
+    told = course.update, course.best_update, course.spent, course.converged
+    return TrainingSummary(tuple(course.curve), *told, paused=not course.ended)
 
 
 def _update_and_check(training: Training, checkpoints: Checkpoints, file: StateFile, leads: bool) -> None:
@@ -228,6 +222,18 @@ def moved(value: Any, device: torch.device) -> Any:
 def copies(tensors: Sequence[Tensor]) -> list[Tensor]:
     """Copies of tensors, without their gradients."""
     return [each.detach().clone() for each in tensors]
+
+
+def adam_options(settings: Any, rate: float) -> dict[str, Any]:
+    """Arguments of torch's optimizers that are like Adam."""
+    return {"lr": rate, "betas": (settings.beta1, settings.beta2), "eps": settings.epsilon}
+
+
+def matrices_and_vectors(parameters: Iterable[Tensor], weight_decay: float) -> list[dict[str, Any]]:
+    """Two groups of parameters for an optimizer. Weight decay does not act on vectors."""
+    matrices, vectors = [p for p in parameters if p.ndim > 1], [p for p in parameters if p.ndim < 2]
+    groups = ((matrices, weight_decay), (vectors, 0.0))
+    return [{"params": group, "weight_decay": decay} for group, decay in groups]
 
 
 @torch.no_grad()

@@ -167,9 +167,7 @@ def _share_of_ray(jobs: int) -> float:
     resources: Any = ray.cluster_resources
     gpus = int(resources().get("GPU", 0))
     if not gpus:
-        raise InputError(
-            "Ray knows of no GPU. Start its workers with --num-gpus, or train with --device cpu."
-        )
+        raise InputError("Ray knows of no GPU. Start its workers with --num-gpus, or give --device cpu.")
     return gpu_share(jobs, gpus)
 
 

@@ -132,9 +132,8 @@ def train_rows(
     # Paused trainings are still missing, but are not resumed in this run.
     while not paused and (todo := pending(spec, ledger, rows, shard)[:limit]):
         with watch(len(todo)) as (progress, on_record):
-            paused = dispatch.train(
-                run.workspace, todo, run.devices, run.jobs, run.backend, progress, notify, on_record
-            )
+            how = run.devices, run.jobs, run.backend
+            paused = dispatch.train(run.workspace, todo, *how, progress, notify, on_record)
         ledger = read_ledger(path)
         limit = limit and limit - len(todo)
     done = tuple(record for record in ledger.records if record.status == "done")
@@ -160,10 +159,8 @@ def corpus_and_infeasible(spec: Spec, cache: Path) -> tuple[list[str], list[str]
     if check is None:
         return report, []
     wrong = check_all(spec.grid, spec.settings, lambda settings: check(settings, corpus))
-    return report, [
-        f"{describe({name: configuration[name] for name in names}) or 'every configuration'}: {reason}"
-        for configuration, names, reason in wrong
-    ]
+    told = (({name: values[name] for name in names}, reason) for values, names, reason in wrong)
+    return report, [f"{describe(values) or 'every configuration'}: {reason}" for values, reason in told]
 
 
 def best_kept(workspace: Workspace, done: Sequence[Record]) -> tuple[int, Record | None]:

@@ -110,9 +110,8 @@ def train_and_record(
             remove_folder(workspace.state_folder(configuration, replicate))
         remove_folder(folder)
     if not_kept:
-        raise RunError(
-            f"{describe(configuration)}: is recorded, but its model could not be kept ({not_kept}). {GO_ON}"
-        )
+        told = f"is recorded, but its model could not be kept ({not_kept})"
+        raise RunError(f"{describe(configuration)}: {told}. {GO_ON}")
     return known
 
 
@@ -217,9 +216,8 @@ def _run_program(spec: Spec, job: Job[Any], processes: Processes, log: Path) -> 
     try:
         outcome = spec.family.program(job, log, processes.refuse_stopped)
     except TrainingFailed as error:
-        return TrainingResult(
-            failure=str(error), device=job.device, starved=isinstance(error, TrainingStarved)
-        )
+        starved = isinstance(error, TrainingStarved)
+        return TrainingResult(failure=str(error), device=job.device, starved=starved)
     return TrainingResult(outcome, device=job.device)
 
 

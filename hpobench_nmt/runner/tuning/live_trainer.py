@@ -131,6 +131,7 @@ class _Room:
             most = max(0, others - 1)
 
 
+@dataclass(eq=False)
 class LiveTrainer:
     """See hpobench_nmt.core.simulation.Trainer. Use it as a context manager, which ends its trainings.
 
@@ -145,39 +146,27 @@ class LiveTrainer:
         most: once all trainings together have used this much of the resource, no more is trained.
     """
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        metrics: Sequence[Metric],
-        partial: bool,
-        devices: Sequence[str],
-        workers: int,
-        journal: Journal | None,
-        told: Callable[[TuningStep], None],
-        seconds: float = math.inf,
-        constraints: Sequence[Constraint] = (),
-        most: float = math.inf,
-    ) -> None:
-        self.workers = workers
-        self._most = most
-        self._workspace = workspace
-        self._metrics = metrics
-        self._constraints = constraints
-        self._partial = partial
-        self._devices = devices
-        self._journal = journal
-        self._told = told
-        self._seconds = seconds if partial else math.inf
-        self._past = deque(journal.read() if journal else ())
+    workspace: Workspace
+    metrics: Sequence[Metric]
+    partial: bool
+    devices: Sequence[str]
+    workers: int
+    journal: Journal | None
+    told: Callable[[TuningStep], None]
+    seconds: float = math.inf
+    constraints: Sequence[Constraint] = ()
+    most: float = math.inf
+
+    def __post_init__(self) -> None:
+        self._past = deque(self.journal.read() if self.journal else ())
         self._running: dict[int, _Request] = {}
         self._curves: dict[int, list[Point]] = {}
         self._records: list[Record] = []  # only if trainings are not stopped early
         self._ended: dict[int, int] = {}  # how many trainings of a row have ended
         self._reached: list[tuple[Floats, float]] = []  # best losses and resource of each step
         self._finished: SimpleQueue[tuple[int, Any]] = SimpleQueue()
-        self._processes = Processes()
-        self._pool = ThreadPoolExecutor(workers)
-        self._room = _Room()
+        self._processes, self._room = Processes(), _Room()
+        self._pool = ThreadPoolExecutor(self.workers)
         self._number = self._steps = 0
         self._now = 0.0
         self._origin: float | None = None  # when the clock was at 0; None while the journal is replayed
@@ -201,7 +190,7 @@ class LiveTrainer:
         """See Trainer. The next training that finishes, or the next in the journal."""
         if self._past:
             return [self._tell_again(self._past.popleft())]
-        if self.spent and self._workspace.spec.start not in self._running:
+        if self.spent and self.workspace.spec.start not in self._running:
             return [_OVER]
         if self._origin is None:
             self._origin = time.monotonic() - self._now
@@ -210,7 +199,7 @@ class LiveTrainer:
                 request.launched = True
                 self._pool.submit(self._work, row, request)
         try:
-            left = self._seconds - self._clock()
+            left = (self.seconds if self.partial else math.inf) - self._clock()
             row, result = self._finished.get(timeout=None if math.isinf(left) else max(left, 0.0))
         except Empty:
             ask_to_save()
@@ -230,14 +219,14 @@ class LiveTrainer:
         ]
         number, worker, start = request.number, request.worker, request.start
         line = Line(number, row, worker, start, self._clock(), len(reached), done, new)
-        if self._journal:
-            self._journal.append(line)
+        if self.journal:
+            self.journal.append(line)
         return [self._tell(line, "ledger" if known_before else "new")]
 
     @property
     def spent(self) -> bool:
         """Whether all trainings together have used as much of the resource as they may."""
-        return sum(points[-1].resource for points in self._curves.values()) >= self._most
+        return sum(points[-1].resource for points in self._curves.values()) >= self.most
 
     def _tell(self, line: Line, source: Literal["new", "ledger", "journal"]) -> Event:
         """Tell of a training that has finished, now or before a kill."""
@@ -252,26 +241,26 @@ class LiveTrainer:
         self._steps += 1
         best = self.best(event)
         self._reached.append((best, self.resource(event)))
-        self._told(TuningStep(self._steps, event, best, violations, source, reason))
+        self.told(TuningStep(self._steps, event, best, violations, source, reason))
         return event
 
     def _recorded(self, row: int) -> Record | None:
         """The record of a row's current training: its first, or the next replicate."""
-        key = training_key(self._workspace.spec.configuration(row), self._ended.get(row, 0))
-        return recorded(self._workspace.ledger, key)
+        key = training_key(self.workspace.spec.configuration(row), self._ended.get(row, 0))
+        return recorded(self.workspace.ledger, key)
 
     def _tell_again(self, line: Line) -> Event:
         """Replay a line of the journal. Raises InputError if the method has now requested something else."""
         request = self._running.pop(line.row, None)
         points = self._curves.setdefault(line.row, [])
-        m = len(self._metrics)
+        m = len(self.metrics)
         for resource, cost, noted in line.points:
             values = tuple(math.nan if x is None else x for x in noted)
             points.append(Point(resource, cost, values[:m], values[m:]))
         asked = request is not None and (request.number, request.worker) == (line.number, line.worker)
         widths = {(len(point.losses), len(point.violations)) for point in points}
-        if not asked or line.checkpoint != len(points) or widths != {(m, len(self._constraints))}:
-            path = self._journal.path if self._journal else ""
+        if not asked or line.checkpoint != len(points) or widths != {(m, len(self.constraints))}:
+            path = self.journal.path if self.journal else ""
             raise InputError(
                 f"{path}: does not match the method's current choices. Remove it; trainings in the ledger "
                 f"are not repeated."
@@ -287,8 +276,8 @@ class LiveTrainer:
 
     def _train(self, row: int, request: _Request) -> _Trained:
         until = None if math.isinf(request.resource) else math.ceil(request.resource)
-        workspace = replace(self._workspace, until=until)
-        device = self._devices[request.worker % len(self._devices)]
+        workspace = replace(self.workspace, until=until)
+        device = self.devices[request.worker % len(self.devices)]
         known, replicate = self._recorded(row) is not None, self._ended.get(row, 0)
         done = self._room.trained(
             lambda last: train_and_record(workspace, row, replicate, device, self._processes, last=last)
@@ -297,10 +286,10 @@ class LiveTrainer:
             if done.kind != "paused":
                 raise RunError(f"{describe(workspace.spec.configuration(row))}: {done.reason}")
             return _Trained(self._points(done.curve), ended=False)
-        if not self._partial:
+        if not self.partial:
             self._records.append(done)
-            refuse_unmeasured(self._metrics, self._records)
-            losses = tuple(self._loss(metric, done.metrics) for metric in self._metrics)
+            refuse_unmeasured(self.metrics, self._records)
+            losses = tuple(self._loss(metric, done.metrics) for metric in self.metrics)
             return _Trained([Point(1.0, done.seconds, losses, self._missed_by(done.metrics))], True, known)
         points = self._points(done.curve)
         if len(points) < len(self._curves.get(row, ())):
@@ -310,15 +299,15 @@ class LiveTrainer:
             last = points[-1] if points else Point(0.0, 0.0, ())
             # The record has the seconds of the process that failed, and earlier ones may have taken more.
             cost = max(last.cost, done.seconds)
-            points.append(Point(last.resource + 1, cost, (math.nan,) * len(self._metrics)))
+            points.append(Point(last.resource + 1, cost, (math.nan,) * len(self.metrics)))
         # Most constrained metrics are measured only at the end.
         points[-1] = points[-1]._replace(violations=self._missed_by(done.metrics))
         return _Trained(points, True, known)
 
     def _points(self, curve: Sequence[Mapping[str, float]]) -> list[Point]:
-        for metric in self._metrics:
+        for metric in self.metrics:
             if curve and metric.name not in curve[-1]:
-                measured = [each.name for each in self._workspace.spec.metrics]
+                measured = [each.name for each in self.workspace.spec.metrics]
                 known = ", ".join(name for name in curve[-1] if name in measured) or "none is"
                 raise InputError(
                     f"{metric.name} is not measured at checkpoints, so trainings cannot be stopped by it. "
@@ -328,14 +317,14 @@ class LiveTrainer:
             Point(
                 point["update"],
                 point.get("seconds", point["update"]),
-                tuple(self._loss(metric, point) for metric in self._metrics),
+                tuple(self._loss(metric, point) for metric in self.metrics),
                 self._missed_by(point),
             )
             for point in curve
         ]
 
     def _missed_by(self, values: Mapping[str, float]) -> tuple[float, ...]:
-        return tuple(each.missed_by(values) for each in self._constraints)
+        return tuple(each.missed_by(values) for each in self.constraints)
 
     def _loss(self, metric: Metric, values: Mapping[str, float]) -> float:
         return float(Objective(metric.name, metric.direction).to_loss(values.get(metric.name, math.nan)))
@@ -376,5 +365,5 @@ class LiveTrainer:
     def reached(self, rows: NDArray[np.int64], checkpoints: NDArray[np.int64]) -> tuple[Floats, Floats]:
         """See Trainer."""
         steps = self._reached[: len(rows)]
-        losses = np.array([best for best, _ in steps]).reshape(len(rows), len(self._metrics))
+        losses = np.array([best for best, _ in steps]).reshape(len(rows), len(self.metrics))
         return losses, np.array([resource for _, resource in steps])

@@ -25,7 +25,7 @@ def seeded(seed=0):
 
 
 def descent(model, **changes):
-    options = {"learning_rate": 5.0, "weight_decay": 1e-6, "window": 2, "patience": 2, **changes}
+    options = {"learning_rate": 5.0, "weight_decay": 1e-6, "averaging_window": 2, "patience": 2, **changes}
     return NTASGD(list(model.parameters()), **options)
 
 
@@ -59,7 +59,7 @@ def test_streams_are_read_side_by_side(tiny, double):
 
 def test_the_average_is_that_of_all_steps_since_the_switch():
     parameter = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
-    optimiser = NTASGD([parameter], learning_rate=0.1, weight_decay=0.01, window=1, patience=3)
+    optimiser = NTASGD([parameter], learning_rate=0.1, weight_decay=0.01, averaging_window=1, patience=3)
     naive, seen = torch.tensor([1.0, -2.0], dtype=torch.float64), []
     gradients = torch.randn(12, 2, generator=seeded())
     for i, gradient in enumerate(gradients):
@@ -94,7 +94,7 @@ def test_the_average_is_that_of_all_steps_since_the_switch():
 )
 def test_averaging_starts_when_dev_has_not_improved_for_a_while(losses, window, switch):
     parameter = torch.nn.Parameter(torch.zeros(1))
-    optimiser = NTASGD([parameter], learning_rate=1.0, weight_decay=0.0, window=window, patience=9)
+    optimiser = NTASGD([parameter], learning_rate=1.0, weight_decay=0.0, averaging_window=window, patience=9)
     switched = None
     for i, loss in enumerate(losses):
         optimiser.checked(loss)
@@ -105,7 +105,7 @@ def test_averaging_starts_when_dev_has_not_improved_for_a_while(losses, window, 
 
 def test_training_ends_when_averages_stop_improving():
     parameter = torch.nn.Parameter(torch.zeros(1))
-    optimiser = NTASGD([parameter], learning_rate=1.0, weight_decay=0.0, window=0, patience=2)
+    optimiser = NTASGD([parameter], learning_rate=1.0, weight_decay=0.0, averaging_window=0, patience=2)
     answers = [optimiser.checked(loss) for loss in (5, 6, 4, 4.5, 3, 3, 3.1)]
     assert answers == [False] * 5 + [False, True]
 
@@ -113,7 +113,7 @@ def test_training_ends_when_averages_stop_improving():
 def test_small_improvements_add_up_before_they_count():
     parameter = torch.nn.Parameter(torch.zeros(1))
     optimiser = NTASGD(
-        [parameter], learning_rate=1.0, weight_decay=0.0, window=0, patience=3, min_improvement=0.5
+        [parameter], learning_rate=1.0, weight_decay=0.0, averaging_window=0, patience=3, min_improvement=0.5
     )
     answers = [optimiser.checked(loss) for loss in (5, 6, 4.8, 4.7, 4.4, 4.2, 4.1, 4)]
     assert answers == [False] * 7 + [True]
@@ -126,7 +126,9 @@ def test_small_improvements_add_up_before_they_count():
 )
 def test_a_second_pass_begins_with_the_best_weights_and_averages_from_its_first_step(losses, start):
     parameter = torch.nn.Parameter(torch.ones(1))
-    optimiser = NTASGD([parameter], learning_rate=1.0, weight_decay=0.0, window=1, patience=1, fine_tune=True)
+    optimiser = NTASGD(
+        [parameter], learning_rate=1.0, weight_decay=0.0, averaging_window=1, patience=1, fine_tune=True
+    )
 
     def step(gradient):
         parameter.grad = torch.tensor([-gradient])
@@ -294,7 +296,7 @@ def test_a_model_that_knows_no_more_than_how_frequent_words_are_is_a_failed_trai
     assert unigram_loss(learned, dev, 9) == pytest.approx(by_hand, abs=1e-12)
     model = tiny()
     schedule = replace(SCHEDULE, max_epochs=30)
-    converging = {"learning_rate": 1.0, "window": 0, "patience": 1, "min_improvement": 1.0}
+    converging = {"learning_rate": 1.0, "averaging_window": 0, "patience": 1, "min_improvement": 1.0}
     with pytest.raises(TrainingFailed, match=f"learned nothing.*a guess has {math.exp(by_hand - 0.02):.4g}"):
         train(model, learned, dev, descent(model, **converging), schedule, seeded())
     # Cut off before it has converged, it is only no worse than a uniform guess.

@@ -96,7 +96,7 @@ def test_a_training_stands_still_while_another_process_measures(tiny, tmp_path, 
 
     def training(checkpoints, model):
         optimiser = NTASGD(
-            list(model.parameters()), learning_rate=5.0, weight_decay=0.0, window=2, patience=2
+            list(model.parameters()), learning_rate=5.0, weight_decay=0.0, averaging_window=2, patience=2
         )
         step = optimiser.step
         optimiser.step = lambda scale: (updates.append(1), reached.set(), step(scale))

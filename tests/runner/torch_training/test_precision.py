@@ -36,7 +36,11 @@ def seeded(seed=0):
 
 def descent(model, learning_rate=5.0):
     return NTASGD(
-        list(model.parameters()), learning_rate=learning_rate, weight_decay=1e-6, window=2, patience=2
+        list(model.parameters()),
+        learning_rate=learning_rate,
+        weight_decay=1e-6,
+        averaging_window=2,
+        patience=2,
     )
 
 

@@ -327,7 +327,7 @@ LOSSES = (5.0, 4.0, 4.5, 4.2, 3.9, 4.1, 4.3, 4.4, 3.8, 3.85, 3.79, 3.9, 3.9, 3.9
 def optimiser(name):
     parameter = torch.nn.Parameter(torch.zeros(1))
     if name == "NTASGD":
-        return NTASGD([parameter], learning_rate=1.0, weight_decay=0.0, window=1, patience=4)
+        return NTASGD([parameter], learning_rate=1.0, weight_decay=0.0, averaging_window=1, patience=4)
     return PlateauAdam([parameter], PlateauSettings(learning_rate=0.1, patience=2, drop=0.5, drops=3))
 
 
