@@ -386,4 +386,5 @@ def check_same_suite(archive: Archive, track: str, suite: Suite, seed: int) -> N
         )
     own = archive.manifests[track][0].seed
     if own != seed:
-        raise InputError(f"{archive.path}: has seed {own}, not {seed}: only trials of one seed are compared.")
+        told = "only trials with the same seed can be compared"
+        raise InputError(f"{archive.path}: has seed {own}, not {seed}: {told}.")

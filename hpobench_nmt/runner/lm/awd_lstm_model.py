@@ -165,7 +165,8 @@ def _lstm(x: Tensor, h: Tensor, c: Tensor, weights: list[Tensor]) -> tuple[Tenso
     """One LSTM layer: outputs (T, B, units), and h and c after the last step, (B, units)."""
     mixed = torch.is_autocast_enabled(x.device.type)
     if mixed and x.device.type == "cpu" and torch.get_autocast_dtype("cpu") == torch.float16:
-        raise InputError('precision = "fp16" needs a CUDA device: on a CPU, take "bf16" or "fp32".')
+        told = 'torch has no LSTM of it on a CPU. Take "bf16" or "fp32", or a CUDA device.'
+        raise InputError(f'precision = "fp16": {told}')
     if x.device.type == "cpu" and len(x) <= _FEW_STEPS and x.shape[1] == 1 and not mixed:
         outputs, h, c = single_stream_lstm.lstm(x[:, 0], h[0], c[0], weights)
         return outputs[:, None], h[None], c[None]
