@@ -43,9 +43,6 @@ def baseline_sentence(table: Table) -> str:
     if baseline is None:
         return ""
     better = rows_that_beat(table, baseline)
-    subject = (
-        f"{better:,} of {counted(len(table), 'row')} ({better / len(table):.0%}) beat"
-        if better
-        else "no row beats"
-    )
+    some = f"{better:,} of {counted(len(table), 'row')} ({better / len(table):.0%}) beat"
+    subject = some if better else "no row beats"
     return f"{subject} {baseline.name}, whose {baseline.metric} is {short(baseline.value)}"

@@ -253,9 +253,8 @@ def remove_tables(name: str) -> list[Path]:
     several = members(name)
     absent = [member for member in several if member not in own_tables()]
     if several != [name] and absent:
-        raise InputError(
-            f"{name!r}: its table {absent[0]!r} was neither added nor fetched. Nothing is removed."
-        )
+        told = f"its table {absent[0]!r} was neither added nor fetched"
+        raise InputError(f"{name!r}: {told}. Nothing is removed.")
     return [_removed(member) for member in several]
 
 
@@ -263,9 +262,8 @@ def _removed(name: str) -> Path:
     tables = own_tables()
     if name not in tables:
         if name in installed():
-            raise InputError(
-                f"table {name!r} was neither added nor fetched: {installed()[name]} was not changed."
-            )
+            told = f"{installed()[name]} was not changed"
+            raise InputError(f"table {name!r} was neither added nor fetched: {told}.")
         raise unknown("table", name, installed())
     folder = tables[name]
     if folder.is_symlink():

@@ -78,9 +78,8 @@ class Curves:
         names = [metric.name for metric in self.metrics]
         check_distinct(["row", "checkpoint", "cost", self.resource, *names], "curves")
         if not self.metrics or len(self.own) != len(self.metrics):
-            raise InputError(
-                "curves need one metric or more, and for each of them how it gives the row's own value."
-            )
+            told = "for each of them how it gives the row's own value"
+            raise InputError(f"curves need one metric or more, and {told}.")
         if self.values.ndim != 2 or self.values.shape[1] != len(self.metrics):
             raise InputError(
                 f"curves: values must have shape (checkpoints, {len(self.metrics)}), not {self.values.shape}."
@@ -93,9 +92,8 @@ class Curves:
         lengths = np.diff(self.starts)
         ends = (0, len(self.costs))
         if len(lengths) == 0 or (self.starts[0], self.starts[-1]) != ends or (lengths < 0).any():
-            raise InputError(
-                f"curves: starts must go from 0 up to {len(self.costs)}, the number of checkpoints."
-            )
+            count = f"{len(self.costs)}, the number of checkpoints"
+            raise InputError(f"curves: starts must go from 0 up to {count}.")
         self._check_numbers()
 
     def _check_numbers(self) -> None:

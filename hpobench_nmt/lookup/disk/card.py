@@ -60,10 +60,9 @@ def croissant(folder: Path) -> dict[str, Any]:
     Keys that the datasheet does not provide are left out, although Croissant expects a licence, a date and a
     creator. Raises InputError if the folder is not a table, or if its files do not match their hashes.
     """
-    files = {
-        name: (content, next(csv.reader(io.StringIO(content[: content.index(b"\n")].decode()))))
-        for name, content in described_files(folder).items()
-    }
+    contents = described_files(folder)
+    heads = {name: content[: content.index(b"\n")].decode() for name, content in contents.items()}
+    files = {name: (contents[name], next(csv.reader(io.StringIO(heads[name])))) for name in contents}
     return croissant_of(load_folder(folder), files)
 
 

@@ -112,9 +112,8 @@ def read_curves(
                 parts.append(part[name])
         whole = [np.concatenate(columns.pop(0)) for _ in names[2:]]  # frees each column's parts in turn
         if section.count is not None and section.count != len(whole[0]):
-            raise InputError(
-                f"has {counted(len(whole[0]), 'checkpoint')}; [curves] count is {section.count}."
-            )
+            held = counted(len(whole[0]), "checkpoint")
+            raise InputError(f"has {held}; [curves] count is {section.count}.")
         for place, metric in enumerate(described, 2):
             whole[place] = values_of(in_table.get(metric.name, metric), whole[place])
         starts, values = np.concatenate([[0], np.cumsum(lengths)]), np.column_stack(whole[2:])
@@ -122,17 +121,11 @@ def read_curves(
             kept = until_missing(starts, values)
             starts = np.concatenate([[0], np.cumsum(kept)])[starts]
             whole, values = [column[kept] for column in whole[:2]], values[kept]
-        return Curves(
-            section.resource,
-            described,
-            tuple(entry.own for entry in section.metrics.values()),
-            starts,
-            whole[0],
-            whole[1],
-            values,
-            section.cost_unit,
-            section.resource_unit,
+        own, units = (
+            [each.own for each in section.metrics.values()],
+            (section.cost_unit, section.resource_unit),
         )
+        return Curves(section.resource, described, tuple(own), starts, *whole[:2], values, *units)
     except InputError as error:
         text = str(error)
         raise InputError(text if text.startswith(str(path)) else f"{path}: {text}") from None
@@ -156,9 +149,8 @@ def _metric(name: str, entry: CurveMetricSection, own: Metric | None) -> Metric:
     """The metric of the curves; `own` is the table's metric of this name."""
     if own is not None:
         if entry.direction not in (None, own.direction):
-            raise InputError(
-                f"[curves.metrics.{name}]: direction is {entry.direction!r}, the table's is not."
-            )
+            told = f"direction is {entry.direction!r}, the table's is not"
+            raise InputError(f"[curves.metrics.{name}]: {told}.")
         return Metric(name, own.direction, entry.unit or own.unit, description=entry.description)
     if entry.own is not None:
         raise InputError(f"[curves.metrics.{name}]: own is {entry.own!r}, but the table has no {name}.")

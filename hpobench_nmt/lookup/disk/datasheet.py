@@ -289,10 +289,8 @@ def _contradictions(sheet: Datasheet) -> Iterator[str]:
             yield "a table with [curves] cannot have several trainings of a configuration."
         for name in (*sheet.hyperparameters, *sheet.metrics):
             if name in (sheet.seed, "replicate", "seed"):
-                yield (
-                    f"{name!r} cannot be a hyperparameter or metric where [replicates] names a column of "
-                    "seeds."
-                )
+                told = "cannot be a hyperparameter or metric"
+                yield f"{name!r} {told} where [replicates] names a column of seeds."
 
 
 def _check_sections(content: Mapping[str, Any], claimed: Mapping[str, Any], path: Path) -> None:

@@ -221,9 +221,8 @@ def _read_replicates(
     sheet, path = files.sheet, files.path.with_name(REPLICATES)
     names = [*sheet.hyperparameters, "replicate", "seed", *sheet.metrics]
     labels = [axis.name for axis in axes if not axis.is_numeric]
-    columns = parse_columns(
-        files.beside["replicates"](), Wanted(names, labels, words=sheet.missing_words), path
-    )
+    wanted = Wanted(names, labels, words=sheet.missing_words)
+    columns = parse_columns(files.beside["replicates"](), wanted, path)
     place = Place(path)
     configs = np.column_stack([codes_of_cells(axis, columns[axis.name], place) for axis in axes])
     for axis, codes in zip(axes, configs.T, strict=True):
@@ -282,9 +281,8 @@ def _group(name: str, files: Files, columns: Mapping[str, Column], place: Place)
             )
         other = tables.setdefault(table.sha256, table).name
         if other != member:  # the columns of split_by separate nothing
-            raise InputError(
-                f"{files.sheet_path}: split_by makes two equal tables, {other!r} and {member!r}."
-            )
+            told = f"split_by makes two equal tables, {other!r} and {member!r}"
+            raise InputError(f"{files.sheet_path}: {told}.")
     whole = {"collection": name, "collection_tables": len(tables)}
     whole["collection_rows"] = sum(map(len, tables.values()))
     return [replace(table, claims={**table.claims, **whole}) for table in tables.values()]
@@ -300,15 +298,12 @@ def _members(group: str, files: Files, columns: Mapping[str, Column], place: Pla
                 raise InputError(f"{place.line(row)}: {shortened(name)} of split_by has no value.")
         parts.setdefault(values, []).append(row)
     if len(parts) > _MOST_TABLES:
-        raise InputError(
-            f"{files.sheet_path}: split_by makes {len(parts):,} tables; at most {_MOST_TABLES:,} are allowed."
-        )
+        told = f"split_by makes {len(parts):,} tables; at most {_MOST_TABLES:,} are allowed"
+        raise InputError(f"{files.sheet_path}: {told}.")
     found: dict[str, Rows] = {}
     for values, rows in parts.items():
-        shown = [
-            f"{name}{_shown(value)}" if isinstance(value, float) else _shown(value)
-            for name, value in zip(names, values, strict=True)
-        ]
+        pairs = zip(names, values, strict=True)
+        shown = [name * isinstance(value, float) + _shown(value) for name, value in pairs]
         table = "-".join([group, *shown])
         if table.casefold() in {known.casefold() for known in found}:
             raise InputError(f"{files.sheet_path}: two tables of split_by would have the name {table!r}.")

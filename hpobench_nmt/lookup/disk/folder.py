@@ -223,16 +223,14 @@ def _to_add(source: Path, datasheet: Path | None, notify: Callable[[str], None])
     """The files of a source. Those of a folder must match the hashes that its datasheet has."""
     if os.path.isdir(source):  # noqa: PTH112  (False, not an error, for what cannot be a path)
         if datasheet is not None:
-            raise InputError(
-                f"--datasheet is for a CSV file; {source} is a folder, which has its own {DATASHEET}."
-            )
+            told = f"{source} is a folder, which has its own {DATASHEET}"
+            raise InputError(f"--datasheet is for a CSV file; {told}.")
         sheet = _datasheet(source)
         for fact, meaning in _undescribed(sheet, source / ROWS, source / DATASHEET):
             raise InputError(f"{source}: {fact}: {meaning}")
         # A file without a hash is new and cannot be checked. If the rows are new, all files are.
-        return _files_in(
-            source, () if sheet.rows.sha256 is None else [name for name in _SECTIONS if sheet.sha256(name)]
-        )
+        hashed = [] if sheet.rows.sha256 is None else [name for name in _SECTIONS if sheet.sha256(name)]
+        return _files_in(source, hashed)
     if not os.path.exists(source):  # noqa: PTH110
         raise InputError(f"{source}: no such file or folder.")
     path = datasheet or source.with_suffix(".toml")
@@ -334,9 +332,8 @@ def _content(sheet: Datasheet, hashed: Collection[str], follow_link: bool, secti
     if section not in hashed:
         return content
     if sha256 is None:
-        raise InputError(
-            f"{path.with_name(DATASHEET)}: [{section}] has no sha256. Install the folder with 'tables add'."
-        )
+        told = f"[{section}] has no sha256. Install the folder with 'tables add'."
+        raise InputError(f"{path.with_name(DATASHEET)}: {told}")
     digest = hashlib.sha256(content).hexdigest()
     if digest != sha256:
         raise InputError(

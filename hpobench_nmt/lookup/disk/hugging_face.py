@@ -49,12 +49,9 @@ def write_data_set(folder: Path, out: Path) -> list[Path]:
     licence = _licence(table)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out}: is not an empty folder.")
-    described = described_files(folder)
+    described = {Path(name).with_suffix(".parquet").name: c for name, c in described_files(folder).items()}
     texts = _text_columns(table)
-    files = {
-        Path(name).with_suffix(".parquet").name: _parquet(content, texts)
-        for name, content in described.items()
-    }
+    files = {name: _parquet(content, texts) for name, content in described.items()}
     card = json.dumps(croissant_of(table, files), indent=1, ensure_ascii=False) + "\n"
     contents = {name: content for name, (content, _) in files.items()}
     contents["croissant.json"] = card.encode()
@@ -121,15 +118,10 @@ def _readme(table: Table, licence: str, files: list[str]) -> str:
             for name, config in names.items()
         ],
     }
-    lines = [
-        "---",
-        *(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in head.items()),
-        "---",
-    ]
-    lines += ["", f"# {_plain(told.get('title', table.name))}", ""]
-    sizes = (
-        f"{counted(len(table), 'configuration')} of {counted(len(table.hyperparameters), 'hyperparameter')}"
-    )
+    front = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in head.items()]
+    lines = ["---", *front, "---", "", f"# {_plain(told.get('title', table.name))}", ""]
+    axes_of = counted(len(table.hyperparameters), "hyperparameter")
+    sizes = f"{counted(len(table), 'configuration')} of {axes_of}"
     lines += [f"{sizes}. Methods of hyperparameter optimization are compared by looking up rows.", ""]
     lines += [f"- `{name}`: {file_contents(table, name)}" for name in names]
     lines += ["", "| column | what it is |", "|---|---|"]
@@ -153,9 +145,8 @@ def _direction(metric: Metric) -> str:
     if metric.missing is None:
         return metric.direction
     # Only the file of rows has a number for a missing value.
-    return (
-        f"{metric.direction}; {metric.missing:.15g} in `{Path(ROWS).with_suffix('.parquet')}` means missing"
-    )
+    rows = Path(ROWS).with_suffix(".parquet")
+    return f"{metric.direction}; {metric.missing:.15g} in `{rows}` means missing"
 
 
 def _unit(text: str) -> str:

@@ -335,9 +335,8 @@ def _of_parquet(content: bytes, wanted: Wanted, path: Path) -> dict[str, Column]
         if n_rows * len(found) > _MOST_CELLS:
             raise InputError(f"{path}: {n_rows:,} rows are too many for {counted(len(found), 'column')}.")
         table = file.read([*wanted.names], use_threads=False)
-        return {
-            name: _of_any_type(table.column(name), name, path, name in wanted.texts) for name in wanted.names
-        }
+        texts = wanted.texts
+        return {name: _of_any_type(table.column(name), name, path, name in texts) for name in wanted.names}
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not a Parquet file ({' '.join(str(error).split())[:200]}).") from None
 

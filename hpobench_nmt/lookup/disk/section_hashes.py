@@ -23,11 +23,9 @@ def section_hashes(sheet: Mapping[str, Any]) -> dict[str, str]:
     for key in ("hyperparameters", "metrics"):
         covered[key] = _columns(sheet[key])
     features = {"features": _columns(sheet["features"])} if sheet.get("features") else {}
-    return {
-        key: hashlib.sha256(json.dumps(part, sort_keys=True, default=str).encode()).hexdigest()
-        for key, part in zip(HASHES, (covered, features), strict=True)
-        if part
-    }
+    parts = {key: part for key, part in zip(HASHES, (covered, features), strict=True) if part}
+    texts = {key: json.dumps(part, sort_keys=True, default=str) for key, part in parts.items()}
+    return {key: hashlib.sha256(text.encode()).hexdigest() for key, text in texts.items()}
 
 
 def _columns(section: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

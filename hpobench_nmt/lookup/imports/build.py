@@ -36,9 +36,8 @@ def build(
     """
     decisions: list[Decision] = []
     hyperparameters = tuple(_hyperparameter(plan, column) for column in plan.axes)
-    metrics = tuple(
-        Metric(plan.names[c], plan.about[c].direction or "min", plan.about[c].unit) for c in plan.metrics
-    )
+    measured_as = ((plan.names[column], plan.about[column]) for column in plan.metrics)
+    metrics = tuple(Metric(name, about.direction or "min", about.unit) for name, about in measured_as)
     axes = zip(hyperparameters, plan.axes.values(), strict=True)
     configs = np.column_stack([codes_of_cells(h, axis.cells, sweep.path) for h, axis in axes])
     first, number = configurations_of(configs)
@@ -65,9 +64,8 @@ def build(
     curves = None
     if sweep.points is not None:
         of_column = dict(zip(plan.metrics, metrics, strict=True))
-        curves, told = _curves(
-            sweep.points, of_column, plan.rows[own], values, {h.name for h in hyperparameters}
-        )
+        taken = {h.name for h in hyperparameters}
+        curves, told = _curves(sweep.points, of_column, plan.rows[own], values, taken)
         decisions += told
     objectives = tuple(plan.names[column] for column in plan.metrics if plan.about[column].objective)
     table = Table(
@@ -85,9 +83,8 @@ def _hyperparameter(plan: Plan, column: str) -> Hyperparameter:
     values = axis.values or values_in(column, axis.kind, axis.cells)
     conditions = tuple((plan.names[parent], tuple(each)) for parent, each in axis.active_if.items())
     whole = about.exact.integer if about.exact else None
-    return Hyperparameter(
-        plan.names[column], tuple(values), axis.scale, about.unit, axis.kind, whole, conditions
-    )
+    more = axis.scale, about.unit, axis.kind, whole, conditions
+    return Hyperparameter(plan.names[column], tuple(values), *more)
 
 
 def _first_finished(number: Ints, values: Floats) -> Rows:

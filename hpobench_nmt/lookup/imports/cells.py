@@ -87,9 +87,8 @@ def absent(column: Column) -> Bools:
     if column.dtype != object:
         return np.isnan(column)
     distinct, places = distinct_of(column)
-    return np.array([value != value or (isinstance(value, str) and value in EMPTY) for value in distinct])[
-        places
-    ]
+    lacks = [value != value or (isinstance(value, str) and value in EMPTY) for value in distinct]
+    return np.array(lacks)[places]
 
 
 def distinct_of(column: Column) -> tuple[list[Any], Ints]:

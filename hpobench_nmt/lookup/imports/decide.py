@@ -149,11 +149,10 @@ def decisions_of(plan: Plan) -> list[Decision]:
         name, why = plan.names.get(column, column), about.why
         why = f"a guess: {about.doubt}" + f"; {why}" * bool(why) if about.doubt else why
         if column in plan.axes:
-            active = " and ".join(
-                f"where {plan.names[parent]} is {' or '.join(map(label, values))}"
-                for parent, values in plan.axes[column].active_if.items()
-            )
-            found.append(Decision("hyperparameter", name, why + (f", active {active}" if active else "")))
+            rules = plan.axes[column].active_if.items()
+            active = [f"where {plan.names[p]} is {' or '.join(map(label, values))}" for p, values in rules]
+            told = f", active {' and '.join(active)}" if active else ""
+            found.append(Decision("hyperparameter", name, why + told))
         elif column in plan.metrics:
             part = "objective" if about.objective else "metric"
             found.append(Decision(part, name, f"{about.direction}, {why}"))
@@ -170,16 +169,13 @@ def _rows(sweep: Sweep) -> tuple[Rows, Bools, list[str]]:
     states = np.full(n_rows, "finished") if sweep.states is None else sweep.states
     failed, pruned, unfinished = states == "failed", states == "pruned", states == "unfinished"
     curved = np.isin(np.arange(n_rows), sweep.points.rows if sweep.points is not None else [])
-    told = [
-        f"{counted(int(mask.sum()), 'training')} {text}"
-        for mask, text in (
-            (failed, "failed (metrics missing)"),
-            (pruned & curved, "pruned (metrics missing, learning curves kept)"),
-            (pruned & ~curved, "pruned, without intermediate values here (left out)"),
-            (unfinished, "not finished (left out)"),
-        )
-        if mask.any()
-    ]
+    what = {
+        "failed (metrics missing)": failed,
+        "pruned (metrics missing, learning curves kept)": pruned & curved,
+        "pruned, without intermediate values here (left out)": pruned & ~curved,
+        "not finished (left out)": unfinished,
+    }
+    told = [f"{counted(int(mask.sum()), 'training')} {text}" for text, mask in what.items() if mask.any()]
     if not (states == "finished").any():
         raise InputError(f"{sweep.path}: none of its {counted(n_rows, 'training')} is finished.")
     rows = np.flatnonzero(~unfinished & ~(pruned & ~curved))

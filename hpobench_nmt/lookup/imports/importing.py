@@ -52,13 +52,10 @@ class Unsure(InputError):
 
     def __init__(self, source: Path, imported: Imported) -> None:
         self.imported = imported
-        guesses = [
-            f"{column} ({imported.about[column].shown}: {doubt})" for column, doubt in imported.doubts.items()
-        ]
-        shown = printable(some_of(guesses))
-        super().__init__(
-            f"{source}: some roles are only guesses: {shown}. State the roles, or accept them all."
-        )
+        about, doubts = imported.about, imported.doubts
+        shown = printable(some_of([f"{c} ({about[c].shown}: {doubt})" for c, doubt in doubts.items()]))
+        told = f"some roles are only guesses: {shown}"
+        super().__init__(f"{source}: {told}. State the roles, or accept them all.")
 
 
 def make_table(
@@ -174,9 +171,8 @@ def _texts(key: str, given: object, types: UnionType | type) -> list[Any]:
 def _name_of(sweep: Sweep) -> str:
     name = re.sub(r"[^A-Za-z0-9_.+-]+", "-", sweep.title).strip("-.")[:_LONGEST_NAME].strip("-.")
     if not is_name(name):
-        raise InputError(
-            f"{sweep.path}: {shortened(sweep.title)} cannot be the name of a table. Give a name: --as NAME."
-        )
+        told = f"{shortened(sweep.title)} cannot be the name of a table"
+        raise InputError(f"{sweep.path}: {told}. Give a name: --as NAME.")
     return name
 
 
@@ -195,9 +191,8 @@ def is_known(table: Table, folder: Path, named: bool) -> bool:
         return False
     same = known.provenance.get(_FINGERPRINT) == table.provenance[_FINGERPRINT]
     if not named and not same:
-        raise InputError(
-            f"{target}: there is a table of this name from another source. Give another name: --as NAME."
-        )
+        told = "there is a table of this name from another source"
+        raise InputError(f"{target}: {told}. Give another name: --as NAME.")
     curves = [each.curves and each.curves.sha256 for each in (known, table)]
     equal = known.sha256 == table.sha256 and known.objectives == table.objectives and curves[0] == curves[1]
     return same and equal
@@ -238,7 +233,5 @@ def decision_lines(decisions: Sequence[Decision]) -> list[str]:
     shown += [Decision("left out", "", f"{some_of(names)}: {reason}") for reason, names in reasons.items()]
     part = max(len(each.part) for each in shown)
     name = min(max(len(each.name) for each in shown), _LONGEST_NAME)
-    return [
-        printable(f"{each.part:{part}}  {f'{each.name:{name}}  ' if each.name else ''}{each.text}")
-        for each in shown
-    ]
+    texts = (f"{f'{each.name:{name}}  ' if each.name else ''}{each.text}" for each in shown)
+    return [printable(f"{each.part:{part}}  {text}") for each, text in zip(shown, texts, strict=True)]

@@ -55,9 +55,8 @@ def _run_history(content: Mapping[str, Any], path: Path) -> Sweep:
     """
     data = content["data"]
     if not data or not all(isinstance(row, list) and len(row) in (10, 11) for row in data):
-        raise InputError(
-            f"{path}: SMAC3's run history of another version. Its trials have 10 or 11 values each."
-        )
+        told = "SMAC3's run history of another version"
+        raise InputError(f"{path}: {told}. Its trials have 10 or 11 values each.")
     keys = {"config": 0, "instance": 1, "seed": 2, "budget": 3, SECONDS: 5}
     others = {"instance": About("aside"), "seed": About("seed"), "budget": About("aside", "of a trial")}
     others |= {"config": About("identity"), SECONDS: About("seconds", "the time of a trial", unit="s")}
@@ -109,9 +108,8 @@ def _sweep(
     named = [{f"{name}_{k}" if len(each) > 1 else name: v for k, v in enumerate(each)} for each in lists]
     settings = columns_of([{f"config.{key}": value for key, value in config.items()} for config in configs])
     objectives = columns_of(named)
-    about = {
-        c: About("hyperparameter", "in a configuration", name=c.removeprefix("config.")) for c in settings
-    }
+    chosen = "in a configuration"
+    about = {c: About("hyperparameter", chosen, name=c.removeprefix("config.")) for c in settings}
     about |= {c: About("metric", "an objective", direction=way, objective=True) for c in objectives}
     return Sweep(
         kind, path, path.stem, {**columns_of(more), **settings, **objectives}, {**about, **others},

@@ -61,13 +61,11 @@ def with_metrics(sweep: Sweep, about: Mapping[str, About], rows: Rows) -> dict[s
     if all(each.direction is None or each.role == "seconds" for each in found.values()):
         likely = [column for column in likely if as_numbers(sweep.columns[column])[1] is None]
         if not likely:
-            raise InputError(
-                f"{sweep.path}: no column is a metric. Name one: --metric COLUMN:min or --metric COLUMN:max."
-            )
-        way = names.direction(sweep.name(likely[-1]))
-        found[likely[-1]] = replace(
-            found[likely[-1]], role="metric", why="", direction=way or "min", doubt="" if way else _WAY
-        )
+            told = "Name one: --metric COLUMN:min or --metric COLUMN:max"
+            raise InputError(f"{sweep.path}: no column is a metric. {told}.")
+        way, doubted = names.direction(sweep.name(likely[-1])), found[likely[-1]]
+        doubt = "" if way else _WAY
+        found[likely[-1]] = replace(doubted, role="metric", why="", direction=way or "min", doubt=doubt)
     return _with_objectives(sweep, found)
 
 
@@ -89,9 +87,7 @@ def _with_objectives(sweep: Sweep, about: Mapping[str, About]) -> dict[str, Abou
         chosen = [column for column in stated if column in study]
         chosen += [column for column in study if column not in stated]
     else:
-        varied = [
-            column for column in metrics if len(distinct_of(sweep.columns[column])[0]) > _FLAG
-        ] or metrics
+        varied = [c for c in metrics if len(distinct_of(sweep.columns[c])[0]) > _FLAG] or metrics
         quality = [column for column in varied if not names.is_cost(sweep.name(column))] or varied
         held_out = [column for column in quality if names.part_of_data(sweep.name(column)) == "held out"]
         plain = [column for column in quality if not names.part_of_data(sweep.name(column))]

@@ -127,10 +127,8 @@ def _sweep(runs: list[_Run], path: Path, study: str, kind: str) -> Sweep:
     study = one_study(studies, study, path, "experiment")
     own = [run for run in live if run.row["experiment_id"] == study]
     own.sort(key=lambda run: (run.row["start_time"], run.row["run_name"]))
-    rows = [
-        run.row | {f"metrics.{name}": max(points)[2] for name, points in run.metrics.items() if points}
-        for run in own
-    ]
+    last = [{f"metrics.{name}": max(p)[2] for name, p in run.metrics.items() if p} for run in own]
+    rows = [run.row | metrics for run, metrics in zip(own, last, strict=True)]
     title = path.stem if study == "Default" else study
     sweep = headed(columns_of(rows), path, title, lambda row: f"run {rows[row]['run_name'] or row}", kind)
     kept = set(sweep.columns["run_id"].tolist())
@@ -144,10 +142,10 @@ def _points(runs: list[_Run]) -> Points | None:
         f"metrics.{name}": [{step: value for step, _, value in sorted(r.metrics.get(name, ()))} for r in runs]
         for name in dict.fromkeys(name for run in runs for name in run.metrics)
     }
-    seconds = []
-    for run in runs:
-        times = sorted((time, step) for points in run.metrics.values() for step, time, _ in points)
-        seconds.append({step: (time - run.row["start_time"]) / 1000.0 for time, step in times})
+    times = [sorted((time, step) for p in run.metrics.values() for step, time, _ in p) for run in runs]
+    starts = [run.row["start_time"] for run in runs]
+    pairs = zip(starts, times, strict=True)
+    seconds = [{step: (time - start) / 1000.0 for time, step in own} for start, own in pairs]
     found = points_of("step", curves, seconds)
     single = found is not None and len(found.rows) == len(np.unique(found.rows))
     return None if single else found  # a single report per run is not a curve

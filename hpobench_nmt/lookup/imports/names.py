@@ -75,19 +75,14 @@ def is_hyperparameter(name: str) -> bool:
     """Whether it is a usual name of a hyperparameter."""
     words = parts(name)
     bare = {*words, *(word.rstrip("0123456789").removesuffix("s") for word in words)}
-    return bool(bare & WORDS.hyperparameter) or bool(
-        {"rate"} & bare and bare & {"learning", "dropout", "decay", "sampling"}
-    )
+    rate = "rate" in bare and bare & {"learning", "dropout", "decay", "sampling"}
+    return bool(bare & WORDS.hyperparameter or rate)
 
 
 def is_identity(name: str) -> bool:
     """Whether a column of this name names or dates trainings, or states where they ran."""
-    return (
-        _joined(name) in WORDS.joined["identity"]
-        or parts(name)[-1:] in (["id"], ["uuid"], ["timestamp"], ["file"], ["path"], ["dir"], ["url"])
-        or name.startswith("Unnamed:")
-        or not name
-    )
+    last = parts(name)[-1:] in (["id"], ["uuid"], ["timestamp"], ["file"], ["path"], ["dir"], ["url"])
+    return last or _joined(name) in WORDS.joined["identity"] or name.startswith("Unnamed:") or not name
 
 
 def is_progress(name: str) -> bool:

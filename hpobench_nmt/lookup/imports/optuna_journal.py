@@ -10,6 +10,7 @@ from typing import Any
 
 from hpobench_nmt.core.objectives import Direction
 from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.lookup.imports.json_lines import Line
 from hpobench_nmt.lookup.imports.optuna_trials import (
     Study,
     Trial,
@@ -41,9 +42,7 @@ class _Replay:
     trials: list[tuple[Study, Trial]] = field(default_factory=list)
 
 
-def read_journal(
-    lines: Sequence[tuple[str, dict[str, Any]]], path: Path, wanted: str, notes: tuple[str, ...]
-) -> Sweep:
+def read_journal(lines: Sequence[Line], path: Path, wanted: str, notes: tuple[str, ...]) -> Sweep:
     """The sweep of a study in a journal, from the journal's lines with their places. O(lines)."""
     replay = _Replay()
     for line, record in lines:

@@ -103,14 +103,8 @@ def sweep_of_study(study: Study, kind: str, path: Path, notes: tuple[str, ...] =
     for name, direction in zip(names, study.directions, strict=True):
         about[name] = About("metric", "what the study optimised", direction=direction, objective=True)
     steps = {names[0]: [trial.steps for trial in trials]} if count == 1 else {}
-    return replace(
-        sweep,
-        about=about,
-        points=points_of("step", steps),
-        notes=(*sweep.notes, *notes),
-        typed=True,
-        studies=True,
-    )
+    points, notes = points_of("step", steps), (*sweep.notes, *notes)
+    return replace(sweep, about=about, points=points, notes=notes, typed=True, studies=True)
 
 
 def named_metrics(attributes: Mapping[str, Any]) -> tuple[str, ...]:

@@ -79,9 +79,8 @@ def _of_file(path: Path, choices: Choices) -> Sweep:
     elif content.startswith(_ZIP):
         members = list(zip_members(content, path, r".*\.(csv|tsv|jsonl|ndjson|json)", MAX_BYTES))
         if len(members) != 1:
-            raise InputError(
-                f"{path}: an Excel workbook or another ZIP archive. Unpack it, or save it as CSV."
-            )
+            told = "an Excel workbook or another ZIP archive"
+            raise InputError(f"{path}: {told}. Unpack it, or save it as CSV.")
         content = members[0][1]
     if not content.strip():
         raise InputError(f"{path}: is empty.")
@@ -110,9 +109,7 @@ def _of_csv(path: Path, content: bytes, choices: Choices) -> Sweep:
             "give both: tables import RUNS.csv --curves FILE."
         )
     sweep = folded(headed(table.columns, path, path.stem.removesuffix(".csv"), table.place), choices)
-    charts = [
-        (other, read_csv_columns(read_bytes(other, MAX_BYTES), other).columns) for other in choices.curves
-    ]
+    charts = [(path, wandb_curves.columns_of(path)) for path in choices.curves]
     return wandb_curves.with_curves(sweep, charts) if charts else sweep
 
 
@@ -133,9 +130,8 @@ def _of_database(path: Path, choices: Choices) -> Sweep:
 def _of_folder(folder: Path, choices: Choices) -> Sweep:
     names = _names(folder)
     if DATASHEET in names:
-        raise InputError(
-            f"{folder}: is already a table folder. Install it with 'hpobench-nmt tables add {folder}'."
-        )
+        told = f"Install it with 'hpobench-nmt tables add {folder}'"
+        raise InputError(f"{folder}: is already a table folder. {told}.")
     mlflow, ray = mlflow_runs.is_mlruns(names), ray_results.is_ray(names)
     if choices.curves and (mlflow or ray):
         raise InputError(f"{folder}: {_CURVES}")

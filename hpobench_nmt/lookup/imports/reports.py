@@ -67,13 +67,9 @@ def folded(sweep: Sweep, choices: Choices) -> Sweep:
         found = step_of(sweep, [name], steps)
         if found is None or len(np.unique(found.ids)) in (1, len(sweep)):
             continue
-        changing = [
-            column
-            for column in columns
-            if column not in (name, found.column)
-            and _may_be_hyperparameter(sweep, column, choices)
-            and _several(sweep.columns[column], found.ids)
-        ]
+        others = (column for column in columns if column not in (name, found.column))
+        likely = (column for column in others if _may_be_hyperparameter(sweep, column, choices))
+        changing = [column for column in likely if _several(sweep.columns[column], found.ids)]
         if not changing:
             return fold(sweep, found)
         shown = some_of([shortened(column) for column in changing])
@@ -110,10 +106,9 @@ def _with_curves(sweep: Sweep, choices: Choices) -> Sweep:
         if known and whole and all(wrong is None for _, wrong in read):
             rows = np.column_stack([numbers for numbers, _ in read]).tolist()
             resource = start if progress else "step"
-            curves[free_name(f"value_by_{start}" if progress else start, sweep.columns)] = [
-                {step: value for step, value in zip(steps, row, strict=True) if value == value}
-                for row in rows
-            ]
+            metric = free_name(f"value_by_{start}" if progress else start, sweep.columns)
+            pairs = (zip(steps, row, strict=True) for row in rows)
+            curves[metric] = [{step: value for step, value in row if value == value} for row in pairs]
             used |= set(wide.values())
     kept = {name: cells for name, cells in sweep.columns.items() if name not in used}
     return with_points(replace(sweep, columns=kept), resource, curves)
@@ -154,11 +149,8 @@ def with_points(sweep: Sweep, resource: str, curves: Mapping[str, Sequence[Mappi
 
     A column that the sweep lacks has the last values of its curves.
     """
-    last = {
-        name: column_of([curve[max(curve)] if curve else "" for curve in own])
-        for name, own in curves.items()
-        if name not in sweep.columns
-    }
+    new = {name: own for name, own in curves.items() if name not in sweep.columns}
+    last = {name: column_of([c[max(c)] if c else "" for c in own]) for name, own in new.items()}
     points = points_of(resource, curves)
     return replace(sweep, columns={**sweep.columns, **last}, points=points) if curves else sweep
 

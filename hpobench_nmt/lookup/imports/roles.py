@@ -50,17 +50,16 @@ def stated(
     `roles` has a role by column: a table, as in a file of roles, or a text such as "metric:max". Messages
     about it begin with `where`.
     """
-    given = {
-        column: dict(zip(("role", "direction"), entry.split(":"), strict=False))
-        if isinstance(entry, str)
-        else entry
-        for column, entry in (roles or {}).items()
-    }
+
+    def entry_of(given: Any) -> Any:
+        keys = ("role", "direction")
+        return dict(zip(keys, given.split(":"), strict=False)) if isinstance(given, str) else given
+
+    given = {column: entry_of(entry) for column, entry in (roles or {}).items()}
     said = [(name, _Entry("metric", way)) for name, way in map(_directed, metrics)]
     said += [(name, _Entry("hyperparameter")) for name in hyperparameters]
-    said += [(name, _Entry("ignore")) for name in ignored] + [
-        (name, _Entry("seed")) for name in [seed] if name
-    ]
+    said += [(name, _Entry("ignore")) for name in ignored]
+    said += [(seed, _Entry("seed"))] if seed else []
     entries = checked(given, dict[str, _Entry], str(where))
     said += sorted(entries.items(), key=lambda item: item[1].role != "objective")
     return tuple((name, _stated(entry)) for name, entry in said)
@@ -75,9 +74,8 @@ def _directed(text: str) -> tuple[str, Any]:
 def _stated(entry: _Entry) -> About:
     roles: dict[str, Role] = {"objective": "metric", "ignore": "identity"}
     role: Any = roles.get(entry.role, entry.role)
-    return About(
-        role, STATED, "", "", entry.direction, entry.scale, entry.unit, objective=entry.role == "objective"
-    )
+    told = entry.direction, entry.scale, entry.unit, entry.role == "objective"
+    return About(role, STATED, "", "", *told)
 
 
 def roles_file(about: Mapping[str, About]) -> str:
@@ -123,9 +121,8 @@ def _stated_by_column(sweep: Sweep, choices: Choices) -> dict[str, About]:
     for name, about in choices.roles:
         column = _called(sweep, name)
         if column is None:
-            raise unknown(
-                "column", name, {*sweep.columns, *map(sweep.name, sweep.columns)}, f"({sweep.path})"
-            )
+            known = {*sweep.columns, *map(sweep.name, sweep.columns)}
+            raise unknown("column", name, known, f"({sweep.path})")
         before = found.get(column, about)
         for one, other in ((before.role, about.role), (before.direction, about.direction)):
             if None not in (one, other) and one != other:
@@ -134,8 +131,8 @@ def _stated_by_column(sweep: Sweep, choices: Choices) -> dict[str, About]:
                     f"{sweep.path}: {shortened(sweep.name(column))} is given as both {' and '.join(words)}. "
                     "Give one."
                 )
-        known = {key: value for key, value in vars(about).items() if value}
-        found[column] = replace(before, **{**known, "name": sweep.name(column)})
+        stated = {key: value for key, value in vars(about).items() if value}
+        found[column] = replace(before, **{**stated, "name": sweep.name(column)})
     return found
 
 
@@ -220,6 +217,5 @@ def _role_of(sweep: Sweep, column: str, told: bool, few: bool, grid: bool) -> Ab
         return About("aside", "its numbers differ beside a full grid: it is an outcome", outcome=True)
     if len(cells) > _MOST_TEXTS and bool((np.diff(numbers) == 1).all()) and numbers[0] in (0, 1):
         return About("identity", "it counts the rows")
-    return About(
-        "hyperparameter", values, "it has lists, which may be values or a curve" if lists else _NEITHER
-    )
+    doubt = "it has lists, which may be values or a curve" if lists else _NEITHER
+    return About("hyperparameter", values, doubt)

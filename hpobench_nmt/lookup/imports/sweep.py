@@ -104,16 +104,13 @@ def points_of(
 
     `seconds` has the seconds since the start by step for each training, if they are known.
     """
-    trainings = zip(*curves.values(), strict=True)
-    places = [
-        (row, step) for row, own in enumerate(trainings) for step in sorted({s for e in own for s in e})
-    ]
+    trainings = enumerate(zip(*curves.values(), strict=True))
+    places = [(row, step) for row, own in trainings for step in sorted({s for each in own for s in each})]
     if not places:
         return None
     rows, steps = map(np.array, zip(*places, strict=True))
-    values = {
-        name: np.array([own[row].get(step, np.nan) for row, step in places]) for name, own in curves.items()
-    }
+    lists = {name: [own[row].get(step, np.nan) for row, step in places] for name, own in curves.items()}
+    values = {name: np.array(own) for name, own in lists.items()}
     times = np.array([seconds[row][step] for row, step in places]) if seconds else None
     return Points(resource, rows, steps, values, times)
 
@@ -192,9 +189,8 @@ def one_study(studies: Sequence[str], wanted: str, where: object, what: str = "s
     if not studies:
         raise InputError(f"{where}: is without a {what}.")
     if len(studies) > 1 and not wanted:
-        raise InputError(
-            f"{where}: has more than one {what}: {shown}. Name one: --study {shlex.quote(studies[0])}."
-        )
+        name = f"--study {shlex.quote(studies[0])}"
+        raise InputError(f"{where}: has more than one {what}: {shown}. Name one: {name}.")
     return wanted or studies[0]
 
 

@@ -32,9 +32,14 @@ def is_wide(names: Sequence[str]) -> bool:
     return any(name.endswith("__MIN") and _BETWEEN in name and name[:-5] in known for name in names[1:])
 
 
+def columns_of(path: Path) -> dict[str, Column]:
+    """The columns of a CSV file."""
+    return read_csv_columns(read_bytes(path, MAX_BYTES), path).columns
+
+
 def is_chart(path: Path) -> bool:
     """Whether a file is such an export."""
-    return is_wide(list(read_csv_columns(read_bytes(path, MAX_BYTES), path).columns))
+    return is_wide(list(columns_of(path)))
 
 
 def _curves(columns: Mapping[str, Column], path: Path) -> dict[tuple[str, str], dict[float, float]]:
