@@ -24,7 +24,8 @@ from hpobench_nmt.core.system.errors import InputError
 Common = Literal["all", "pair"]
 
 # Values of a hyperparameter that are treated as another value, as in the paper's note on Figure 4.
-EQUIVALENT: Mapping[str, Mapping[float, float]] = {"bpe_symbols": {32000.0: 30000.0}}
+Equivalent = Mapping[str, Mapping[float, float]]
+EQUIVALENT: Equivalent = {"bpe_symbols": {32000.0: 30000.0}}
 
 # Two configurations can only agree or disagree, so a coefficient needs three.
 _FEWEST = 3
@@ -69,7 +70,7 @@ def rank_correlation(
     responses: Sequence[Response],
     *,
     common: Common = "all",
-    equivalent: Mapping[str, Mapping[float, float]] = EQUIVALENT,
+    equivalent: Equivalent = EQUIVALENT,
 ) -> RankCorrelation:
     """Spearman correlation of two or more tables' configuration rankings by a metric. O(T^2 N log N).
 
@@ -129,9 +130,7 @@ def spearman_interval(r: float, n: int) -> tuple[float, float]:
     return (-1.0 if r == -1.0 else float(low)), (1.0 if r == 1.0 else float(high))
 
 
-def _taken_as_equal(
-    responses: Sequence[Response], equivalent: Mapping[str, Mapping[float, float]]
-) -> tuple[str, ...]:
+def _taken_as_equal(responses: Sequence[Response], equivalent: Equivalent) -> tuple[str, ...]:
     found = {(h.name, v) for r in responses for h in r.hyperparameters for v in h.values}
     return tuple(
         f"{name} of {stand_in:g} and {value:g}"
@@ -144,9 +143,7 @@ def _taken_as_equal(
 _Point = tuple[tuple[str, float | str], ...]
 
 
-def _by_configuration(
-    response: Response, equivalent: Mapping[str, Mapping[float, float]]
-) -> dict[_Point, float]:
+def _by_configuration(response: Response, equivalent: Equivalent) -> dict[_Point, float]:
     """Loss of each configuration that has a loss. Keys name the hyperparameters, in alphabetical order.
 
     Keys can be sorted. A number is a float, -inf if inactive. A label is a string, "" if inactive, and its

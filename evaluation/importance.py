@@ -184,6 +184,14 @@ def model_grid(response: Response, *, seed: int = 0, trees: int | None = None) -
     return replace(whole, forest=forest, out_of_bag_r2=_out_of_bag_r2(forest, features, losses))
 
 
+def check_share(best_share: float) -> None:
+    """Raise InputError if it is not a share of rows, above 0 and up to 1."""
+    if not 0 < best_share <= 1:
+        raise InputError(
+            f"the best part must be a share of the rows above 0 and up to 1, not {best_share:g}."
+        )
+
+
 def importance(
     response: Response,
     *,
@@ -207,10 +215,8 @@ def importance(
     O(L K^2) for L leaves of the forest (rows of a complete grid) and K values of all hyperparameters
     together, plus the time to fit the forest.
     """
-    if best_share is not None and not 0 < best_share <= 1:
-        raise InputError(
-            f"the best part must be a share of the rows above 0 and up to 1, not {best_share!r}."
-        )
+    if best_share is not None:
+        check_share(best_share)
     model = model or model_grid(response, seed=seed, trees=trees)
     # The largest loss of the best part, which has at least one row because of the ceil.
     losses, limit = model.losses, np.inf
@@ -312,9 +318,8 @@ def leaf_boxes(tree: object, axes: Sequence[Floats]) -> tuple[Floats, list[Bools
         # scikit-learn compares features in single precision with thresholds in double precision; equal values
         # go left.
         place = axis.astype(np.float32)
-        splits = [
-            np.unique(nodes.threshold[nodes.feature == first_column[j] + c]) for c in range(place.shape[1])
-        ]
+        columns = range(first_column[j], first_column[j + 1])
+        splits = [np.unique(nodes.threshold[nodes.feature == column]) for column in columns]
         cells = [np.searchsorted(s, column, side="left") for s, column in zip(splits, place.T, strict=True)]
         _, first, count = np.unique(np.column_stack(cells), axis=0, return_index=True, return_counts=True)
         places.append(place[first])

@@ -149,9 +149,8 @@ def seed_noise(response: Response, replicates: pd.DataFrame, averaged: bool = Fa
     names = [h.name for h in response.hyperparameters]
     for column in [*names, objective.metric]:
         if column not in replicates.columns:
-            raise unknown(
-                "column", column, map(str, replicates.columns), f"(replicates of {response.table!r})"
-            )
+            columns = map(str, replicates.columns)
+            raise unknown("column", column, columns, f"(replicates of {response.table!r})")
     if "replicate" in replicates.columns:
         replicates = replicates[replicates["replicate"] != 0]
     replicates = replicates[replicates[objective.metric].notna()]
@@ -290,9 +289,8 @@ def _configurations(groups: Sequence[_Group], names: Sequence[str], sign: float)
         spread = alike.std(ddof=1) if len(alike) > 1 else np.nan
         worse = sign * (group.measured.mean() - group.own)
         luck = worse / of_one if of_one > 0 and not group.averaged else np.nan
-        lines.append(
-            (group.row, *group.config, group.own, len(values), values.mean(), spread, np.ptp(alike), luck)
-        )
+        told = values.mean(), spread, np.ptp(alike), luck
+        lines.append((group.row, *group.config, group.own, len(values), *told))
     ours = ("row", "in_table", "n", "mean", "sd", "range", "luck")
     theirs = [free_name(name, (*ours, *names)) if name in ours else name for name in names]
     return pd.DataFrame(lines, columns=["row", *theirs, *ours[1:]])

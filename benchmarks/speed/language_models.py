@@ -146,7 +146,7 @@ def training_contenders(arguments: argparse.Namespace) -> dict[str, Callable[[],
     def ours(precision: str) -> Callable[[], int]:
         model = awd_lstm(arguments, **REGULARISED)
         parameters = list(model.parameters())
-        optimiser = NTASGD(parameters, learning_rate=1.0, weight_decay=1.2e-6, window=0, patience=5)
+        optimiser = NTASGD(parameters, learning_rate=1.0, weight_decay=1.2e-6, averaging_window=0, patience=5)
         for loss in (1.0, 2.0):
             optimiser.checked(loss)  # so that it starts averaging
         state = model.initial_state(BATCH)

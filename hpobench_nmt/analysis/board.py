@@ -294,9 +294,7 @@ def _places(results: Results, found: FewerTrainings) -> Column | None:
     places = found.paired.places() if found.paired is not None else {}
     if not places:
         return None
-    entries = {
-        m: Entry(f"{low}–{high}" if low < high else str(low), low) for m, (low, high) in places.items()
-    }
+    entries = {m: Entry(f"{a}–{b}" if a < b else str(a), a) for m, (a, b) in places.items()}
     return Column("places", "its best and worst place when one family is left out", entries)
 
 

@@ -179,9 +179,8 @@ def _check_same(first: Results, second: Results) -> None:
     if first.seed != second.seed:
         raise InputError(f"the runs have other seeds: {first.seed} and {second.seed}.")
     ours, theirs = (each.suite.without_names.settings() for each in (first, second))
-    other = sorted(
-        key for key in {*ours, *theirs} - {"name", "trials", "family"} if ours.get(key) != theirs.get(key)
-    )
+    keys = {*ours, *theirs} - {"name", "trials", "family"}
+    other = sorted(key for key in keys if ours.get(key) != theirs.get(key))
     if other:
         raise InputError(f"the runs have other settings: {listed(other)}.")
 

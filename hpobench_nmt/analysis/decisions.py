@@ -111,9 +111,8 @@ def _sentence(against: pd.DataFrame, part: str, where: str) -> str:
     shown = known[f"{part}p_page"] < 1 - CONFIDENCE
     better, cannot = known[f"{part}ratio"] > 1, ~known[f"{part}can_show"].astype(bool)
     rest = known[~shown & ~cannot]
-    open_ = [
-        f"{a} (with {short(s)} it would be)" for a, s in zip(rest["a"], rest[f"{part}smallest"], strict=True)
-    ]
+    pairs = zip(rest["a"], rest[f"{part}smallest"], strict=True)
+    open_ = [f"{a} (with {short(least)} it would be)" for a, least in pairs]
     groups = (
         ("shown to need fewer trainings than random search", known[shown & better]["a"].tolist()),
         ("shown to need more", known[shown & ~better]["a"].tolist()),

@@ -66,9 +66,9 @@ def found_volume(results: Results, at: Mapping[str, float]) -> FoundVolume:
     low, high = _interval(found, family)
     shown = pd.DataFrame({"method": methods, "share": mean, "low": low, "high": high})
     missing = list(shown[shown["share"].isna()]["method"])
-    notes = (
-        [f"Without a value, because a trial failed or ended before: {listed(missing)}."] if missing else []
-    )
+    notes = []
+    if missing:
+        notes.append(f"Without a value, because a trial failed or ended before: {listed(missing)}.")
     reference = np.array([_random_search(results.instances[t], at[t]) for t in tables])
     exact = not np.isnan(reference).any()
     if not exact:

@@ -219,9 +219,8 @@ def fewer_answer(results: Results, found: FewerTrainings, table: str) -> str:
     reference = f"{'' if line['exact'] else '≈'}{reference}"
     if not best["times_fewer"] > 1.0:
         return f"random search {reference} {unit}; no method is faster"
-    return (
-        f"{best['method']} {time} {unit}, random search {reference}, {short(best['times_fewer'])} times fewer"
-    )
+    fewer = f"{short(best['times_fewer'])} times fewer"
+    return f"{best['method']} {time} {unit}, random search {reference}, {fewer}"
 
 
 def fewer_setting(results: Results, found: FewerTrainings, table: str) -> str:

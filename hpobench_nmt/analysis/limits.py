@@ -67,10 +67,8 @@ def limits(results: Results, found: FewerTrainings, table: str) -> pd.DataFrame:
     best = [m for m in found.paired.ranked_on(table) if m != SIMULATED][:1]
     lines |= {f"best method, {m}": found.paired.runtimes[table][found.paired.methods.index(m)] for m in best}
     lines["least possible"] = aims.least
-    ratios = [
-        math.exp(log_ratio(values[None], aims.random_search[: len(values)])[0][0])
-        for values in lines.values()
-    ]
+    reference = aims.random_search
+    ratios = [math.exp(log_ratio(own[None], reference[: len(own)])[0][0]) for own in lines.values()]
     means = [float(values.mean()) for values in lines.values()]
     return pd.DataFrame({"line": list(lines), "trainings": means, "times_fewer": ratios})
 
@@ -131,9 +129,7 @@ def _minus_log_evidence(t: Floats, squares: Sequence[tuple[Floats, Ints]], y: Fl
     weights, noise, share = np.exp(t[:-1]), math.exp(t[-1]), _ADDITIVE / len(squares)
     places = [place for _, place in squares]
     scaled = [w * each for w, (each, _) in zip(weights, squares, strict=True)]
-    whole, slope = _matern(
-        sum((each[place] for each, place in zip(scaled, places, strict=True)), np.zeros(1))
-    )
+    whole, slope = _matern(sum((own[at] for own, at in zip(scaled, places, strict=True)), np.zeros(1)))
     alone = [_matern(each) for each in scaled]
     parts = sum((k[place] for (k, _), place in zip(alone, places, strict=True)), np.zeros(1))
     kernel = squareform((1.0 - _ADDITIVE) * whole + share * parts)

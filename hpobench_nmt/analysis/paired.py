@@ -49,9 +49,8 @@ class Paired:
     def best_possible(self, other: str = "") -> Floats:
         """The log ratio of a method that knows the targets, mean of each family's tables, shape (F,)."""
         least = [aims.least[None] for aims in self.aims.values()]
-        return times_fewer(
-            least, self._references(other), [self.families[t] for t in self.runtimes]
-        ).family_logs[:, 0]
+        families = [self.families[table] for table in self.runtimes]
+        return times_fewer(least, self._references(other), families).family_logs[:, 0]
 
     def places(self) -> dict[str, tuple[int, int]]:
         """The best and the worst place of each method when one family is left out; empty for one family.
@@ -59,10 +58,8 @@ class Paired:
         Methods without a figure, and controls, have no place.
         """
         figure = self.figure()
-        logs = figure.family_logs
-        ranked = [
-            i for i, m in enumerate(self.methods) if m not in CONTROLS and figure.log[i] == figure.log[i]
-        ]
+        logs, known = figure.family_logs, ~np.isnan(figure.log)
+        ranked = [i for i, m in enumerate(self.methods) if m not in CONTROLS and known[i]]
         if len(logs) < 2:
             return {}
         places = []

@@ -80,19 +80,16 @@ def facts(run: Run) -> list[tuple[str, str]]:
     if suite.noise:
         lines.append(("noise", "a look-up draws one of the row's trainings; scores use the row's mean"))
     if suite.sources:
-        lines.append(
-            ("sources", f"methods may learn from {', '.join(suite.sources)}, except the table itself")
-        )
+        told = f"methods may learn from {', '.join(suite.sources)}, except the table itself"
+        lines.append(("sources", told))
     if suite.source_of:
         pairs = ", ".join(f"{source} on {table}" for table, source in suite.source_of.items())
-        lines.append(
-            ("source of", f"methods may learn from {pairs}, using the configurations that both have")
-        )
+        told = f"methods may learn from {pairs}, using the configurations that both have"
+        lines.append(("source of", told))
     if suite.constraints:
         kept = [f"{name} {i.n_feasible}/{len(i.table)}" for name, i in run.results.instances.items()]
-        lines.append(
-            ("constraints", f"{', '.join(suite.constraints)}; rows that satisfy them: {', '.join(kept)}")
-        )
+        rules = ", ".join(suite.constraints)
+        lines.append(("constraints", f"{rules}; rows that satisfy them: {', '.join(kept)}"))
     if suite.lookups is not None:
         lines.append(("look-ups", f"at most {suite.lookups}"))
     near = [s for s in suite.scores if SCORES[s].needs_tolerance]
@@ -116,9 +113,11 @@ def facts(run: Run) -> list[tuple[str, str]]:
 def clock_facts(results: Results) -> list[tuple[str, str]]:
     """The clock of a run in words, as pairs of a name and a text."""
     suite = results.suite
-    per = {"lookups": "a look-up takes one unit of time", "cost": "a training takes as long as its cost"}[
-        suite.clock
-    ]
+    per = (
+        "a training takes as long as its cost"
+        if suite.clock == "cost"
+        else "a look-up takes one unit of time"
+    )
     units = {instance.time_unit for instance in results.instances.values()}
     lines = [("clock", f"{per}, in {', '.join(sorted(units))}"), ("workers", str(suite.workers))]
     if suite.curves:

@@ -131,7 +131,5 @@ def _raw(instance: Instance, losses: Floats, pair: Pair) -> Floats:
 
 def _staircase(corners: Floats, worst: Floats) -> Floats:
     """Vertices of a staircase through its corners, extended to the worst of both losses."""
-    xs, ys = corners.T
-    return np.column_stack(
-        [np.repeat(np.append(xs, worst[0]), 2)[:-1], np.repeat(np.append(worst[1], ys), 2)[1:]]
-    )
+    xs, ys = np.append(corners[:, 0], worst[0]), np.append(worst[1], corners[:, 1])
+    return np.column_stack([np.repeat(xs, 2)[:-1], np.repeat(ys, 2)[1:]])

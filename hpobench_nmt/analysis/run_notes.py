@@ -42,11 +42,9 @@ def trial_notes(results: Results) -> list[str]:
         )
     choice = choice_score(results)
     for (table, method), number in results.without_feasible_row().items():
-        n_trials = len(results.trials[table, method])
+        of = counted(len(results.trials[table, method]), "trial")
         worst = f" In {choice} they count as the worst feasible row." if choice else ""
-        notes.append(
-            f"{method} on {table}: {number} of {counted(n_trials, 'trial')} found no feasible row.{worst}"
-        )
+        notes.append(f"{method} on {table}: {number} of {of} found no feasible row.{worst}")
     notes += _copies(results)
     notes += _whole_tables(results)
     small = [name for name, instance in results.instances.items() if len(instance.table) < _FEW_ROWS]
@@ -56,9 +54,8 @@ def trial_notes(results: Results) -> list[str]:
             f"this says little about methods."
         )
     if min(counts) < FEW_TRIALS:
-        notes.append(
-            f"With {counted(min(counts), 'trial')}, intervals are too narrow to trust and tests show little."
-        )
+        told = "intervals are too narrow to trust and tests show little"
+        notes.append(f"With {counted(min(counts), 'trial')}, {told}.")
     return notes
 
 

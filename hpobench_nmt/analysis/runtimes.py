@@ -86,9 +86,7 @@ def target_runtimes(results: Results) -> TargetRuntimes:
         found = [_targets_of(each) for each in seen[table]]
         common = min(map(len, found))  # of fronts, which differ in length
         goals = [each.stopping_goals for each in seen[table]]
-        settled = [
-            i for i in range(common) if all(is_settled(t[i], g) for t, g in zip(found, goals, strict=True))
-        ]
+        settled = [i for i in range(common) if all(map(is_settled, (own[i] for own in found), goals))]
         if len(settled) < common:
             asked = ", ".join(results.suite.scores)
             notes.append(

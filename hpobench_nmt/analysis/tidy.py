@@ -128,6 +128,4 @@ def _until(budgets: Floats, best: Floats, target: float) -> float:
 def _same(trials: Sequence[tuple[Floats, Floats]]) -> bool:
     """Whether several trials are the same run."""
     first, *others = trials
-    return bool(others) and all(
-        np.array_equal(a, b) for other in others for a, b in zip(first, other, strict=True)
-    )
+    return bool(others) and all(all(map(np.array_equal, first, other)) for other in others)

@@ -123,9 +123,7 @@ class Front:
         import pandas as pd
 
         column_text = from_above("analysis.number_text:column_text")
-        texts = pd.DataFrame(
-            {name: column_text(column, name in self.exact) for name, column in self.shown.items()}
-        )
+        texts = pd.DataFrame({name: column_text(c, name in self.exact) for name, c in self.shown.items()})
         return f"{texts.to_string(index=False, max_rows=_ROWS_SHOWN)}\n\n{self.summary}"
 
     def _repr_html_(self) -> str:

@@ -190,9 +190,8 @@ class Hyperparameter:
         shown = self.short_labels
         if len(shown) <= _MOST_LISTED:
             return ", ".join(shown)
-        return (
-            f"{len(shown):,} from {shown[0]} to {shown[-1]}" if self.is_numeric else f"{len(shown):,} labels"
-        )
+        what = f"from {shown[0]} to {shown[-1]}" if self.is_numeric else "labels"
+        return f"{len(shown):,} {what}"
 
     @property
     def short_labels(self) -> tuple[str, ...]:

@@ -184,10 +184,8 @@ def suggested_by_optuna(
     """
     config: dict[str, Value] = {}
     for h in axes:
-        if all(
-            parent in config and key_of(config[parent]) in map(key_of, values)
-            for parent, values in h.active_if
-        ):
+        met = (p in config and key_of(config[p]) in map(key_of, values) for p, values in h.active_if)
+        if all(met):
             config[h.name] = _suggested(trial, h.name, distributions[h.name])
     return config
 
@@ -221,9 +219,8 @@ def from_optuna(distributions: Mapping[str, BaseDistribution]) -> tuple[Hyperpar
                 else:
                     count = round((given.high - given.low) / given.step) + 1
                     if count > _MOST_STEPS:
-                        raise InputError(
-                            f"{name}: {count:,} steps are too many; at most {_MOST_STEPS:,} are allowed."
-                        )
+                        told = f"at most {_MOST_STEPS:,} are allowed"
+                        raise InputError(f"{name}: {count:,} steps are too many; {told}.")
                     grid = [given.low + i * given.step for i in range(count)]
                     axes.append(Hyperparameter(name, tuple(grid), integer=whole))
             case _:
@@ -273,14 +270,8 @@ def _listed(name: str, values: Any, kind: Any, meta: Any = None) -> Hyperparamet
     If `to_configspace` has described a valid hyperparameter in `meta`, it is that one.
     """
     plain = tuple(map(_plain, values))
-    told = (meta or {}).get(_OWN)
-    if isinstance(told, dict) and {"kind", "scale"} <= told.keys() <= {
-        "kind",
-        "scale",
-        "unit",
-        "integer",
-        "place",
-    }:
+    told, needed = (meta or {}).get(_OWN), {"kind", "scale"}
+    if isinstance(told, dict) and needed <= told.keys() <= needed | {"unit", "integer", "place"}:
         with suppress(InputError, TypeError):
             return Hyperparameter(name, plain, **{key: told[key] for key in told if key != "place"})
     if kind == "ordinal" and _ascending(plain):

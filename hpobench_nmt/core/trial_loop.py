@@ -89,9 +89,8 @@ def run_trial(
     lookups = isinstance(trainings, Trainings) and trainings.are_lookups and problem.counts_lookups
     method, failure = None, ""
     try:
-        method = _Method(
-            make_method, problem, rng, trainer.workers, lookups, running, on_call, violations, debug
-        )
+        how = trainer.workers, lookups, running, on_call, violations, debug
+        method = _Method(make_method, problem, rng, *how)
     except MethodFailure as error:
         if debug and error.__cause__ is not None:
             raise error.__cause__ from None

@@ -97,9 +97,8 @@ def download(url: str, sha256: str | None, limits: Limits = DEFAULT_LIMITS) -> b
                 break
             except requests.RequestException as error:
                 reason = f"{type(error).__name__}: {error}"
-    raise RunError(
-        f"{url}: {reason}. Nothing was installed. Try again later, or use a folder with the files: --from."
-    )
+    advice = "Try again later, or use a folder with the files: --from."
+    raise RunError(f"{url}: {reason}. Nothing was installed. {advice}")
 
 
 def _within(seconds: float, fetch: Callable[[], bytes]) -> bytes:
@@ -132,9 +131,8 @@ def _fetch_once(http: requests.Session, url: str, sha256: str | None, limits: Li
     digest, parts, size = hashlib.sha256(), [], 0
     with http.get(url, stream=True, timeout=(limits.connect_s, limits.read_s)) as response:
         response.raise_for_status()
-        if url.startswith("https:") and not all(
-            step.url.startswith("https:") for step in [*response.history, response]
-        ):
+        secure = [step.url.startswith("https:") for step in [*response.history, response]]
+        if url.startswith("https:") and not all(secure):
             raise _Refused("the server redirects to an address without encryption")
         encoding = response.headers.get("Content-Encoding", "").strip().lower()
         if encoding not in _ENCODINGS:

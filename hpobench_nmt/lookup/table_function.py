@@ -12,10 +12,11 @@ from hpobench_nmt.core.space import Config
 from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.lookup.table import Otherwise, Table
 
+Function = Callable[[Config], float | list[float] | None]
+Finder = Callable[[Config], tuple[int | None, str]]
 
-def table_function(
-    table: Table, objectives: Sequence[str | Objective], otherwise: Otherwise
-) -> Callable[[Config], float | list[float] | None]:
+
+def table_function(table: Table, objectives: Sequence[str | Objective], otherwise: Otherwise) -> Function:
     """The function of `Table.function`, which describes the arguments."""
     goals = [table.objective(goal) for goal in objectives or [table.main_metric]]
     find = row_finder(table, [goal.metric for goal in goals], otherwise)
@@ -31,9 +32,7 @@ def table_function(
     return function
 
 
-def row_finder(
-    table: Table, metrics: Sequence[str], otherwise: Otherwise
-) -> Callable[[Config], tuple[int | None, str]]:
+def row_finder(table: Table, metrics: Sequence[str], otherwise: Otherwise) -> Finder:
     """A function that finds the row of a configuration that has all of these metrics.
 
     It returns the row and an empty text. If there is no such row, `otherwise` decides: "error" raises an

@@ -49,9 +49,8 @@ def too_fast(figures: pd.DataFrame) -> list[str]:
 
 def in_words(figures: pd.DataFrame) -> str:
     """Figures with their intervals."""
-    return ", ".join(
-        f"{name} {at:.2f} [{low:.2f}, {high:.2f}]" for name, at, low, high in figures.itertuples()
-    )
+    lines = figures.itertuples()
+    return ", ".join(f"{name} {at:.2f} [{low:.2f}, {high:.2f}]" for name, at, low, high in lines)
 
 
 def ability_findings(table: Table) -> list[Finding]:

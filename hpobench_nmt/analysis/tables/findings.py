@@ -32,15 +32,11 @@ def of_correlation(every: RankCorrelation, pairs: RankCorrelation) -> Notes:
     by = ", ".join(sorted(set(every.objectives)))
     ranked = f"Ranked by {by}; Spearman's coefficient, with its 95% interval."
     if n:
-        notes = [
-            f"{counted(n, 'configuration')} {'is' if n == 1 else 'are'} common to the {n_tables} tables. "
-            f"{ranked}"
-        ]
+        common = f"{counted(n, 'configuration')} {'is' if n == 1 else 'are'} common to the {n_tables} tables"
     else:
-        notes = [
-            f"No configuration is common to the {n_tables} tables: each pair is compared on those that both "
-            f"have. {ranked}"
-        ]
+        common = f"No configuration is common to the {n_tables} tables: each pair is compared on those that "
+        common += "both have"
+    notes = [f"{common}. {ranked}"]
     if every.taken_as_equal:
         notes.append(f"Taken as equal: {', '.join(every.taken_as_equal)}.")
     lines = found.to_frame().dropna(subset="spearman").sort_values("spearman", ascending=False)
@@ -50,10 +46,8 @@ def of_correlation(every: RankCorrelation, pairs: RankCorrelation) -> Notes:
     elif said:
         notes.append(said[0])
     none = pairs.to_frame().query("n_common == 0")
-    notes += [
-        f"{a} and {b} have no configuration in common."
-        for a, b in zip(none["table"], none["other"], strict=True)
-    ]
+    apart = zip(none["table"], none["other"], strict=True)
+    notes += [f"{a} and {b} have no configuration in common." for a, b in apart]
     return tuple(notes)
 
 
@@ -129,10 +123,8 @@ def of_front(objectives: Sequence[str], losses: Floats, n_front: int) -> Notes:
         f"{n_front} of the {counted(n, 'row')} with both {'is' if n_front == 1 else 'are'} on the Pareto "
         f"front of {objectives[0]} and {objectives[1]}."
     ]
-    if n < len(losses):
-        notes.append(
-            f"{len(losses) - n:,} of the {len(losses):,} rows lack{'s' * (len(losses) - n == 1)} one of them."
-        )
+    if lost := len(losses) - n:
+        notes.append(f"{lost:,} of the {len(losses):,} rows lack{'s' * (lost == 1)} one of them.")
     r = spearman(losses[complete, 0], losses[complete, 1])
     low, high = spearman_interval(r, n)
     if not np.isnan(r) and np.isnan(low):
@@ -250,9 +242,6 @@ def _at_the_top(found: SeedNoise, unit: str) -> list[str]:
     for own, n, mean in best[["in_table", "n", "mean"]].itertuples(index=False, name=None):
         # The mean includes the table's own training, which was the lucky one.
         again = (n * mean - own) / (n - 1)
-        times = f"{n - 1} times" if n > 2 else "once"
-        on_average = " on average" if n > 2 else ""
-        notes.append(
-            f"The best row has {short(own, unit=unit)}; trained again {times}, {again:.3g}{on_average}."
-        )
+        told = f"{n - 1} times, {again:.3g} on average" if n > 2 else f"once, {again:.3g}"
+        notes.append(f"The best row has {short(own, unit=unit)}; trained again {told}.")
     return notes

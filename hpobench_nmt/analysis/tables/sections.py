@@ -26,6 +26,7 @@ from hpobench_nmt.evaluation.correlation import rank_correlation
 from hpobench_nmt.evaluation.importance import (
     BEST_SHARE,
     Importance,
+    check_share,
     importance,
     model_grid,
     predictable_share,
@@ -94,10 +95,7 @@ def analyze_tables(
         raise InputError("no table to analyse.")
     if len(set(names)) < len(names):
         raise InputError(f"the same table twice: {', '.join(sorted(names))}.")
-    if not 0 < best_share <= 1:
-        raise InputError(
-            f"the best part must be a share of the rows above 0 and up to 1, not {best_share:g}."
-        )
+    check_share(best_share)
     if tolerance is not None and not tolerance >= 0:
         raise InputError(f"the tolerance must be 0 or more, not {tolerance:g}.")
     for wanted in [*([metric] if metric else []), *(objectives or ())]:
@@ -299,9 +297,8 @@ def _sensitivity(table: Table, whole: Table, metric: str, tolerance: float | Non
 def _noise(table: Table, metric: str, replicates: Replicates, rules: str) -> Section:
     frame = replicates.to_frame()
     if not len(frame):
-        raise InputError(
-            f"no configuration that satisfies {rules} was trained again, so a spread cannot be measured."
-        )
+        told = f"no configuration that satisfies {rules} was trained again"
+        raise InputError(f"{told}, so a spread cannot be measured.")
     found = seed_noise(table.response(metric), frame, replicates.averaged)
     unit = table.metric(found.metric).unit
     shown = found.configurations[["row", "in_table", "n", "mean", "sd", "range", "luck"]]

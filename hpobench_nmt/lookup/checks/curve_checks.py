@@ -87,10 +87,8 @@ def _lengths(table: Table, some: Curves, held: Rows) -> Iterator[Fact]:
             "they were cut short, or have checkpoints of another training.",
         )
     else:
-        yield ok(
-            f"every curve ends at its row's {name}",
-            "the curves belong to these trainings and are complete.",
-        )
+        meaning = "the curves belong to these trainings and are complete."
+        yield ok(f"every curve ends at its row's {name}", meaning)
 
 
 def _own(table: Table, name: str, own: str, found: Floats, held: Rows) -> Iterator[Fact]:

@@ -137,9 +137,8 @@ def _codes(values: Floats) -> Rows:
 def _facts(table: Table) -> Iterator[Fact]:
     n_rows = len(table)
     grid = math.prod(len(h.values) for h in table.hyperparameters)
-    inactive = [
-        h.name for h, c in zip(table.hyperparameters, table.configs.T, strict=True) if np.isnan(c).any()
-    ]
+    columns = zip(table.hyperparameters, np.isnan(table.configs).T, strict=True)
+    inactive = [h.name for h, holes in columns if holes.any()]
     if inactive:
         covered = covered_share(table.hyperparameters, table.configs)
         yield note(
@@ -154,10 +153,8 @@ def _facts(table: Table) -> Iterator[Fact]:
             "a method can only choose among these, so it avoids configurations that failed to train.",
         )
     else:
-        all_have = (
-            f"all {_count(grid)} configurations of the grid have" if grid > 1 else "the one configuration has"
-        )
-        yield ok(f"{all_have} a row", "the space is complete.")
+        every = f"all {_count(grid)} configurations of the grid have"
+        yield ok(f"{every if grid > 1 else 'the one configuration has'} a row", "the space is complete.")
     for h, column in zip(table.hyperparameters, table.configs.T, strict=True):
         absent = np.setdiff1d(h.numbers, column)
         if len(absent):

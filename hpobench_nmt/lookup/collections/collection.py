@@ -108,9 +108,8 @@ def published_file(
         content = gunzipped(content, path, limits.max_bytes)
     digest = hashlib.sha256(content).hexdigest()
     if digest != sha256:
-        raise InputError(
-            f"{path}: SHA-256 is {digest[:12]}… instead of {sha256[:12]}…: not the published file."
-        )
+        told = f"SHA-256 is {digest[:12]}… instead of {sha256[:12]}…"
+        raise InputError(f"{path}: {told}: not the published file.")
     return content
 
 

@@ -59,6 +59,7 @@ if TYPE_CHECKING:  # pandas is slow to import
 
 _Role = Literal["hyperparameter", "metric", "dropped", "other"]
 _Cells = dict[str, list[str | bool | float]]
+_Sections = dict[str, dict[str, dict[str, str]]]
 
 
 class _Checkpoints(Strict, frozen=True):
@@ -231,12 +232,10 @@ def _curves_csv(trainings: pd.DataFrame, curves: pd.DataFrame, sheet: Datasheet)
     return csv_of(_cells(own, ["row", "checkpoint", sheet.curves.resource, "cost", *sheet.curves.metrics]))
 
 
-def _by_prefix(
-    frame: pd.DataFrame, settings: _Settings
-) -> tuple[pd.DataFrame, dict[str, dict[str, dict[str, str]]]]:
+def _by_prefix(frame: pd.DataFrame, settings: _Settings) -> tuple[pd.DataFrame, _Sections]:
     """The frame with shorter headings, and the sections on its hyperparameters and metrics."""
     names: dict[str, str] = {}
-    found: dict[str, dict[str, dict[str, str]]] = {}
+    found: _Sections = {}
     for heading in map(str, frame):
         prefix = next(filter(heading.startswith, settings.prefixes), "")
         role = settings.prefixes.get(prefix, "other")
@@ -287,8 +286,7 @@ def _cells(frame: pd.DataFrame, names: Sequence[str]) -> dict[str, Column]:
         if column.dtype.kind in "iuf":
             found[name] = column.to_numpy(np.float64)
         else:
-            texts = ["" if value != value or value is None else str(value) for value in column]
-            found[name] = np.array(
-                [text.lower() if text in ("True", "False") else text for text in texts], dtype=object
-            )
+            texts = ("" if value != value or value is None else str(value) for value in column)
+            lowered = [text.lower() if text in ("True", "False") else text for text in texts]
+            found[name] = np.array(lowered, dtype=object)
     return found

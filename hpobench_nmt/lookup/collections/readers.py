@@ -95,9 +95,8 @@ def nanogpt(members: Iterable[tuple[str, bytes]]) -> dict[str, pd.DataFrame]:
     """The evaluations in the logs of modded-nanogpt. A log may hold several trainings, each from step 0."""
     import pandas as pd
 
-    lines = [
-        (path, int(step), float(loss)) for path, content in members for step, loss in _STEP.findall(content)
-    ]
+    found = ((path, *pair) for path, content in members for pair in _STEP.findall(content))
+    lines = [(path, int(step), float(loss)) for path, step, loss in found]
     return {"curves.csv": pd.DataFrame(lines, columns=["file", "step", "val_loss"])}
 
 
@@ -223,17 +222,6 @@ def algoperf(members: Iterable[tuple[str, bytes]]) -> dict[str, pd.DataFrame]:
 
 
 Reader = Callable[[Iterable[tuple[str, bytes]]], "dict[str, pd.DataFrame]"]
-_ALL: tuple[Reader, ...] = (
-    llm_pilot,
-    mlperf,
-    nanogpt,
-    peft,
-    marin,
-    algoperf,
-    steplaw,
-    taskset,
-    nas_bench_nlp,
-    nmtlc,
-)
-READERS = {reader.__name__: reader for reader in _ALL}
+_OF_FILES = (llm_pilot, mlperf, nanogpt, peft, marin, algoperf, steplaw, taskset, nas_bench_nlp, nmtlc)
+READERS: dict[str, Reader] = {reader.__name__: reader for reader in _OF_FILES}
 """The readers by name."""

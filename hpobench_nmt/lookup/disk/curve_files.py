@@ -121,11 +121,9 @@ def read_curves(
             kept = until_missing(starts, values)
             starts = np.concatenate([[0], np.cumsum(kept)])[starts]
             whole, values = [column[kept] for column in whole[:2]], values[kept]
-        own, units = (
-            [each.own for each in section.metrics.values()],
-            (section.cost_unit, section.resource_unit),
-        )
-        return Curves(section.resource, described, tuple(own), starts, *whole[:2], values, *units)
+        own = tuple(each.own for each in section.metrics.values())
+        units = section.cost_unit, section.resource_unit
+        return Curves(section.resource, described, own, starts, whole[0], whole[1], values, *units)
     except InputError as error:
         text = str(error)
         raise InputError(text if text.startswith(str(path)) else f"{path}: {text}") from None
