@@ -16,6 +16,7 @@ from hpobench_nmt.lookup.collections import COLLECTIONS, declared
 # What is kept of a declaration for the files here: tables, and hyperparameters if they are not all.
 KEPT = {
     "algoperf": (["algoperf-wmt"], ["algorithm", "learning_rate", "dropout_rate", "use_nadam"]),
+    "mlperf-training": (["mlperf-llama2-lora"], None),
     "nmtlc": (["nmtlc-zh-en"], None),
     "steplaw": (["steplaw-dense", "steplaw-moe"], None),
     "taskset": (["taskset-gru64-avg", "taskset-lstm128"], None),
