@@ -62,7 +62,8 @@ def track_of_suite(name: str) -> str:
     """The track of lm-2026 whose suite has this name; InputError for other suites."""
     found = [track for track, suite in tracks(NAME).items() if suite == name]
     if not found:
-        raise InputError(f"suite {name!r} is not a track of {NAME}, so it cannot be compared to an archive.")
+        told = f"suite {name!r} is not a track of {NAME}"
+        raise InputError(f"{told}, so it cannot be compared with an archive.")
     return found[0]
 
 
