@@ -182,7 +182,7 @@ def _part(precision: sparse.csr_array) -> _Part:
     chunks = np.linspace(0, n_rows, n_chunks + 1).astype(np.int64)
     columns = np.repeat(np.arange(n_chunks), np.diff(chunks))
     indicator = sparse.csr_array((np.ones(n_rows), (np.arange(n_rows), columns)), shape=(n_rows, n_chunks))
-    coarse = inverse((indicator.T @ precision @ indicator).toarray())
+    coarse = inverse((indicator.T @ precision @ indicator).toarray(order="C"))
     return _Part(precision, 1.0 / precision.diagonal(), chunks, coarse)
 
 
