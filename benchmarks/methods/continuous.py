@@ -1,12 +1,13 @@
 """`BO_auto` in continuous spaces, against BoTorch's LogEI with its own optimiser: regret and time, in turns.
 
     pip install -e '.[botorch]'
-    python benchmarks/methods/continuous.py [--trials 10] [--evaluations 50]
+    python benchmarks/methods/continuous.py [--trials 10] [--evaluations 50] [--functions NAME,...]
 
-The functions are Branin (2 dimensions), Hartmann-6, and a quadratic of 10 dimensions whose values have normal
-noise of standard deviation 0.1. Regret is the smallest evaluated value, without the noise, minus the minimum.
-BO_auto starts with 3 random points, as in `minimize`, and LogEI with 2 H + 2. With --once, `minimize` is
-compared with BO_auto among 1,000 and 10,000 points that are drawn once, as in `tune`.
+The functions are Branin (2 dimensions), Hartmann-6, a quadratic of 10 dimensions whose values have normal
+noise of standard deviation 0.1, and Ackley's and Rosenbrock's functions of 20 dimensions. Regret is the
+smallest evaluated value, without the noise, minus the minimum. BO_auto starts with 3 random points, as in
+`minimize`, and LogEI with 2 H + 2. With --once, `minimize` is compared with BO_auto among 1,000 and 10,000
+points that are drawn once, as in `tune`.
 """
 
 from __future__ import annotations
@@ -61,7 +62,27 @@ def quadratic(u: Floats, seed: int) -> float:
     return float(((u - np.random.default_rng(seed).uniform(0.2, 0.8, size=len(u))) ** 2).sum())
 
 
-FUNCTIONS = {"Branin": (branin, 2, 0.0), "Hartmann-6": (hartmann, 6, 0.0), "quadratic": (quadratic, 10, 0.1)}
+def ackley(u: Floats, seed: int) -> float:
+    """Ackley's function on a box of length 40 in each dimension, with its minimum at a random point."""
+    x = 40 * (u - np.random.default_rng(seed).uniform(0.2, 0.8, size=len(u)))
+    root = math.sqrt(float((x * x).mean()))
+    return 20 + math.e - 20 * math.exp(-0.2 * root) - math.exp(float(np.cos(2 * math.pi * x).mean()))
+
+
+def rosenbrock(u: Floats, seed: int) -> float:
+    """Rosenbrock's function on [-5, 10]^d."""
+    x = 15 * u - 5
+    return float((100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum())
+
+
+# Dimensions, and the standard deviation of the noise.
+FUNCTIONS = {
+    "Branin": (branin, 2, 0.0),
+    "Hartmann-6": (hartmann, 6, 0.0),
+    "quadratic": (quadratic, 10, 0.1),
+    "Ackley-20": (ackley, 20, 0.0),
+    "Rosenbrock-20": (rosenbrock, 20, 0.0),
+}
 Function = Callable[[Floats], float]
 
 
@@ -129,6 +150,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--trials", type=int, default=10)
     parser.add_argument("--evaluations", type=int, default=50)
+    parser.add_argument("--functions", type=lambda text: text.split(","), default=list(FUNCTIONS))
     parser.add_argument("--once", action="store_true")
     options = parser.parse_args()
     methods: dict[str, Callable[..., None]] = {"BO_auto": of_auto, "LogEI": of_log_ei}
@@ -139,7 +161,7 @@ def main() -> None:
         + "".join(f"{name:20s}" for name in methods)
         + "share of the last one's time"
     )
-    for name in FUNCTIONS:
+    for name in options.functions:
         measured(of_auto, name, 5, 0)  # compiles
         found = np.array(
             [
