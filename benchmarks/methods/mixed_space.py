@@ -55,7 +55,7 @@ def loss_of_trial(trial: int) -> Loss:
         wrong = sum(0.1 for name, label in worse.items() if config[name] == label)
         gaps["rate"] += 0.5 * gaps["width"] + (0.15 if config["optimizer"] == "sgd" else 0.0)
         of_whole = {name: max(abs(gap) - 0.04, 0.0) for name, gap in gaps.items() if RANGES[name][3]}
-        return wrong + sum(gap * gap for gap in (gaps | of_whole).values())
+        return float(wrong + sum(gap * gap for gap in (gaps | of_whole).values()))
 
     return loss
 
@@ -121,7 +121,8 @@ def main() -> None:
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in programs}
     for trial in range(options.trials):
         for name, program in programs.items():
-            function, losses = loss_of_trial(trial), []
+            function = loss_of_trial(trial)
+            losses: list[float] = []
 
             def recorded(
                 config: Mapping[str, Any], function: Loss = function, losses: list[float] = losses
