@@ -37,7 +37,7 @@ from hpobench_nmt.methods.surrogates.columns import feature_counts
 from hpobench_nmt.methods.surrogates.kernel_bank import BankPosterior, Points, points_of
 from hpobench_nmt.methods.surrogates.warping import normal_scores
 
-ETA = 3
+ETA = 2
 LEVEL_SCALE = 3.0
 COMMON = 0.5
 # Rows are drawn at random until this many losses are observed.

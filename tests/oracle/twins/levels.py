@@ -15,7 +15,7 @@ class DenseLevels:
     """All pairs of row and level; each feature is a hyperparameter of its own."""
 
     def __init__(self, problem, rng):
-        self.levels = training_levels(problem, 3)
+        self.levels = training_levels(problem, 2)
         self.order = rng.permutation(len(problem.features)).tolist()[::-1]
         self.n, self.last = len(problem.features), len(self.levels) - 1
         bank, steps = bank_of(problem), np.arange(len(self.levels))
