@@ -311,8 +311,9 @@ def _verdict(
         sentence += f" Without a trial to compare: {listed(unknown)}."
     if failed:
         sentence += f" Every trial failed: {listed(failed)}."
-    parts = tuple(tied), tuple(worse), tuple(unknown), sentence, tuple(failed)
-    return Verdict(table, score, methods[best], *parts)
+    return Verdict(
+        table, score, methods[best], tuple(tied), tuple(worse), tuple(unknown), sentence, tuple(failed)
+    )
 
 
 def _no_best(methods: Sequence[str], found: Sequence[Comparison]) -> str:

@@ -89,8 +89,9 @@ def run_trial(
     lookups = isinstance(trainings, Trainings) and trainings.are_lookups and problem.counts_lookups
     method, failure = None, ""
     try:
-        how = trainer.workers, lookups, running, on_call, violations, debug
-        method = _Method(make_method, problem, rng, *how)
+        method = _Method(
+            make_method, problem, rng, trainer.workers, lookups, running, on_call, violations, debug
+        )
     except MethodFailure as error:
         if debug and error.__cause__ is not None:
             raise error.__cause__ from None

@@ -122,8 +122,11 @@ def _sorted(
     kept = _remaining(losses, kept, error)
     means = [each.mean() if len(each) else math.inf for each in losses]
     order = sorted(range(len(configs)), key=lambda place: (not kept[place], means[place]))
-    parts: Any = [tuple(each[place] for place in order) for each in (configs, losses, kept)]
-    return Confirmed(*parts)
+    return Confirmed(
+        tuple(configs[place] for place in order),
+        tuple(losses[place] for place in order),
+        tuple(kept[place] for place in order),
+    )
 
 
 def _remaining(losses: Sequence[Floats], kept: Sequence[bool], error: float) -> list[bool]:

@@ -114,9 +114,12 @@ class Optimizer:
         self._initial = self._candidates.initial(n_initial, self._start)
         self._known = Known(objectives, len(self._rules))
         self._events: list[Event] = []
-        fixed = self.space, objectives, budget, n_initial, self._rules, self._guess, expected
-        given = self._method, self._candidates, self._known, partial(problem_among, *fixed)
-        self._live = LiveMethod(*given, self._generator, seed)
+        problem_of = partial(
+            problem_among, self.space, objectives, budget, n_initial, self._rules, self._guess, expected
+        )
+        self._live = LiveMethod(
+            self._method, self._candidates, self._known, problem_of, self._generator, seed
+        )
 
     def __repr__(self) -> str:
         told, pending = len(self._known.losses), len(self._known.pending)

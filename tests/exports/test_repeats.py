@@ -142,9 +142,18 @@ def test_a_seed_is_given_only_where_it_is_wanted():
         hb.minimize(lambda config, random_state: 0.0, SPACE, budget=4, repeats="auto")
 
 
-@pytest.mark.parametrize("name", ["random_state", "rng", "RandomState", "random_seed", "seed_", "torchSeed"])
-def test_a_seed_by_another_name_is_refused_where_all_repeats_would_have_it(name):
-    function = eval(f"lambda config, {name}=0: (config['x'] - 0.3) ** 2")  # noqa: S307
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("random_state", lambda config, random_state=0: bowl(config)),
+        ("rng", lambda config, rng=0: bowl(config)),
+        ("RandomState", lambda config, RandomState=0: bowl(config)),
+        ("random_seed", lambda config, random_seed=0: bowl(config)),
+        ("seed_", lambda config, seed_=0: bowl(config)),
+        ("torchSeed", lambda config, torchSeed=0: bowl(config)),
+    ],
+)
+def test_a_seed_by_another_name_is_refused_where_all_repeats_would_have_it(name, function):
     found = hb.minimize(function, SPACE, budget=4)
     for search in (
         lambda: hb.minimize(function, SPACE, budget=4, repeats="auto"),
