@@ -6,6 +6,8 @@ import csv
 import io
 import math
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -216,6 +218,42 @@ def test_a_part_of_an_array_has_its_own_gaps(first):
     part = pa.array(values).slice(first, 3)
     expected = [math.nan if value is None else value for value in values[first : first + 3]]
     np.testing.assert_array_equal(doubles_of(part), expected)
+
+
+READING = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from hpobench_nmt.lookup.disk.rows import Wanted, parse_columns
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+content, wanted = b"a,b\\n" + b"1,2\\n" * 2000, Wanted(("a", "b"))
+parse_columns(content, wanted, Path("t.csv"))
+lost = 0
+for wait in range(40):
+    sent = threading.Event()
+
+    def send():
+        time.sleep(0.003 + 0.0001 * wait)
+        os.kill(os.getpid(), signal.SIGINT)
+        sent.set()
+
+    thread = threading.Thread(target=send)
+    try:
+        thread.start()
+        while not sent.is_set():
+            parse_columns(content, wanted, Path("t.csv"))
+        time.sleep(0.05)
+        lost += 1
+    except KeyboardInterrupt:
+        pass
+    thread.join()
+sys.exit(lost)
+"""
+
+
+def test_ctrl_c_while_a_file_is_read_is_not_lost():
+    """Arrow's own handler of the signal loses a third of them: `run` then waited for its workers for ever."""
+    assert subprocess.run([sys.executable, "-c", READING], timeout=60).returncode == 0
 
 
 def test_many_numbers_are_written_as_python_does():

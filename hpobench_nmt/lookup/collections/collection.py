@@ -12,7 +12,7 @@ from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.files import read_bytes
 from hpobench_nmt.lookup.collections.archives import gunzipped
 from hpobench_nmt.lookup.disk.folder import install
-from hpobench_nmt.lookup.disk.rows import arrow_file
+from hpobench_nmt.lookup.disk.rows import arrow_table
 from hpobench_nmt.lookup.download import Limits, download
 from hpobench_nmt.lookup.table import Table
 
@@ -118,9 +118,8 @@ def csv_frame(content: bytes, where: object) -> pd.DataFrame:
     import pyarrow as pa
     from pyarrow import csv as arrow
 
-    options = arrow.ConvertOptions(strings_can_be_null=True)
     try:
-        table = arrow.read_csv(arrow_file(content), convert_options=options)
+        table = arrow_table(content, convert_options=arrow.ConvertOptions(strings_can_be_null=True))
         frame: pd.DataFrame = table.to_pandas()
         return frame
     except pa.ArrowException as error:

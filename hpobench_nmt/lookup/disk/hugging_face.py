@@ -11,7 +11,6 @@ Nothing is uploaded. A table whose authors state no licence is refused.
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import re
@@ -27,6 +26,7 @@ from hpobench_nmt.core.system.text import counted, printable
 from hpobench_nmt.lookup.disk.card import croissant_of, file_contents
 from hpobench_nmt.lookup.disk.file_names import DATASHEET, ROWS
 from hpobench_nmt.lookup.disk.folder import described_files, load_folder
+from hpobench_nmt.lookup.disk.rows import arrow_table
 from hpobench_nmt.lookup.table import Table
 
 # Licences that the Hub calls by the first word of the licence in the datasheet.
@@ -93,10 +93,10 @@ def _parquet(content: bytes, texts: Sequence[str]) -> tuple[bytes, list[str]]:
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
-    from pyarrow import csv
+    from pyarrow import csv as arrow
 
-    options = csv.ConvertOptions(strings_can_be_null=False, column_types=dict.fromkeys(texts, pa.string()))
-    table = csv.read_csv(io.BytesIO(content), convert_options=options)
+    options = arrow.ConvertOptions(strings_can_be_null=False, column_types=dict.fromkeys(texts, pa.string()))
+    table = arrow_table(content, convert_options=options)
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
     return bytes(sink.getvalue().to_pybytes()), table.column_names

@@ -110,7 +110,7 @@ def _of_arrow(content: bytes, wanted: Wanted, texts: Collection[str]) -> dict[st
     )
     parsing = arrow.ParseOptions(ignore_empty_lines=False)
     try:
-        table = arrow.read_csv(arrow_file(content), parse_options=parsing, convert_options=options)
+        table = arrow_table(content, parse_options=parsing, convert_options=options)
         _check_names(table.column_names, wanted, Path())
         if table.num_rows == 0:
             return None
@@ -120,6 +120,18 @@ def _of_arrow(content: bytes, wanted: Wanted, texts: Collection[str]) -> dict[st
         }
     except (pa.ArrowException, UnicodeDecodeError, InputError):
         return None
+
+
+def arrow_table(content: bytes, **options: Any) -> Any:
+    """A CSV file as Arrow reads it, with these options of `read_csv`. Raises pyarrow's errors.
+
+    While Arrow reads, it would handle Ctrl-C by itself, and lose one that comes just before the end.
+    """
+    import pyarrow as pa
+    from pyarrow import csv as arrow
+
+    pa.enable_signal_handlers(False)
+    return arrow.read_csv(arrow_file(content), **options)
 
 
 def arrow_file(content: bytes) -> Any:
