@@ -15,9 +15,9 @@ import ast
 import importlib.util
 import inspect
 import re
+from itertools import pairwise
 from pathlib import Path
 
-import msgspec
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
@@ -103,11 +103,15 @@ class SuiteKeys(SphinxDirective):
     """The keys of a suite file."""
 
     def run(self) -> list[nodes.Node]:
-        """One table."""
+        """One table, of the fields with a text below them."""
         from hpobench_nmt.benchmarking.task.suite import Suite
 
-        fields = msgspec.json.schema(Suite)["$defs"]["Suite"]["properties"]
-        rows = [(key, about["description"]) for key, about in fields.items() if key != "name"]
+        (described,) = ast.parse(inspect.getsource(Suite)).body
+        rows = []
+        for field, text in pairwise(described.body):
+            match field, text:
+                case ast.AnnAssign(ast.Name(key)), ast.Expr(ast.Constant(str(words))):
+                    rows.append((key, " ".join(words.split())))
         return [_table(("key", "what it is"), rows)]
 
 

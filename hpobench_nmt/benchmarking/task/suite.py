@@ -46,157 +46,104 @@ _LATER = (
 )
 
 
-def _key(text: str) -> Meta:
-    return Meta(description=text)
-
-
 class Suite(Strict, frozen=True):
     """The settings of a benchmark, which are the keys of a suite file. Its name is the name of the file.
 
-    A suite that is constructed in Python is not checked key by key; `changed` and `checked` do that.
+    A suite that is constructed in Python is not checked key by key; `changed` and `checked` do that. The site
+    shows the text below each key.
     """
 
     name: str
-    scores: Annotated[_Names, _key("ftb, ftc, fb for one objective; fto, fta, fbp, fbh for two and more")]
-    description: Annotated[str, _key("one line")] = ""
-    title: Annotated[str, _key("what a leaderboard says beside its name. Default: the description")] = ""
-    tables: Annotated[_Names, _key('tables, collections, folders, or "installed" (default)')] = (INSTALLED,)
-    methods: Annotated[
-        _Names, _key('as on the command line, or with settings: `{name = "BO_EI_M_std", length_scale = 0.5}`')
-    ] = ("RS",)
-    objectives: Annotated[
-        _Names,
-        _key('one or more of "metric" and "metric:min|max". Default: the first, or first two, of each table'),
-    ] = ()
-    constraints: Annotated[
-        _Names, _key('bounds that a row must keep to count, such as "dev_gpu_time<=60". Default: none')
-    ] = ()
-    trials: Annotated[
-        int,
-        Meta(ge=1, le=_MOST_TRIALS),
-        _key("number of seeded trials per method and table, at most 100,000"),
-    ] = 100
-    n_initial: Annotated[
-        Natural, _key("number of rows in the initial design; 0 only with curves, sources or a prior")
-    ] = 3
-    ties: Annotated[Ties, _key('which row with the best value meets ftb: "any", or only the "first"')] = "any"
-    stop: Annotated[
-        Literal["settled", "exhausted"],
-        _key('"settled": a trial ends when no score can change; "exhausted": at the last row'),
-    ] = "settled"
-    lookups: Annotated[
-        Positive | None, _key("maximum number of rows that a trial may look up. Default: no limit")
-    ] = None
-    tolerance: Annotated[
-        dict[str, NonNegative],
-        _key(
-            "tolerance of ftc by table, with a `default`. If left out, it is the tolerance in the datasheet, "
-            "or 5% of the way from the best value of all rows to the median, also under constraints"
-        ),
-    ] = msgspec.field(default_factory=dict)
-    score_at: Annotated[
-        dict[str, Amount],
-        _key(
-            "number of look-ups, or time on the clock, after which scores such as fb are measured, by table, "
-            "with a `default`. The trial continues after it. (`budget` is its deprecated name.)"
-        ),
-    ] = msgspec.field(default_factory=dict)
-    published: Annotated[
-        str,
-        _key(
-            "a CSV file beside the suite with published figures to compare with: method, table, metric, "
-            "mean, std. Their standard errors are computed for 100 trials"
-        ),
-    ] = ""
-    clock: Annotated[
-        Literal["lookups", "cost"],
-        _key(
-            '"lookups" (the default): a look-up takes one unit of time; or "cost": a training takes its '
-            "cost, in the table's unit"
-        ),
-    ] = "lookups"
-    cost: Annotated[str, _key("the metric that is a training's cost. Default: the cost of its curve")] = ""
-    curves: Annotated[
-        bool,
-        _key(
-            "whether methods can stop trainings at checkpoints of the learning curves. The first objective "
-            "must then be a metric of the curves; by default it is their first metric. With several "
-            "objectives, the front is a front of checkpoints, and the objective `training_cost` is the cost "
-            "of the training up to a checkpoint"
-        ),
-    ] = False
-    workers: Annotated[Positive, _key("number of trainings that run at a time")] = 1
-    resume: Annotated[bool, _key("whether a paused training can be resumed; if not, it starts again")] = True
-    time: Annotated[
-        dict[str, Amount], _key("maximum time of a trial on the clock, by table, with a `default`")
-    ] = msgspec.field(default_factory=dict)
-    sources: Annotated[
-        _Names,
-        _key("tables or collections that methods may learn from; a trial's own table is never among them"),
-    ] = ()
-    source_of: Annotated[
-        dict[str, str],
-        _key(
-            "for a table, its only source, which replaces `sources`. Only configurations that both tables "
-            "have are used"
-        ),
-    ] = msgspec.field(default_factory=dict)
-    noise: Annotated[
-        Literal["", "replicates"],
-        _key(
-            'with "replicates", every look-up draws one of the row\'s trainings, and scores, constraints and '
-            "costs use the row's mean. Costs of learning curves are those of the drawn training, if "
-            "replicates have curves. Without `again`, rows with one training are left out. Default: none"
-        ),
-    ] = ""
-    again: Annotated[
-        bool,
-        _key(
-            "with noise, whether a method may look up a row again, which counts as a look-up and draws "
-            "another of its trainings. Rows with one training borrow the noise of rows with a similar loss. "
-            "A trial makes all its look-ups, and the leaderboard has the true regret of the row that the "
-            "method recommends"
-        ),
-    ] = False
-    prior: Annotated[
-        Made | Guess,
-        _key(
-            "a user's guess of a good configuration, which methods receive: values by name, such as "
-            '`prior = {learning_rate = 0.0003}`; or "good" or "misleading", for a prior around the best or '
-            'the worst of 25 random rows of the table; or "source", for a prior around the best row of the '
-            "table's `source_of`. Default: none"
-        ),
-    ] = ""
-
-    family: Annotated[
-        dict[str, str],
-        _key(
-            "the family of a table: tables of one task, kind of model and space, which resemble each other. "
-            "Default: the group that its datasheet names, or the table alone"
-        ),
-    ] = msgspec.field(default_factory=dict)
-    sample: Annotated[
-        Annotated[float, Meta(gt=0, lt=1)] | None,
-        _key(
-            "the share of a table's rows that a trial sees, at least 40 rows: a random part in a random "
-            "order, the same for all methods. On a clock of costs, a trial then lasts for the time in which "
-            "random search trains `lookups` rows in the mean. Default: trials see all rows, in their order"
-        ),
-    ] = None
-    development: Annotated[
-        _Names,
-        _key(
-            "deprecated, removed in 2.0: tables on which methods may have been tuned. Figures are over all "
-            "tables"
-        ),
-    ] = ()
-    pinned: Annotated[
-        dict[str, str],
-        _key(
-            "in a frozen suite, for each table, a hash of everything that trials and scores depend on. A "
-            "table that is not installed is then left out, with a notice"
-        ),
-    ] = msgspec.field(default_factory=dict)
+    scores: _Names
+    """ftb, ftc, fb for one objective; fto, fta, fbp, fbh for two and more."""
+    description: str = ""
+    """One line."""
+    title: str = ""
+    """What a leaderboard says beside its name. Default: the description."""
+    tables: _Names = (INSTALLED,)
+    """Tables, collections, folders, or "installed" (default)."""
+    methods: _Names = ("RS",)
+    """As on the command line, or with settings: `{name = "BO_EI_M_std", length_scale = 0.5}`."""
+    objectives: _Names = ()
+    """One or more of "metric" and "metric:min|max". Default: the first, or first two, of each table."""
+    constraints: _Names = ()
+    """Bounds that a row must keep to count, such as "dev_gpu_time<=60". Default: none."""
+    trials: Annotated[int, Meta(ge=1, le=_MOST_TRIALS)] = 100
+    """Number of seeded trials per method and table, at most 100,000."""
+    n_initial: Natural = 3
+    """Number of rows in the initial design; 0 only with curves, sources or a prior."""
+    ties: Ties = "any"
+    """Which row with the best value meets ftb: "any", or only the "first"."""
+    stop: Literal["settled", "exhausted"] = "settled"
+    """When a trial ends: "settled", when no score can change; "exhausted", at the last row."""
+    lookups: Positive | None = None
+    """Maximum number of rows that a trial may look up. Default: no limit."""
+    tolerance: dict[str, NonNegative] = msgspec.field(default_factory=dict)
+    """Tolerance of ftc by table, with a `default`. If left out, it is the tolerance in the datasheet, or 5%
+    of the way from the best value of all rows to the median, also under constraints.
+    """
+    score_at: dict[str, Amount] = msgspec.field(default_factory=dict)
+    """Number of look-ups, or time on the clock, after which scores such as fb are measured, by table, with a
+    `default`. The trial continues after it. (`budget` is its deprecated name.)
+    """
+    published: str = ""
+    """A CSV file beside the suite with published figures to compare with: method, table, metric, mean, std.
+    Their standard errors are computed for 100 trials.
+    """
+    clock: Literal["lookups", "cost"] = "lookups"
+    """The clock of a trial: "lookups" (the default), on which a look-up takes one unit of time; or "cost", on
+    which a training takes its cost, in the table's unit.
+    """
+    cost: str = ""
+    """The metric that is a training's cost. Default: the cost of its curve."""
+    curves: bool = False
+    """Whether methods can stop trainings at checkpoints of the learning curves. The first objective must then
+    be a metric of the curves; by default it is their first metric. With several objectives, the front is a
+    front of checkpoints, and the objective `training_cost` is the cost of the training up to a checkpoint.
+    """
+    workers: Positive = 1
+    """Number of trainings that run at a time."""
+    resume: bool = True
+    """Whether a paused training can be resumed; if not, it starts again."""
+    time: dict[str, Amount] = msgspec.field(default_factory=dict)
+    """Maximum time of a trial on the clock, by table, with a `default`."""
+    sources: _Names = ()
+    """Tables or collections that methods may learn from; a trial's own table is never among them."""
+    source_of: dict[str, str] = msgspec.field(default_factory=dict)
+    """For a table, its only source, which replaces `sources`. Only configurations that both tables have are
+    used.
+    """
+    noise: Literal["", "replicates"] = ""
+    """With "replicates", every look-up draws one of the row's trainings, and scores, constraints and costs
+    use the row's mean. Costs of learning curves are those of the drawn training, if replicates have curves.
+    Without `again`, rows with one training are left out. Default: none.
+    """
+    again: bool = False
+    """With noise, whether a method may look up a row again, which counts as a look-up and draws another of
+    its trainings. Rows with one training borrow the noise of rows with a similar loss. A trial makes all its
+    look-ups, and the leaderboard has the true regret of the row that the method recommends.
+    """
+    prior: Made | Guess = ""
+    """A user's guess of a good configuration, which methods receive: values by name, such as `prior =
+    {learning_rate = 0.0003}`; or "good" or "misleading", for a prior around the best or the worst of 25
+    random rows of the table; or "source", for a prior around the best row of the table's `source_of`.
+    Default: none.
+    """
+    family: dict[str, str] = msgspec.field(default_factory=dict)
+    """The family of a table: tables of one task, kind of model and space, which resemble each other. Default:
+    the group that its datasheet names, or the table alone.
+    """
+    sample: Annotated[float, Meta(gt=0, lt=1)] | None = None
+    """The share of a table's rows that a trial sees, at least 40 rows: a random part in a random order, the
+    same for all methods. On a clock of costs, a trial then lasts for the time in which random search trains
+    `lookups` rows in the mean. Default: trials see all rows, in their order.
+    """
+    development: _Names = ()
+    """Deprecated, removed in 2.0: tables on which methods may have been tuned. Figures are over all."""
+    pinned: dict[str, str] = msgspec.field(default_factory=dict)
+    """In a frozen suite, for each table, a hash of everything that trials and scores depend on. A table that
+    is not installed is then left out, with a notice.
+    """
 
     def __post_init__(self) -> None:
         check_label("suite name", self.name)
