@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.benchmarking.records.observations import candidates_of, checked_trials, checkpoints_of
+from hpobench_nmt.benchmarking.records.observations import candidates_of, checked_trials
 from hpobench_nmt.benchmarking.task.instance import Instance
 from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.system.errors import InputError
@@ -41,7 +41,7 @@ def packed(trials: Trials, instance: Instance) -> Packed:
     if timing is None:
         return found
     trainings = instance.trainings
-    places, _ = checkpoints_of(trainings, trials.looked_up, timing.resources)
+    places = trainings.place_of(trials.looked_up.astype(np.int64), timing.resources)
     found["workers"] = _split(timing.workers.astype(np.int8), bounds)
     for i in range(len(trials)):
         part = slice(bounds[i], bounds[i + 1])

@@ -9,49 +9,8 @@ from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.files import create_file, no_folder
 from hpobench_nmt.methods import KNOWN
 
-_TEMPLATE = '''"""An HPO method of my own. These commands check it, compare it with others, and debug it:
-
-hpobench-nmt methods --check {file}:{name}
-hpobench-nmt run --methods RS,{file}:{name} --tables sotu-ngram --trials 20
-python -m pdb -c continue -m hpobench_nmt run --debug --methods {file}:{name} --tables sotu-ngram
-"""
-
-import numpy as np
-
-
-class {name}:
-    """Look up a random row, or the unseen row that is nearest to the best row so far.
-
-    problem: the candidates and the rules, without metrics. `problem.features` is scaled to [0, 1], shape
-        (rows, features). `problem.config(row)` is a row's configuration, `problem.n_objectives` is the
-        number of objectives, and `problem.lookups` is the maximum number of look-ups of a trial.
-    rng: the trial's NumPy generator. If all random numbers come from it, the same seed gives the same rows.
-    greedy: the share of rows near the best, a setting. --methods "{file}:{name}(greedy=0.9)" changes it.
-    """
-
-    def __init__(self, problem, rng, greedy=0.5):
-        self.features, self.rng, self.greedy = problem.features, rng, greedy
-        self.unseen = np.ones(len(problem.features), dtype=bool)
-        self.best, self.best_loss = None, np.inf
-
-    def ask(self):
-        """Return the next row to look up, which must be unseen."""
-        rows = np.flatnonzero(self.unseen)
-        if self.best is None or self.rng.random() >= self.greedy:
-            return int(self.rng.choice(rows))
-        distances = ((self.features[rows] - self.features[self.best]) ** 2).sum(axis=1)
-        return int(rows[distances.argmin()])
-
-    def tell(self, row, losses):
-        """Receive the losses of a row, minimised, shape (n_objectives,); NaN if its training failed.
-
-        The first rows are the rows of the initial design, which `ask` did not choose.
-        """
-        self.unseen[row] = False
-        loss = losses.sum()  # with several objectives, weigh them as you like
-        if loss < self.best_loss:  # never true of NaN
-            self.best, self.best_loss = row, loss
-'''
+# A method of Python in which {file} and {name} stand for its file and its class.
+_TEMPLATE = Path(__file__).with_name("own_method.py.template")
 
 
 def write_skeleton(path: Path) -> str:
@@ -73,5 +32,5 @@ def write_skeleton(path: Path) -> str:
         raise InputError(f"{path}: class {name} would be named like the method {taken}. Give another name.")
     if not path.parent.is_dir():
         raise InputError(f"{path.parent}: {no_folder(path.parent)}.")
-    create_file(path, _TEMPLATE.format(file=path, name=name))
+    create_file(path, _TEMPLATE.read_text("utf-8").format(file=path, name=name))
     return f"{path}:{name}"

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.benchmarking.records.bounded_parquet import open_bounded
 from hpobench_nmt.benchmarking.task.instance import Instance
-from hpobench_nmt.core.arrays import Bools, Floats, Rows
+from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.files import read_bytes
 from hpobench_nmt.core.system.text import counted
@@ -238,17 +238,6 @@ def candidates_of(instance: Instance, rows: Rows) -> NDArray[np.int32]:
     return np.where(numbers[places] == rows, places, -1).astype(np.int32)
 
 
-def checkpoints_of(trainings: Trainings, rows: _Numbers, resources: Floats) -> tuple[Rows, Bools]:
-    """The checkpoint at which each row has this resource, and whether there is one. O(P log P)."""
-    # The resources of a row are ascending, so the keys are as well.
-    owners = np.repeat(np.arange(len(trainings)), np.diff(trainings.starts))
-    levels, level = np.unique(trainings.resources, return_inverse=True)
-    keys = owners * len(levels) + level
-    wanted = np.searchsorted(levels, resources).clip(max=len(levels) - 1)
-    places = np.searchsorted(keys, rows.astype(np.int64) * len(levels) + wanted).clip(max=len(keys) - 1)
-    return places, (owners[places] == rows) & (trainings.resources[places] == resources)
-
-
 _NOT_THE_TABLES = "its look-ups are not those of table {!r} with these objectives"
 
 
@@ -262,7 +251,8 @@ def wrong_times(
     """
     if not all(np.isfinite(getattr(timing, name)).all() for name, _ in _TIMES.values()):
         return "a time in it is missing"
-    places, there = checkpoints_of(trainings, rows, timing.resources)
+    places = trainings.place_of(rows.astype(np.int64), timing.resources).clip(max=len(trainings.costs) - 1)
+    there = (trainings.owners[places] == rows) & (trainings.resources[places] == timing.resources)
     if not there.all() or not np.array_equal(losses, trainings.best[places], equal_nan=True):
         return _NOT_THE_TABLES
     # The cost that a row's training has already had in the same trial.

@@ -11,14 +11,21 @@ import stat
 import sys
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from hpobench_nmt.core.system.errors import InputError, not_written, shortened
-from hpobench_nmt.core.system.folders import SCRATCH, remove_leftovers, scratch_prefix, sync_folder
+from hpobench_nmt.core.system.folders import (
+    SCRATCH,
+    remove_leftovers,
+    replace_folder,
+    scratch_folder,
+    scratch_prefix,
+    sync_folder,
+)
 from hpobench_nmt.core.system.text import UNSAFE, escape
 
 if sys.platform != "win32":
@@ -117,6 +124,15 @@ def write_whole(path: Path, content: bytes) -> None:
         raise
 
 
+def write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Write a folder of these files in one step, so that it is never incomplete. An older one is replaced."""
+    with scratch_folder(folder) as work:
+        for name, content in contents.items():
+            write_whole(work / name, content)
+        work.chmod(0o755)
+        replace_folder(work, folder)
+
+
 def save_file(path: Path, content: bytes) -> None:
     """Write a file that the user named in one step. If it is a link, the file that it leads to is written.
 
@@ -161,18 +177,24 @@ def locked_folder(folder: Path, waits: Callable[[], None] = lambda: None) -> Ite
         return
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                waits()
-                fcntl.flock(handle, fcntl.LOCK_EX)
-        except OSError as error:
-            if error.errno not in NO_LOCKS:
-                raise
+        if not _lock(handle):
+            waits()
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
         os.close(handle)
+
+
+def _lock(handle: int) -> bool:
+    """Lock an open file or folder, if its file system has locks; False if another process has locked it."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+    return True
 
 
 @contextmanager
@@ -193,17 +215,8 @@ def sole_writer(path: Path) -> Iterator[None]:
     except OSError as error:
         raise not_written(path, error) from error
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # The last holder may have removed the file between our two steps.
-            held = lock.exists() and os.path.samestat(os.fstat(handle), lock.stat())
-        except BlockingIOError:
-            held = False
-        except OSError as error:
-            if error.errno not in NO_LOCKS:
-                raise
-            held = True
-        if not held:
+        # The last holder may have removed the file between our two steps.
+        if not (_lock(handle) and lock.exists() and os.path.samestat(os.fstat(handle), lock.stat())):
             raise InputError(f"{path}: another process is writing this file. Give another file, or wait.")
         try:
             yield

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.core.system.files import no_folder, read_bytes, write_whole
-from hpobench_nmt.core.system.folders import replace_folder, replace_folders, scratch_folder
+from hpobench_nmt.core.system.files import no_folder, read_bytes, write_folder, write_whole
+from hpobench_nmt.core.system.folders import replace_folders, scratch_folder
 from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.disk.csv_writing import Progress, csv_of
 from hpobench_nmt.lookup.disk.curve_files import curves_csv
@@ -90,11 +90,7 @@ def save_folder(
 
     The folder also holds the table's curves and replicates, and the files in `beside`: contents by name.
     """
-    with scratch_folder(folder) as work:
-        for name, content in {**(beside or {}), **table_files(table, progress)}.items():
-            write_whole(work / name, content)
-        work.chmod(0o755)
-        replace_folder(work, folder)
+    write_folder(folder, {**(beside or {}), **table_files(table, progress)})
 
 
 def write_into_folder(table: Table, folder: Path) -> None:

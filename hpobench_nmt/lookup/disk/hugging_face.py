@@ -20,8 +20,7 @@ from pathlib import Path
 from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.system.errors import InputError, shortened
-from hpobench_nmt.core.system.files import read_bytes, write_whole
-from hpobench_nmt.core.system.folders import replace_folder, scratch_folder
+from hpobench_nmt.core.system.files import read_bytes, write_folder
 from hpobench_nmt.core.system.text import counted, printable
 from hpobench_nmt.lookup.disk.card import croissant_of, file_contents
 from hpobench_nmt.lookup.disk.file_names import DATASHEET, ROWS
@@ -57,11 +56,7 @@ def write_data_set(folder: Path, out: Path) -> list[Path]:
     contents["croissant.json"] = card.encode()
     contents[DATASHEET] = read_bytes(folder / DATASHEET)
     contents["README.md"] = _readme(table, licence, list(files)).encode()
-    with scratch_folder(out) as work:
-        for name, content in contents.items():
-            write_whole(work / name, content)
-        work.chmod(0o755)
-        replace_folder(work, out)
+    write_folder(out, contents)
     return [out / name for name in contents]
 
 
