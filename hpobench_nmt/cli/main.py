@@ -26,6 +26,7 @@ import hpobench_nmt.cli
 from hpobench_nmt.cli.common import Commands
 from hpobench_nmt.cli.old_names import renewed
 from hpobench_nmt.cli.options import JOIN_WITH_COMMAS, listed
+from hpobench_nmt.core.system.ctrl_c import remember_ctrl_c
 from hpobench_nmt.core.system.errors import InputError, RunError, unknown
 from hpobench_nmt.core.system.text import printable
 
@@ -91,6 +92,7 @@ def program() -> None:
         os._exit(code)
 
     atexit.register(leave)  # registered first, so that it is called last
+    remember_ctrl_c()
     try:
         main()
     except SystemExit as end:

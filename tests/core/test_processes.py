@@ -130,6 +130,31 @@ def test_ctrl_c_that_does_not_interrupt_a_system_call_ends_the_wait():
     assert done.stdout == "interrupted\n", done.stderr
 
 
+LOST = """
+import os, signal
+from hpobench_nmt.core.system.ctrl_c import remember_ctrl_c
+from hpobench_nmt.core.system.processes import Program
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+remember_ctrl_c()
+with open(os.devnull, "r+b") as nothing:
+    short, long = [Program(["sleep", seconds], [nothing.fileno()] * 3) for seconds in ("0.5", "60")]
+try:
+    signal.raise_signal(signal.SIGINT)
+except KeyboardInterrupt:
+    print(short.wait())  # to clear up, it may wait as before
+try:
+    long.wait()
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_ctrl_c_that_c_code_has_dropped_ends_the_next_wait():
+    done = subprocess.run([sys.executable, "-c", LOST], capture_output=True, text=True, timeout=30)
+    assert done.stdout == "exit code 0\ninterrupted\n", done.stderr
+
+
 def run_python(code, log, **options):
     return run_program([sys.executable, "-c", code], log, **options)
 

@@ -41,6 +41,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hpobench_nmt.core.system.ctrl_c import raise_lost_ctrl_c
 from hpobench_nmt.core.system.errors import RunError
 from hpobench_nmt.core.system.process_server import CODE, KILLED, execute
 from hpobench_nmt.core.system.text import printable
@@ -286,6 +287,7 @@ def _ready(ends: Sequence[Any], seconds: float | None) -> list[Any]:
     """The ends from which can be read, as soon as there are any; none after the given seconds."""
     over = math.inf if seconds is None else time.monotonic() + seconds
     while True:
+        raise_lost_ctrl_c()
         left = max(over - time.monotonic(), 0.0)
         if (ready := wait(ends, min(left, _LONGEST_WAIT_SECONDS))) or left <= _LONGEST_WAIT_SECONDS:
             return ready
