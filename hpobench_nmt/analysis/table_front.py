@@ -17,7 +17,7 @@ from hpobench_nmt.core.front import with_row_numbers as with_row_numbers
 from hpobench_nmt.core.objectives import Direction, Objective, measured
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.system.errors import InputError, as_list, shortened, unknown
-from hpobench_nmt.core.system.text import printable
+from hpobench_nmt.core.system.text import brief, printable
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.disk.rows import number_column, numbers_of, read_csv
 from hpobench_nmt.lookup.table import Table
@@ -55,9 +55,7 @@ def pareto(
     goals = as_list("objectives", objectives)
     for goal in goals:
         if not isinstance(goal, str | Objective):
-            raise InputError(
-                f"objective {printable(repr(goal))[:80]}: write it as a text, such as 'loss:min'."
-            )
+            raise InputError(f"objective {brief(goal)}: write it as a text, such as 'loss:min'.")
     rules = [
         each if isinstance(each, Constraint) else Constraint.parse(each)
         for each in as_list("constraints", constraints)

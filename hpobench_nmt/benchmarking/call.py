@@ -22,7 +22,7 @@ from hpobench_nmt.benchmarking.task.suite_tables import WITH_DEFAULT, note_ignor
 from hpobench_nmt.core.system.clusters import Backend
 from hpobench_nmt.core.system.deprecated import warn_deprecated
 from hpobench_nmt.core.system.errors import InputError, as_list, unknown, warn
-from hpobench_nmt.core.system.text import printable, split_names
+from hpobench_nmt.core.system.text import brief, split_names
 from hpobench_nmt.core.system.validation import checked
 from hpobench_nmt.evaluation.scores import SCORES, score_names
 from hpobench_nmt.lookup.catalogue import groups, installed
@@ -103,7 +103,7 @@ def run(
         RunError: the folder cannot be written.
     """
     if not isinstance(suite, Suite | str | Path):
-        raise InputError(f"suite must be a name, a .toml file or a Suite, not {repr(suite)[:80]}.")
+        raise InputError(f"suite must be a name, a .toml file or a Suite, not {brief(suite)}.")
     folder = None if out is None else ResultsFolder.of(out, "out").path
     debug = _plain(debug)
     _check_kinds(track, progress, notify, debug)
@@ -185,7 +185,7 @@ def _check_kinds(track: object, progress: object, notify: object, debug: object)
         (
             "progress",
             progress,
-            progress is None or callable(progress),
+            isinstance(progress, Callable | None),
             "a function of work done and total work",
         ),
         ("notify", notify, callable(notify), "a function of a message, such as print"),
@@ -193,7 +193,7 @@ def _check_kinds(track: object, progress: object, notify: object, debug: object)
     )
     for name, value, right, wanted in arguments:
         if not right:
-            raise InputError(f"{name} must be {wanted}, not {printable(repr(value))[:80]}.")
+            raise InputError(f"{name} must be {wanted}, not {brief(value)}.")
 
 
 def _given(where: str, named: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -283,7 +283,7 @@ def _tables(given: TableOrName | Iterable[TableOrName]) -> tuple[dict[str, Table
     several = [given] if isinstance(given, Table | str | Path) else given
     several = list(several) if isinstance(several, Iterable) else [several]
     if not all(isinstance(each, Table | str | os.PathLike) for each in several):
-        shown = printable(repr(given))[:80]
+        shown = brief(given)
         raise InputError(f"tables must be a table, a name or a folder, or a list of these, not {shown}.")
     loaded = {table.name: table for table in several if isinstance(table, Table)}
     return loaded, tuple(each.name if isinstance(each, Table) else _spec(each) for each in several)

@@ -33,7 +33,7 @@ from hpobench_nmt.core.arrays import Floats, frozen
 from hpobench_nmt.core.objectives import Values
 from hpobench_nmt.core.problem import Progress
 from hpobench_nmt.core.system.errors import InputError, as_list, shortened
-from hpobench_nmt.core.system.text import number_of, printable
+from hpobench_nmt.core.system.text import brief, number_of
 
 Violations = Callable[[int], Floats]
 """The violations of a row, shape (c,)."""
@@ -51,9 +51,7 @@ class Constraint:
     def parse(cls, text: str) -> Constraint:
         """The constraint of a text such as "dev_gpu_time<=60" or "bleu >= 20"; InputError for other forms."""
         if not isinstance(text, str):
-            raise InputError(
-                f"constraint {printable(repr(text))[:80]}: write it as a text, such as 'size<=60'."
-            )
+            raise InputError(f"constraint {brief(text)}: write it as a text, such as 'size<=60'.")
         for relation in ("<=", ">="):
             metric, found, number = text.partition(relation)
             if found and metric.strip():

@@ -21,7 +21,7 @@ from hpobench_nmt.core.arrays import Floats, Ints
 from hpobench_nmt.core.objectives import LARGEST_VALUE
 from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.core.system.files import check_column, check_label
-from hpobench_nmt.core.system.text import printable
+from hpobench_nmt.core.system.text import brief
 
 _MOST_EXACT = 2**53  # the whole numbers up to here are exact as doubles
 
@@ -147,7 +147,7 @@ class Hyperparameter:
         texts = []
         for value in self.values:
             if not _is_label(value):
-                shown = printable(repr(value))[:60]
+                shown = brief(value, 60)
                 raise InputError(
                     f"{where}: a label must be a text, a boolean, a number, None or a tuple of these, not "
                     f"{shown}."
@@ -243,7 +243,7 @@ class Hyperparameter:
         known = f"not one of {_shown(self.values)}"
         if self.continuous:
             known = f"not between {self.ends[0]:g} and {self.ends[1]:g}"
-        raise InputError(f"{self.name} is {printable(repr(value))[:80]}, which is {known}.")
+        raise InputError(f"{self.name} is {brief(value)}, which is {known}.")
 
     def snapped(self, codes: Floats) -> Floats:
         """Numbers of shape (N,). Those that differ from a grid value only by rounding are replaced by it.
@@ -381,5 +381,5 @@ def is_number(value: object) -> TypeGuard[float]:
 
 def _shown(values: Sequence[Value]) -> str:
     """Values in a message, some of them if there are many."""
-    shown = ", ".join(printable(repr(v))[:60] for v in values[:_MOST_SHOWN])
+    shown = ", ".join(brief(v, 60) for v in values[:_MOST_SHOWN])
     return f"[{shown}]{'…' * (len(values) > _MOST_SHOWN)}"

@@ -14,7 +14,7 @@ import numpy as np
 from hpobench_nmt.core.arrays import Floats, frozen
 from hpobench_nmt.core.hyperparameter import Hyperparameter, is_number
 from hpobench_nmt.core.space import Space, Value
-from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.errors import InputError, prefixed, unknown
 
 DEVIATION = 0.25
 _WIDTH_OF_80 = 2 * 1.2815515655446004
@@ -41,10 +41,8 @@ def guess_prior(space: Space, codes: Floats, guess: Mapping[str, Value], where: 
             raise unknown("hyperparameter", name, space.names, f"(prior, {where})")
         axis = space[name]
         pair = axis.is_numeric and isinstance(value, tuple)
-        try:
+        with prefixed(f"{where}: prior"):
             codes_of = [_code(axis, each) for each in (value if pair else (value,))]  # type: ignore[union-attr]
-        except InputError as error:
-            raise InputError(f"{where}: prior: {error}") from None
         if pair and (len(codes_of) != 2 or not codes_of[0] < codes_of[1]):
             raise InputError(f"{where}: prior: {name} = {value} must be two numbers, the smaller one first.")
         with np.errstate(invalid="ignore", divide="ignore"):

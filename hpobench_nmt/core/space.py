@@ -29,7 +29,7 @@ from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.hyperparameter import label as label
 from hpobench_nmt.core.hyperparameter import short_label as short_label
 from hpobench_nmt.core.system.errors import InputError, unknown
-from hpobench_nmt.core.system.text import printable
+from hpobench_nmt.core.system.text import brief
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -136,7 +136,7 @@ class Space(Sequence[Hyperparameter]):
         if not isinstance(axes, Mapping):
             raise InputError(
                 "a search space must be a Space, or hyperparameters by name such as {'x': (0.0, 1.0)}, not "
-                f"{printable(repr(axes))[:80]}."
+                f"{brief(axes)}."
             )
         return cls(tuple(_described(name, axis) for name, axis in axes.items()))
 
@@ -148,7 +148,7 @@ class Space(Sequence[Hyperparameter]):
         if not isinstance(config, Mapping):
             raise InputError(
                 f"a configuration must be values by name, such as {{{self.names[0]!r}: …}}, not "
-                f"{printable(repr(config))[:80]}."
+                f"{brief(config)}."
             )
         names = self.names
         for name in config:
@@ -230,7 +230,7 @@ def _described(name: str, axis: Any) -> Hyperparameter:
         return space_exchange.from_optuna({name: axis})[0]
     raise InputError(
         f"hyperparameter {name!r} must be a list of values, a range such as (1e-4, 1e-1, 'log'), or a "
-        f"Hyperparameter, not {printable(repr(axis))[:80]}."
+        f"Hyperparameter, not {brief(axis)}."
     )
 
 

@@ -13,7 +13,7 @@ from scipy.special import stdtr
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.space import Value
 from hpobench_nmt.core.system.errors import InputError, check_whole
-from hpobench_nmt.core.system.text import counted, printable
+from hpobench_nmt.core.system.text import brief, counted
 from hpobench_nmt.exports.minimize import Minimum, takes_seed
 from hpobench_nmt.exports.recommended import grouped
 
@@ -183,7 +183,7 @@ def _best_of_frame(result: Any, k: int) -> tuple[list[dict[str, Value]], list[Fl
     if not isinstance(result, pd.DataFrame) or "value" not in result:
         raise InputError(
             "confirm needs a Minimum, a study, or a frame with a column for each hyperparameter and the "
-            f"column 'value', not {printable(repr(result))[:80]}."
+            f"column 'value', not {brief(result)}."
         )
     names = [name for name in result.columns if name not in ("seed", "value")]
     if not names or not result["value"].notna().any():

@@ -25,7 +25,7 @@ from hpobench_nmt.core.space import Config, Space, Value
 from hpobench_nmt.core.space_exchange import library
 from hpobench_nmt.core.system.errors import InputError, check_whole
 from hpobench_nmt.core.system.files import sole_writer
-from hpobench_nmt.core.system.text import counted, printable
+from hpobench_nmt.core.system.text import brief, counted, printable
 from hpobench_nmt.exports.optimizer import N_CANDIDATES, N_INITIAL, Optimizer
 from hpobench_nmt.exports.optimizer_parts import USUAL_BEFORE
 from hpobench_nmt.exports.optimizer_state import State, read_state
@@ -212,9 +212,7 @@ def minimize(
         InputError: wrong arguments, or a state of another call.
     """
     if not callable(function):
-        raise InputError(
-            f"minimize needs a function of a configuration, not {printable(repr(function))[:80]}."
-        )
+        raise InputError(f"minimize needs a function of a configuration, not {brief(function)}.")
     if isinstance(method, int):
         raise InputError(
             f"the third argument is the method, not {method}: give the budget as budget={method}."
@@ -222,10 +220,10 @@ def minimize(
     seeded = takes_seed(function, repeats is not None)
     check_whole("budget", budget, 1)
     if not is_number(least_gain) or not least_gain >= 0:
-        raise InputError(f"least_gain must be a number of 0 or more, not {printable(repr(least_gain))[:80]}.")
+        raise InputError(f"least_gain must be a number of 0 or more, not {brief(least_gain)}.")
     caught = _exceptions(catch)
     if not isinstance(state, str | os.PathLike | None):
-        raise InputError(f"state must be the path of a file, not {printable(repr(state))[:80]}.")
+        raise InputError(f"state must be the path of a file, not {brief(state)}.")
     path = None if state is None else Path(state)
     with nullcontext() if path is None else sole_writer(path):
         begun = read_state(path) if path is not None and path.exists() else None
@@ -339,7 +337,7 @@ def _exceptions(catch: object) -> tuple[type[BaseException], ...]:
         if not isinstance(each, type) or not issubclass(each, BaseException):
             raise InputError(
                 "catch must be a class of exceptions, such as ValueError, or a tuple or list of them, "
-                f"not {printable(repr(catch))[:80]}."
+                f"not {brief(catch)}."
             )
         found.append(each)
     return tuple(found)
@@ -352,5 +350,5 @@ def _parts(answer: object) -> tuple[object, Mapping[str, float] | None]:
             return None, None
         case (losses, Mapping() as metrics):
             return losses, metrics
-    shown = printable(repr(answer))[:80]
+    shown = brief(answer)
     raise InputError(f"under constraints the function returns (loss, {{'metric': value, …}}), not {shown}.")

@@ -24,7 +24,7 @@ from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.seeds import check_seed, generator
 from hpobench_nmt.core.space import Config, Space, Value
 from hpobench_nmt.core.space_exchange import prior_of_configspace
-from hpobench_nmt.core.system.errors import InputError, check_whole
+from hpobench_nmt.core.system.errors import InputError, check_whole, prefixed
 from hpobench_nmt.exports.candidates import Candidates
 from hpobench_nmt.exports.live_method import Known, LiveMethod
 from hpobench_nmt.exports.optimizer_parts import (
@@ -354,7 +354,7 @@ class Optimizer:
     ) -> Optimizer:
         """An optimizer from the content of a file. Errors name the file."""
         named = method_of(state, where) if method is None else method
-        try:
+        with prefixed(where):
             made = cls(
                 Space(tuple(state.space)),
                 named,
@@ -372,8 +372,6 @@ class Optimizer:
                 raise InputError(f"is of the method '{state.shown_method}'.")
             for event in state.events:
                 made._replay(event)
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from None
         return made
 
     def _replay(self, event: Event) -> None:

@@ -19,8 +19,8 @@ from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.priors import guess_prior
 from hpobench_nmt.core.problem import MethodFactory, Problem
 from hpobench_nmt.core.space import Space, Value
-from hpobench_nmt.core.system.errors import InputError, unknown, warn
-from hpobench_nmt.core.system.text import counted, printable
+from hpobench_nmt.core.system.errors import InputError, prefixed, unknown, warn
+from hpobench_nmt.core.system.text import brief, counted
 from hpobench_nmt.methods import BUILT_IN, KNOWN, USES_PRIOR
 
 BINS = 12
@@ -102,13 +102,12 @@ def checked_losses(given: float | Sequence[float] | Floats | None, n_objectives:
     try:
         values = _floats(given)
     except (TypeError, ValueError):
-        shown = printable(repr(given))[:80]
         kind = "a number" if n_objectives == 1 else "numbers"
-        raise InputError(f"{expected}, as {kind}, not {shown}.") from None
+        raise InputError(f"{expected}, as {kind}, not {brief(given)}.") from None
     if values.shape != (n_objectives,):
         told = counted(values.size, "loss", "losses")
         advice = f" For {told}, pass objectives={values.size}." if values.ndim == 1 and values.size else ""
-        raise InputError(f"{expected}, not {printable(repr(values.tolist()))[:80]}.{advice}")
+        raise InputError(f"{expected}, not {brief(values.tolist())}.{advice}")
     return measured(values)
 
 
@@ -144,16 +143,14 @@ def _float(given: Any) -> float:
 def checked_metrics(given: Mapping[str, float] | None, names: Iterable[str]) -> dict[str, float]:
     """Those of the metrics that were passed to `tell` which have these names; NaN for None."""
     if given is not None and not isinstance(given, Mapping):
-        shown = printable(repr(given))[:80]
-        raise InputError(f"metrics must be numbers by name, such as {{'seconds': 12.5}}, not {shown}.")
+        raise InputError(f"metrics must be numbers by name, such as {{'seconds': 12.5}}, not {brief(given)}.")
     found = {}
     for name in names:
         if given is not None and name in given:
             try:
                 found[name] = _floats(given[name]).item()
             except (TypeError, ValueError):
-                shown = printable(repr({name: given[name]}))[:80]
-                raise InputError(f"metrics must be numbers, not {shown}.") from None
+                raise InputError(f"metrics must be numbers, not {brief({name: given[name]})}.") from None
     return found
 
 
@@ -194,7 +191,7 @@ def checked_prior(space: Space, given: Mapping[str, Value] | None) -> dict[str, 
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        example, shown = f"{{{space.names[0]!r}: …}}", printable(repr(given))[:80]
+        example, shown = f"{{{space.names[0]!r}: …}}", brief(given)
         raise InputError(f"prior must be values by name, such as {example}, not {shown}.")
     found: dict[str, Value] = {}
     for name, value in given.items():
@@ -204,10 +201,8 @@ def checked_prior(space: Space, given: Mapping[str, Value] | None) -> dict[str, 
         if axis.is_numeric and isinstance(value, list | tuple) and all(map(is_number, value)):
             found[str(name)] = tuple(map(_float, value))
             continue
-        try:
+        with prefixed("the space: prior"):
             code = _float(value) if axis.is_numeric and is_number(value) else axis.code(value)
-        except InputError as error:
-            raise InputError(f"the space: prior: {error}") from None
         between = axis.is_numeric and axis.whole and not code.is_integer()
         found[str(name)] = code if between and not math.isnan(code) else axis.value(code)
     return found

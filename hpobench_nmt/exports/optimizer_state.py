@@ -15,7 +15,7 @@ from hpobench_nmt.core.candidates import MOST_CANDIDATES
 from hpobench_nmt.core.space import Hyperparameter, Value
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.files import read_json, save_file
-from hpobench_nmt.core.system.text import printable
+from hpobench_nmt.core.system.text import brief, printable
 from hpobench_nmt.core.system.validation import Finite, Natural, Positive, Strict, checked
 from hpobench_nmt.exports.optimizer_parts import checked_losses
 from hpobench_nmt.methods import KNOWN
@@ -61,7 +61,7 @@ def read_state(path: Path) -> State:
     content = read_json(path)
     if isinstance(content, dict) and content.get("format", _FORMATS[0]) not in _FORMATS:
         raise InputError(
-            f"{path}: format {printable(repr(content['format']))[:60]} is not supported; "
+            f"{path}: format {brief(content['format'], 60)} is not supported; "
             f"this version reads {' and '.join(map(str, _FORMATS))}."
         )
     return checked(content, State, str(path))

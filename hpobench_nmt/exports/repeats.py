@@ -6,7 +6,7 @@ import numpy as np
 
 from hpobench_nmt.core.space import Space
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.core.system.text import printable
+from hpobench_nmt.core.system.text import brief
 from hpobench_nmt.exports.candidates import Candidates
 from hpobench_nmt.exports.live_method import Known, LiveMethod
 
@@ -16,7 +16,7 @@ def checked_repeats(repeats: object, objectives: int) -> bool:
     if repeats is None:
         return False
     if repeats != "auto":
-        raise InputError(f'repeats must be None or "auto", not {printable(repr(repeats))[:80]}.')
+        raise InputError(f'repeats must be None or "auto", not {brief(repeats)}.')
     if objectives > 1:
         raise InputError("repeats need one loss: with several losses, no single configuration is the best.")
     return True

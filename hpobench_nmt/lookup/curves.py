@@ -177,12 +177,13 @@ class Curves:
         return digest.hexdigest()
 
 
-def until_missing(starts: Rows, values: Floats) -> NDArray[np.bool_]:
-    """Which checkpoints of N curves to keep if diverged trainings were logged to their end, shape (P,).
+def until_missing(starts: Rows, values: Floats) -> tuple[Rows, NDArray[np.bool_]]:
+    """Where N curves begin, and which checkpoints are kept, shape (P,), if diverged trainings were logged on.
 
     A curve keeps its checkpoints up to and including the first that lacks a metric, at which the training had
     diverged.
     """
     absent = np.isnan(values).any(axis=1)
     before = np.concatenate([[0], np.cumsum(absent)])[:-1]  # earlier checkpoints that lack one, in all rows
-    return np.asarray(before == before[starts[owners_of(starts)]])
+    kept = np.asarray(before == before[starts[owners_of(starts)]])
+    return np.concatenate([[0], np.cumsum(kept)])[starts], kept

@@ -13,6 +13,7 @@ from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.records.store import load_results
 from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.core.system.files import save_file
+from hpobench_nmt.core.system.text import brief
 from hpobench_nmt.render.draw_report import Progress, draw_report
 from hpobench_nmt.render.html.page import write_report
 from hpobench_nmt.render.latex import latex_tables
@@ -60,7 +61,7 @@ def report(
     several = list(results) if isinstance(results, Iterable) and not isinstance(results, str) else [results]
     for each in several:
         if not isinstance(each, Results | str | Path):
-            raise InputError(f"a report needs results of hb.run or results folders, not {repr(each)[:80]}.")
+            raise InputError(f"a report needs results of hb.run or results folders, not {brief(each)}.")
     if not several:
         raise InputError("there are no results to report on.")
     own = resolve_methods(methods)

@@ -48,7 +48,7 @@ from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.space import Config, Space
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.core.system.text import printable
+from hpobench_nmt.core.system.text import brief
 
 _LARGEST_SEED = 2**31 - 1
 
@@ -144,7 +144,7 @@ class Adapter:
             elif is_number(value) and math.isfinite(value):
                 codes[j] = min(max(value, h.ends[0]), h.ends[1])
             else:
-                raise InputError(f"it proposed {h.name} = {_shown(value)}.")
+                raise InputError(f"it proposed {h.name} = {brief(value)}.")
         active = space.active(codes[None])[0, :]
         codes[~active] = np.nan
         lacking = np.flatnonzero(active & np.isnan(codes))
@@ -163,7 +163,7 @@ class Adapter:
         """
         features = self.problem.features
         if point.shape != features.shape[1:] or not np.isfinite(point).all():
-            raise InputError(f"it proposed {_shown(point.tolist())}, which is not a point of the space.")
+            raise InputError(f"it proposed {brief(point.tolist())}, which is not a point of the space.")
         described = _space_features(self.problem) is not features
         distance = _distances(features, point, [] if described else _category_columns(self.problem))
         distance[~self.left] = np.inf
@@ -184,13 +184,8 @@ class Adapter:
                 return int(proposed)
             point = self.problem.features[proposed]
         if not isinstance(point, np.ndarray) or point.dtype.kind not in "fiu":
-            shown = _shown(proposed)
-            raise InputError(f"it proposed {shown}, which is neither row, configuration nor point.")
+            raise InputError(f"it proposed {brief(proposed)}, which is neither row, configuration nor point.")
         return self.nearest(point)
-
-
-def _shown(thing: object) -> str:
-    return printable(repr(thing))[:80]
 
 
 def has_failed(losses: Floats) -> bool:

@@ -49,7 +49,7 @@ from hpobench_nmt.core.problem import MethodFactory, Problem, name_of
 from hpobench_nmt.core.system.errors import InputError, as_list, one_line, unknown
 from hpobench_nmt.core.system.files import check_name
 from hpobench_nmt.core.system.processes import shared_server
-from hpobench_nmt.core.system.text import printable
+from hpobench_nmt.core.system.text import brief
 from hpobench_nmt.methods import BUILT_IN, KNOWN, of_objectives, require
 
 if TYPE_CHECKING:
@@ -173,8 +173,7 @@ def refuse_sequential(method: NamedMethod, workers: int) -> None:
 def refuse_objectives(method: NamedMethod, objectives: int) -> None:
     """Refuse a number of objectives that a method is known not to support."""
     if method.objectives and objectives not in method.objectives:
-        right = of_objectives(method.objectives)
-        raise InputError(f"method {method.name} is for {right}, not {objectives}.")
+        raise InputError(f"method {method.name} is for {of_objectives(method.objectives)}, not {objectives}.")
 
 
 def varied_built_in(spec: str) -> NamedMethod | None:
@@ -356,7 +355,7 @@ def _load(spec: str) -> MethodFactory:
             missing = f"module {error.name!r} does not exist. Give a class in a file as FILE.py:CLASS."
         raise InputError(f"method {spec!r}: {missing}") from error
     except SystemExit as error:
-        code = "" if error.code in (None, 0) else f": {printable(repr(error.code))[:80]}"
+        code = "" if error.code in (None, 0) else f": {brief(error.code)}"
         raise InputError(
             f"method {spec!r}: importing it calls sys.exit{code}. Put code for scripts below: "
             'if __name__ == "__main__".'

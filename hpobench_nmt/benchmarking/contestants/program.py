@@ -92,8 +92,7 @@ def words_of(command: str) -> list[str]:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        message = f"method {shortened(f'{PREFIX}:{command}')}: {str(error).lower()}."
-        raise InputError(message) from None
+        raise InputError(f"method {shortened(f'{PREFIX}:{command}')}: {str(error).lower()}.") from None
     if not words:
         raise InputError("a method that is a program needs a command: 'cmd:python agent.py'.")
     return words

@@ -28,7 +28,7 @@ from hpobench_nmt.benchmarking.task.instance import Instance
 from hpobench_nmt.core.system.errors import InputError, RunError, not_written
 from hpobench_nmt.core.system.files import locked_folder, read_bytes, write_whole
 from hpobench_nmt.core.system.folders import remove_folder, remove_leftovers
-from hpobench_nmt.core.system.text import printable
+from hpobench_nmt.core.system.text import brief
 from hpobench_nmt.core.trajectory import Trials
 
 # A line for each block of trials.
@@ -48,7 +48,7 @@ class ResultsFolder:
     @classmethod
     def of(cls, given: object, name: str) -> ResultsFolder:
         """The folder that a user gave as the argument `name`; InputError if no folder can have this path."""
-        shown = printable(repr(given))[:80]
+        shown = brief(given)
         if not isinstance(given, str | os.PathLike):
             raise InputError(f"{name} must be the path of a results folder, not {shown}.")
         path = Path(given)

@@ -215,8 +215,7 @@ class _Scheduler:
         name, source = block.method.name, running.source
         samples = block.samples[running.trial - block.first :]
         kept = block.transcripts
-        task = Task(block.table, name, source, block.seed, trials, self._untrusted, kept, samples)
-        worker.send(task)
+        worker.send(Task(block.table, name, source, block.seed, trials, self._untrusted, kept, samples))
         self._running.setdefault(worker, deque()).append(running)
 
     def _handle(self, worker: Worker, message: Any) -> Iterator[Result]:

@@ -397,6 +397,5 @@ def suite_instances(
             skipped(reasons[-1])
     if not instances:
         published = f"'hpobench-nmt tables fetch NAME' downloads published tables: {', '.join(COLLECTIONS)}."
-        advice = reasons[0] if reasons else published
-        raise InputError(f"no installed table can be used. {advice}")
+        raise InputError(f"no installed table can be used. {reasons[0] if reasons else published}")
     return instances

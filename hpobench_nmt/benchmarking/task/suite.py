@@ -25,25 +25,11 @@ _USUAL = {1: "modern-single", 2: "modern-multi"}
 _Names = tuple[str, ...]
 # Trials do not depend on these.
 _NOT_SETTINGS = ("tables", "methods", "description", "title")
-# Format 1 of results folders does not know these, so they are written only if they differ from the default.
-_LATER = (
-    "constraints",
-    "noise",
-    "again",
-    "clock",
-    "cost",
-    "curves",
-    "workers",
-    "resume",
-    "time",
-    "sources",
-    "source_of",
-    "prior",
-    "development",
-    "pinned",
-    "sample",
-    "family",
-)
+# Results folders have had these since format 1. Other keys are written only if they differ from the default.
+_ALWAYS_WRITTEN = (
+    "name", "scores", "objectives", "trials", "n_initial", "ties", "stop", "lookups", "tolerance", "score_at",
+    "published",
+)  # fmt: skip
 
 
 class Suite(Strict, frozen=True):
@@ -259,7 +245,7 @@ class Suite(Strict, frozen=True):
         return {
             key: list(value) if isinstance(value, tuple) else value
             for key, value in msgspec.structs.asdict(self).items()
-            if not (key in _NOT_SETTINGS or (key in _LATER and value == _DEFAULTS[key]))
+            if key in _ALWAYS_WRITTEN or (key not in _NOT_SETTINGS and value != _DEFAULTS[key])
         }
 
 

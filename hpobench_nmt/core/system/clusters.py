@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 from hpobench_nmt.core.system.deprecated import warn_deprecated
 from hpobench_nmt.core.system.errors import InputError, one_line, unknown
-from hpobench_nmt.core.system.text import printable
+from hpobench_nmt.core.system.text import brief
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ NO_DASHBOARD = {"dashboard_address": None, "scheduler_kwargs": {"dashboard_addre
 def known_backend(name: str) -> Backend:
     """The backend of this name; "loky" is an old name of "local"."""
     if not isinstance(name, str):
-        raise InputError(f"backend must be one of {', '.join(BACKENDS)}, not {printable(repr(name))[:80]}.")
+        raise InputError(f"backend must be one of {', '.join(BACKENDS)}, not {brief(name)}.")
     if name == "loky":
         warn_deprecated("backend 'loky'", "'local'", since="1.1", removed_in="2.0")
         return "local"

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hpobench_nmt.core.system.text import printable, split_names
+from hpobench_nmt.core.system.text import brief, printable, split_names
 
 # The longest name in a message, in characters, and the largest number of valid names that it lists.
 _LONGEST = 100
@@ -52,18 +52,26 @@ def one_line(error: BaseException) -> str:
 
 
 @contextmanager
+def prefixed(where: object) -> Iterator[None]:
+    """Inside, an InputError whose message does not say where it happened gets this prefix, such as a path."""
+    try:
+        yield
+    except InputError as error:
+        if str(where) in str(error):
+            raise
+        raise InputError(f"{where}: {error}") from error.__cause__
+
+
+@contextmanager
 def foreign(path: object, told: str) -> Iterator[None]:
     """Inside, somebody else's file is read. Whatever goes wrong is an InputError that names its path.
 
     Libraries raise many kinds of errors for damaged files: the message then says that the file is `told`.
     """
     try:
-        yield
-    except InputError as error:
-        if str(path) in str(error):
-            raise
-        raise InputError(f"{path}: {error}") from error.__cause__
-    except RunError:
+        with prefixed(path):
+            yield
+    except (InputError, RunError):
         raise
     except RecursionError:
         raise InputError(f"{path}: has values that are nested too deeply.") from None
@@ -105,7 +113,7 @@ def check_whole(name: str, given: object, low: int, high: float = math.inf) -> N
     """Raise InputError if a value is not a whole number (of Python or NumPy) within these bounds."""
     if isinstance(given, bool) or not isinstance(given, numbers.Integral) or not low <= int(given) <= high:
         bounds = f"of {low} or more" if high == math.inf else f"from {low} to {high:,}"
-        raise InputError(f"{name} must be a whole number {bounds}, not {printable(repr(given))[:80]}.")
+        raise InputError(f"{name} must be a whole number {bounds}, not {brief(given)}.")
 
 
 def as_list(name: str, given: Any) -> list[Any]:
@@ -116,7 +124,7 @@ def as_list(name: str, given: Any) -> list[Any]:
     if isinstance(given, str):
         return split_names(given)
     if not isinstance(given, Iterable) or isinstance(given, bytes | Mapping | Set):
-        raise InputError(f"{name} must be a list, not {printable(repr(given))[:80]}.")
+        raise InputError(f"{name} must be a list, not {brief(given)}.")
     numpy = sys.modules.get("numpy")  # importing it here would slow down every command
     return [value.item() if numpy and isinstance(value, numpy.generic) else value for value in given]
 

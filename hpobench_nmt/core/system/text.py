@@ -38,6 +38,11 @@ def escape(character: str, lines: bool = False) -> str:
     return character if lines and character in "\n\t" else ascii(character)[1:-1]
 
 
+def brief(value: object, longest: int = 80) -> str:
+    """A value of any type as Python writes it, in at most this many characters, for a message."""
+    return printable(repr(value))[:longest]
+
+
 def csv_cell(text: str) -> str:
     """The text as a CSV cell: printable, with a ' before it if a spreadsheet would run it. Numbers stay."""
     shown = printable(text, lines=True)

@@ -167,11 +167,6 @@ def _shown(value: object) -> str:
         return large
 
 
-def _bare(kind: Any) -> Any:
-    """A type without its metadata."""
-    return kind.type if isinstance(kind, inspect.Metadata) else kind
-
-
 def _named(path: _Path) -> str:
     return f"{_joined(path)}: " if path else ""
 
@@ -198,7 +193,7 @@ _WORDS: dict[Any, tuple[str, str]] = {
 
 def _described(kind: Any, several: bool = False) -> str:
     """A value of this type, in words."""
-    kind = _bare(kind)
+    kind = kind.type if isinstance(kind, inspect.Metadata) else kind
     match kind:
         case inspect.LiteralType():
             return _either(repr(value) for value in kind.values)

@@ -175,8 +175,7 @@ def _facts(table: Table) -> Iterator[Fact]:
             )
         if len(known) > 1 and (known == known[0]).all():
             which = "every row that has it" if missing else "every row"
-            fact = f"{metric.name} is {known[0]:g} in {which}"
-            yield warning(fact, "it cannot be optimised.")
+            yield warning(f"{metric.name} is {known[0]:g} in {which}", "it cannot be optimised.")
     for name in table.objectives:
         yield from _ties(table, name)
         yield from _outliers(table, name)

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.objectives import Metric
-from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.errors import InputError, prefixed
 from hpobench_nmt.core.system.files import check_distinct
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.system.validation import Natural, Strict
@@ -94,7 +94,7 @@ def read_curves(
         InputError: a column is missing or unknown, a cell is not a number, rows or checkpoints are not in
             order, or the numbers do not form valid curves.
     """
-    try:
+    with prefixed(path):
         if not section.metrics:
             raise InputError("[curves] needs a section [curves.metrics.NAME].")
         in_table = {metric.name: metric for metric in metrics}
@@ -118,15 +118,11 @@ def read_curves(
             whole[place] = values_of(in_table.get(metric.name, metric), whole[place])
         starts, values = np.concatenate([[0], np.cumsum(lengths)]), np.column_stack(whole[2:])
         if section.truncate_at == "nan":
-            kept = until_missing(starts, values)
-            starts = np.concatenate([[0], np.cumsum(kept)])[starts]
+            starts, kept = until_missing(starts, values)
             whole, values = [column[kept] for column in whole[:2]], values[kept]
         own = tuple(each.own for each in section.metrics.values())
         units = section.cost_unit, section.resource_unit
         return Curves(section.resource, described, own, starts, whole[0], whole[1], values, *units)
-    except InputError as error:
-        text = str(error)
-        raise InputError(text if text.startswith(str(path)) else f"{path}: {text}") from None
 
 
 def _check_cost(content: bytes, resource: str) -> None:

@@ -49,9 +49,9 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.hyperparameter import SAME
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter, Kind, Scale, Value
-from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.errors import InputError, prefixed
 from hpobench_nmt.core.system.files import check_label, check_name, read_toml
-from hpobench_nmt.core.system.text import printable
+from hpobench_nmt.core.system.text import brief
 from hpobench_nmt.core.system.validation import Finite, Natural, NonNegative, Positive, Strict, Whole, checked
 from hpobench_nmt.lookup.baselines import Baseline, baseline_of
 from hpobench_nmt.lookup.disk.csv_writing import plain
@@ -240,14 +240,12 @@ def read_datasheet(path: Path, follow_link: bool = False) -> Datasheet:
     for wrong in _contradictions(sheet):
         raise InputError(f"{path}: {wrong}")
     claims = checked(sheet.claims, Claims, f"{path}, [claims]")
-    try:
+    with prefixed(path):
         if sheet.name is not None:
             check_name("table", sheet.name)
         if claims.collection is not None:
             check_name("collection", claims.collection)
         texts = {check_label("the name", name): _text(name, each) for name, each in sheet.provenance.items()}
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
     return msgspec.structs.replace(sheet, provenance=texts)
 
 
@@ -318,7 +316,7 @@ def _read(value: Any) -> Value:
         return tuple(map(_read, value))
     if isinstance(value, dict):
         if value != _NONE:
-            shown = printable(repr(value))[:60]
+            shown = brief(value, 60)
             raise InputError(f"a label is {shown}; of tables only {{none = true}} is one, for None.")
         return None
     found: Value = value

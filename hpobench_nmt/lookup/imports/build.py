@@ -122,8 +122,7 @@ def _curves(
             told.append(Decision("left out", f"curves of {column}", why))
             del columns[column]
     starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(trainings)))])
-    kept = until_missing(starts, main[:, None])
-    starts = np.concatenate([[0], np.cumsum(kept)])[starts]
+    starts, kept = until_missing(starts, main[:, None])
     there, steps = there[kept], steps[kept]
     matrix = np.column_stack([cells[kept] for cells in columns.values()])
     if not len(steps):

@@ -12,7 +12,7 @@ import numpy as np
 
 from hpobench_nmt.core.arrays import Bools, Floats, Ints, Rows
 from hpobench_nmt.core.hyperparameter import label
-from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.errors import InputError, prefixed
 from hpobench_nmt.core.system.files import check_column
 from hpobench_nmt.core.system.text import counted, free_name, some_of
 from hpobench_nmt.lookup.groups import group_ids
@@ -66,6 +66,16 @@ class Plan:
         """The column of the seeds, "" if there is none."""
         return next((column for column, about in self.about.items() if about.role == "seed"), "")
 
+    def of(self, places: Rows) -> Plan:
+        """The plan with only these of its trainings."""
+        return replace(
+            self,
+            rows=self.rows[places],
+            axes={column: replace(axis, cells=axis.cells[places]) for column, axis in self.axes.items()},
+            values=self.values[places],
+            lost=self.lost[places],
+        )
+
     @property
     def configurations(self) -> Ints:
         """A number for each training, the same for those of one configuration, shape (T,)."""
@@ -113,11 +123,11 @@ def _plan(sweep: Sweep, about: Mapping[str, About]) -> Plan:
     axes, kept = _axes(sweep, found, rows, ~failed & ~np.isnan(values).all(axis=1), told)
     for column, axis in axes.items():
         found[column] = replace(found[column], scale=axis.scale, why=axis.why)
-    rows, lost, values = rows[kept], lost[kept], values[kept]
     values[lost] = np.nan
     seed = {column: column for column, each in found.items() if each.role == "seed"}
     named = {**_table_names(sweep, [*axes, *metrics]), **seed}
-    return _without_retries(sweep, Plan(found, rows, axes, values, lost, named, tuple(told)))
+    plan = Plan(found, rows, axes, values, lost, named, tuple(told)).of(kept)
+    return _without_retries(sweep, plan)
 
 
 def seeds_of(sweep: Sweep, plan: Plan) -> Floats:
@@ -132,14 +142,7 @@ def _without_retries(sweep: Sweep, plan: Plan) -> Plan:
     kept = np.flatnonzero(~plan.lost | ~(np.bincount(ids, ~plan.lost) > 0)[ids])
     again = counted(len(ids) - len(kept), "training")
     text = f"{again} failed or pruned, and repeated with the same configuration (left out)"
-    return replace(
-        plan,
-        rows=plan.rows[kept],
-        axes={column: replace(axis, cells=axis.cells[kept]) for column, axis in plan.axes.items()},
-        values=plan.values[kept],
-        lost=plan.lost[kept],
-        told=plan.told if len(kept) == len(ids) else (*plan.told, text),
-    )
+    return replace(plan.of(kept), told=(*plan.told, text)) if len(kept) < len(ids) else plan
 
 
 def decisions_of(plan: Plan) -> list[Decision]:
@@ -185,7 +188,7 @@ def _rows(sweep: Sweep) -> tuple[Rows, Bools, list[str]]:
 def _axes(
     sweep: Sweep, about: dict[str, About], rows: Rows, sound: Bools, told: list[str]
 ) -> tuple[dict[str, Axis], Rows]:
-    """The hyperparameters by column, and the places of the rows that are kept.
+    """The hyperparameters by column, and the places of those rows that are kept.
 
     Trainings that are not sound have failed, and may lack any value. In `about`, the reasons of columns that
     are not hyperparameters after all are replaced. Messages about other rows are added to `told`.
@@ -235,8 +238,7 @@ def _axes(
         raise InputError(f"{sweep.path}: no finished training has a value of every hyperparameter.")
     if lost := int((~kept).sum()):
         told.append(f"{counted(lost, 'training')} without a value of a hyperparameter (left out)")
-    places = np.flatnonzero(kept)
-    return {column: replace(axis, cells=axis.cells[places]) for column, axis in axes.items()}, places
+    return axes, np.flatnonzero(kept)
 
 
 def _table_names(sweep: Sweep, columns: list[str]) -> dict[str, str]:
@@ -246,8 +248,6 @@ def _table_names(sweep: Sweep, columns: list[str]) -> dict[str, str]:
     for column in columns:
         name = sweep.name(column) if times[sweep.name(column)] == 1 else column
         found[column] = free_name(name, {*_TAKEN, *found.values()})
-        try:
+        with prefixed(sweep.path):
             check_column("column", found[column], "")
-        except InputError as error:
-            raise InputError(f"{sweep.path}: {error}") from None
     return found

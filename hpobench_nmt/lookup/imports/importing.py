@@ -12,7 +12,7 @@ import tomli_w
 
 from hpobench_nmt.core.system.errors import InputError, as_list, foreign, shortened, warn
 from hpobench_nmt.core.system.files import check_name, is_name, read_toml, write_whole
-from hpobench_nmt.core.system.text import printable, some_of
+from hpobench_nmt.core.system.text import brief, printable, some_of
 from hpobench_nmt.lookup.disk.csv_writing import Progress
 from hpobench_nmt.lookup.disk.file_names import DATASHEET
 from hpobench_nmt.lookup.disk.folder import load_folder, save_folder
@@ -137,7 +137,7 @@ def import_table(
         )
     for key, text in (("name", name), ("seed", seed), ("study", study)):
         if not isinstance(text, str | None):
-            raise InputError(f"{key} must be a text, not {printable(repr(text))[:80]}.")
+            raise InputError(f"{key} must be a text, not {brief(text)}.")
     known = read_toml(Path(roles)) if isinstance(roles, str | Path) else roles
     choices = Choices(
         stated(
@@ -164,7 +164,7 @@ def _texts(key: str, given: object, types: UnionType | type) -> list[Any]:
     for each in found:
         if not isinstance(each, types):
             example = ", such as 'dev_bleu:max'" if key == "metrics" else ""
-            raise InputError(f"{key} must hold texts{example}, not {printable(repr(each))[:80]}.")
+            raise InputError(f"{key} must hold texts{example}, not {brief(each)}.")
     return found
 
 

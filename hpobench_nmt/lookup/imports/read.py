@@ -145,7 +145,7 @@ def _of_folder(folder: Path, choices: Choices) -> Sweep:
     if len(files) > 1 and all(path.suffix.lower() == ".json" for path in files):
         return folded(_of_results(files, folder), choices)
     texts = [path for path in files if path.suffix.lower() in (".csv", ".tsv")]
-    wide = [path for path in texts if wandb_curves.is_chart(path)]
+    wide = [path for path in texts if wandb_curves.is_wide(list(wandb_curves.columns_of(path)))]
     others = [path for path in files if path not in wide]
     if len(others) == 1 or len(files) == 1:
         charts = (*choices.curves, *wide) if others else choices.curves

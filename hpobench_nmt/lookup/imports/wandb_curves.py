@@ -37,11 +37,6 @@ def columns_of(path: Path) -> dict[str, Column]:
     return read_csv_columns(read_bytes(path, MAX_BYTES), path).columns
 
 
-def is_chart(path: Path) -> bool:
-    """Whether a file is such an export."""
-    return is_wide(list(columns_of(path)))
-
-
 def _curves(columns: Mapping[str, Column], path: Path) -> dict[tuple[str, str], dict[float, float]]:
     """The curves of such an export by run and metric, as values by step."""
     steps, *others = columns

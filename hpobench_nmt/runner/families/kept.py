@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.errors import InputError, prefixed
 from hpobench_nmt.runner.disk.kept_model import ABOUT, KeptModel, describe_kept, read_kept
 from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.family import Family
@@ -23,10 +23,8 @@ def checked_settings(folder: Path, model: KeptModel) -> tuple[Family[Any], Any]:
         if name not in given and default is None:
             raise InputError(f"{where}: the setting {name} is missing.")
     settings = family.settings(**given)
-    try:
+    with prefixed(where):
         family.check(settings)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
     return family, settings
 
 

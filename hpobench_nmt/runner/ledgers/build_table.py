@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.arrays import Floats, Ints
 from hpobench_nmt.core.objectives import LARGEST_VALUE, Metric, Objective, measured
 from hpobench_nmt.core.space import Hyperparameter, Space
-from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.errors import InputError, prefixed
 from hpobench_nmt.core.system.text import printable
 from hpobench_nmt.evaluation.noise import seed_noise
 from hpobench_nmt.lookup.checks.curve_checks import best_places
@@ -98,10 +98,8 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
     failed = [record for record in ended if record.status == "failed"]
     planned = len({*spec.sample.tolist(), *own})
     axes = _trained_axes(spec, done)
-    try:
+    with prefixed(path):
         curves = ledger_curves(done, metrics, renamed=not ledger.uncovered)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
     provenance = _provenance(spec, ledger, content, done, failed, planned) | neighbours
     claims = {"configurations": planned, "failed": len(failed), "complete": len(ended) == planned}
     table = Table(

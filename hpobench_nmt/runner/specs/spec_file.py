@@ -48,7 +48,7 @@ import msgspec
 from hpobench_nmt.core.candidates import MOST_CANDIDATES, whole_or_drawn
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Hyperparameter, Scale, Space
-from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.errors import InputError, prefixed, unknown
 from hpobench_nmt.core.system.files import check_name
 from hpobench_nmt.core.system.validation import Finite, Natural, Strict, Whole, load_toml
 from hpobench_nmt.lookup.baselines import Baseline
@@ -109,12 +109,8 @@ def load_spec(path: Path, follow_link: bool = True) -> Spec:
     Raises InputError with what is wrong and the nearest valid name.
     """
     file = load_toml(path, _SpecFile, follow_link)
-    try:
+    with prefixed(path):
         return _checked(file, path)
-    except InputError as error:
-        if str(path) in str(error):
-            raise
-        raise InputError(f"{path}: {error}") from None
 
 
 def _checked(file: _SpecFile, path: Path) -> Spec:
