@@ -185,7 +185,7 @@ def _check_kinds(track: object, progress: object, notify: object, debug: object)
         (
             "progress",
             progress,
-            isinstance(progress, Callable | None),
+            progress is None or callable(progress),
             "a function of work done and total work",
         ),
         ("notify", notify, callable(notify), "a function of a message, such as print"),
