@@ -122,8 +122,9 @@ class Table:
 
     def _set_array(self, attribute: str, array: Floats, columns: int) -> None:
         if array.ndim != 2 or array.shape[1] != columns:
-            told = f"must have shape (rows, {columns}), not {array.shape}"
-            raise InputError(f"table {self.name!r}: {attribute} {told}.")
+            raise InputError(
+                f"table {self.name!r}: {attribute} must have shape (rows, {columns}), not {array.shape}."
+            )
         object.__setattr__(self, attribute, frozen(array))
 
     def __len__(self) -> int:

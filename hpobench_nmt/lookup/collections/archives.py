@@ -56,8 +56,7 @@ def tar_members(content: bytes, where: object, wanted: str, limit: int) -> Itera
         names = _Names(where, wanted)
         for entry in archive:
             if entry.size > limit:
-                told = f"the {limit:,} bytes that are left for it"
-                raise InputError(f"{where}: its content is larger than {told}.")
+                raise InputError(f"{where}: its content is larger than the {limit:,} bytes left for it.")
             limit -= entry.size
             file = archive.extractfile(entry) if entry.isreg() and names.takes(entry.name) else None
             if file is not None:

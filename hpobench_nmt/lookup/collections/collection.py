@@ -108,8 +108,8 @@ def published_file(
         content = gunzipped(content, path, limits.max_bytes)
     digest = hashlib.sha256(content).hexdigest()
     if digest != sha256:
-        told = f"SHA-256 is {digest[:12]}… instead of {sha256[:12]}…"
-        raise InputError(f"{path}: {told}: not the published file.")
+        found = f"SHA-256 is {digest[:12]}… instead of {sha256[:12]}…"
+        raise InputError(f"{path}: {found}: not the published file.")
     return content
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -33,24 +34,7 @@ _FILES_OF_MEANS = _FILES | {
     REPLICATES: "the trainings whose means are the metrics of {rows}",
 }
 # Every card of this version of Croissant has this context, and readers compare it.
-_TERMS = (
-    "citeAs column equivalentProperty extract field fileProperty fileObject fileSet format includes "
-    "isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated replace "
-    "samplingRate separator source subField transform"
-)
-_CONTEXT = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "sc": "https://schema.org/",
-    "cr": _CROISSANT,
-    "rai": _CROISSANT + "RAI/",
-    "dct": "http://purl.org/dc/terms/",
-    "conformsTo": "dct:conformsTo",
-    "data": {"@id": "cr:data", "@type": "@json"},
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "examples": {"@id": "cr:examples", "@type": "@json"},
-    **{term: f"cr:{term}" for term in _TERMS.split()},
-}
+_CONTEXT = Path(__file__).with_name("croissant_context.json")
 _NUMBERS = ("row", "checkpoint", "replicate", "seed")
 
 
@@ -70,7 +54,7 @@ def croissant_of(table: Table, files: Mapping[str, tuple[bytes, Sequence[str]]])
     """The card of a table. `files` has the content and the columns of each file by name."""
     told = table.provenance
     card = {
-        "@context": _CONTEXT,
+        "@context": json.loads(_CONTEXT.read_text("utf-8")),
         "@type": "sc:Dataset",
         "conformsTo": _CROISSANT + "1.1",
         "name": table.name,

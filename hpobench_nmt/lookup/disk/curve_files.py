@@ -143,8 +143,8 @@ def _metric(name: str, entry: CurveMetricSection, own: Metric | None) -> Metric:
     """The metric of the curves; `own` is the table's metric of this name."""
     if own is not None:
         if entry.direction not in (None, own.direction):
-            told = f"direction is {entry.direction!r}, the table's is not"
-            raise InputError(f"[curves.metrics.{name}]: {told}.")
+            where = f"[curves.metrics.{name}]"
+            raise InputError(f"{where}: direction is {entry.direction!r}, the table's is not.")
         return Metric(name, own.direction, entry.unit or own.unit, description=entry.description)
     if entry.own is not None:
         raise InputError(f"[curves.metrics.{name}]: own is {entry.own!r}, but the table has no {name}.")

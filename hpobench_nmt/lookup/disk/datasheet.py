@@ -287,8 +287,7 @@ def _contradictions(sheet: Datasheet) -> Iterator[str]:
             yield "a table with [curves] cannot have several trainings of a configuration."
         for name in (*sheet.hyperparameters, *sheet.metrics):
             if name in (sheet.seed, "replicate", "seed"):
-                told = "cannot be a hyperparameter or metric"
-                yield f"{name!r} {told} where [replicates] names a column of seeds."
+                yield f"{name!r} cannot be a hyperparameter or metric if [replicates] has a column of seeds."
 
 
 def _check_sections(content: Mapping[str, Any], claimed: Mapping[str, Any], path: Path) -> None:

@@ -281,8 +281,9 @@ def _group(name: str, files: Files, columns: Mapping[str, Column], place: Place)
             )
         other = tables.setdefault(table.sha256, table).name
         if other != member:  # the columns of split_by separate nothing
-            told = f"split_by makes two equal tables, {other!r} and {member!r}"
-            raise InputError(f"{files.sheet_path}: {told}.")
+            raise InputError(
+                f"{files.sheet_path}: split_by makes two equal tables, {other!r} and {member!r}."
+            )
     whole = {"collection": name, "collection_tables": len(tables)}
     whole["collection_rows"] = sum(map(len, tables.values()))
     return [replace(table, claims={**table.claims, **whole}) for table in tables.values()]
@@ -298,8 +299,9 @@ def _members(group: str, files: Files, columns: Mapping[str, Column], place: Pla
                 raise InputError(f"{place.line(row)}: {shortened(name)} of split_by has no value.")
         parts.setdefault(values, []).append(row)
     if len(parts) > _MOST_TABLES:
-        told = f"split_by makes {len(parts):,} tables; at most {_MOST_TABLES:,} are allowed"
-        raise InputError(f"{files.sheet_path}: {told}.")
+        raise InputError(
+            f"{files.sheet_path}: split_by makes {len(parts):,} tables; at most {_MOST_TABLES:,} are allowed."
+        )
     found: dict[str, Rows] = {}
     for values, rows in parts.items():
         pairs = zip(names, values, strict=True)

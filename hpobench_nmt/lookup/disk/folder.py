@@ -219,8 +219,9 @@ def _to_add(source: Path, datasheet: Path | None, notify: Callable[[str], None])
     """The files of a source. Those of a folder must match the hashes that its datasheet has."""
     if os.path.isdir(source):  # noqa: PTH112  (False, not an error, for what cannot be a path)
         if datasheet is not None:
-            told = f"{source} is a folder, which has its own {DATASHEET}"
-            raise InputError(f"--datasheet is for a CSV file; {told}.")
+            raise InputError(
+                f"--datasheet is for a CSV file; {source} is a folder, which has its own {DATASHEET}."
+            )
         sheet = _datasheet(source)
         for fact, meaning in _undescribed(sheet, source / ROWS, source / DATASHEET):
             raise InputError(f"{source}: {fact}: {meaning}")
@@ -328,8 +329,8 @@ def _content(sheet: Datasheet, hashed: Collection[str], follow_link: bool, secti
     if section not in hashed:
         return content
     if sha256 is None:
-        told = f"[{section}] has no sha256. Install the folder with 'tables add'."
-        raise InputError(f"{path.with_name(DATASHEET)}: {told}")
+        where = path.with_name(DATASHEET)
+        raise InputError(f"{where}: [{section}] has no sha256. Install the folder with 'tables add'.")
     digest = hashlib.sha256(content).hexdigest()
     if digest != sha256:
         raise InputError(

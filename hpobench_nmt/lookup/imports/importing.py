@@ -54,8 +54,9 @@ class Unsure(InputError):
         self.imported = imported
         about, doubts = imported.about, imported.doubts
         shown = printable(some_of([f"{c} ({about[c].shown}: {doubt})" for c, doubt in doubts.items()]))
-        told = f"some roles are only guesses: {shown}"
-        super().__init__(f"{source}: {told}. State the roles, or accept them all.")
+        super().__init__(
+            f"{source}: some roles are only guesses: {shown}. State the roles, or accept them all."
+        )
 
 
 def make_table(
@@ -171,8 +172,8 @@ def _texts(key: str, given: object, types: UnionType | type) -> list[Any]:
 def _name_of(sweep: Sweep) -> str:
     name = re.sub(r"[^A-Za-z0-9_.+-]+", "-", sweep.title).strip("-.")[:_LONGEST_NAME].strip("-.")
     if not is_name(name):
-        told = f"{shortened(sweep.title)} cannot be the name of a table"
-        raise InputError(f"{sweep.path}: {told}. Give a name: --as NAME.")
+        title = shortened(sweep.title)
+        raise InputError(f"{sweep.path}: {title} cannot be the name of a table. Give a name: --as NAME.")
     return name
 
 
@@ -191,8 +192,9 @@ def is_known(table: Table, folder: Path, named: bool) -> bool:
         return False
     same = known.provenance.get(_FINGERPRINT) == table.provenance[_FINGERPRINT]
     if not named and not same:
-        told = "there is a table of this name from another source"
-        raise InputError(f"{target}: {told}. Give another name: --as NAME.")
+        raise InputError(
+            f"{target}: there is a table of this name from another source. Give another name: --as NAME."
+        )
     curves = [each.curves and each.curves.sha256 for each in (known, table)]
     equal = known.sha256 == table.sha256 and known.objectives == table.objectives and curves[0] == curves[1]
     return same and equal

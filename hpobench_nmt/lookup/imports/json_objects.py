@@ -55,8 +55,9 @@ def _run_history(content: Mapping[str, Any], path: Path) -> Sweep:
     """
     data = content["data"]
     if not data or not all(isinstance(row, list) and len(row) in (10, 11) for row in data):
-        told = "SMAC3's run history of another version"
-        raise InputError(f"{path}: {told}. Its trials have 10 or 11 values each.")
+        raise InputError(
+            f"{path}: SMAC3's run history of another version. Its trials have 10 or 11 values each."
+        )
     keys = {"config": 0, "instance": 1, "seed": 2, "budget": 3, SECONDS: 5}
     others = {"instance": About("aside"), "seed": About("seed"), "budget": About("aside", "of a trial")}
     others |= {"config": About("identity"), SECONDS: About("seconds", "the time of a trial", unit="s")}

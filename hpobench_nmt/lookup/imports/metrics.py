@@ -61,8 +61,8 @@ def with_metrics(sweep: Sweep, about: Mapping[str, About], rows: Rows) -> dict[s
     if all(each.direction is None or each.role == "seconds" for each in found.values()):
         likely = [column for column in likely if as_numbers(sweep.columns[column])[1] is None]
         if not likely:
-            told = "Name one: --metric COLUMN:min or --metric COLUMN:max"
-            raise InputError(f"{sweep.path}: no column is a metric. {told}.")
+            advice = "Name one: --metric COLUMN:min or --metric COLUMN:max."
+            raise InputError(f"{sweep.path}: no column is a metric. {advice}")
         way, doubted = names.direction(sweep.name(likely[-1])), found[likely[-1]]
         doubt = "" if way else _WAY
         found[likely[-1]] = replace(doubted, role="metric", why="", direction=way or "min", doubt=doubt)

@@ -79,8 +79,9 @@ def _of_file(path: Path, choices: Choices) -> Sweep:
     elif content.startswith(_ZIP):
         members = list(zip_members(content, path, r".*\.(csv|tsv|jsonl|ndjson|json)", MAX_BYTES))
         if len(members) != 1:
-            told = "an Excel workbook or another ZIP archive"
-            raise InputError(f"{path}: {told}. Unpack it, or save it as CSV.")
+            raise InputError(
+                f"{path}: an Excel workbook or another ZIP archive. Unpack it, or save it as CSV."
+            )
         content = members[0][1]
     if not content.strip():
         raise InputError(f"{path}: is empty.")
@@ -130,8 +131,8 @@ def _of_database(path: Path, choices: Choices) -> Sweep:
 def _of_folder(folder: Path, choices: Choices) -> Sweep:
     names = _names(folder)
     if DATASHEET in names:
-        told = f"Install it with 'hpobench-nmt tables add {folder}'"
-        raise InputError(f"{folder}: is already a table folder. {told}.")
+        advice = f"Install it with 'hpobench-nmt tables add {folder}'."
+        raise InputError(f"{folder}: is already a table folder. {advice}")
     mlflow, ray = mlflow_runs.is_mlruns(names), ray_results.is_ray(names)
     if choices.curves and (mlflow or ray):
         raise InputError(f"{folder}: {_CURVES}")

@@ -74,8 +74,10 @@ def _directed(text: str) -> tuple[str, Any]:
 def _stated(entry: _Entry) -> About:
     roles: dict[str, Role] = {"objective": "metric", "ignore": "identity"}
     role: Any = roles.get(entry.role, entry.role)
-    told = entry.direction, entry.scale, entry.unit, entry.role == "objective"
-    return About(role, STATED, "", "", *told)
+    return About(
+        role, STATED, direction=entry.direction, scale=entry.scale, unit=entry.unit,
+        objective=entry.role == "objective",
+    )  # fmt: skip
 
 
 def roles_file(about: Mapping[str, About]) -> str:
