@@ -35,7 +35,7 @@ from hpobench_nmt.core.guard import MethodFailure
 from hpobench_nmt.core.problem import MethodFactory, Problem, Progress, Request
 from hpobench_nmt.core.space import Space
 from hpobench_nmt.core.system.errors import InputError, shortened, warn
-from hpobench_nmt.core.system.files import parse_json, read_bytes
+from hpobench_nmt.core.system.files import is_file, parse_json, read_bytes
 
 PREFIX = "cmd"
 VERSION = 1
@@ -101,23 +101,15 @@ def words_of(command: str) -> list[str]:
 def files_of_command(command: str) -> list[Path]:
     """The files that a command names, including those in --option=FILE."""
     found = [Path(part) for word in words_of(command) for part in (word, word.partition("=")[2]) if part]
-    return [path for path in found if _is_file(path)]
-
-
-def _is_file(path: Path) -> bool:
-    """Whether a word names a file; a prompt, for example, may be too long for a name."""
-    try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False
+    return list(filter(is_file, found))  # a prompt, for example, may be too long for a name
 
 
 def name_of_command(command: str) -> str:
     """A name that is valid for files: the words from the script on, without files' folders and extensions."""
     words = words_of(command)
-    script = next((place for place, word in enumerate(words) if place and _is_file(Path(word))), 0)
+    script = next((place for place, word in enumerate(words) if place and is_file(Path(word))), 0)
     words = words[script:]
-    plain = (Path(word).stem if _is_file(Path(word)) else word for word in words)
+    plain = (Path(word).stem if is_file(Path(word)) else word for word in words)
     name = re.sub(r"[^A-Za-z0-9_]+", "-", "-".join(plain)).strip("-_")
     return name[:_LONGEST_NAME].rstrip("-_") or "program"
 
@@ -382,7 +374,7 @@ def _hyperparameters(space: Space, names: list[str], hidden: bool) -> list[dict[
             "kind": h.kind,
             "scale": h.scale,
             "unit": "" if hidden else h.unit,
-            "values": [_json_value(h.whole, value) for value in h.values],
+            "values": [h.value(code) for code in h.numbers],
             "active_if": {known[parent]: list(values) for parent, values in h.active_if},
         }
         for name, h in zip(names, space, strict=True)
@@ -393,11 +385,7 @@ def _config(problem: Problem, row: int, names: list[str], whole: bool = False) -
     """A row's values by name. Inactive hyperparameters are left out, or None if `whole` is set."""
     values = problem.config(row)
     pairs = [(name, h, values.get(h.name)) for name, h in zip(names, problem.space, strict=True)]
-    return {name: _json_value(h.whole, v) for name, h, v in pairs if whole or h.name in values}
-
-
-def _json_value(whole: bool, value: Any) -> Any:
-    return int(value) if whole and isinstance(value, float) and not isinstance(value, bool) else value
+    return {name: value for name, h, value in pairs if whole or h.name in values}
 
 
 def _plain(values: Floats) -> list[float | None]:

@@ -19,7 +19,7 @@ from hpobench_nmt.benchmarking.task.instance import Instance
 from hpobench_nmt.benchmarking.task.suite import Suite
 from hpobench_nmt.benchmarking.task.transfer import transfer_tables_sha256
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.core.system.files import check_name, no_folder, parse_json, read_bytes
+from hpobench_nmt.core.system.files import check_name, is_folder, no_folder, parse_json, read_bytes
 from hpobench_nmt.core.system.text import printable
 from hpobench_nmt.core.system.validation import Natural, Strict, checked
 from hpobench_nmt.core.trial_loop import TRIAL_VERSION
@@ -222,11 +222,7 @@ def _versions() -> dict[str, str]:
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a results folder; InputError if it is missing, invalid, or of a newer format."""
     path = folder / "manifest.json"
-    try:
-        there = folder.is_dir()
-    except OSError:  # no folder can have this name
-        there = False
-    if not there:
+    if not is_folder(folder):
         raise InputError(f"{folder}: {no_folder(folder)}.{_runs_in(folder.parent)}")
     if not path.is_file():
         raise InputError(f"{folder}: has no manifest.json, so it is not a results folder.{_runs_in(folder)}")

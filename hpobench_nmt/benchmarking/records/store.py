@@ -42,6 +42,7 @@ from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.records.results_folder import ResultsFolder
 from hpobench_nmt.benchmarking.task.instance import make_instance
 from hpobench_nmt.core.system.errors import InputError, warn
+from hpobench_nmt.core.system.files import is_folder
 from hpobench_nmt.lookup.catalogue import installed, load_table
 from hpobench_nmt.lookup.table import Table
 
@@ -151,7 +152,4 @@ def _table(folder: Path, name: str, entry: TableEntry) -> Table:
 
 def _is_table_folder(source: str) -> bool:
     """Whether a source in a manifest is the absolute path of an existing folder."""
-    try:
-        return Path(source).is_absolute() and Path(source).is_dir()
-    except (OSError, ValueError):  # no path can have this name
-        return False
+    return Path(source).is_absolute() and is_folder(Path(source))

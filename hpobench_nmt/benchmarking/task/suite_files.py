@@ -16,7 +16,7 @@ from hpobench_nmt.benchmarking.task.suite import INSTALLED, Suite
 from hpobench_nmt.benchmarking.task.suite_tables import spread_tables, unknown_tables
 from hpobench_nmt.core.system.deprecated import warn_deprecated
 from hpobench_nmt.core.system.errors import InputError, one_line, shortened, unknown
-from hpobench_nmt.core.system.files import read_bytes, read_toml
+from hpobench_nmt.core.system.files import is_file, read_bytes, read_toml
 from hpobench_nmt.core.system.validation import checked
 from hpobench_nmt.lookup.catalogue import groups
 from hpobench_nmt.lookup.collections import COLLECTIONS
@@ -113,14 +113,9 @@ def _method_text(path: Path, method: Any) -> Any:
 
 def _own_published(suite: Path, name: str) -> Path:
     """The file of published figures that a user's suite names."""
-    try:
-        found = (suite.parent / name).resolve()
-        there = found.is_file()
-    except (OSError, ValueError):
-        there = False
-    if not there:
+    if not is_file(suite.parent / name):
         raise InputError(f"{suite}: published names {shortened(name)}, which is not a file beside it.")
-    return found
+    return (suite.parent / name).resolve()
 
 
 def _stands_for_others(table: str) -> bool:

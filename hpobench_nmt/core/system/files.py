@@ -95,12 +95,19 @@ def check_distinct(names: Sequence[str], where: str) -> None:
         raise InputError(f"{where}: the column name {repeated[0]!r} is used more than once.")
 
 
+def is_file(path: Path) -> bool:
+    """Whether a file is there. False, not an error, for what cannot be a path."""
+    return os.path.isfile(path)  # noqa: PTH113
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a folder is there. False, not an error, for what cannot be a path."""
+    return os.path.isdir(path)  # noqa: PTH112
+
+
 def no_folder(path: Path) -> str:
     """Why a path is not a folder, in words."""
-    try:
-        return "a file, not a folder" if path.exists() else "no such folder"
-    except OSError:  # no file can have this name
-        return "no such folder"
+    return "a file, not a folder" if os.path.exists(path) else "no such folder"  # noqa: PTH110
 
 
 def write_whole(path: Path, content: bytes) -> None:

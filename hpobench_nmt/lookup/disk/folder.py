@@ -25,7 +25,14 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.core.system.files import no_folder, read_bytes, write_folder, write_whole
+from hpobench_nmt.core.system.files import (
+    is_file,
+    is_folder,
+    no_folder,
+    read_bytes,
+    write_folder,
+    write_whole,
+)
 from hpobench_nmt.core.system.folders import replace_folders, scratch_folder
 from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.disk.csv_writing import Progress, csv_of
@@ -217,7 +224,7 @@ def add_table(
 
 def _to_add(source: Path, datasheet: Path | None, notify: Callable[[str], None]) -> Files:
     """The files of a source. Those of a folder must match the hashes that its datasheet has."""
-    if os.path.isdir(source):  # noqa: PTH112  (False, not an error, for what cannot be a path)
+    if is_folder(source):
         if datasheet is not None:
             raise InputError(
                 f"--datasheet is for a CSV file; {source} is a folder, which has its own {DATASHEET}."
@@ -228,10 +235,10 @@ def _to_add(source: Path, datasheet: Path | None, notify: Callable[[str], None])
         # A file without a hash is new and cannot be checked. If the rows are new, all files are.
         hashed = [] if sheet.rows.sha256 is None else [name for name in _SECTIONS if sheet.sha256(name)]
         return _files_in(source, hashed)
-    if not os.path.exists(source):  # noqa: PTH110
+    if not os.path.exists(source):  # noqa: PTH110  (False, not an error, for what cannot be a path)
         raise InputError(f"{source}: no such file or folder.")
     path = datasheet or source.with_suffix(".toml")
-    if not os.path.isfile(path):  # noqa: PTH113
+    if not is_file(path):
         raise InputError(
             f"{path}: no such file. A CSV file needs a datasheet that names its columns; 'hpobench-nmt "
             f"tables add --help' shows what it must have."
