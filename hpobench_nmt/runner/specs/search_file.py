@@ -1,4 +1,4 @@
-"""Search files: what `tune` varies in a user's own program. `NEW` has all keys, with comments.
+"""Search files: what `tune` varies in a user's own program. new_search.toml has all keys, with comments.
 
 `tune` copies the file beside the ledger, with keys for what the command line and the file's name say:
 
@@ -33,33 +33,7 @@ from hpobench_nmt.runner.settings import Settings
 from hpobench_nmt.runner.specs.spec import Spec, among
 from hpobench_nmt.runner.specs.spec_file import Range, load_spec
 
-NEW = """\
-# What to tune, for: hpobench-nmt tune search.toml --lookups 40 -- python train.py --lr {learning_rate} ...
-objectives = ["val_loss:min"]            # one or two metrics that the program reports, each with min or max
-
-# By default, the metrics are in the last line of JSON that the program prints: {"val_loss": 2.31}
-# read = 'val_loss[=:] *(\\S+)'           # or in the last match of a regular expression
-# read = {file = "metrics.json"}         # or in a JSON file that it writes into {folder}
-# start = {learning_rate = 0.001, layers = 2}   # trained first: what you have today
-
-[grid]
-learning_rate = {from = 1e-5, to = 1e-1, scale = "log"}
-layers = [2, 4, 6]
-# optimizer = ["sgd", "adam"]
-# momentum = [0.0, 0.9]
-# amp = [false, true]
-
-[when]                                   # where a hyperparameter has an effect; elsewhere it is left out
-# momentum = {optimizer = ["sgd"]}
-
-[flags]                                  # arguments that are added where a value is true
-# amp = "--amp"
-
-# [curve]                                # the program prints a line of JSON after every epoch
-# key = "epoch"                          # {"epoch": 3, "val_loss": 2.5}; poor trainings are stopped early
-# whole = 27                             # epochs of a whole training
-"""
-
+NEW = Path(__file__).with_name("new_search.toml").read_text("utf-8")
 _CANDIDATES = 1000
 _MOST_GRID = 100_000
 _Label = bool | Whole | Finite | str
