@@ -24,6 +24,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -61,7 +62,7 @@ SETTINGS: dict[str, tuple[tuple[str, ...], float, bool]] = {
 def mirrored(space: Space, name: str, known: KnownValue) -> KnownValue:
     """What is known, with its centre mirrored in the middle of the range."""
     low, high = np.log10(known.x(np.array(space[name].ends)))
-    return replace(known, centre=float(low + high - known.centre))
+    return msgspec.structs.replace(known, centre=float(low + high - known.centre))
 
 
 def regrets(table: str, setting: str, trials: int) -> Floats:

@@ -4,30 +4,31 @@
     x           a hyperparameter's value in raw units, or 1 - value for decay rates of moving averages
     c, s        centre and standard deviation of log10 x
 
-Each hyperparameter is log-normal and independent of the others. The densities are wide and come from papers
-and from defaults of public libraries, not from tables. Dropout, weight decay, widths and depths have none,
-because their best values depend on the task. Other hyperparameters may have the same name, such as a rate
-that a schedule multiplies, so a density only counts if the values on offer enclose 10^(c - s) and 10^(c + s).
+Each hyperparameter is log-normal and independent of the others. The densities, in known_values.toml, are wide
+and come from papers and from defaults of public libraries, not from tables. Dropout, weight decay, widths and
+depths have none, because their best values depend on the task. Other hyperparameters may have the same name,
+such as a rate that a schedule multiplies, so a density only counts if the values on offer enclose 10^(c - s)
+and 10^(c + s).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
+from msgspec.structs import replace
 
 from hpobench_nmt.core.arrays import Floats, frozen
 from hpobench_nmt.core.hyperparameter import Hyperparameter, is_number
 from hpobench_nmt.core.space import Space, Value
+from hpobench_nmt.core.system.validation import Strict, load_toml
 
-_ADAM = "Adam's default (Kingma and Ba 2015), also that of PyTorch, Keras and Optax"
 _ONE_MINUS = "one_minus_"
 
 
-@dataclass(frozen=True)
-class KnownValue:
+class KnownValue(Strict, frozen=True):
     """Where the best value of a hyperparameter is expected.
 
     Attributes:
@@ -66,34 +67,11 @@ class KnownValue:
         return np.nan_to_num(-0.5 * ((np.log10(x) - self.centre) / self.deviation) ** 2, nan=-0.5)
 
 
-KNOWN_VALUES = (
-    KnownValue(
-        ("learning_rate", "lr", "eta", "learning_rate_init", "base_lr", "max_lr", "peak_lr", "step_size"),
-        -2.8,
-        0.9,
-        f"0.001, {_ADAM}; 0.01 for SGD (Bengio 2012); 0.00006 to 0.0006 for GPT-3 (Brown et al. 2020)",
-    ),
-    KnownValue(("beta1", "beta_1", "b1", "adam_beta1"), -1.0, 0.5, f"0.9, {_ADAM}", complement=True),
-    KnownValue(
-        ("beta2", "beta_2", "b2", "adam_beta2"),
-        -2.2,
-        0.7,
-        f"0.999, {_ADAM}; 0.95 for GPT-3 (Brown et al. 2020); 0.98 for Transformers (Vaswani et al. 2017)",
-        complement=True,
-    ),
-    KnownValue(
-        ("epsilon", "eps", "adam_epsilon", "adam_eps"),
-        -8.0,
-        1.5,
-        f"1e-8, {_ADAM} but Keras (1e-7); 1e-6 for BERT (Devlin et al. 2019)",
-    ),
-    KnownValue(
-        ("l1", "l2", "l1_regularization", "l2_regularization"),
-        -6.0,
-        1.5,
-        "0 by default in PyTorch and Keras, 1e-4 in scikit-learn's perceptrons; 1e-6 to 1e-3 (Smith 2018)",
-    ),
-)
+class _File(Strict, frozen=True):
+    known: tuple[KnownValue, ...]
+
+
+KNOWN_VALUES = load_toml(Path(__file__).with_suffix(".toml"), _File).known
 
 
 def known_of(
