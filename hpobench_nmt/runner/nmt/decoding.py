@@ -7,16 +7,19 @@ that is most like all samples, by the mean of a score of sentences.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import fields
+from operator import mul
 from typing import Any
 
 import torch
 
 from hpobench_nmt.runner.nmt.bpe import Bpe
 from hpobench_nmt.runner.nmt.decoding_settings import DecodingSettings
-from hpobench_nmt.runner.nmt.marian_decoding import generated
+from hpobench_nmt.runner.nmt.marian_decoding import Write, beam_search, generated
 from hpobench_nmt.runner.nmt.marian_numbers import END, decode, encode
-from hpobench_nmt.runner.nmt.text_scores import sentence_score
+from hpobench_nmt.runner.nmt.marian_sampling import Sampling, sampled
+from hpobench_nmt.runner.nmt.pairwise_scores import PairwiseScores, pairwise_scores
 
 _MORE = 5  # subwords that a translation may have in addition to its share of the source's
 
@@ -32,32 +35,37 @@ def translated(
         seed: of the samples.
     """
     sampling = settings.strategy == "mbr"
-    options: dict[str, Any] = {
-        "no_repeat_ngram_size": settings.no_repeat,
-        "repetition_penalty": settings.repetition_penalty,
-        "num_beams": 1 if sampling else settings.beam_size,
-        "do_sample": sampling,
-    }
-    if sampling:
-        drawn = {"temperature": settings.temperature, "top_p": settings.top_p, "top_k": 0}
-        options |= {"num_return_sequences": settings.samples, **drawn}
-    elif settings.beam_size > 1:
-        options |= {"length_penalty": settings.length_penalty}
 
     def longest(subwords: int) -> int:
         return int(settings.limit * subwords) + _MORE
 
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        found = generated(model, source, lines, settings.decode_batch_size, longest, options)
-    score = sentence_score(settings.utility, settings.bleu_tokenizer)
+    write = _sampling(model, settings, seed) if sampling else _beam_search(model, settings)
+    found = generated(model, source, lines, settings.decode_batch_size, longest, write)
+    scores = pairwise_scores(settings.utility, settings.bleu_tokenizer)
     texts, positions = [], 0
     for line, sequences in zip(encode(source, lines), found, strict=True):
         hypotheses = [numbers[: longest(len(line))] for numbers in sequences]
         own = [decode(target, numbers) for numbers in hypotheses]
-        texts.append(least_risk(own, score) if own else "")
+        texts.append(least_risk(own, scores) if own else "")
         positions += sum(map(_length, hypotheses)) * (1 if sampling else settings.beam_size)
     return texts, positions
+
+
+def _beam_search(model: Any, settings: DecodingSettings) -> Write:
+    options: dict[str, Any] = {"length_penalty": settings.length_penalty} if settings.beam_size > 1 else {}
+    return beam_search(
+        model,
+        num_beams=settings.beam_size,
+        no_repeat_ngram_size=settings.no_repeat,
+        repetition_penalty=settings.repetition_penalty,
+        **options,
+    )
+
+
+def _sampling(model: Any, settings: DecodingSettings, seed: int) -> Write:
+    sampling = Sampling(**{field.name: getattr(settings, field.name) for field in fields(Sampling)})
+    draws = torch.Generator().manual_seed(seed)
+    return lambda tokens, mask, most: sampled(model, tokens, mask, most, sampling, draws)
 
 
 def _length(numbers: Sequence[int]) -> int:
@@ -65,9 +73,11 @@ def _length(numbers: Sequence[int]) -> int:
     return numbers.index(END) + 1 if END in numbers else len(numbers)
 
 
-def least_risk(texts: Sequence[str], score: Callable[[str, str], float]) -> str:
+def least_risk(texts: Sequence[str], scores: PairwiseScores) -> str:
     """The text with the largest sum of scores against all texts; of several, the first."""
     counts = Counter(texts)
-    if len(counts) == 1:
+    different = list(counts)
+    if len(different) == 1:
         return texts[0]
-    return max(counts, key=lambda text: sum(n * score(text, other) for other, n in counts.items()))
+    sums = [sum(map(mul, counts.values(), row)) for row in scores(different)]
+    return different[sums.index(max(sums))]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from hpobench_nmt.runner.nmt.bpe import Bpe
 from hpobench_nmt.runner.nmt.marian_batches import mask_of
 from hpobench_nmt.runner.nmt.marian_numbers import NumberLines, cut, decode, encode
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings
+
+Write = Callable[[Tensor, Tensor, int], Tensor]
+"""From B lines and their mask, shape (B, S), and a length T, to k sequences of each, (B k, at most T)."""
 
 
 def _longest(subwords: int) -> int:
@@ -24,9 +28,21 @@ def translate_lines(
 
     Lines that are too long for the model are cut (`marian_settings.longest`).
     """
-    options = {"num_beams": settings.beam_size, "do_sample": False, "length_penalty": settings.length_penalty}
-    found = generated(model, source, lines, settings.decode_batch_size, _longest, options)
+    write = beam_search(model, num_beams=settings.beam_size, length_penalty=settings.length_penalty)
+    found = generated(model, source, lines, settings.decode_batch_size, _longest, write)
     return [decode(target, each[0]) if each else "" for each in found]
+
+
+def beam_search(model: Any, **options: Any) -> Write:
+    """Beam search with these options of `generate`."""
+
+    def write(tokens: Tensor, mask: Tensor, most: int) -> Tensor:
+        found: Tensor = model.generate(
+            input_ids=tokens, attention_mask=mask, max_new_tokens=most, do_sample=False, **options
+        )
+        return found[:, 1:]
+
+    return write
 
 
 @torch.no_grad()
@@ -36,14 +52,14 @@ def generated(
     lines: Sequence[str],
     at_once: int,
     longest: Callable[[int], int],
-    options: Mapping[str, Any],
+    write: Write,
 ) -> list[list[list[int]]]:
     """The numbers of each sequence that is generated for each line, without BEGIN; none for an empty line.
 
     Args:
         at_once: lines in a batch.
         longest: the largest length of a sequence, from that of the longest source in a batch, END included.
-        options: of `generate`.
+        write: the model's sequences of a batch.
     """
     device = next(model.parameters()).device
     most = model.config.max_position_embeddings - 1
@@ -58,13 +74,10 @@ def generated(
         batch = numbers.padded(chosen)
         mask = mask_of(batch, device)
         tokens = torch.from_numpy(batch).to(device)
-        written = model.generate(
-            input_ids=tokens,
-            attention_mask=torch.ones_like(tokens) if mask is None else mask,
-            max_new_tokens=min(most, longest(batch.shape[1])),
-            **options,
+        written = write(
+            tokens, torch.ones_like(tokens) if mask is None else mask, min(most, longest(batch.shape[1]))
         )
-        of_each = written.view(len(chosen), -1, written.shape[1])[:, :, 1:].tolist()
+        of_each = written.view(len(chosen), -1, written.shape[1]).tolist()
         for i, sequences in zip(chosen, of_each, strict=True):
             found[i] = sequences
     model.train(training)

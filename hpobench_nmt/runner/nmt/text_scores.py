@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from hpobench_nmt.core.system.errors import InputError
@@ -34,16 +34,6 @@ def chrf(translations: Sequence[str], references: Sequence[str]) -> float:
     import sacrebleu
 
     return float(sacrebleu.corpus_chrf(list(translations), [list(references)]).score)
-
-
-def sentence_score(name: Literal["chrf", "bleu"], tokenizer: Tokenizer) -> Callable[[str, str], float]:
-    """sacrebleu's chrF2, or smoothed BLEU, of one translation and one reference, 0 to 100."""
-    import sacrebleu
-
-    metric: Any = sacrebleu.CHRF()
-    if name == "bleu":
-        metric = sacrebleu.BLEU(tokenize=tokenizer, force=True, effective_order=True)
-    return lambda translation, reference: float(metric.sentence_score(translation, [reference]).score)
 
 
 def signature(translations: Sequence[str], references: Sequence[str], tokenizer: Tokenizer) -> str:

@@ -13,7 +13,7 @@ if FAMILY.missing():
     pytest.skip(f"needs: {FAMILY.missing()}", allow_module_level=True)
 
 from hpobench_nmt.runner.nmt.decoding import least_risk  # noqa: E402
-from hpobench_nmt.runner.nmt.text_scores import sentence_score  # noqa: E402
+from hpobench_nmt.runner.nmt.pairwise_scores import pairwise_scores  # noqa: E402
 
 # For tests/runner/test_every_family.py.
 SPEC = """
@@ -124,10 +124,10 @@ def test_samples_are_the_same_each_time_and_depend_on_their_settings(metrics):
 
 
 def test_the_translation_of_least_risk_is_most_like_the_others():
-    score = sentence_score("chrf", "13a")
-    assert least_risk(["a cat sat", "the cat sat", "the cat sits", "dogs"], score) == "the cat sat"
-    assert least_risk(["one", "two", "two"], score) == "two"
-    assert sentence_score("bleu", "13a")("the cat sat here", "the cat sat here") == pytest.approx(100)
+    scores = pairwise_scores("chrf", "13a")
+    assert least_risk(["a cat sat", "the cat sat", "the cat sits", "dogs"], scores) == "the cat sat"
+    assert least_risk(["one", "two", "two"], scores) == "two"
+    assert pairwise_scores("bleu", "13a")(["the cat sat here"]) == [[pytest.approx(100)]]
 
 
 def test_settings_that_average_in_training_are_refused():
