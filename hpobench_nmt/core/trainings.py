@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,23 @@ def places_of(starts: Rows, rows: Rows) -> tuple[Rows, Rows]:
     lengths = np.diff(starts)[rows]
     found = np.append(0, np.cumsum(lengths))
     return found, np.arange(found[-1]) + np.repeat(starts[rows] - found[:-1], lengths)
+
+
+class RowsThenResources:
+    """P entries in the order of their rows, and of their resources within a row."""
+
+    def __init__(self, rows: Rows, resources: Floats) -> None:
+        """From the row and the resource of each entry, shape (P,)."""
+        self._levels, level = np.unique(resources, return_inverse=True)
+        self._keys = np.sort(self._key(rows, level))
+
+    def _key(self, rows: Rows, level: Rows) -> Rows:
+        """A number for each row and level of resources that has this order."""
+        return rows * (len(self._levels) + 1) + level
+
+    def places(self, rows: Rows, resources: Floats, side: Literal["left", "right"] = "left") -> Rows:
+        """How many entries come before each of n rows' resources; with these, if "right". O(n log P)."""
+        return self._keys.searchsorted(self._key(rows, self._levels.searchsorted(resources, side)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -145,14 +162,11 @@ class Trainings:
         For a row without such a checkpoint, this is the place of its next larger checkpoint or, if there is
         none, a place that is not its own.
         """
-        levels, keys = self._order
-        return keys.searchsorted(rows * (len(levels) + 1) + levels.searchsorted(resources))
+        return self._order.places(rows, resources)
 
     @cached_property
-    def _order(self) -> tuple[Floats, Rows]:
-        """All resources, ascending, and a number for each checkpoint that orders them, shape (P,)."""
-        levels, level = np.unique(self.resources, return_inverse=True)
-        return levels, self.owners * (len(levels) + 1) + level
+    def _order(self) -> RowsThenResources:
+        return RowsThenResources(self.owners, self.resources)
 
     @cached_property
     def owners(self) -> Rows:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.arrays import Floats, Rows, frozen
 from hpobench_nmt.core.pareto import FrontScale
 from hpobench_nmt.core.system.text import counted, printable
+from hpobench_nmt.core.trainings import RowsThenResources
 
 
 def _freeze(made: object, *names: str) -> None:
@@ -97,21 +98,13 @@ class Goal:
         if self.rows is None:
             at = self.counts_from[trial.candidates]
             return ((before < at) & (at <= now)).astype(np.int64)
-        levels, keys = self._order
-        below, upto = (
-            np.searchsorted(
-                keys, trial.candidates * (len(levels) + 1) + levels.searchsorted(resource, "right")
-            )
-            for resource in (before, now)
-        )
-        return np.asarray(upto - below)
+        below, upto = (self._order.places(trial.candidates, at, "right") for at in (before, now))
+        return upto - below
 
     @cached_property
-    def _order(self) -> tuple[Floats, NDArray[np.int64]]:
-        """All resources of targets, and a number for each target that orders them by row, then resource."""
+    def _order(self) -> RowsThenResources:
         assert self.rows is not None
-        levels, level = np.unique(self.counts_from[self.targets], return_inverse=True)
-        return levels, np.sort(self.rows[self.targets] * (len(levels) + 1) + level)
+        return RowsThenResources(self.rows[self.targets], self.counts_from[self.targets])
 
     def __repr__(self) -> str:
         """The name, the number of targets, and when the score is taken."""
