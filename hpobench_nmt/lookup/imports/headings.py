@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +66,7 @@ class _Formats(Strict, frozen=True):
     format: tuple[_Format, ...]
 
 
-@cache
-def _formats() -> tuple[_Format, ...]:
-    return load_toml(Path(__file__).with_name("formats.toml"), _Formats).format
+_FORMATS = load_toml(Path(__file__).with_name("formats.toml"), _Formats).format
 
 
 def headed(
@@ -89,7 +86,7 @@ def headed(
         def place(row: int) -> str:
             return whole(int(kept[row]))
 
-    form = next(each for each in _formats() if each.fits(list(columns)))
+    form = next(each for each in _FORMATS if each.fits(list(columns)))
     columns, plain = _opened(columns, form), not form.needs  # "a table" is of an unknown program
     about = {name: found for name in columns if (found := form.about(name)) is not None}
     settings = [name for name, each in about.items() if each.role == "hyperparameter"]

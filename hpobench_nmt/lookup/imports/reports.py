@@ -38,7 +38,8 @@ def step_of(sweep: Sweep, keys: Sequence[str], columns: Sequence[str]) -> Steps 
     """
     if not keys or any(absent(sweep.columns[key]).any() for key in keys):
         return None
-    ids = _codes([sweep.columns[key] for key in keys])
+    values = np.column_stack([distinct_of(sweep.columns[key])[1] for key in keys])
+    ids = configurations_of(values.astype(np.float64))[1]
     for name in columns:
         if name in sweep.columns:
             steps, wrong = as_numbers(sweep.columns[name])
@@ -193,12 +194,6 @@ def _several(column: Column, ids: Ints) -> bool:
     there = ~absent(column)
     values = distinct_of(column)[1][there]
     return len(np.unique(np.column_stack([ids[there], values]), axis=0)) > len(np.unique(ids[there]))
-
-
-def _codes(columns: Sequence[Column]) -> Ints:
-    """Numbers from 0 for rows that agree in all columns, in the order of their first rows, shape (N,)."""
-    places = np.column_stack([distinct_of(column)[1] for column in columns])
-    return configurations_of(places.astype(np.float64))[1]
 
 
 def fold(sweep: Sweep, given: Steps, pruned: bool = False) -> Sweep:
