@@ -23,9 +23,9 @@ from pathlib import Path
 BAR_SECONDS, BAR_BYTES, BAR_MEMORY, BAR_OPEN = 20.0, 3_000_000, 1 << 30, 2.0
 SUITES = ("paper-single", "paper-multi")
 WRITE = (
-    "import sys\nfrom pathlib import Path\nfrom hpobench_nmt.render.html.page import write_report\n"
+    "import sys\nfrom pathlib import Path\nfrom hpobench_nmt.render.report import report\n"
     "from joblib.externals.loky import get_reusable_executor\n"
-    "write_report([Path(a) for a in sys.argv[3:]], Path(sys.argv[1]), jobs=int(sys.argv[2]))\n"
+    "report([Path(a) for a in sys.argv[3:]], Path(sys.argv[1]), jobs=int(sys.argv[2]))\n"
     # The workers must end, so that their processor time counts.
     "get_reusable_executor().shutdown(wait=True)\n"
 )

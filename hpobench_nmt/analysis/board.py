@@ -151,9 +151,13 @@ class Board:
         """The entries of exact random search; empty if it has no line."""
         return [column.reference for column in self.columns] if self.with_reference else []
 
+    def parts(self, intervals: bool = True) -> list[tuple[int, str, str]]:
+        """The columns of text: the place of each one's column, its heading, and its attribute of entries."""
+        return [(i, *part) for i, column in enumerate(self.columns) for part in column.parts(intervals)]
+
     def texts(self) -> tuple[list[str], list[list[str]]]:
         """Headings, and lines of text that begin with the method; the last is that of random search."""
-        parts = [(i, *part) for i, column in enumerate(self.columns) for part in column.parts()]
+        parts = self.parts()
         lines = [*self.rows, *([(EXACT, self.reference)] if self.with_reference else [])]
         rows = [[name, *(getattr(entries[i], of) for i, _, of in parts)] for name, entries in lines]
         return [heading for _, heading, _ in parts], rows

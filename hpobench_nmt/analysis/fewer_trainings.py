@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -223,6 +224,16 @@ def fewer_headline(found: FewerTrainings) -> list[str]:
     times = short(best["times_fewer"])
     fewer = f"{best['method']} takes {times} times fewer trainings than random search{interval}"
     return [f"{fewer} to find {found.aim}, over {where}."]
+
+
+def fewer_answer(found: FewerTrainings) -> list[str]:
+    """The headline, or that no method is better than random search."""
+    return fewer_headline(found) or ["No method takes fewer trainings than random search."]
+
+
+def reference_text(line: Any) -> str:
+    """How long random search takes on a table, from its line of `FewerTrainings.tables`."""
+    return f"{'' if line['exact'] else '≈'}{short(line['random_search'], commas=True)}"
 
 
 def fewer_sentences(results: Results, found: FewerTrainings) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.analysis.chosen_rows import OPTIMISM, RECOMMENDED, TRUE_REGRET, chosen_rows
-from hpobench_nmt.analysis.fewer_trainings import FewerTrainings
+from hpobench_nmt.analysis.fewer_trainings import FewerTrainings, reference_text
 from hpobench_nmt.analysis.paired import SIMULATED
 from hpobench_nmt.analysis.verdicts import (
     Statistics,
@@ -207,7 +207,7 @@ def file_setting(results: Results, table: str) -> str:
     return f"{table}: {setting(results, table)}{taken}{ran}"
 
 
-def fewer_answer(results: Results, found: FewerTrainings, table: str) -> str:
+def first_on(results: Results, found: FewerTrainings, table: str) -> str:
     """The method that reaches a table's target first, and when random search reaches it; "" if unknown."""
     chosen, cells = (frame[frame["table"] == table] for frame in (found.tables, found.cells))
     cells = cells[cells["times_fewer"].notna() & ~cells["method"].isin([SIMULATED, *CONTROLS])]
@@ -215,8 +215,7 @@ def fewer_answer(results: Results, found: FewerTrainings, table: str) -> str:
         return ""
     line, unit = chosen.iloc[0], results.instances[table].time_unit
     best = cells.iloc[int(cells["times_fewer"].to_numpy().argmax())]
-    time, reference = (short(value, commas=True) for value in (best["restricted"], line["random_search"]))
-    reference = f"{'' if line['exact'] else '≈'}{reference}"
+    time, reference = short(best["restricted"], commas=True), reference_text(line)
     if not best["times_fewer"] > 1.0:
         return f"random search {reference} {unit}; no method is faster"
     fewer = f"{short(best['times_fewer'])} times fewer"
@@ -229,11 +228,10 @@ def fewer_setting(results: Results, found: FewerTrainings, table: str) -> str:
     if not len(chosen):
         return ""
     line, unit = chosen.iloc[0], results.instances[table].time_unit
-    sign = "" if line["exact"] else "≈"
     return (
         f"times fewer: to {found.aim} ({short(line['targets'])} of {counted(int(line['rows']), 'row')}), in "
         f"{short(line['budget'], commas=True)} {unit} at most; random search takes "
-        f"{sign}{short(line['random_search'], commas=True)}"
+        f"{reference_text(line)}"
     )
 
 

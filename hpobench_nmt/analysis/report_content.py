@@ -22,7 +22,6 @@ class Matrix:
     score: str
     methods: tuple[str, ...]
     lines: tuple[tuple[str, tuple[tuple[str, int | None, bool], ...]], ...]
-    head: tuple[str, ...]
     pairs: tuple[tuple[str, ...], ...]
 
 
@@ -81,7 +80,7 @@ def matrices(run: Run, table: str) -> list[Matrix]:
         lines = tuple((name, tuple(map(_win, *of))) for name, *of in rows)
         chosen = comparisons[(comparisons["table"] == table) & (comparisons["score"] == score)]
         pairs = tuple(map(_pair, chosen.to_dict("records")))
-        found.append(Matrix(score, tuple(names), lines, _HEAD, pairs))
+        found.append(Matrix(score, tuple(names), lines, pairs))
     return found
 
 
@@ -99,9 +98,6 @@ def win_shares(comparisons: pd.DataFrame, table: str, score: str) -> tuple[list[
     share[a, b], share[b, a] = chosen["p_a_better"], 1.0 - chosen["p_a_better"]
     shown[a, b] = shown[b, a] = chosen["better"] != ""
     return names, share, shown
-
-
-_HEAD = ("pair", "mean difference (95%)", "p, Holm", "first wins (95%)", "effect size", "shown to be better")
 
 
 def _win(share: float, shown: bool) -> tuple[str, int | None, bool]:

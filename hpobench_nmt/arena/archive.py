@@ -37,7 +37,7 @@ from hpobench_nmt.benchmarking.task.instance import Instance
 from hpobench_nmt.benchmarking.task.suite import Suite
 from hpobench_nmt.benchmarking.task.suite_files import FROZEN
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.core.system.files import is_name, parse_json, read_bytes
+from hpobench_nmt.core.system.files import is_name, parquet_bytes, parse_json, read_bytes
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.system.validation import Strict, checked
 from hpobench_nmt.core.trajectory import Trials
@@ -284,14 +284,11 @@ def _table_of(lines: Mapping[str, Sequence[Any]]) -> Any:
 
 def _written(parts: Sequence[Any], about: _About) -> bytes:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     metadata = {_KEY: json.dumps(msgspec.to_builtins(about)).encode()}
     schema = pa.schema(list(_types().items()), metadata=metadata)
     table = pa.concat_tables([part.cast(schema) for part in parts]).combine_chunks()
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd", compression_level=19)
-    return bytes(sink.getvalue().to_pybytes())
+    return parquet_bytes(table, compression_level=19)
 
 
 def joined_archives(archives: Sequence[Archive]) -> bytes:

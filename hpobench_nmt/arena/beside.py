@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -109,8 +109,7 @@ def beside(
     known = archive if isinstance(archive, Archive) else load_archive(archive)
     check_comparable(known, results.suite, results.seed)
     trials: dict[tuple[str, str], Trials] = {}
-    seconds: dict[tuple[str, str], float] = {}
-    complete, partial, stale = [], [], []
+    partial, stale = [], []
     for method, manifest in known.methods(track).items():
         if method in results.methods:
             _check_own(known, results, method, manifest)
@@ -126,26 +125,20 @@ def beside(
         if len(found) < len(results.instances):
             partial.append(method)
             continue
-        complete.append(method)
         stale += [method] if _is_stale(known, track, method) else []
-        for table, part in found.items():
-            trials[table, method] = part
-            seconds[table, method] = known.seconds(track, method, table)
+        trials |= {(table, method): part for table, part in found.items()}
     if partial:
         notify(f"Left out, because the archive lacks some of these tables: {some_of(partial)}.")
     if stale:
         notify(f"Results of other versions than the installed one: {some_of(stale)}.")
-    return _joined(results, known, track, complete, trials, seconds)
+    return _joined(results, known, track, trials)
 
 
 def _joined(
-    results: Results,
-    archive: Archive,
-    track: str,
-    methods: list[str],
-    trials: dict[tuple[str, str], Trials],
-    seconds: dict[tuple[str, str], float],
+    results: Results, archive: Archive, track: str, trials: Mapping[tuple[str, str], Trials]
 ) -> Results:
+    methods = dict.fromkeys(method for _, method in trials)
+    seconds = {(table, method): archive.seconds(track, method, table) for table, method in trials}
     manifest = results.manifest
     if manifest is not None:
         entries = {name: archive.identity(track, name) for name in methods}

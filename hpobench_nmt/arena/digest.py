@@ -34,7 +34,7 @@ from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.task.suite import Suite
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.core.system.files import parse_json, read_bytes
+from hpobench_nmt.core.system.files import parquet_bytes, parse_json, read_bytes
 from hpobench_nmt.core.system.validation import Strict, checked
 
 DIGEST = Path(__file__).parents[1] / "benchmarking" / "suites" / f"{NAME}-runtimes.parquet"
@@ -131,7 +131,6 @@ def digest_bytes(archive: Archive, known: Digest | None = None) -> bytes:
     tables that are installed here.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     same = known is not None and known.archive == archive.sha256
     runtimes = {
@@ -155,14 +154,8 @@ def digest_bytes(archive: Archive, known: Digest | None = None) -> bytes:
     columns = {name: [key[i] for key in keys] for i, name in enumerate(_NAMES)}
     values = pa.array([runtimes[key] for key in keys], pa.list_(pa.float64()))
     arrays = pa.table({**columns, "runtimes": values, "sha256": [archive.hashes[key] for key in keys]})
-    sink = pa.BufferOutputStream()
-    pq.write_table(
-        arrays.replace_schema_metadata({_KEY: json.dumps(about).encode()}),
-        sink,
-        compression="zstd",
-        compression_level=19,
-    )
-    return bytes(sink.getvalue().to_pybytes())
+    arrays = arrays.replace_schema_metadata({_KEY: json.dumps(about).encode()})
+    return parquet_bytes(arrays, compression_level=19)
 
 
 def load_digest(path: Path | None = None) -> Digest:

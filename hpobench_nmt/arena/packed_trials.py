@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from hpobench_nmt.benchmarking.records.observations import candidates_of, checked_trials
@@ -42,11 +43,13 @@ def packed(trials: Trials, instance: Instance) -> Packed:
         return found
     trainings = instance.trainings
     places = trainings.place_of(trials.looked_up.astype(np.int64), timing.resources)
+    levels = pd.Series(places - trainings.starts[trials.looked_up])
+    of_row = [np.repeat(np.arange(len(trials)), trials.lengths), trials.looked_up]
+    passed = levels - levels.groupby(of_row).shift(fill_value=-1) - 1
+    found["steps"] = _split(passed.to_numpy(np.int16), bounds)
     found["workers"] = _split(timing.workers.astype(np.int8), bounds)
     for i in range(len(trials)):
         part = slice(bounds[i], bounds[i + 1])
-        levels = places[part] - trainings.starts[trials.looked_up[part]]
-        found["steps"][i] = _passed(trials.looked_up[part].tolist(), levels.tolist())
         derived, _, _ = _times(instance, trials.looked_up[part], places[part], timing.workers[part], None)
         if not np.array_equal(derived, timing.starts[part]):
             found["starts"][i] = timing.starts[part]
@@ -61,49 +64,30 @@ def unpacked(columns: Packed, instance: Instance, wrong: Callable[[str], InputEr
     every = np.concatenate([np.empty(0, np.int64), *rows])
     if instance.problem.counts_lookups:
         return checked_trials(instance, every, bounds, failures, wrong)
-    trainings, parts, losses = instance.trainings, [], []
-    for own, steps, workers, starts in zip(
-        rows, *(columns[name] for name in ("steps", "workers", "starts")), strict=True
-    ):
-        if steps is None or workers is None or not len(own) == len(steps) == len(workers):
+    trainings, starts = instance.trainings, columns["starts"]
+    for own, steps, by, begun in zip(rows, columns["steps"], columns["workers"], starts, strict=True):
+        times = (steps, by, own if begun is None else begun)
+        if any(each is None or len(each) != len(own) for each in times):
             raise wrong("its times are missing")
-        if starts is not None and len(starts) != len(own):
-            raise wrong("its times are missing")
-        candidates = candidates_of(instance, own)
-        if (candidates < 0).any() or (candidates >= len(trainings)).any():
-            raise wrong("it has rows that are not in the table")
-        levels = _levels(candidates.tolist(), np.asarray(steps).tolist())
-        places = trainings.starts[candidates] + levels
-        if (np.asarray(steps) < 0).any() or (places >= trainings.starts[candidates + 1]).any():
-            raise wrong("it has checkpoints that are not in the table")
-        if (np.asarray(workers) < 0).any() or (np.asarray(workers) >= instance.problem.workers).any():
-            raise wrong("it has more workers than the suite")
-        begun, costs, ends = _times(instance, candidates, places, workers, starts)
-        numbers = np.asarray(workers, dtype=np.int32)
-        parts.append(Timeline(trainings.resources[places], costs, begun, ends, numbers))
-        losses.append(trainings.best[places])
-    timing = Timeline.joined(parts)
-    return checked_trials(instance, every, bounds, failures, wrong, np.concatenate(losses), timing)
-
-
-def _passed(rows: Sequence[int], levels: Sequence[int]) -> NDArray[np.int16]:
-    """How many checkpoints each training of a trial passed, between its row's previous and its last one."""
-    before: dict[int, int] = {}
-    found = []
-    for row, level in zip(rows, levels, strict=True):
-        found.append(level - before.get(row, -1) - 1)
-        before[row] = level
-    return np.array(found, dtype=np.int16)
-
-
-def _levels(rows: Sequence[int], steps: Sequence[int]) -> Rows:
-    """The checkpoint, from 0, that each training reached."""
-    before: dict[int, int] = {}
-    found = []
-    for row, passed in zip(rows, steps, strict=True):
-        before[row] = before.get(row, -1) + 1 + passed
-        found.append(before[row])
-    return np.array(found, dtype=np.int64)
+    candidates = candidates_of(instance, every)
+    if (candidates < 0).any() or (candidates >= len(trainings)).any():
+        raise wrong("it has rows that are not in the table")
+    passed, workers = (np.concatenate(columns[name]).astype(np.int64) for name in ("steps", "workers"))
+    of_row = [np.repeat(np.arange(len(rows)), np.diff(bounds)), candidates]
+    # The checkpoint, from 0, that each training reached.
+    levels = pd.Series(passed + 1).groupby(of_row).cumsum().to_numpy() - 1
+    places = trainings.starts[candidates] + levels
+    if (passed < 0).any() or (places >= trainings.starts[candidates + 1]).any():
+        raise wrong("it has checkpoints that are not in the table")
+    if (workers < 0).any() or (workers >= instance.problem.workers).any():
+        raise wrong("it has more workers than the suite")
+    parts = []
+    for i, begun in enumerate(starts):
+        part = slice(bounds[i], bounds[i + 1])
+        parts.append(_times(instance, candidates[part], places[part], workers[part], begun))
+    begins, costs, ends = np.concatenate(parts, axis=1)
+    timing = Timeline(trainings.resources[places], costs, begins, ends, workers.astype(np.int32))
+    return checked_trials(instance, every, bounds, failures, wrong, trainings.best[places], timing)
 
 
 def _split(values: Any, bounds: Rows) -> list[Any]:
@@ -112,8 +96,8 @@ def _split(values: Any, bounds: Rows) -> list[Any]:
 
 def _times(
     instance: Instance, candidates: _Numbers, places: Rows, workers: _Numbers, starts: Sequence[float] | None
-) -> tuple[Floats, Floats, Floats]:
-    """When the trainings of a trial began, what they cost, and when they ended, each of shape (n,).
+) -> Floats:
+    """When the n trainings of a trial began, what they cost, and when they ended, shape (3, n).
 
     Without `starts`, each training begins when the previous one on the same worker ends.
     """
@@ -122,11 +106,11 @@ def _times(
     free = [0.0] * instance.problem.workers
     found = np.empty((3, len(places)))
     for i, (row, place, worker) in enumerate(
-        zip(candidates.tolist(), places.tolist(), np.asarray(workers).tolist(), strict=True)
+        zip(candidates.tolist(), places.tolist(), workers.tolist(), strict=True)
     ):
         spent = before.get(row)
         cost = float(whole[place]) if spent is None else float(whole[place] - whole[spent])
         start = free[worker] if starts is None else float(starts[i])
         before[row], free[worker] = place, start + cost
         found[:, i] = start, cost, free[worker]
-    return found[0], found[1], found[2]
+    return found

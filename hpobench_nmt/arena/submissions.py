@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import metadata
 from pathlib import Path
 
@@ -44,33 +44,6 @@ RERUN = 3
 """The trials of each table that are run again before a method is added."""
 
 Notify = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Rerun:
-    """Trials that were run again.
-
-    Attributes:
-        table, method: the table and the method that ran on it.
-        trials, equal: how many trials ran, and how many of them looked up the same rows at the same times.
-    """
-
-    table: str
-    method: str
-    trials: int
-    equal: int
-
-
-def rerun(known: Results, again: Results) -> list[Rerun]:
-    """Compare the trials that both results have, by table and method. `again` has the first of `known`."""
-    found = []
-    for (table, method), trials in again.trials.items():
-        if (table, method) not in known.trials:
-            continue
-        old = known.trials[table, method]
-        equal = sum(same_trial(old[i], trials[i]) for i in range(len(trials)))
-        found.append(Rerun(table, method, len(trials), equal))
-    return found
 
 
 def archived_results(
@@ -153,12 +126,12 @@ def add_to_archive(
     tables = list(results.instances)
     notify(f"Running {RERUN} trials of {found.name} again on {counted(len(tables), 'table')}.")
     again = run(track_of(NAME, track), tables=tables, methods=[method], trials=RERUN, seed=results.seed)
-    for each in rerun(results, again):
-        if each.equal < each.trials:
+    for pair, trials in again.trials.items():
+        other = sum(not same_trial(results.trials[pair][i], trials[i]) for i in range(len(trials)))
+        if other:
             raise InputError(
-                f"{folder}: {each.trials - each.equal} of {each.trials} trials of {each.method} on "
-                f"{each.table} differ from those that were run again. All random numbers of a method must "
-                f"come from `rng`."
+                f"{folder}: {other} of {len(trials)} trials of {found.name} on {pair[0]} differ from those "
+                f"that were run again. All random numbers of a method must come from `rng`."
             )
     return with_results(archive, track, only_methods(results, [found.name]), about)
 

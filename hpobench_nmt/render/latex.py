@@ -57,33 +57,27 @@ def run_latex(results: Results) -> str:
 
 def board_latex(board: Board, caption: str) -> str:
     """A leaderboard as a table that needs the package booktabs, with intervals in columns of their own."""
-    sides = ["l" if of == "interval" else "r" for column in board.columns for _, of in column.parts()]
+    parts = board.parts()
+    sides = "".join("l" if of == "interval" else "r" for _, _, of in parts)
+
+    def line(name: str, entries: Sequence[Entry]) -> str:
+        return _line([tex(name), *(_cell(entries[i], of) for i, _, of in parts)])
+
     lines = ["% Needs booktabs.", r"\begin{table}", r"\centering", rf"\caption{{{caption}}}"]
-    lines += [rf"\begin{{tabular}}{{l{''.join(sides)}}}", r"\toprule"]
-    lines += [_line(["", *_heads(board)]), r"\midrule"]
-    lines += [_line(_cells(board, *row)) for row in board.rows]
+    lines += [rf"\begin{{tabular}}{{l{sides}}}", r"\toprule"]
+    lines += [_line(["", *(tex(heading) for _, heading, _ in parts)]), r"\midrule"]
+    lines += [line(*row) for row in board.rows]
     if board.reference:
-        lines += [r"\midrule", _line(_cells(board, EXACT, board.reference))]
+        lines += [r"\midrule", line(EXACT, board.reference)]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 
-def _heads(board: Board) -> list[str]:
-    return [tex(heading) for column in board.columns for heading, _ in column.parts()]
-
-
-def _cells(board: Board, name: str, entries: Sequence[Entry]) -> list[str]:
-    """The cells of a line. Intervals are in brackets."""
-    found = [tex(name)]
-    for column, entry in zip(board.columns, entries, strict=True):
-        interval = f"[{tex(entry.interval)}]" if entry.interval else ""
-        shown = {
-            "text": _MARKS[entry.mark].format(tex(entry.text)),
-            "interval": interval,
-            "published": tex(entry.published),
-        }
-        shown["distance"] = tex(entry.distance)
-        found += [shown[of] for _, of in column.parts()]
-    return found
+def _cell(entry: Entry, of: str) -> str:
+    """A cell of a method's line. Intervals are in brackets."""
+    text = tex(getattr(entry, of))
+    if of == "interval":
+        return f"[{text}]" if text else ""
+    return _MARKS[entry.mark].format(text) if of == "text" else text
 
 
 def _line(texts: Sequence[str]) -> str:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from hpobench_nmt.analysis.report_runs import load_runs, run_slugs
+from hpobench_nmt.analysis.report_runs import Run, load_runs, run_slugs
 from hpobench_nmt.arena.beside import ARCHIVE, beside
 from hpobench_nmt.benchmarking.call import processors
-from hpobench_nmt.benchmarking.contestants.plugins import MethodSpec, NamedMethod, resolve_methods
+from hpobench_nmt.benchmarking.contestants.plugins import MethodSpec, resolve_methods
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.records.store import load_results
 from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.core.system.files import save_file
 from hpobench_nmt.core.system.text import brief
 from hpobench_nmt.render.draw_report import Progress, draw_report
-from hpobench_nmt.render.html.page import write_report
+from hpobench_nmt.render.html.page import render
 from hpobench_nmt.render.latex import latex_tables
 
 FORMATS = {"html": "report.html", "pdf": "report-figures", "png": "report-figures", "latex": "report-tables"}
@@ -75,43 +75,28 @@ def report(
         raise InputError("methods are only for figures: --format html, pdf or png.")
     if with_archive:
         sources = [beside(e if isinstance(e, Results) else load_results(e, methods)) for e in sources]
-    jobs = processors() if jobs is None else jobs
-    if format == "html":
-        if path.is_dir():
-            raise InputError(f"{path}: is a folder; --out takes the name of a file.")
-        return [write_report(sources, path, jobs, own, progress)]
-    if path.is_file():
+    if format == "html" and path.is_dir():
+        raise InputError(f"{path}: is a folder; --out takes the name of a file.")
+    if format != "html" and path.is_file():
         raise InputError(f"{path}: is a file; --out takes the name of a folder.")
-    if format == "latex":
-        return write_latex(sources, path)
-    return write_figures(sources, path, format, jobs, own, progress)
-
-
-def write_figures(
-    sources: Sequence[Results | Path],
-    out: Path,
-    form: str,
-    jobs: int = 2,
-    methods: Sequence[NamedMethod] = (),
-    progress: Progress | None = None,
-) -> list[Path]:
-    """Write all figures of one or more runs into a folder, as "pdf" or "png"; see `report`."""
-    groups = draw_report(load_runs(sources, methods), form, jobs, progress)
-    return _write(out, ((f"{f.spec.stem}.{form}", f.content) for g in groups for f in g.figures if f.content))
-
-
-def write_latex(sources: Sequence[Results | Path], out: Path) -> list[Path]:
-    """Write the scores as LaTeX tables: for each run, one for each of its tables and one over all of them."""
-    made = []
-    runs = load_runs(sources)
-    for slug, run in zip(run_slugs(runs), runs, strict=True):
-        for table, text in latex_tables(run.results, run.statistics).items():
-            made.append((f"{slug}-{table}.tex" if table else f"{slug}.tex", text))
-    return _write(out, ((name, text.encode()) for name, text in made))
-
-
-def _write(out: Path, made: Iterable[tuple[str, bytes]]) -> list[Path]:
-    files = {out / name: data for name, data in made}
-    for path, data in files.items():
-        save_file(path, data)
+    runs, jobs = load_runs(sources, own), processors() if jobs is None else jobs
+    if format == "html":
+        files = {path: render(runs, jobs, progress).encode()}
+    elif format == "latex":
+        files = {path / name: text.encode() for name, text in latex_files(runs).items()}
+    else:
+        groups = draw_report(runs, format, jobs, progress)
+        drawn = [figure for group in groups for figure in group.figures if figure.content]
+        files = {path / f"{figure.spec.stem}.{format}": figure.content for figure in drawn}
+    for file, content in files.items():
+        save_file(file, content)
     return list(files)
+
+
+def latex_files(runs: Sequence[Run]) -> dict[str, str]:
+    """LaTeX tables by the names of their files: for each run, one of each table and one over all of them."""
+    return {
+        f"{slug}-{table}.tex" if table else f"{slug}.tex": text
+        for slug, run in zip(run_slugs(runs), runs, strict=True)
+        for table, text in latex_tables(run.results, run.statistics).items()
+    }

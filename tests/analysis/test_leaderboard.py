@@ -23,7 +23,7 @@ from hpobench_nmt.benchmarking.task.suite_files import load_suite
 from hpobench_nmt.evaluation.scores import Summary
 from hpobench_nmt.render.data_text import scores_csv, scores_json
 from hpobench_nmt.render.latex import run_latex
-from hpobench_nmt.render.report import write_latex
+from hpobench_nmt.render.report import report
 from hpobench_nmt.render.terminal.leaderboard import print_leaderboard
 
 
@@ -262,7 +262,7 @@ def test_what_is_exported_says_what_it_is(toy, tmp_path):
     }
     (line,) = (line for line in csv.DictReader(io.StringIO(scores_csv(results))) if line["score"] == "fb")
     assert [line[name] for name in settings] == ["300.0", "", "BLEU", "cost", "2", "2"]
-    *_, written = write_latex([results], tmp_path)
+    *_, written = report([results], tmp_path, format="latex")
     for text in (run_latex(results), written.read_text()):
         told = next(line for line in text.splitlines() if "36 rows" in line)
         assert told.startswith(
@@ -329,7 +329,7 @@ def test_latex_has_the_columns_of_the_other_leaderboards(nmthpo_home, monkeypatc
     )
     results = run_suite(suite, suite_instances(suite), resolve_methods(suite.methods))
     assert "61$\\pm$34" in run_latex(results)
-    _, zh_en, over_all = (path.read_text() for path in sorted(write_latex([results], tmp_path)))
+    _, zh_en, over_all = (path.read_text() for path in sorted(report([results], tmp_path, format="latex")))
     assert r"ftb $\downarrow$ & 95\% & paper & $\Delta$/se & ftc" in zh_en
     assert r" & times fewer & 95\% & " in over_all
 

@@ -41,7 +41,7 @@ from hpobench_nmt.benchmarking.records.bounded_parquet import open_bounded
 from hpobench_nmt.benchmarking.task.instance import Instance
 from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.core.system.files import read_bytes
+from hpobench_nmt.core.system.files import parquet_bytes, read_bytes
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Timeline, Trials
@@ -81,7 +81,6 @@ def to_parquet(
     objectives, as "metric:direction", become the file's metadata.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     lengths = np.maximum(trials.lengths, 1)
     there = np.repeat(trials.lengths > 0, lengths)  # False for trials without a look-up
@@ -118,13 +117,8 @@ def to_parquet(
         columns["recommended"] = np.repeat(trials.recommended.astype(np.int32) + 1, lengths)
     if trials.timing is not None:
         columns |= {name: spread(getattr(trials.timing, each), 0) for name, (each, _) in _TIMES.items()}
-    sink = pa.BufferOutputStream()
-    told = {f"loss_{j + 1}": objective for j, objective in enumerate(objectives)}
-    pq.write_table(
-        pa.table(columns, metadata=told or None), sink, compression="zstd", write_page_checksum=checksums
-    )
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
+    named = {f"loss_{j + 1}": objective for j, objective in enumerate(objectives)}
+    return parquet_bytes(pa.table(columns, metadata=named or None), write_page_checksum=checksums)
 
 
 def read_trials(

@@ -338,3 +338,13 @@ def _distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not a number of JSON")
+
+
+def parquet_bytes(table: Any, **options: Any) -> bytes:
+    """A table of Arrow as the content of a Parquet file, compressed by zstd. Options: see `write_table`."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", **options)
+    return bytes(sink.getvalue().to_pybytes())

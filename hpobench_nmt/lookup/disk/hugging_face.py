@@ -20,7 +20,7 @@ from pathlib import Path
 from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.system.errors import InputError, shortened
-from hpobench_nmt.core.system.files import read_bytes, write_folder
+from hpobench_nmt.core.system.files import parquet_bytes, read_bytes, write_folder
 from hpobench_nmt.core.system.text import counted, printable
 from hpobench_nmt.lookup.disk.card import croissant_of, file_contents
 from hpobench_nmt.lookup.disk.file_names import DATASHEET, ROWS
@@ -87,14 +87,11 @@ def _parquet(content: bytes, texts: Sequence[str]) -> tuple[bytes, list[str]]:
     the types of the others from the cells.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
     from pyarrow import csv as arrow
 
     options = arrow.ConvertOptions(strings_can_be_null=False, column_types=dict.fromkeys(texts, pa.string()))
     table = arrow_table(content, convert_options=options)
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
-    return bytes(sink.getvalue().to_pybytes()), table.column_names
+    return parquet_bytes(table), table.column_names
 
 
 def _readme(table: Table, licence: str, files: list[str]) -> str:

@@ -28,11 +28,9 @@ from hpobench_nmt.render.html.svg import method_places
 
 _SHEET = "style.css"
 _ANALYSES = ("importance", "front", "noise")
-# Styles of the lines of a method and of random search. _LEADS is that of the track's leader.
-_STYLES = (
-    "stroke:var(--accent);stroke-width:2.5",
-    "stroke:var(--soft);stroke-width:1.5;stroke-dasharray:5 3",
-)
+# Styles of lines: of the method, of random search beside it, and of the track's leader.
+_OWN = "stroke:var(--accent);stroke-width:2.5"
+_RANDOM = "stroke:var(--soft);stroke-width:1.5;stroke-dasharray:5 3"
 _LEADS = "stroke:var(--ink);stroke-width:1"
 _LEFT, _RIGHT, _TOP, _BOTTOM = 36.0, 300.0, 8.0, 150.0
 
@@ -78,7 +76,6 @@ def _index(
     return fill(
         "arena.html.jinja",
         names,
-        {},
         sheet=_SHEET,
         title=f"Leaderboard of {NAME}",
         lead=arena_lead(archive, found),
@@ -106,8 +103,6 @@ def _index(
 def _method(page: MethodPage) -> str:
     return fill(
         "arena_method.html.jinja",
-        (),
-        {},
         sheet=f"../{_SHEET}",
         title=page.name,
         benchmark=NAME,
@@ -119,12 +114,8 @@ def _method(page: MethodPage) -> str:
 
 def _drawn(chart: Chart) -> dict[str, Any]:
     """A chart as paths in a box of 320 by 180."""
-    styles = (
-        (*_STYLES, _LEADS)
-        if len(chart.lines) > 1 and chart.lines[0][0] != SIMULATED
-        else (_STYLES[0], _LEADS)
-    )
     names = [name for name, _ in chart.lines]
+    styles = (_OWN, _LEADS) if names[0] == SIMULATED else (_OWN, _RANDOM, _LEADS)
     drawn = list(zip(chart.lines, styles, strict=False))
     return {
         "chart": chart,
@@ -151,8 +142,6 @@ def _table(page: TablePage, groups: Sequence[FigureGroup]) -> str:
     parts = [(g.section, [replace(f, hover={}) for f in g.figures]) for g in groups if g.section]
     return fill(
         "arena_table.html.jinja",
-        (),
-        {},
         sheet=f"../{_SHEET}",
         title=page.name,
         benchmark=NAME,

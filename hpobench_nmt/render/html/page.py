@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
-from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -23,14 +23,12 @@ from hpobench_nmt.analysis.failures import grouped_failures
 from hpobench_nmt.analysis.leaderboard import fewer_setting, meaning, setting, subject_to
 from hpobench_nmt.analysis.limits import limit_lines
 from hpobench_nmt.analysis.number_text import column_text
-from hpobench_nmt.analysis.report_runs import Run, all_methods, all_tables, load_runs, run_slugs
+from hpobench_nmt.analysis.report_runs import Run, all_methods, all_tables, run_slugs
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.analysis.tables.section import Section
 from hpobench_nmt.analysis.verdicts import ALL_NOTES
-from hpobench_nmt.benchmarking.contestants.plugins import NamedMethod
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.records.store import unfinished
-from hpobench_nmt.core.system.files import save_file
 from hpobench_nmt.core.system.text import counted, printable
 from hpobench_nmt.evaluation.scores import SCORES
 from hpobench_nmt.methods import CONTROLS
@@ -50,18 +48,6 @@ _OF_DARK, _LEAST = 0.5, 0.15
 _DARK = 0.12
 _STEPS = 400
 _DASHES = {"-": "none", "--": "7 3", ":": "2 3", "-.": "7 3 2 3"}
-
-
-def write_report(
-    sources: Sequence[Results | Path],
-    out: Path,
-    jobs: int = 2,
-    methods: Sequence[NamedMethod] = (),
-    progress: Progress | None = None,
-) -> Path:
-    """Write the report of one or more runs to an HTML file. See `hb.report` for the arguments and errors."""
-    save_file(out, render(load_runs(sources, methods), jobs, progress).encode())
-    return out
 
 
 def render(runs: Sequence[Run], jobs: int = 2, progress: Progress | None = None) -> str:
@@ -106,8 +92,8 @@ def render(runs: Sequence[Run], jobs: int = 2, progress: Progress | None = None)
 
 def fill(
     template: str,
-    methods: Sequence[str],
-    figures: Mapping[str, Any],
+    methods: Sequence[str] = (),
+    figures: Mapping[str, Any] = MappingProxyType({}),
     more_style: str = "",
     sheet: str = "",
     **content: Any,

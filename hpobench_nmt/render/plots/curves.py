@@ -216,7 +216,11 @@ def plot_curve_panels(
     styles = styles_of(curves.frame, styles)
     parts = dict(parts_of(curves.frame))
     exact = parts.pop(EXACT, None)
-    figure, panels = _panels(len(parts))
+    columns = min(len(parts), 4)
+    size = (2.5 * columns + 0.6, 2.1 * -(-len(parts) // columns) + 0.8)
+    figure, panels = new_panels(len(parts), size, columns, "both", sharex=True, sharey=True)
+    for axes in panels[-columns:]:  # the lowest panel of each column
+        axes.tick_params(which="both", labelbottom=True)
     for axes, method in zip(panels, parts, strict=True):
         for other in parts.values():
             axes.plot(other["lookups"], raised(other["mean"], floor), color="#D0D3D6", linewidth=0.8)
@@ -237,15 +241,6 @@ def plot_curve_panels(
     reference = "" if exact is None or exact["mean"].isna().all() else f" {EXACT} dash-dotted,"
     figure.suptitle(f"{curves.table}: mean, middle half of the trials;{reference} others grey")
     return figure
-
-
-def _panels(n: int) -> tuple[Figure, Sequence[Axes]]:
-    columns = min(n, 4)
-    size = (2.5 * columns + 0.6, 2.1 * -(-n // columns) + 0.8)
-    figure, panels = new_panels(n, size, columns, "both", sharex=True, sharey=True)
-    for axes in panels[-columns:]:  # the lowest panel of each column
-        axes.tick_params(which="both", labelbottom=True)
-    return figure, panels
 
 
 def _spread(subject: Subject) -> Iterator[FigureSpec]:

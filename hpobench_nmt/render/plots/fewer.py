@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from hpobench_nmt.analysis.board import figure_board
-from hpobench_nmt.analysis.fewer_trainings import TITLE, FewerTrainings, fewer_headline, fewer_sentences
-from hpobench_nmt.analysis.selection import EXACT
+from hpobench_nmt.analysis.fewer_trainings import TITLE, FewerTrainings, fewer_answer, fewer_sentences
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import short
 from hpobench_nmt.methods import CONTROLS
 from hpobench_nmt.render.figure_spec import FigureSpec, Plot
-from hpobench_nmt.render.plots.style import Style, axes_for, mark, method_styles
+from hpobench_nmt.render.plots.lines import draw_ranking
+from hpobench_nmt.render.plots.style import Style, method_styles
 from hpobench_nmt.render.subject import Subject
 
 if TYPE_CHECKING:
@@ -31,29 +30,16 @@ def plot_fewer(
     In the shaded area left of 1, a method takes more trainings than random search. Controls are grey. Raises
     InputError if no method has a figure.
     """
-    known = found.methods[found.methods["times_fewer"].notna()].sort_values("times_fewer", kind="stable")
+    known = found.methods[["method", "times_fewer", "low", "high"]].dropna(subset=["times_fewer"])
+    known = known.sort_values("times_fewer", kind="stable")
     if not len(known):
         raise InputError(f"{TITLE}: {found.reason or 'no method has a figure.'}")
     styles = styles or method_styles(found.methods["method"])
-    figure, axes = axes_for(ax, (4.8, 0.32 * len(known) + 0.9))
-    axes.axvline(1.0, **styles.get(EXACT, Style("black", "-.", "")).line())
-    for y, line in enumerate(known.to_dict("records")):
-        style = styles[line["method"]]
-        colour = "0.6" if line["method"] in CONTROLS else style.colour
-        drawn = axes.plot(line["times_fewer"], y, style.marker, color=colour, markersize=8)
-        if not np.isnan(line["low"]):
-            drawn += axes.plot([line["low"], line["high"]], [y, y], color=colour, linewidth=3.0)
-        end = np.nanmax([line["times_fewer"], line["high"]])
-        beside: dict[str, Any] = {"xytext": (6, 0), "textcoords": "offset points", "va": "center"}
-        number_text = axes.annotate(f"{short(line['times_fewer'])}×", (end, y), **beside, fontsize=9)
-        for part, artist in enumerate([*drawn, number_text]):
-            mark(artist, line["method"], part)
+    grey = {name: replace(styles[name], colour="0.6") for name in known["method"] if name in CONTROLS}
+    figure, axes = draw_ranking(known, 1.0, lambda value: f"{short(value)}×", {**styles, **grey}, ax)
     axes.set_xscale("log")
     _label_the_scale(axes)
     axes.axvspan(axes.get_xlim()[0], 1.0, color="black", alpha=0.05, linewidth=0)
-    axes.set_yticks(range(len(known)), known["method"])
-    axes.set_ylim(-0.6, len(known) - 0.4)
-    axes.grid(axis="y", visible=False)
     axes.set_xlabel("times fewer trainings than random search (better →)")
     return figure
 
@@ -77,7 +63,7 @@ def _fewer(subject: Subject) -> Iterator[FigureSpec]:
         raise InputError(found.reason)
     head, rows = figure_board(subject.results, found).texts()
     yield FigureSpec(
-        finding=" ".join(fewer_headline(found)) or "No method takes fewer trainings than random search.",
+        finding=" ".join(fewer_answer(found)),
         draw=partial(plot_fewer, found, subject.styles),
         head=("method", *head),
         rows=rows,

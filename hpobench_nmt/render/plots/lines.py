@@ -7,18 +7,20 @@ lines are dashed, and colours are darker. Computed random search (EXACT) is blac
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from hpobench_nmt.analysis.run_curves import LOOKUPS
+from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.core.system.errors import unknown
 from hpobench_nmt.render.plots.style import (
     GREY,
     MARKERS,
     Style,
+    axes_for,
     label_floor,
     mark,
     method_styles,
@@ -27,6 +29,7 @@ from hpobench_nmt.render.plots.style import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 def parts_of(frame: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
@@ -109,3 +112,32 @@ def log_axis(axes: Axes, values: pd.Series[Any], floor: float) -> None:
     if zero:
         axes.axhline(floor, color=GREY, linewidth=0.8, linestyle=":", zorder=0)
         label_floor(axes.yaxis, floor, lowest * 0.95)
+
+
+def draw_ranking(
+    values: pd.DataFrame,
+    reference: float,
+    text: Callable[[float], str],
+    styles: Mapping[str, Style],
+    ax: Axes | None,
+) -> tuple[Figure, Axes]:
+    """Each method's value with its interval and a text, the first at the bottom; random search is a line.
+
+    The frame has the columns method, value, low and high; intervals may be NaN, and so may the reference.
+    """
+    figure, axes = axes_for(ax, (4.8, 0.32 * len(values) + 0.9))
+    if not np.isnan(reference):
+        axes.axvline(reference, **styles[EXACT].line())
+    beside: dict[str, Any] = {"xytext": (6, 0), "textcoords": "offset points", "va": "center", "fontsize": 9}
+    for y, (method, value, low, high) in enumerate(values.itertuples(index=False, name=None)):
+        style = styles[method]
+        drawn = axes.plot(value, y, style.marker, color=style.colour, markersize=8)
+        if not np.isnan(low):
+            drawn += axes.plot([low, high], [y, y], color=style.colour, linewidth=3.0)
+        number = axes.annotate(text(value), (np.nanmax([value, high]), y), **beside)
+        for part, artist in enumerate([*drawn, number]):
+            mark(artist, method, part)
+    axes.set_yticks(range(len(values)), values["method"])
+    axes.set_ylim(-0.6, len(values) - 0.4)
+    axes.grid(axis="y", visible=False)
+    return figure, axes

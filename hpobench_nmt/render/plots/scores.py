@@ -52,7 +52,7 @@ def plot_scores(
             axes.plot([row["low"], row["high"]], [y, y], color=style.colour, linewidth=2)
             face = style.colour if row["best"] or row["tied"] else "white"
             axes.plot(row["mean"], y, style.marker, color=style.colour, markerfacecolor=face, markersize=8)
-        axes.axvline(part["random_search"].iloc[0], **styles.get(EXACT, Style("black", "-.", "")).line())
+        axes.axvline(part["random_search"].iloc[0], **styles[EXACT].line())
         arrow = "lower is better" if SCORES[name].lower_is_better else "higher is better"
         axes.set_title(f"{name} ({arrow})", fontsize=10)
         axes.set_xlabel(fill(SCORES[name].meaning(timed), 40), fontsize=8)

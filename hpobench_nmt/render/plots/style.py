@@ -111,19 +111,19 @@ def method_of_gid(gid: str) -> str | None:
     return unquote(name, errors="surrogatepass") if gid.startswith(_GID) and name else None
 
 
-def image(figure: Figure, form: str, dpi: int = 150) -> bytes:
+def image(figure: Figure, form: str) -> bytes:
     """A figure as "png", "pdf" or "svg". The same figure gives the same bytes."""
     import matplotlib
 
     buffer = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "hpobench-nmt"}):  # ids would otherwise be random
-        plain(figure).savefig(buffer, format=form, dpi=dpi, metadata=_UNDATED.get(form))
+        plain(figure).savefig(buffer, format=form, dpi=150, metadata=_UNDATED.get(form))
     return buffer.getvalue()
 
 
-def save(figure: Figure, path: Path, form: str, dpi: int = 150) -> None:
+def save(figure: Figure, path: Path, form: str) -> None:
     """Write a figure to a file in one step; see `image` and `save_file`."""
-    save_file(path, image(figure, form, dpi))
+    save_file(path, image(figure, form))
 
 
 def axes_for(ax: Axes | None, size: tuple[float, float] = (7.6, 4.4)) -> tuple[Figure, Axes]:

@@ -80,7 +80,8 @@ def plot_importance(parts: Sequence[Importance]) -> Figure:
     if not parts or len({(p.table, p.metric) for p in parts}) != 1:
         raise InputError("importance is drawn for one table and one metric at a time.")
     first = parts[0]
-    chosen = [*_keys(first.singles), *_strongest_pairs(parts)]
+    pairs = pd.concat([part.pairs for part in parts]).groupby(["first", "second"], sort=False)["share"]
+    chosen = [*((name, "") for name in first.singles["first"]), *pairs.max().nlargest(_MOST_PAIRS).index]
     figure, (axes,) = new_panels(1, (6.8, 1.5 + 0.34 * len(chosen)))
     height = 0.8 / len(parts)
     for i, part in enumerate(parts):
@@ -299,19 +300,6 @@ def _floor(resources: pd.Series[Any]) -> float | None:
     lowest, highest = float(positive.min()), float(positive.max())
     share: float = (lowest / highest) ** 0.1
     return lowest * min(0.5, share)
-
-
-def _keys(effects: pd.DataFrame) -> list[tuple[str, str]]:
-    return list(zip(effects["first"], effects["second"], strict=True))
-
-
-def _strongest_pairs(parts: Sequence[Importance]) -> list[tuple[str, str]]:
-    """The strongest pairs of any part, in the order of their largest share."""
-    largest: dict[tuple[str, str], float] = {}
-    for part in parts:
-        for key, share in zip(_keys(part.pairs), part.pairs["share"], strict=True):
-            largest[key] = max(largest.get(key, 0.0), float(share))
-    return sorted(largest, key=lambda key: -largest[key])[:_MOST_PAIRS]
 
 
 def _part_label(part: Importance) -> str:

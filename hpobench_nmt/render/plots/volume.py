@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import NONE
 from hpobench_nmt.render.figure_spec import FigureSpec, Plot
-from hpobench_nmt.render.plots.style import Style, axes_for, mark, method_styles
+from hpobench_nmt.render.plots.lines import draw_ranking
+from hpobench_nmt.render.plots.style import Style, method_styles
 from hpobench_nmt.render.subject import Subject
 
 if TYPE_CHECKING:
@@ -33,24 +34,11 @@ def plot_volume(
     if not len(known):
         raise InputError(" ".join(found.notes))
     styles = styles or method_styles(known["method"])
-    figure, axes = axes_for(ax, (4.8, 0.32 * len(known) + 0.9))
-    if not np.isnan(found.random_search):
-        axes.axvline(found.random_search, **styles.get(EXACT, Style("black", "-.", "")).line())
-    for y, line in enumerate(known.to_dict("records")):
-        style = styles[line["method"]]
-        drawn = axes.plot(line["share"], y, style.marker, color=style.colour, markersize=8)
-        drawn += axes.plot([line["low"], line["high"]], [y, y], color=style.colour, linewidth=3.0)
-        beside: dict[str, Any] = {"xytext": (6, 0), "textcoords": "offset points", "va": "center"}
-        number_text = axes.annotate(f"{line['share']:.1%}", (line["high"], y), **beside, fontsize=9)
-        for part, artist in enumerate([*drawn, number_text]):
-            mark(artist, line["method"], part)
+    figure, axes = draw_ranking(known, found.random_search, "{:.1%}".format, styles, ax)
     low, high = axes.get_xlim()
     axes.set_xlim(low, high + _MARGIN * (high - low))  # for the number beside the longest interval
     axes.set_xticks([tick for tick in axes.get_xticks() if low <= tick <= 1 + 1e-9])  # a share is at most 1
     axes.xaxis.set_major_formatter("{x:.0%}" if high - low > 0.05 else "{x:.1%}")
-    axes.set_yticks(range(len(known)), known["method"])
-    axes.set_ylim(-0.6, len(known) - 0.4)
-    axes.grid(axis="y", visible=False)
     axes.set_xlabel("share of the table's hypervolume (better →)")
     return figure
 

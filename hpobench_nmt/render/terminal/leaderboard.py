@@ -12,11 +12,11 @@ from rich.text import Text
 
 from hpobench_nmt.analysis.board import CHOSEN, TIME, Board, Entry, figure_board, table_boards
 from hpobench_nmt.analysis.failures import grouped_failures
-from hpobench_nmt.analysis.fewer_trainings import TITLE, FewerTrainings, fewer_headline, fewer_sentences
+from hpobench_nmt.analysis.fewer_trainings import TITLE, FewerTrainings, fewer_answer, fewer_sentences
 from hpobench_nmt.analysis.leaderboard import (
     chosen_meanings,
-    fewer_answer,
     fewer_setting,
+    first_on,
     meaning,
     ranked_methods,
     setting,
@@ -65,7 +65,7 @@ def print_leaderboard(results: Results, console: Console, explain: bool = False)
         print_text(f"{table}: {setting(results, table)}", console, "bold")
         if results.suite.constraints:
             print_text(f"constraints kept, {subject_to(results, table)}", console)
-        answer = fewer_answer(results, statistics.fewer, table)
+        answer = first_on(results, statistics.fewer, table)
         if answer:
             print_text(f"{statistics.fewer.aim}: {answer}", console)
         counted_to = fewer_setting(results, statistics.fewer, table)
@@ -81,8 +81,9 @@ def print_leaderboard(results: Results, console: Console, explain: bool = False)
     if left_out:
         named = ", ".join(name for name in _SIDES if name in left_out)
         print_text(f"Left out, because the terminal is narrow: {named}.", console, "dim")
+    marks = ["*: best mean. ≈: not shown to be worse than the best."] * (len(results.methods) > 1)
     lines = _explanations(results, statistics) if explain else []
-    for line in [*_reading_notes(results), *lines]:
+    for line in [*marks, *trial_notes(results), *lines]:
         print_text(line, console, "dim")
     for group in grouped_failures(results):
         which = f"{group.method} on {group.table}, trial {group.which}"
@@ -93,7 +94,7 @@ def print_fewer(results: Results, found: FewerTrainings, console: Console, expla
     """Print, at the top, the answer in a sentence and the main figure of each method."""
     if found.reason:
         return
-    for line in fewer_headline(found) or ["No method takes fewer trainings than random search."]:
+    for line in fewer_answer(found):
         print_text(line, console)
     print_text(TITLE, console, "bold")
     print_board(figure_board(results, found), console)
@@ -127,14 +128,14 @@ def _grid(board: Board, intervals: bool = True) -> Grid:
     """A leaderboard as a grid, with marks of the best methods, and random search below a line."""
     grid = Grid()
     grid.add_column("", no_wrap=True, overflow="fold")
-    parts = [(i, column, *part) for i, column in enumerate(board.columns) for part in column.parts(intervals)]
-    for _, column, heading, of in parts:
-        style = "dim" if of in _DIM or column.side == TIME else ""
+    parts = board.parts(intervals)
+    for i, heading, of in parts:
+        style = "dim" if of in _DIM or board.columns[i].side == TIME else ""
         grid.add_column(heading, justify="right", style=style, no_wrap=True, overflow="fold")
     for method, entries in board.rows:
-        grid.add_row(plain(method), *(_cell(entries[i], of) for i, _, _, of in parts))
+        grid.add_row(plain(method), *(_cell(entries[i], of) for i, _, of in parts))
     grid.add_section()
-    grid.add_row(EXACT, *(getattr(board.reference[i], of) for i, _, _, of in parts), style="dim")
+    grid.add_row(EXACT, *(getattr(board.reference[i], of) for i, _, of in parts), style="dim")
     return grid
 
 
@@ -142,14 +143,6 @@ def _cell(entry: Entry, of: str) -> Text:
     mark = _MARKS[entry.mark] if of == "text" else ""
     best = entry.mark == "best" and of not in _DIM
     return Text(f"{mark}{getattr(entry, of)}", style="bold" if best else "")
-
-
-def _reading_notes(results: Results) -> list[str]:
-    """Lines on the meaning of the marks, and on the trials."""
-    lines = []
-    if len(results.methods) > 1:
-        lines += ["*: best mean. ≈: not shown to be worse than the best."]
-    return [*lines, *trial_notes(results)]
 
 
 def _explanations(results: Results, statistics: Statistics) -> list[str]:

@@ -9,7 +9,12 @@ from rich.console import Console
 
 from hpobench_nmt.analysis.board import figure_board
 from hpobench_nmt.analysis.failures import grouped_failures
-from hpobench_nmt.analysis.fewer_trainings import FewerTrainings, fewer_headline, fewer_trainings
+from hpobench_nmt.analysis.fewer_trainings import (
+    FewerTrainings,
+    fewer_answer,
+    fewer_trainings,
+    reference_text,
+)
 from hpobench_nmt.analysis.paired import Paired
 from hpobench_nmt.analysis.run_notes import trial_notes
 from hpobench_nmt.benchmarking.records.results import Results
@@ -26,8 +31,7 @@ def print_run(results: Results, console: Console) -> None:
     """Print the headline, the figure of each method, and the fastest method on each table."""
     found = fewer_trainings(results)
     if found.paired is not None:
-        lines = fewer_headline(found) or ["No method takes fewer trainings than random search."]
-        for line in lines:
+        for line in fewer_answer(found):
             print_text(line, console)
         print_board(figure_board(results, found), console)
         rows = [_line(found, found.paired, table) for table in found.paired.runtimes]
@@ -51,7 +55,7 @@ def _print_some(lines: Sequence[str], what: str, console: Console, style: str) -
 def _line(found: FewerTrainings, paired: Paired, table: str) -> tuple[str, ...]:
     """A table's line: the method with the smallest mean, the means, and the methods that are as fast."""
     line = found.tables[found.tables["table"] == table].iloc[0]
-    reference = f"{'' if line['exact'] else '≈'}{short(line['random_search'], commas=True)}"
+    reference = reference_text(line)
     ranked = paired.ranked_on(table)
     if not ranked:
         return table, NONE, NONE, reference, ""

@@ -129,9 +129,9 @@ def quick(tmp_path_factory):
 @pytest.fixture(scope="session")
 def quick_page(quick, tmp_path_factory):
     """Their report."""
-    from hpobench_nmt.render.html.page import write_report
+    from hpobench_nmt.render.report import report
 
-    return write_report([quick], tmp_path_factory.mktemp("page") / "quick.html", jobs=1)
+    return report([quick], tmp_path_factory.mktemp("page") / "quick.html", jobs=1)[0]
 
 
 @pytest.fixture
@@ -144,9 +144,9 @@ def copied(folders, tmp_path):
 @pytest.fixture(scope="session")
 def page(folders, tmp_path_factory):
     """The report of both suites."""
-    from hpobench_nmt.render.html.page import write_report
+    from hpobench_nmt.render.report import report
 
-    return write_report(folders, tmp_path_factory.mktemp("page") / "report.html", jobs=1)
+    return report(folders, tmp_path_factory.mktemp("page") / "report.html", jobs=1)[0]
 
 
 @pytest.fixture(scope="session")

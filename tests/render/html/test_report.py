@@ -33,9 +33,9 @@ from hpobench_nmt.cli.results import report as report_command
 from hpobench_nmt.core.system.errors import InputError, RunError
 from hpobench_nmt.core.system.text import UNSAFE
 from hpobench_nmt.evaluation.scores import SCORES
-from hpobench_nmt.render.html.page import render, write_report
+from hpobench_nmt.render.html.page import render
 from hpobench_nmt.render.latex import tex
-from hpobench_nmt.render.report import write_figures, write_latex
+from hpobench_nmt.render.report import report
 
 
 def text_of(page):
@@ -63,8 +63,8 @@ def test_same_results_same_bytes_in_any_process(whole, quick, request, tmp_path)
     folders = request.getfixturevalue("folders") if whole else [quick]
     page = request.getfixturevalue("page" if whole else "quick_page")
     code = (
-        "import sys; from pathlib import Path; from hpobench_nmt.render.html.page import write_report\n"
-        "write_report([Path(a) for a in sys.argv[2:]], Path(sys.argv[1]), jobs=2)"
+        "import sys; from pathlib import Path; from hpobench_nmt.render.report import report\n"
+        "report([Path(a) for a in sys.argv[2:]], Path(sys.argv[1]), jobs=2)"
     )
     again = tmp_path / "again.html"
     subprocess.run([sys.executable, "-c", code, again, *folders], check=True, timeout=300)
@@ -139,7 +139,7 @@ def test_a_table_on_which_no_method_is_through_yet(tools, tmp_path, objectives):
     suite = tools.suite(scores=("fb" if len(objectives) == 1 else "fbp",), objectives=objectives, trials=1)
     folder = tools.run(tmp_path / "results", [tools.table(), tools.table("other", seed=5)], suite, ["RS"])
     shutil.rmtree(folder / "observations" / "toy")
-    text = text_of(write_report([folder], tmp_path / "r.html", jobs=1))
+    text = text_of(report([folder], tmp_path / "r.html", jobs=1)[0])
     assert "on toy: no method has finished yet." in text
     assert "every trial failed" not in text
 
@@ -167,7 +167,7 @@ def test_failed_trials_only(tools, tmp_path):
     suite = tools.suite(scores=("ftb", "fb"))
     folder = tools.run(tmp_path / "results", [tools.table()], suite, ["RS", "GB_EIF_M"])
     tools.fail(folder, "toy", "GB_EIF_M", "out of memory", range(8))
-    text = text_of(write_report([folder], tmp_path / "r.html", jobs=1))
+    text = text_of(report([folder], tmp_path / "r.html", jobs=1)[0])
     assert "GB_EIF_M on toy: 8 of 8 trials failed." in text and "out of memory" in text
 
 
@@ -175,14 +175,14 @@ def test_unfinished_methods_are_named(tools, tmp_path):
     suite = tools.suite(scores=("fb",), trials=2)
     folder = tools.run(tmp_path / "results", [tools.table()], suite, ["RS", "GB_EIF_M"])
     (folder / "observations" / "toy" / "GB_EIF_M.parquet").unlink()
-    text = text_of(write_report([folder], tmp_path / "r.html", jobs=1))
+    text = text_of(report([folder], tmp_path / "r.html", jobs=1)[0])
     assert "GB_EIF_M on toy is not finished." in text
     assert "Not finished, and left out: GB_EIF_M on toy." in text
 
 
 def test_one_method_on_one_table(tools, tmp_path):
     folder = tools.run(tmp_path / "results", [tools.table()], tools.suite(trials=1), ["RS"])
-    text = text_of(write_report([folder], tmp_path / "r.html", jobs=1))
+    text = text_of(report([folder], tmp_path / "r.html", jobs=1)[0])
     assert "Only one method was run" in text
     assert "Across tables" not in text
     assert "is shown to be better" not in text
@@ -196,7 +196,7 @@ def test_missing_and_constant_metrics(tools, tmp_path):
     values[:, 1] = 4.0
     spoilt = dataclasses.replace(table, values=values)
     folder = tools.run(tmp_path / "results", [spoilt], tools.suite(), ["RS", "BO_EI_M_std"])
-    page = write_report([folder], tmp_path / "r.html", jobs=1)
+    page = report([folder], tmp_path / "r.html", jobs=1)[0]
     assert "Simple regret" in text_of(page) and "nan" not in page.read_text().lower().split("</script>")[0]
 
 
@@ -208,14 +208,14 @@ def test_a_gap_that_random_search_may_have_none_of(tools, tmp_path):
     folder = tools.run(
         tmp_path / "results", [dataclasses.replace(table, values=values)], suite, ["RS", "BO_EI_M"]
     )
-    page = write_report([folder], tmp_path / "r.html", jobs=1)
+    page = report([folder], tmp_path / "r.html", jobs=1)[0]
     assert "nan" not in page.read_text().lower().split("</script>")[0]
 
 
 def test_a_share_that_may_be_larger_is_called_a_lower_bound(tools, tmp_path):
     suite = tools.suite(scores=("ftb",), lookups=6, trials=20)
     folder = tools.run(tmp_path / "results", [tools.table()], suite, ["RS", "BO_EI_M_std"])
-    text = text_of(write_report([folder], tmp_path / "r.html", jobs=1))
+    text = text_of(report([folder], tmp_path / "r.html", jobs=1)[0])
     (said,) = re.findall(r"Targets met after 8 look-ups: (.*?);", text)
     assert all(re.search(rf"{method} ≥ \d+%", said) for method in ("RS", "BO_EI_M_std"))
 
@@ -234,10 +234,10 @@ def test_ids_are_each_others_for_no_pair_of_suites(tools, tmp_path, names):
         tools.run(tmp_path / f"results{i}", tables, tools.suite(name, scores=("fb",), trials=1), ["RS"])
         for i, name in enumerate(names)
     ]
-    source = write_report(folders, tmp_path / "r.html", jobs=1).read_text()
+    source = report(folders, tmp_path / "r.html", jobs=1)[0].read_text()
     ids = re.findall(r'\sid="([^"]+)"', source)
     assert len(ids) == len(set(ids))
-    written = write_latex(folders, tmp_path / "latex")
+    written = report(folders, tmp_path / "latex", format="latex")
     assert len(written) == len({path.name for path in written}) == len(list((tmp_path / "latex").iterdir()))
 
 
@@ -362,23 +362,23 @@ def test_results_that_are_not_of_the_table_are_refused(folders, copied, tools):
 
 def test_wrong_folders(quick, tmp_path):
     with pytest.raises(InputError, match="no such folder"):
-        write_report([tmp_path / "nowhere"], tmp_path / "r.html")
+        report([tmp_path / "nowhere"], tmp_path / "r.html")
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="not a results folder"):
-        write_report([tmp_path / "empty"], tmp_path / "r.html")
+        report([tmp_path / "empty"], tmp_path / "r.html")
     with pytest.raises(InputError, match="same results folder twice"):
-        write_report([quick, quick], tmp_path / "r.html")
+        report([quick, quick], tmp_path / "r.html")
     copied = shutil.copytree(quick, tmp_path / "results")
     manifest = json.loads((copied / "manifest.json").read_text())
     del manifest["sha256"]
     (copied / "manifest.json").write_text(json.dumps(manifest | {"format": 99}))
     with pytest.raises(InputError, match="format 99, newer than this version reads"):
-        write_report([copied], tmp_path / "r.html")
+        report([copied], tmp_path / "r.html")
     (copied / "manifest.json").write_text(json.dumps(manifest | {"versions": None}))
     with pytest.raises(InputError, match="versions must be a section of strings"):
-        write_report([copied], tmp_path / "r.html")
+        report([copied], tmp_path / "r.html")
     with pytest.raises(RunError, match="cannot be written"):
-        write_report([quick], _unwritable(tmp_path), jobs=1)
+        report([quick], _unwritable(tmp_path), jobs=1)
     assert not (tmp_path / "r.html").exists()
 
 
@@ -391,7 +391,7 @@ def test_two_runs_of_one_suite_are_told_apart(quick, tmp_path):
     copied, same = tmp_path / "another", tmp_path / "elsewhere" / quick.name
     for folder in (copied, same):
         shutil.copytree(quick, folder)
-    text = text_of(write_report([quick, copied], tmp_path / "r.html", jobs=1))
+    text = text_of(report([quick, copied], tmp_path / "r.html", jobs=1)[0])
     name = load_results(copied).suite.name
     assert f"{name} ({quick.name})" in text and f"{name} ({copied.name})" in text
     assert [run.name for run in load_runs([quick, same])] == [f"{name} (1)", f"{name} (2)"]
@@ -402,7 +402,7 @@ FORMS = pytest.mark.parametrize(("form", "start"), [("png", b"\x89PNG"), ("pdf",
 
 @FORMS
 def test_figures_as_files(quick, tmp_path, form, start):
-    written = write_figures([quick], tmp_path / "figures", form, jobs=1)
+    written = report([quick], tmp_path / "figures", format=form, jobs=1)
     names = {path.name for path in written}
     assert names >= {f"small-toy-{kind}.{form}" for kind in ("curves", "scores")}
     assert all(path.read_bytes().startswith(start) for path in written)
@@ -411,7 +411,7 @@ def test_figures_as_files(quick, tmp_path, form, start):
 @pytest.mark.hosts
 @FORMS
 def test_figures_of_two_tables_and_objectives_as_files(folders, tmp_path, form, start):
-    written = write_figures(folders[1:], tmp_path / "figures", form, jobs=1)
+    written = report(folders[1:], tmp_path / "figures", format=form, jobs=1)
     names = {path.name for path in written}
     for stem in (
         "two-toy-curves",
@@ -424,7 +424,7 @@ def test_figures_of_two_tables_and_objectives_as_files(folders, tmp_path, form, 
 
 
 def test_latex_tables(folders, tmp_path):
-    written = write_latex(folders, tmp_path / "tables")
+    written = report(folders, tmp_path / "tables", format="latex")
     assert len(written) == 6
     run = load_runs(folders[1:])[0]
     source = (tmp_path / "tables" / "two-other.tex").read_text()
