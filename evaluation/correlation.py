@@ -67,10 +67,7 @@ class RankCorrelation:
 
 
 def rank_correlation(
-    responses: Sequence[Response],
-    *,
-    common: Common = "all",
-    equivalent: Equivalent = EQUIVALENT,
+    responses: Sequence[Response], *, common: Common = "all", equivalent: Equivalent = EQUIVALENT
 ) -> RankCorrelation:
     """Spearman correlation of two or more tables' configuration rankings by a metric. O(T^2 N log N).
 

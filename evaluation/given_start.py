@@ -15,14 +15,13 @@ after the start by time t. On a clock of costs, G does not have a closed form an
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.system.compiled import compiled
-from hpobench_nmt.evaluation.random_search import none_drawn
+from hpobench_nmt.evaluation.random_search import mean_until, none_drawn
 
 PERMUTATIONS = 100_000
 """With this many, the standard error is below 0.16% of tau, because min(T, tau) lies between 0 and tau."""
@@ -52,15 +51,8 @@ def random_search_given_start(
         workers: W.
         lookups: the most rows that a trial looks up.
     """
-    rows = n_initial + rows_left
-    most = rows if lookups is None else min(lookups, rows)
-    units = math.ceil(most / workers)
-    drawn = np.minimum(np.arange(units + 1) * workers, most)
     missed = np.zeros(rows_left + 1) if start_hit else none_drawn(rows_left, targets_left)
-    survival = np.where(drawn < n_initial, 1.0, missed[np.maximum(drawn - n_initial, 0)])
-    whole = int(min(tau, units))
-    beyond = float(survival[whole])
-    return float(survival[:whole].sum()) + ((tau - whole) * beyond if beyond else 0.0)
+    return mean_until(np.append(np.ones(n_initial), missed), tau, workers, lookups)
 
 
 def simulated_given_start(

@@ -36,7 +36,7 @@ from scipy.stats import chi2, kendalltau, t
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.response import Response
 from hpobench_nmt.core.space import Hyperparameter, Value, label
-from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.errors import InputError, check_known
 from hpobench_nmt.core.system.text import free_name
 
 _MOST_CONFIGURATIONS = 50
@@ -147,10 +147,8 @@ def seed_noise(response: Response, replicates: pd.DataFrame, averaged: bool = Fa
     """
     objective, in_table = response.objective, response.values
     names = [h.name for h in response.hyperparameters]
-    for column in [*names, objective.metric]:
-        if column not in replicates.columns:
-            columns = map(str, replicates.columns)
-            raise unknown("column", column, columns, f"(replicates of {response.table!r})")
+    wanted, there = [*names, objective.metric], list(map(str, replicates.columns))
+    check_known("column", wanted, there, f"(replicates of {response.table!r})")
     if "replicate" in replicates.columns:
         replicates = replicates[replicates["replicate"] != 0]
     replicates = replicates[replicates[objective.metric].notna()]
@@ -289,8 +287,8 @@ def _configurations(groups: Sequence[_Group], names: Sequence[str], sign: float)
         spread = alike.std(ddof=1) if len(alike) > 1 else np.nan
         worse = sign * (group.measured.mean() - group.own)
         luck = worse / of_one if of_one > 0 and not group.averaged else np.nan
-        told = values.mean(), spread, np.ptp(alike), luck
-        lines.append((group.row, *group.config, group.own, len(values), *told))
+        measured = (group.own, len(values), values.mean(), spread, np.ptp(alike), luck)
+        lines.append((group.row, *group.config, *measured))
     ours = ("row", "in_table", "n", "mean", "sd", "range", "luck")
     theirs = [free_name(name, (*ours, *names)) if name in ours else name for name in names]
     return pd.DataFrame(lines, columns=["row", *theirs, *ours[1:]])

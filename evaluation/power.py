@@ -135,12 +135,7 @@ def families_needed(ratio: float, family_sd: float) -> float:
 
 
 def power_at(
-    ratio: float,
-    families: int,
-    tables: float,
-    trials: float,
-    estimated: Components,
-    plausible: Components,
+    ratio: float, families: int, tables: float, trials: float, estimated: Components, plausible: Components
 ) -> PowerAt:
     """Power and the number of families needed, with the ranges from plausible components."""
     sd = float(estimated.family_sd(tables, trials))

@@ -163,6 +163,20 @@ def runtime_survival(goal: Goal, n_initial: int) -> Floats:
     return np.asarray(survival)
 
 
+def mean_until(survival: Floats, tau: float, workers: int = 1, lookups: int | None = None) -> float:
+    """Sum over t < tau of P(T > t), given P(T > s look-ups) for s = 0 to N, shape (N + 1,). O(N).
+
+    W workers look up W rows in each unit of time, until `lookups` rows are looked up (None: all). If tau is
+    not a whole number, its last unit counts in part.
+    """
+    most = len(survival) - 1 if lookups is None else min(lookups, len(survival) - 1)
+    units = math.ceil(most / workers)
+    by_time = survival[np.minimum(np.arange(units + 1) * workers, most)]
+    whole = int(min(tau, units))
+    beyond = float(by_time[whole])
+    return float(by_time[:whole].sum()) + ((tau - whole) * beyond if beyond else 0.0)
+
+
 def none_drawn(n_rows: int, k: int) -> Floats:
     """Probability that none of k rows is among t rows drawn from N, for t = 0 to N, shape (N + 1,).
 

@@ -14,13 +14,11 @@ sum over t < tau of P(T > t). On a clock of costs, it is simulated (given_start.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.trajectory import Goal, Trajectory
-from hpobench_nmt.evaluation.random_search import runtime_survival
+from hpobench_nmt.evaluation.random_search import mean_until, runtime_survival
 from hpobench_nmt.evaluation.scores import answer, ended_early
 
 
@@ -59,11 +57,4 @@ def restricted_random_search(
     """
     if goal.targets.sum() < goal.needed:
         return np.nan
-    most = len(goal.targets) if lookups is None else min(lookups, len(goal.targets))
-    units = math.ceil(most / workers)
-    survival = runtime_survival(goal, n_initial)[np.minimum(np.arange(units + 1) * workers, most)]
-    whole = int(min(tau, units))
-    beyond = float(survival[whole])
-    # If the budget is not a whole number, its last unit counts in part.
-    rest = (tau - whole) * beyond if beyond else 0.0
-    return float(survival[:whole].sum() + rest)
+    return mean_until(runtime_survival(goal, n_initial), tau, workers, lookups)

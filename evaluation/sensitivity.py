@@ -162,15 +162,10 @@ def random_order(n_rows: int, n_targets: int) -> tuple[float, int, int]:
     """Trials until the first of k targets among N rows in random order: mean, median, and 95% quantile."""
     if n_targets == 0:
         raise InputError("no row is within the tolerance.")
-    reached = random_order_chance(n_rows, n_targets)
+    reached = 1.0 - none_drawn(n_rows, n_targets)
     # Without the tolerance, a rounding error could require one more trial.
     median, most = (int(np.argmax(reached >= share - 1e-12)) for share in (0.5, 0.95))
     return (n_rows + 1) / (n_targets + 1), median, most
-
-
-def random_order_chance(n_rows: int, n_targets: int) -> Floats:
-    """Probability that one of k targets is among the first t of N rows, t from 0, shape (N + 1,). O(N)."""
-    return 1.0 - none_drawn(n_rows, n_targets)
 
 
 def coarse_grids(

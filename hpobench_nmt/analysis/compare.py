@@ -17,7 +17,7 @@ from hpobench_nmt.analysis.number_text import listed, p_text
 from hpobench_nmt.analysis.paired import SIMULATED, Paired
 from hpobench_nmt.analysis.tidy import Tidy, paired_with_baseline
 from hpobench_nmt.benchmarking.records.results import Results
-from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.errors import InputError, check_known
 from hpobench_nmt.core.system.text import counted, short
 from hpobench_nmt.evaluation.intervals import CONFIDENCE
 from hpobench_nmt.evaluation.power import Components, components
@@ -127,9 +127,7 @@ def _paired(first: Results, second: Results | None, methods: Sequence[str]) -> t
             if len(names) != 2:
                 raise InputError(f"name two methods to compare, of {listed(first.methods)}.")
             methods = names
-        for name in methods:
-            if name not in first.methods:
-                raise unknown("method", name, first.methods)
+        check_known("method", methods, first.methods)
         found = fewer_trainings(_only(first, methods))
     else:
         _check_same(first, second)
@@ -137,9 +135,8 @@ def _paired(first: Results, second: Results | None, methods: Sequence[str]) -> t
         if len(wanted) != 2:
             raise InputError("name two methods: that of the first run, then that of the second.")
         a, b = wanted
-        for name, results in ((a, first), (b, second)):
-            if name not in results.methods:
-                raise unknown("method", name, results.methods)
+        check_known("method", [a], first.methods)
+        check_known("method", [b], second.methods)
         other = b if b != a else f"{b} (second run)"
         reached = trial_runtimes(_only(second, [b]))
         found = fewer_trainings(_only(first, [a]), {(table, other): of[0] for table, of in reached.items()})

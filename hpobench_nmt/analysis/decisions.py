@@ -119,5 +119,5 @@ def _sentence(against: pd.DataFrame, part: str, where: str) -> str:
         ("not shown to differ", open_),
         ("cannot be shown to differ with so few trials", known[~shown & cannot]["a"].tolist()),
     )
-    told = "; ".join(f"{what}: {listed(names)}" for what, names in groups if names)
-    return f"{where}, {told}." if told else ""
+    results = "; ".join(f"{what}: {listed(names)}" for what, names in groups if names)
+    return f"{where}, {results}." if results else ""

@@ -97,7 +97,7 @@ def fewer_trainings(results: Results, others: Runtimes = MappingProxyType({})) -
         capped[i] = np.where(np.isnan(found).any(axis=1), np.nan, np.isinf(found).mean(axis=1))
         aims[table] = aims_of(results.instances[table], results.seed, common)
         runtimes[table] = np.minimum(found, aims[table].budget)
-    by_table = {table: family for family, members in families(results).items() for table in members}
+    by_table = families(results)
     same = {t: [*(same_run(results, t, m) for m in results.methods), *[False] * len(further)] for t in tables}
     paired = Paired(methods, {t: by_table[t] for t in tables}, runtimes, aims, same)
     figure = paired.figure()

@@ -59,7 +59,7 @@ def found_volume(results: Results, at: Mapping[str, float]) -> FoundVolume:
     tables = [t for t in results.instances if all(len(results.trials.get((t, m), ())) for m in methods)]
     if not tables:
         raise InputError("no table has been finished by every method.")
-    by_table = {t: family for family, members in families(results).items() for t in members}
+    by_table = families(results)
     family = [by_table[t] for t in tables]
     found = [_shares(results, t, at[t]) for t in tables]
     mean = family_means(np.array([shares.mean(axis=1) for shares in found]), family).mean(axis=0)

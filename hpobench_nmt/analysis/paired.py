@@ -75,12 +75,8 @@ class Paired:
 
         Random search, controls, and methods without a figure are left out.
         """
-        figure = self.figure()
-        known = [
-            i
-            for i, m in enumerate(self.methods)
-            if m not in (SIMULATED, *CONTROLS) and figure.log[i] == figure.log[i]
-        ]
+        figure, left_out = self.figure(), (SIMULATED, *CONTROLS)
+        known = [i for i in np.flatnonzero(~np.isnan(figure.log)) if self.methods[i] not in left_out]
         logs = figure.family_logs[:, known]
         if len(logs) < 2 * _FEWEST_OF_A_HALF or len(known) < _FEWEST_METHODS:
             return math.nan, math.nan

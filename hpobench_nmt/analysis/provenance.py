@@ -80,12 +80,12 @@ def facts(run: Run) -> list[tuple[str, str]]:
     if suite.noise:
         lines.append(("noise", "a look-up draws one of the row's trainings; scores use the row's mean"))
     if suite.sources:
-        told = f"methods may learn from {', '.join(suite.sources)}, except the table itself"
-        lines.append(("sources", told))
+        sources = ", ".join(suite.sources)
+        lines.append(("sources", f"methods may learn from {sources}, except the table itself"))
     if suite.source_of:
         pairs = ", ".join(f"{source} on {table}" for table, source in suite.source_of.items())
-        told = f"methods may learn from {pairs}, using the configurations that both have"
-        lines.append(("source of", told))
+        both = "using the configurations that both have"
+        lines.append(("source of", f"methods may learn from {pairs}, {both}"))
     if suite.constraints:
         kept = [f"{name} {i.n_feasible}/{len(i.table)}" for name, i in run.results.instances.items()]
         rules = ", ".join(suite.constraints)

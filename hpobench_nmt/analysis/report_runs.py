@@ -12,7 +12,7 @@ from hpobench_nmt.benchmarking.contestants.plugins import NamedMethod
 from hpobench_nmt.benchmarking.records.manifest import Manifest
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.records.store import load_results
-from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.errors import InputError, check_known
 from hpobench_nmt.core.system.text import printable
 from hpobench_nmt.lookup.table import Table
 
@@ -55,9 +55,8 @@ def load_runs(sources: Sequence[Results | Path], methods: Sequence[NamedMethod] 
         raise InputError("the same results folder twice.")
     loaded = [each if isinstance(each, Results) else load_results(each, methods) for each in sources]
     run_methods = dict.fromkeys(name for results in loaded for name in results.methods)
-    for method in methods:
-        if method.name not in run_methods:
-            raise unknown("method", method.name, run_methods, "The results do not have this name.")
+    named = [method.name for method in methods]
+    check_known("method", named, run_methods, "The results do not have this name.")
     suites = [results.suite.name for results in loaded]
     labels = [printable(each.resolve().name) if isinstance(each, Path) else "" for each in sources]
     runs = []

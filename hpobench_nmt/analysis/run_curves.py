@@ -224,8 +224,8 @@ def surrogate_curves(
     tasks: list[tuple[str, Surrogate]] = []
     for method in methods_on(results, table):
         surrogate = _surrogate(results, method, instance.problem)
-        if surrogate is None:
-            notes.append(_why_no_surrogate(results, method))
+        if isinstance(surrogate, str):
+            notes.append(f"{method}: left out, because {surrogate}")
         elif sound_trials(results, table, method):
             tasks.append((method, surrogate))
     one_thread: Any = threadpool_limits
@@ -263,30 +263,22 @@ def surrogate_curves(
     return tuple(curves)
 
 
-def _surrogate(results: Results, method: str, problem: Problem) -> Surrogate | None:
-    """The surrogate of a method that bayesian_optimisation or a similar function made, if its code is known.
+def _surrogate(results: Results, method: str, problem: Problem) -> Surrogate | str:
+    """The surrogate of a method that bayesian_optimisation or a similar function made, or why it has none.
 
     A user's class is not asked for it, because an attribute named surrogate may mean something else there.
     """
-    if method in BUILT_IN:
-        factory: Any = BUILT_IN[method].load()
-    elif method in results.loaded:
-        factory = results.loaded[method].load()
-    else:
-        return None
+    known = BUILT_IN.get(method) or results.loaded.get(method)
+    if known is None:
+        return (
+            "its code is not known here. If it is a variant with a surrogate, name it with --methods "
+            "(report) or methods= (load_results)."
+        )
+    factory: Any = known.load()
     if inspect.isclass(factory) or not hasattr(factory, "surrogate"):
-        return None
+        return "it gives no predictions."
     surrogate: Surrogate = factory.surrogate(problem)
     return surrogate
-
-
-def _why_no_surrogate(results: Results, method: str) -> str:
-    if method in BUILT_IN or method in results.loaded:
-        return f"{method}: left out, because it gives no predictions."
-    return (
-        f"{method}: left out, because its code is not known here. If it is a variant with a surrogate, name "
-        "it with --methods (report) or methods= (load_results)."
-    )
 
 
 def hypervolume_curves(results: Results, table: str, also: Sequence[float] = ()) -> Curves:

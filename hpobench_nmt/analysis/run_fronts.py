@@ -8,13 +8,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from hpobench_nmt.analysis.selection import (
-    EXACT,
-    failure_notes,
-    instance_of,
-    methods_on,
-    sound_trials,
-)
+from hpobench_nmt.analysis.selection import EXACT, failure_notes, instance_of, methods_on, sound_trials
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.task.instance import Instance
 from hpobench_nmt.core.arrays import Floats, Rows

@@ -54,8 +54,8 @@ def trial_notes(results: Results) -> list[str]:
             f"this says little about methods."
         )
     if min(counts) < FEW_TRIALS:
-        told = "intervals are too narrow to trust and tests show little"
-        notes.append(f"With {counted(min(counts), 'trial')}, {told}.")
+        few = counted(min(counts), "trial")
+        notes.append(f"With {few}, intervals are too narrow to trust and tests show little.")
     return notes
 
 

@@ -14,7 +14,7 @@ from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.task.instance import Instance
 from hpobench_nmt.benchmarking.task.scoring import exact_score, scored_trial
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.errors import InputError, check_known
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.trajectory import Goal, Trajectory
 from hpobench_nmt.evaluation.random_search import random_search_share_met
@@ -156,9 +156,7 @@ def runtime_distribution(
     rows, so that large and small tables can be compared. `also` has budgets for further points, in addition
     to the budgets that are evenly spaced on a log scale.
     """
-    for table in tables:
-        if table not in found.targets:
-            raise unknown("table", table, found.targets)
+    check_known("table", tables, found.targets)
     wanted = list(tables or found.targets)
     methods = list(dict.fromkeys(m for t, m in found.found if t in wanted))
     chosen = [t for t in wanted if methods and all((t, m) in found.found for m in methods)]

@@ -11,7 +11,7 @@ from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.task.instance import Instance
 from hpobench_nmt.benchmarking.task.scoring import length_of, scored_trial
 from hpobench_nmt.benchmarking.task.suite_files import load_suite
-from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.errors import InputError, check_known
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.trajectory import Trajectory, same_trial
 from hpobench_nmt.lookup.catalogue import family_of
@@ -40,8 +40,7 @@ FAMILIES = {
 
 def instance_of(results: Results, table: str, n_objectives: int | None = None) -> Instance:
     """The instance of a table; InputError if an analysis for one objective (1) or more (2) does not fit."""
-    if table not in results.instances:
-        raise unknown("table", table, results.instances)
+    check_known("table", [table], results.instances)
     instance = results.instances[table]
     m = instance.losses.shape[1]
     if n_objectives is not None and min(m, 2) != n_objectives:
@@ -84,8 +83,7 @@ def methods_on(results: Results, table: str) -> list[str]:
 
 def trials_of(results: Results, table: str, method: str, number: int | None = None) -> Sequence[Trajectory]:
     """All trials of a method on a table. Raises InputError if there is no such method, or no such trial."""
-    if (table, method) not in results.trials:
-        raise unknown("method", method, methods_on(results, table), f"(table {table!r})")
+    check_known("method", [method], methods_on(results, table), f"(table {table!r})")
     trials = results.trials[table, method]
     if number is not None and not 0 <= number < len(trials):
         raise InputError(
@@ -118,18 +116,17 @@ def failure_notes(results: Results, table: str) -> list[str]:
     return notes
 
 
-def families(results: Results) -> dict[str, tuple[str, ...]]:
-    """The tables of a run by family, in the order of the run.
+def families(results: Results) -> dict[str, str]:
+    """The family of each table of a run.
 
     The suite may name a table's family, or the suite quick, or `FAMILIES` that of its collection. Else it is
     the group that the table's datasheet names, or the table alone.
     """
     known = {**load_suite("quick").family, **results.suite.family}
-    found: dict[str, tuple[str, ...]] = {}
+    found = {}
     for name, instance in results.instances.items():
         group = family_of(instance.installed)
-        family = known.get(name) or FAMILIES.get(name) or FAMILIES.get(group, group)
-        found[family] = (*found.get(family, ()), name)
+        found[name] = known.get(name) or FAMILIES.get(name) or FAMILIES.get(group, group)
     return found
 
 

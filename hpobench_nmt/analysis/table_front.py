@@ -16,7 +16,7 @@ from hpobench_nmt.core.front import Front as Front
 from hpobench_nmt.core.front import with_row_numbers as with_row_numbers
 from hpobench_nmt.core.objectives import Direction, Objective, measured
 from hpobench_nmt.core.pareto import pareto_front
-from hpobench_nmt.core.system.errors import InputError, as_list, shortened, unknown
+from hpobench_nmt.core.system.errors import InputError, as_list, check_known, shortened
 from hpobench_nmt.core.system.text import brief, printable
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.disk.rows import number_column, numbers_of, read_csv
@@ -211,8 +211,7 @@ def numbers_of_column(frame: pd.DataFrame, name: str, path: Path, given: bool) -
 
     The cells of a data frame that is `given` may have any types. Those of a file are texts.
     """
-    if name not in frame:
-        raise unknown("column", name, map(str, frame.columns), f"({path})")
+    check_known("column", [name], list(map(str, frame)), f"({path})")
     if not given:
         return number_column(frame[name].tolist(), name, path)
     if (frame.columns == name).sum() > 1:

@@ -29,7 +29,7 @@ from hpobench_nmt.analysis.paired import Paired
 from hpobench_nmt.analysis.table_front import named, numbers_of_column
 from hpobench_nmt.benchmarking.task.target import Aims
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.errors import InputError, check_known
 from hpobench_nmt.lookup.disk.rows import line_of, read_csv
 
 LABELS = ["method", "task", "family", "trial"]
@@ -47,9 +47,7 @@ def paired_with_baseline(source: Tidy, methods: Sequence[str]) -> Paired:
     there = list(frame["method"].unique())
     if len(methods) != 2:
         raise InputError(f"name a method and then the baseline, of {listed(there)}.")
-    for name in methods:
-        if name not in there:
-            raise unknown("method", name, there, f"({path})")
+    check_known("method", methods, there, f"({path})")
     families, runtimes, aims, copies = {}, {}, {}, {}
     for label, rows in frame[frame["method"].isin(methods)].groupby("task", sort=False):
         task, where = str(label), f"{path}, task {label}"
@@ -91,9 +89,7 @@ def _checked(source: Tidy) -> tuple[Path, pd.DataFrame]:
     path = Path("data frame" if given else str(source))
     frame = named(cast(pd.DataFrame, source)) if given else read_csv(path)
     numbers = {name: numbers_of_column(frame, name, path, given) for name in ("budget", "value")}
-    for name in LABELS:
-        if name not in frame:
-            raise unknown("column", name, map(str, frame.columns), f"({path})")
+    check_known("column", LABELS, list(map(str, frame)), f"({path})")
     labels = frame[LABELS]
     empty = labels.isna() | (labels.astype(str).apply(lambda cells: cells.str.strip()) == "")
     wrong = np.flatnonzero(empty.any(axis=1) | ~(np.isfinite(numbers["budget"]) & (numbers["budget"] > 0)))

@@ -383,5 +383,6 @@ def check_same_suite(archive: Archive, track: str, suite: Suite, seed: int) -> N
         )
     own = archive.manifests[track][0].seed
     if own != seed:
-        told = "only trials with the same seed can be compared"
-        raise InputError(f"{archive.path}: has seed {own}, not {seed}: {told}.")
+        raise InputError(
+            f"{archive.path}: has seed {own}, not {seed}: only trials with the same seed can be compared."
+        )

@@ -15,7 +15,7 @@ from hpobench_nmt.analysis.tidy import Tidy, paired_with_baseline
 from hpobench_nmt.arena.beside import ARCHIVE, load_archive, track_of_suite
 from hpobench_nmt.arena.submissions import archived_results
 from hpobench_nmt.benchmarking.records.results import Results
-from hpobench_nmt.core.system.errors import InputError, check_whole, unknown
+from hpobench_nmt.core.system.errors import InputError, check_known, check_whole
 from hpobench_nmt.evaluation.power import power_at
 
 RATIOS = (1.3, 1.5, 2.0)
@@ -71,7 +71,5 @@ def _paired(source: Results | Tidy, methods: list[str]) -> Paired:
     found = fewer_trainings(source)
     if found.paired is None:
         raise InputError(found.reason)
-    for name in methods:
-        if name not in found.paired.methods:
-            raise unknown("method", name, found.paired.methods)
+    check_known("method", methods, found.paired.methods)
     return found.paired

@@ -31,7 +31,7 @@ from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.records.store import load_results, unfinished
 from hpobench_nmt.benchmarking.task.instance import suite_instances
 from hpobench_nmt.benchmarking.task.suite_files import load_suite, track_of, tracks
-from hpobench_nmt.core.system.errors import InputError, not_written, unknown
+from hpobench_nmt.core.system.errors import InputError, check_known, not_written
 from hpobench_nmt.core.system.files import read_bytes, read_toml, write_whole
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.system.validation import checked
@@ -54,9 +54,7 @@ def archived_results(
     Raises InputError if none of the tables is installed and in the archive, or the archive lacks a method.
     """
     suite, known = archive.suite(track), archive.methods(track)
-    for name in tables:
-        if name not in suite.tables:
-            raise unknown("table", name, suite.tables, f"(track {track})")
+    check_known("table", tables, suite.tables, f"(track {track})")
     wanted = list(methods) or list(known)
     for name in wanted:
         if name not in known:
@@ -284,9 +282,7 @@ def make_track(
         check_same_suite(before, track, suite, SEED)
     there = before.methods(track) if before else {}
     fitting = every_method(suite, lambda text: None if methods else notify(text))
-    for name in methods:
-        if name not in KNOWN:
-            raise unknown("method", name, KNOWN)
+    check_known("method", methods, KNOWN)
     chosen = [name for name in methods or fitting if name in fitting and name not in there]
     for i, name in enumerate(chosen):
         shown = None if progress is None else _part_of(progress, i, len(chosen))

@@ -41,8 +41,9 @@ def check_hashes(archive: Archive, digest: str | Path | None = None) -> str:
     path = Path(digest) if digest else usual if usual.is_file() else DIGEST
     known = load_digest(path)
     if not known.hashes:
-        told = "a changed row is found only if its trial runs again"
-        return f"{path}: has format 1, without hashes, so {told}."
+        return (
+            f"{path}: has format 1, without hashes, so a changed row is found only if its trial runs again."
+        )
     found = known.changed(archive)
     if found:
         raise RunError(f"{archive.path}: differs from its digest {path}: {some_of(found)}.")

@@ -5,14 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hpobench_nmt.cli.common import (
-    check_out_folder,
-    make_console,
-    require_family,
-    require_installed,
-    say,
+from hpobench_nmt.cli.common import check_out_folder, make_console, say
+from hpobench_nmt.cli.models import (
+    LARGEST_TEXT,
+    checked_model,
+    device_option,
+    model,
+    model_argument,
+    one_device,
 )
-from hpobench_nmt.cli.models import LARGEST_TEXT, device_option, model, model_argument, one_device
 from hpobench_nmt.cli.options import listed_option, path_option, seed_option, settings_option
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.validation import Positive, Strict, checked
@@ -60,12 +61,7 @@ class _Shown(Strict, frozen=True):
 @seed_option("Seed of the sample.")
 @device_option
 def adaptation(
-    model: Path,
-    out: Path,
-    paths: tuple[str, ...],
-    settings: dict[str, Any],
-    seed: int,
-    device: str,
+    model: Path, out: Path, paths: tuple[str, ...], settings: dict[str, Any], seed: int, device: str
 ) -> None:
     """Show how a kept language MODEL adapts to a text.
 
@@ -78,15 +74,11 @@ def adaptation(
     adapted model, which continue the first tokens of the last text. The losses are also drawn, in files .png
     and .pdf beside the .csv files.
     """
-    from hpobench_nmt.runner.disk.kept_model import read_kept
-    from hpobench_nmt.runner.families import load_family
-
     shown = checked(settings, _Shown, "--set")
     if len(paths) > 2:
         raise InputError(f"--text takes one or two files, not {len(paths)}.")
     check_out_folder(out)
-    require_installed("torch")
-    require_family(load_family(read_kept(model).family))
+    checked_model(model)
     import numpy as np
 
     from hpobench_nmt.core.system.files import save_file

@@ -117,17 +117,15 @@ def _requirements() -> tuple[list[str], dict[str, list[str]]]:
     offered = [
         name for name in metadata.metadata(_DISTRIBUTION).get_all("Provides-Extra", ()) if name not in _OURS
     ]
-    required: list[str] = []
-    extras: dict[str, list[str]] = {name: [] for name in offered}
-    for requirement in map(Requirement, metadata.requires(_DISTRIBUTION) or []):
-        marker = requirement.marker
-        if marker is None or marker.evaluate({"extra": ""}):
-            required.append(requirement.name)
-            continue
-        for extra in offered:
-            if marker.evaluate({"extra": extra}):
-                extras[extra].append(requirement.name)
-    return required, extras
+    always: list[Requirement] = []
+    optional: list[Requirement] = []
+    for each in map(Requirement, metadata.requires(_DISTRIBUTION) or []):
+        (always if each.marker is None or each.marker.evaluate({"extra": ""}) else optional).append(each)
+    extras = {
+        extra: [each.name for each in optional if each.marker and each.marker.evaluate({"extra": extra})]
+        for extra in offered
+    }
+    return [each.name for each in always], extras
 
 
 def _version(name: str) -> str | None:

@@ -8,7 +8,7 @@ import click
 
 from hpobench_nmt.cli.common import Commands, say, writing
 from hpobench_nmt.cli.options import PATH, listed_option, path_option
-from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.errors import InputError, check_known
 from hpobench_nmt.core.system.text import counted
 
 _ACCEPTED = ("devices", "first", "edited")
@@ -55,9 +55,7 @@ def merge(ledgers: tuple[Path, ...], out: Path, accept: tuple[str, ...]) -> None
     """
     from hpobench_nmt.runner.ledgers.merge import merge as run
 
-    for name in accept:
-        if name not in _ACCEPTED:
-            raise unknown("value of --accept", name, _ACCEPTED)
+    check_known("value of --accept", accept, _ACCEPTED)
     merged = run(
         ledgers,
         out,

@@ -16,13 +16,7 @@ from hpobench_nmt.core.system.errors import InputError, RunError
 @click.argument("name", metavar="[NAME|new]", required=False, shell_complete=completing(method_names))
 @click.argument("file", metavar="[FILE.py]", required=False, type=PATH)
 @option("--check spec", "METHOD", "Run the conformance checks on a method, e.g. my_file.py:MyMethod.")
-@option(
-    "--objectives n_objectives",
-    "N",
-    "Number of objectives for --check.",
-    1,
-    type=click.IntRange(1, 10),
-)
+@option("--objectives n_objectives", "N", "Number of objectives for --check.", 1, type=click.IntRange(1, 10))
 def methods(name: str | None, file: Path | None, spec: str | None, n_objectives: int) -> None:
     """List the methods, check one of your own, or start one.
 

@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,10 +23,26 @@ from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.system.validation import Strict, checked
 
+if TYPE_CHECKING:
+    from hpobench_nmt.runner.disk.kept_model import KeptModel
+    from hpobench_nmt.runner.family import Family
+
 LARGEST_TEXT = 2**30
 
 model_argument = click.argument("model", metavar="MODEL", type=PATH)
 device_option = option("--device", "DEVICE", "auto, cpu, cuda or cuda:0.", "auto")
+
+
+def checked_model(path: Path) -> tuple[KeptModel, Family[Any]]:
+    """What a kept model is, and its family, whose packages are installed."""
+    from hpobench_nmt.runner.disk.kept_model import read_kept
+    from hpobench_nmt.runner.families import load_family
+
+    require_installed("torch")
+    about = read_kept(path)
+    family = load_family(about.family)
+    require_family(family)
+    return about, family
 
 
 class _Evaluations(Strict, frozen=True):
@@ -51,13 +67,10 @@ def evaluate(model: Path, path: Path, settings: dict[str, Any], device: str, for
     from hpobench_nmt.core.system.files import read_bytes
     from hpobench_nmt.render.terminal.grids import print_grid
     from hpobench_nmt.runner.corpora import split_text
-    from hpobench_nmt.runner.disk.kept_model import describe_kept, read_kept
-    from hpobench_nmt.runner.families import load_family
+    from hpobench_nmt.runner.disk.kept_model import describe_kept
 
     asked = checked(settings, _Evaluations, "--set")
-    require_installed("torch")
-    about = read_kept(model)
-    require_family(load_family(about.family))
+    about, _ = checked_model(model)
     from hpobench_nmt.runner.families.kept import load_language_model
     from hpobench_nmt.runner.lm.evaluate_kept import evaluate as run
     from hpobench_nmt.runner.lm.evaluate_kept import numbered
@@ -118,15 +131,10 @@ def translate(model: Path, path: Path | None, out: Path | None, device: str) -> 
     """
     from hpobench_nmt.core.system.files import read_bytes, save_file
     from hpobench_nmt.runner.corpora import split_text
-    from hpobench_nmt.runner.disk.kept_model import read_kept
-    from hpobench_nmt.runner.families import load_family
 
     if out:
         check_out_file(out)
-    require_installed("torch")
-    about = read_kept(model)
-    family = load_family(about.family)
-    require_family(family)
+    about, family = checked_model(model)
     from hpobench_nmt.runner.families.kept import load_translation_model
 
     kept = load_translation_model(model)

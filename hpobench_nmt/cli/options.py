@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.errors import InputError, check_known
 from hpobench_nmt.core.system.text import split_names
 
 PATH = click.Path(path_type=Path)
@@ -92,8 +92,7 @@ def format_option(*forms: str) -> Decorator:
     """The option --format, for the argument `form`; its default is the first form."""
 
     def known(ctx: click.Context, parameter: click.Parameter, form: str) -> str:
-        if form not in forms:
-            raise unknown("format", form, forms)
+        check_known("format", [form], forms)
         return form
 
     *most, last = forms

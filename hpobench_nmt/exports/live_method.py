@@ -118,7 +118,7 @@ class LiveMethod:
     ) -> None:
         self._method, self._candidates, self._known = method, candidates, known
         self._problem_of, self._generator_of, self._seed = problem_of, generator_of, seed
-        self._make()
+        self.start_again()
         self.draws_anew = hasattr(self.made, "renew") and not is_small(list(self.problem.space))
         if not callable(self._tell):
             raise InputError(
@@ -191,15 +191,14 @@ class LiveMethod:
             if self.draws_anew:
                 self._renew(self._candidates.codes)
             else:
-                self._make()
+                self.start_again()
         self._tell_all(self._tell, self._told)
 
     def start_again(self) -> None:
-        """Forget all results, because one has changed; the method receives them when it is next used."""
-        self._make()
+        """Construct the method with all candidates, including those that `tell` has added.
 
-    def _make(self) -> None:
-        """Construct the method with all candidates, including those that `tell` has added."""
+        It receives the results when it is next used.
+        """
         self._settled = len(self._candidates)
         self.problem = self._problem_of(self._candidates.codes)
         with self._naming_failures():

@@ -257,7 +257,17 @@ def minimize(
                 answer = None
             return _parts(answer) if constraints else (answer, None)
 
-        _search(optimizer, evaluate, budget, n_initial, least_gain, path)
+        while len(optimizer.evaluations) < budget and (optimizer.pending or not optimizer.exhausted):
+            enough = least_gain and len(optimizer.evaluations) >= n_initial
+            if enough and optimizer.expected_gain() < least_gain:
+                break
+            config = optimizer.pending[0] if optimizer.pending else optimizer.ask()
+            if path is not None:
+                optimizer.save(path)
+            losses, metrics = evaluate(config)
+            optimizer.tell(config, losses, metrics)  # type: ignore[arg-type]  # it checks them
+            if path is not None:
+                optimizer.save(path)
     configs, given = zip(*optimizer.evaluations, strict=True)
     found = np.array(given)
     return Minimum(
@@ -268,27 +278,6 @@ def minimize(
         n_before=1 if start is not None else n_initial,
         has_start=start is not None,
     )
-
-
-def _search(
-    optimizer: Optimizer,
-    evaluate: Callable[[dict[str, Value]], tuple[object, Mapping[str, float] | None]],
-    budget: int,
-    n_initial: int,
-    least_gain: float,
-    path: Path | None,
-) -> None:
-    """Evaluate configurations, and save the state before and after each, until `minimize` ends."""
-    while len(optimizer.evaluations) < budget and (optimizer.pending or not optimizer.exhausted):
-        if least_gain and len(optimizer.evaluations) >= n_initial and optimizer.expected_gain() < least_gain:
-            return
-        config = optimizer.pending[0] if optimizer.pending else optimizer.ask()
-        if path is not None:
-            optimizer.save(path)
-        losses, metrics = evaluate(config)
-        optimizer.tell(config, losses, metrics)  # type: ignore[arg-type]  # it checks them
-        if path is not None:
-            optimizer.save(path)
 
 
 def _refuse_other_call(path: Path, earlier: State, state: State) -> None:
@@ -350,5 +339,5 @@ def _parts(answer: object) -> tuple[object, Mapping[str, float] | None]:
             return None, None
         case (losses, Mapping() as metrics):
             return losses, metrics
-    shown = brief(answer)
-    raise InputError(f"under constraints the function returns (loss, {{'metric': value, …}}), not {shown}.")
+    expected = "(loss, {'metric': value, …})"
+    raise InputError(f"under constraints the function returns {expected}, not {brief(answer)}.")

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import overload
 
 import numpy as np
 
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Floats, frozen
 from hpobench_nmt.core.candidates import MOST_CANDIDATES
 from hpobench_nmt.core.constraints import parse_constraints
-from hpobench_nmt.core.known_values import described
-from hpobench_nmt.core.problem import MethodFactory
+from hpobench_nmt.core.known_values import described, known_prior
+from hpobench_nmt.core.priors import guess_prior
+from hpobench_nmt.core.problem import MethodFactory, Problem
 from hpobench_nmt.core.seeds import check_seed, generator
 from hpobench_nmt.core.space import Config, Space, Value
 from hpobench_nmt.core.space_exchange import prior_of_configspace
@@ -34,7 +34,6 @@ from hpobench_nmt.exports.optimizer_parts import (
     known_values,
     main_effects,
     named_method,
-    problem_among,
     violations_of,
     warn_of_ignored,
 )
@@ -107,18 +106,15 @@ class Optimizer:
         of_space = prior_of_configspace(space)
         self._guess = checked_prior(self.space, of_space) | checked_prior(self.space, prior)
         warn_of_ignored(self._method, self._guess)
-        self._expected = expected = known_values(self.space, self._method, self._guess)
-        self._seed, self._budget = seed, budget
+        self._expected = known_values(self.space, self._method, self._guess)
+        self._seed, self._budget, self._n_initial = seed, budget, n_initial
         self._repeats = checked_repeats(repeats, objectives)
         self._start = None if start is None else dict(start)
         self._initial = self._candidates.initial(n_initial, self._start)
         self._known = Known(objectives, len(self._rules))
         self._events: list[Event] = []
-        problem_of = partial(
-            problem_among, self.space, objectives, budget, n_initial, self._rules, self._guess, expected
-        )
         self._live = LiveMethod(
-            self._method, self._candidates, self._known, problem_of, self._generator, seed
+            self._method, self._candidates, self._known, self._problem_among, self._generator, seed
         )
 
     def __repr__(self) -> str:
@@ -393,6 +389,29 @@ class Optimizer:
             if row not in self._known.losses and row not in self._known.pending:
                 return int(row)
         return self._live.answer()
+
+    def _problem_among(self, configs: Floats) -> Problem:
+        """The problem of choosing among configurations, shape (N, H); without a budget, all of them.
+
+        The prior is the user's guess, and what is expected of other hyperparameters.
+        """
+        n = len(configs)
+        lookups = n if self._budget is None else min(self._budget, n)
+        configs.setflags(write=False)  # the method may be constructed again from these arrays
+        prior = None
+        if self._guess:
+            known = known_prior(self.space, configs, self._expected)
+            prior = frozen(guess_prior(self.space, configs, self._guess, "the space") + known)
+        return Problem(
+            frozen(self.space.features(configs)),
+            self._known.n_losses,
+            lookups,
+            min(self._n_initial, lookups),
+            self.space,
+            configs,
+            constraints=tuple(map(str, self._rules)),
+            prior=prior,
+        )
 
     def _generator(self) -> np.random.Generator:
         """The method's generator in its initial state."""

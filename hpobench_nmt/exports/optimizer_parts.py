@@ -1,4 +1,4 @@
-"""Parts of an optimizer: its method and problem, checks of what it is given, the best, main effects."""
+"""Parts of an optimizer: its method, checks of what it is given, the best, main effects."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ import numpy as np
 
 from hpobench_nmt.benchmarking.contestants.method_settings import split_spec
 from hpobench_nmt.benchmarking.contestants.plugins import NamedMethod, refuse_objectives, resolve_methods
-from hpobench_nmt.core.arrays import Floats, frozen
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.constraints import Constraint
 from hpobench_nmt.core.hyperparameter import is_number
-from hpobench_nmt.core.known_values import KnownValue, known_of, known_prior
+from hpobench_nmt.core.known_values import KnownValue, known_of
 from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.core.pareto import pareto_front
-from hpobench_nmt.core.priors import guess_prior
-from hpobench_nmt.core.problem import MethodFactory, Problem
+from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.space import Space, Value
 from hpobench_nmt.core.system.errors import InputError, prefixed, unknown, warn
 from hpobench_nmt.core.system.text import brief, counted
@@ -40,39 +39,6 @@ def named_method(method: str | MethodFactory | None, objectives: int) -> NamedMe
         told = "evaluations of a function cannot be stopped early"
         raise InputError(f"method {named.name} stops trainings early, but {told}.")
     return named
-
-
-def problem_among(
-    space: Space,
-    n_losses: int,
-    budget: int | None,
-    n_initial: int,
-    rules: Sequence[Constraint],
-    guess: Mapping[str, Value],
-    expected: Mapping[str, KnownValue],
-    configs: Floats,
-) -> Problem:
-    """The problem of choosing among configurations, shape (N, H); without a budget, all of them.
-
-    The prior is the user's guess, and what is expected of other hyperparameters.
-    """
-    n = len(configs)
-    lookups = n if budget is None else min(budget, n)
-    configs.setflags(write=False)  # the method may be constructed again from these arrays
-    prior = None
-    if guess:
-        known = known_prior(space, configs, expected)
-        prior = frozen(guess_prior(space, configs, guess, "the space") + known)
-    return Problem(
-        frozen(space.features(configs)),
-        n_losses,
-        lookups,
-        min(n_initial, lookups),
-        space,
-        configs,
-        constraints=tuple(map(str, rules)),
-        prior=prior,
-    )
 
 
 def best_rows(losses: Floats, missed: Floats, most: int = 5) -> list[int]:
@@ -191,8 +157,8 @@ def checked_prior(space: Space, given: Mapping[str, Value] | None) -> dict[str, 
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        example, shown = f"{{{space.names[0]!r}: …}}", brief(given)
-        raise InputError(f"prior must be values by name, such as {example}, not {shown}.")
+        example = f"{{{space.names[0]!r}: …}}"
+        raise InputError(f"prior must be values by name, such as {example}, not {brief(given)}.")
     found: dict[str, Value] = {}
     for name, value in given.items():
         if name not in space.names:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from hpobench_nmt.analysis.selection import methods_on
 from hpobench_nmt.analysis.tables.section import Section
 from hpobench_nmt.benchmarking.records.results import Results
-from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.errors import InputError, check_known
 from hpobench_nmt.render.figure_spec import FigureSpec, Plot, TablePlot
 from hpobench_nmt.render.plots.style import method_styles, plain
 from hpobench_nmt.render.subject import Subject
@@ -67,18 +67,14 @@ def plot(
     if not results.trials:
         raise InputError("there are no results to plot.")
     table = table or next(iter(results.trials))[0]
-    if table not in results.instances:
-        raise unknown("table", table, results.instances)
+    check_known("table", [table], results.instances)
     if not methods_on(results, table):
         raise InputError(f"no method has finished on table {table!r} yet.")
     subject = Subject(results, table, method_styles(results.methods))
     kind = kind or ("hypervolume" if subject.several else "regret")
-    if kind not in _KINDS:
-        raise unknown("kind of figure", kind, _KINDS)
+    check_known("kind of figure", [kind], _KINDS)
     chosen = _KINDS[kind]
-    for name in options:
-        if name not in chosen.options:
-            raise unknown("option", name, chosen.options, f"(of the figure {kind!r})")
+    check_known("option", options, chosen.options, f"(of the figure {kind!r})")
     if ax is not None and not chosen.one_panel:
         raise InputError(f"the figure {kind!r} has several panels: it cannot be drawn on ax.")
     draw = next(chosen.figures(subject, **options)).draw

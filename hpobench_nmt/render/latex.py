@@ -42,8 +42,8 @@ def latex_tables(results: Results, statistics: Statistics) -> dict[str, str]:
     made = {}
     if not found.reason:
         tables = listed(sorted(results.instances))
-        told = f"Times fewer trainings than random search until {found.aim}. Tables: {tables}. {how}."
-        made[""] = board_latex(figure_board(results, found), tex(told))
+        caption = f"Times fewer trainings than random search until {found.aim}. Tables: {tables}. {how}."
+        made[""] = board_latex(figure_board(results, found), tex(caption))
     for table, board in table_boards(results, statistics).items():
         marks = "Bold: best mean; underlined: not shown to be worse."
         made[table] = board_latex(board, f"{tex(file_setting(results, table))}. {marks} {tex(how)}.")

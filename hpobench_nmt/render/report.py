@@ -11,7 +11,7 @@ from hpobench_nmt.benchmarking.call import processors
 from hpobench_nmt.benchmarking.contestants.plugins import MethodSpec, resolve_methods
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.records.store import load_results
-from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.errors import InputError, check_known
 from hpobench_nmt.core.system.files import save_file
 from hpobench_nmt.core.system.text import brief
 from hpobench_nmt.render.draw_report import Progress, draw_report
@@ -56,8 +56,7 @@ def report(
             in the run; or the format is unknown.
         RunError: a file cannot be written.
     """
-    if format not in FORMATS:
-        raise unknown("format", format, FORMATS)
+    check_known("format", [format], FORMATS)
     several = list(results) if isinstance(results, Iterable) and not isinstance(results, str) else [results]
     for each in several:
         if not isinstance(each, Results | str | Path):

@@ -12,7 +12,7 @@ from hpobench_nmt.analysis.selection import clock_milestones, one_table, typical
 from hpobench_nmt.analysis.verdicts import Statistics, run_statistics
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.task.instance import Instance
-from hpobench_nmt.core.system.errors import unknown
+from hpobench_nmt.core.system.errors import check_known
 from hpobench_nmt.render.plots.style import Style
 
 # Numbers of look-ups that have a column in a figure's data.
@@ -82,6 +82,5 @@ class Subject:
     def scores(self, score: str = "") -> tuple[str, ...]:
         """The requested score, or all scores of the run. Raises InputError if the run does not have it."""
         known = tuple(self.results.suite.scores)
-        if score and score not in known:
-            raise unknown("score", score, known, "(of these results)")
+        check_known("score", [score] if score else [], known, "(of these results)")
         return (score,) if score else known

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.evaluation.random_search import none_drawn
 from hpobench_nmt.evaluation.sensitivity import (
     coarse_grids,
     grid_steps,
     random_order,
-    random_order_chance,
     sensitivity,
     share_within,
 )
@@ -155,7 +155,7 @@ def test_a_search_in_random_order(n_rows, n_targets):
     assert mean == pytest.approx(trials.mean())
     assert np.mean(trials <= median) >= 0.5 > np.mean(trials < median)
     assert np.mean(trials <= most) >= 0.95 > np.mean(trials < most)
-    chance = random_order_chance(n_rows, n_targets)
+    chance = 1 - none_drawn(n_rows, n_targets)
     assert chance == pytest.approx([np.mean(trials <= t) for t in range(n_rows + 1)])
 
 

@@ -116,7 +116,11 @@ def analyze_tables(
             parts["noise"] = partial(_noise, table, about, table.replicates, rules)
         if table.curves is not None:
             parts["curves"] = partial(curve_section, table, metric)
-        sections += [_attempt(table, kind, make) for kind, make in parts.items() if kind in kinds]
+        sections += [
+            _attempt(table.name, kind, f"{table.name}: {kind}", make)
+            for kind, make in parts.items()
+            if kind in kinds
+        ]
     return sections
 
 
@@ -131,11 +135,11 @@ def _known_somewhere(tables: Sequence[Table], spec: str) -> None:
                 raise
 
 
-def _attempt(table: Table, kind: str, make: Callable[[], Section]) -> Section:
+def _attempt(table: str, kind: str, title: str, make: Callable[[], Section]) -> Section:
     try:
         return make()
     except InputError as error:
-        return Section(table.name, kind, f"{table.name}: {kind}", problem=str(error))
+        return Section(table, kind, title, problem=str(error))
 
 
 def _correlations(tables: Sequence[Table], metric: str | None) -> list[Section]:
@@ -144,27 +148,21 @@ def _correlations(tables: Sequence[Table], metric: str | None) -> list[Section]:
     for table in tables:
         groups.setdefault(tuple(sorted(h.name for h in table.hyperparameters)), []).append(table)
     sections: list[Section] = []
-    for space, group in groups.items():
+    for group in groups.values():
         names = ", ".join(table.name for table in group)
         title = "Rank correlation between tables" if len(groups) == 1 else f"Rank correlation: {names}"
         stem = f"correlation-{group[0].name}" if any(s.files for s in sections) else "correlation"
-        problem = ""
-        if len(group) == 1:
-            problem = (
-                f"{group[0].name} shares no configuration with the others: no other table has the "
-                f"hyperparameters {', '.join(space)}."
-            )
-        else:
-            try:
-                sections.append(_correlation(group, metric, title, stem))
-            except InputError as error:
-                problem = str(error)
-        if problem:
-            sections.append(Section("", "correlation", title, problem=problem))
+        make = partial(_correlation, group, metric, title, stem)
+        sections.append(_attempt("", "correlation", title, make))
     return sections
 
 
 def _correlation(tables: Sequence[Table], metric: str | None, title: str, stem: str) -> Section:
+    if len(tables) == 1:
+        raise InputError(
+            f"{tables[0].name} shares no configuration with the others: no other table has the "
+            f"hyperparameters {', '.join(sorted(h.name for h in tables[0].hyperparameters))}."
+        )
     responses = [table.response(metric) for table in tables]
     every = rank_correlation(responses, common="all")
     pairs = rank_correlation(responses, common="pair")
@@ -297,8 +295,9 @@ def _sensitivity(table: Table, whole: Table, metric: str, tolerance: float | Non
 def _noise(table: Table, metric: str, replicates: Replicates, rules: str) -> Section:
     frame = replicates.to_frame()
     if not len(frame):
-        told = f"no configuration that satisfies {rules} was trained again"
-        raise InputError(f"{told}, so a spread cannot be measured.")
+        raise InputError(
+            f"no configuration that satisfies {rules} was trained again, so a spread cannot be measured."
+        )
     found = seed_noise(table.response(metric), frame, replicates.averaged)
     unit = table.metric(found.metric).unit
     shown = found.configurations[["row", "in_table", "n", "mean", "sd", "range", "luck"]]

@@ -8,7 +8,7 @@ import math
 import numbers
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -98,6 +98,13 @@ def unknown(
         message += f" Known: {printable(', '.join(known[:_MOST_NAMES]))}"
         message += f" and {len(known) - _MOST_NAMES:,} more." if len(known) > _MOST_NAMES else "."
     return InputError(f"{message} {hint}".rstrip())
+
+
+def check_known(kind: str, names: Iterable[str], valid: Collection[str], hint: str = "") -> None:
+    """Raise the error of `unknown` for the first of the names that is not valid."""
+    for name in names:
+        if name not in valid:
+            raise unknown(kind, name, valid, hint)
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:

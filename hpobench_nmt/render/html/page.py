@@ -183,9 +183,7 @@ def _run(slug: str, run: Run, figures: Mapping[tuple[str, ...], Any]) -> dict[st
 
 
 def _table_runs(
-    runs: Sequence[tuple[str, Run, Mapping[str, Board]]],
-    table: str,
-    figures: Mapping[tuple[str, ...], Any],
+    runs: Sequence[tuple[str, Run, Mapping[str, Board]]], table: str, figures: Mapping[tuple[str, ...], Any]
 ) -> list[dict[str, Any]]:
     """The content about a table, for each run on it. `runs` has (slug, run, leaderboards)."""
     return [

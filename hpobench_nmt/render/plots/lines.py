@@ -15,7 +15,7 @@ import pandas as pd
 
 from hpobench_nmt.analysis.run_curves import LOOKUPS
 from hpobench_nmt.analysis.selection import EXACT
-from hpobench_nmt.core.system.errors import unknown
+from hpobench_nmt.core.system.errors import check_known
 from hpobench_nmt.render.plots.style import (
     GREY,
     MARKERS,
@@ -42,9 +42,7 @@ def styles_of(frame: pd.DataFrame, styles: Mapping[str, Style] | None) -> Mappin
     methods = list(frame["method"].unique())
     if styles is None:
         return method_styles(methods)
-    for method in methods:
-        if method not in styles:
-            raise unknown("method", method, styles, "(in the styles of a figure)")
+    check_known("method", methods, styles, "(in the styles of a figure)")
     return styles
 
 

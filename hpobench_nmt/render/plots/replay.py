@@ -24,10 +24,7 @@ from hpobench_nmt.render.plots.fronts import (
     ring_front,
     whole_front,
 )
-from hpobench_nmt.render.plots.style import (
-    mark_still,
-    staircase,
-)
+from hpobench_nmt.render.plots.style import mark_still, staircase
 from hpobench_nmt.render.subject import Subject
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from hpobench_nmt.analysis.runtimes import (
     runtime_distribution,
     target_runtimes,
 )
-from hpobench_nmt.core.system.errors import unknown
+from hpobench_nmt.core.system.errors import check_known
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.render.figure_spec import FigureSpec, HoverSeries, Plot
 from hpobench_nmt.render.plots.lines import draw_band, draw_line, parts_of, styles_of, time_axis
@@ -114,9 +114,8 @@ def plot_expected_runtimes(
     """Expected runtime to each target of a table, from easy to hard; see `expected_runtime_frame`."""
     from matplotlib.ticker import MaxNLocator
 
+    check_known("table", [table], frame["table"].unique().tolist())
     chosen = frame[frame["table"] == table]
-    if not len(chosen):
-        raise unknown("table", table, frame["table"].unique())
     styles = styles_of(chosen, styles)
     figure, axes = axes_for(ax)
     fronts = bool(chosen["on_front"].iloc[0])

@@ -12,7 +12,7 @@ import pandas as pd
 
 from hpobench_nmt.analysis.report_content import win_shares
 from hpobench_nmt.analysis.selection import EXACT
-from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.errors import InputError, check_known
 from hpobench_nmt.core.system.text import short
 from hpobench_nmt.evaluation.scores import SCORES
 from hpobench_nmt.render.figure_spec import FigureSpec, Plot
@@ -32,9 +32,8 @@ def plot_scores(
     without a mean, because trials failed or ended without an answer, has a note instead. The scores come from
     Statistics. `timed` means that time is not the number of look-ups.
     """
+    check_known("table", [table], scores["table"].unique().tolist())
     chosen = scores[scores["table"] == table]
-    if not len(chosen):
-        raise unknown("table", table, scores["table"].unique())
     methods = list(chosen["method"].unique())
     styles = styles or method_styles(methods)
     names = list(chosen["score"].unique())

@@ -20,7 +20,8 @@ from hpobench_nmt.evaluation.correlation import RankCorrelation
 from hpobench_nmt.evaluation.early_ranks import EarlyRanks
 from hpobench_nmt.evaluation.importance import Importance
 from hpobench_nmt.evaluation.noise import SeedNoise
-from hpobench_nmt.evaluation.sensitivity import NEAR, Sensitivity, random_order_chance, share_within
+from hpobench_nmt.evaluation.random_search import none_drawn
+from hpobench_nmt.evaluation.sensitivity import NEAR, Sensitivity, share_within
 from hpobench_nmt.render.figure_spec import TablePlot
 from hpobench_nmt.render.plots.style import (
     COLOURS,
@@ -228,7 +229,7 @@ def plot_search_cost(found: Sensitivity) -> Figure:
     figure, (axes,) = new_panels(1, (6.4, 4.2))
     metric = found.objective.rpartition(":")[0]
     n_rows, n_targets = len(found.gaps), int(found.by_steps["within"].sum())
-    chance = random_order_chance(n_rows, n_targets)
+    chance = 1.0 - none_drawn(n_rows, n_targets)
     axes.plot(np.arange(n_rows + 1), chance * 100, color="black", linewidth=1.6, label="random order (exact)")
     grids = found.grids
     dashed: dict[str, Any] = {"color": COLOURS[0], "marker": "s", "linestyle": "--", "linewidth": 1.2}
