@@ -64,7 +64,7 @@ class Score:
     digits: int = 0
     counts_front: bool = False
     of_choice: bool = False
-    default: bool = False
+    default: bool = True
 
     def meaning(self, timed: bool) -> str:
         """The description; with `timed`, in terms of time instead of look-ups."""
@@ -123,14 +123,13 @@ def _share_of_the_volume(losses: Floats, tolerance: float, ties: Ties) -> Goal:
 SCORES = {
     score.name: score
     for score in (
-        Score("ftb", "look-ups until the best value in the table", 1, _the_best, default=True),
+        Score("ftb", "look-ups until the best value in the table", 1, _the_best),
         Score(
             "ftc",
             "look-ups until a value within the tolerance of the best",
             1,
             _close_to_the_best,
             needs_tolerance=True,
-            default=True,
         ),
         Score(
             "fb",
@@ -140,24 +139,9 @@ SCORES = {
             needs_score_at=True,
             digits=2,
             of_choice=True,
-            default=True,
         ),
-        Score(
-            "fto",
-            "look-ups until one row of the Pareto front",
-            2,
-            _one_of_the_front,
-            counts_front=True,
-            default=True,
-        ),
-        Score(
-            "fta",
-            "look-ups until the whole Pareto front",
-            2,
-            _all_of_the_front,
-            counts_front=True,
-            default=True,
-        ),
+        Score("fto", "look-ups until one row of the Pareto front", 2, _one_of_the_front, counts_front=True),
+        Score("fta", "look-ups until the whole Pareto front", 2, _all_of_the_front, counts_front=True),
         Score(
             "fbp",
             "rows of the Pareto front found within a fixed number of look-ups",
@@ -167,7 +151,6 @@ SCORES = {
             lower_is_better=False,
             digits=1,
             counts_front=True,
-            default=True,
         ),
         Score(
             "fbh",
@@ -177,7 +160,6 @@ SCORES = {
             needs_score_at=True,
             lower_is_better=False,
             digits=3,
-            default=True,
         ),
     )
 }

@@ -184,10 +184,9 @@ def score_setting(results: Results, table: str, score: str) -> dict[str, Any]:
     mean (None for a number of rows, and for a metric without a unit); clock; workers.
     """
     instance, suite, kind = results.instances[table], results.suite, SCORES[score]
-    if kind.needs_score_at:
-        unit = instance.table.metric(instance.objectives[0].metric).unit if kind.n_objectives == 1 else ""
-    else:
-        unit = instance.time_unit
+    unit = "" if kind.needs_score_at else instance.time_unit
+    if kind.needs_score_at and kind.n_objectives == 1:
+        unit = instance.table.metric(instance.objectives[0].metric).unit
     return {
         "score_at": suite.score_at_for(table) if kind.needs_score_at else None,
         "tolerance": float(instance.tolerance) if kind.needs_tolerance else None,

@@ -37,15 +37,15 @@ def headline(run: Run) -> list[str]:
             where = "the one table and score"
         elif len(judged) < n_all:
             where = f"the {len(judged)} of {n_all} table-and-score pairs in which some method has a best mean"
-        if alone:
+        if alone and len(judged) > 1:
             named = "; ".join(f"{v.best} ({v.score} on {v.table})" for v in alone)
             lines.append(
                 f"Of {where}, {len(alone)} {'has' if len(alone) == 1 else 'have'} a method that is shown to "
                 f"be better than every other: {named}. Each was tested at 5%, without a correction over all "
                 f"{len(judged)}."
-                if len(judged) > 1
-                else f"In {where}, {alone[0].best} is shown to be better than every other method."
             )
+        elif alone:
+            lines.append(f"In {where}, {alone[0].best} is shown to be better than every other method.")
         else:
             lines.append(f"In {where}, no method is shown to be better than every other.")
         rest = [1 + len(v.tied) for v in judged if v.tied]
@@ -108,11 +108,9 @@ def _win(share: float, shown: bool) -> tuple[str, int | None, bool]:
 
 
 def _pair(row: Mapping[Any, Any]) -> tuple[str, ...]:
-    difference = NONE
-    if not np.isnan(row["difference"]):
-        difference = short(row["difference"])
-        if not np.isnan(row["low"]):
-            difference += f" ({short(row['low'])} to {short(row['high'])})"
+    difference = short(row["difference"])
+    if not np.isnan(row["low"]):
+        difference += f" ({short(row['low'])} to {short(row['high'])})"
     wins = NONE
     if not np.isnan(row["p_a_better"]):
         wins = f"{row['p_a_better']:.0%} ({row['p_low']:.0%} to {row['p_high']:.0%})"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from hpobench_nmt.analysis.selection import EXACT, failure_notes, instance_of, methods_on, sound_trials
+from hpobench_nmt.analysis.selection import EXACT, failure_notes, instance_of, methods_on
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.task.goals import counted_gaps
 from hpobench_nmt.benchmarking.task.instance import Instance
@@ -191,7 +191,7 @@ def _first_values(trials: Sequence[Trajectory], n_initial: int) -> float:
 
 
 def surrogate_curves(
-    results: Results, table: str, lookups: int = 100, jobs: int = 1, also: Sequence[int] = ()
+    results: Results, table: str, lookups: int = 100, also: Sequence[int] = ()
 ) -> tuple[Curves, ...]:
     """Mean squared error of each surrogate over the unseen rows, one Curves per objective.
 
@@ -201,9 +201,8 @@ def surrogate_curves(
 
     `lookups` is the maximum number of look-ups to replay; the cost grows with its square. The error is
     computed after about 40 numbers of look-ups up to this one, evenly spaced on a log scale, and after those
-    in `also`. Jobs are threads.
+    in `also`.
     """
-    import joblib
     from threadpoolctl import threadpool_limits
 
     from hpobench_nmt.evaluation.surrogate_error import squared_errors
@@ -221,26 +220,16 @@ def surrogate_curves(
     spaced = np.rint(np.geomspace(1, lookups, _STEPS)).astype(np.int64)
     steps = np.union1d(spaced, [n for n in also if 1 <= n <= lookups]).astype(np.int64)
     notes = failure_notes(results, table)
-    tasks: list[tuple[str, Surrogate]] = []
+    errors = {}
     for method in methods_on(results, table):
         surrogate = _surrogate(results, method, instance.problem)
+        # Surrogates learn from infeasible rows as well.
+        trials = [trial for trial in results.trials[table, method] if not trial.failure]
         if isinstance(surrogate, str):
             notes.append(f"{method}: left out, because {surrogate}")
-        elif sound_trials(results, table, method):
-            tasks.append((method, surrogate))
-    one_thread: Any = threadpool_limits
-    with one_thread(1):
-        found = joblib.Parallel(n_jobs=jobs, prefer="threads")(
-            joblib.delayed(squared_errors)(
-                # Surrogates learn from infeasible rows as well.
-                surrogate,
-                [t for t in results.trials[table, method] if not t.failure],
-                instance.losses,
-                steps,
-            )
-            for method, surrogate in tasks
-        )
-    errors = {method: error for (method, _), error in zip(tasks, found, strict=True)}
+        elif trials:
+            with threadpool_limits(limits=1):
+                errors[method] = squared_errors(surrogate, trials, instance.losses, steps)
     if errors:
         notes.append(f"{EXACT}: the prediction for every unseen row is the mean of the values seen.")
         notes.append(

@@ -94,12 +94,8 @@ def trials_of(results: Results, table: str, method: str, number: int | None = No
 
 def sound_trials(results: Results, table: str, method: str) -> list[Trajectory]:
     """The trials that did not fail; rows that miss a constraint have NaN losses in them."""
-    return [t for t in scored_trials(results, table, method) if not t.failure]
-
-
-def scored_trials(results: Results, table: str, method: str) -> list[Trajectory]:
-    """All trials, with NaN for the losses of rows that miss a constraint."""
-    return [scored_trial(results.instances[table], trial) for trial in results.trials[table, method]]
+    instance = results.instances[table]
+    return [scored_trial(instance, trial) for trial in results.trials[table, method] if not trial.failure]
 
 
 def failure_notes(results: Results, table: str) -> list[str]:

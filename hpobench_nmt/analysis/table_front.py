@@ -60,9 +60,12 @@ def pareto(
         each if isinstance(each, Constraint) else Constraint.parse(each)
         for each in as_list("constraints", constraints)
     ]
-    if isinstance(source, pd.DataFrame) or str(source).lower().endswith(".csv"):
+    if isinstance(source, Table):
+        table = source
+    elif isinstance(source, pd.DataFrame) or str(source).lower().endswith(".csv"):
         return _front_of_columns(source, goals, rules, curves)
-    table = source if isinstance(source, Table) else load_table(source)
+    else:
+        table = load_table(source)
     goals = goals or (_along_curves(table) if curves else list(table.objectives))
     if len(goals) < 2:
         known = ", ".join(metric.name for metric in table.metrics)
@@ -165,7 +168,7 @@ def _front(
 
 
 def _front_of_columns(
-    source: Table | pd.DataFrame | str | Path,
+    source: pd.DataFrame | str | Path,
     objectives: Sequence[str | Objective],
     rules: Sequence[Constraint],
     curves: bool,
@@ -173,10 +176,9 @@ def _front_of_columns(
     """The front of a data frame or of a CSV file, in which all columns describe the rows."""
     given = isinstance(source, pd.DataFrame)
     kind = "data frame" if given else "CSV file"
-    path = Path(kind if given else str(source))
     if curves:
-        raise InputError(f"{path}: a {kind} has no learning curves.")
-    frame = named(source) if isinstance(source, pd.DataFrame) else read_csv(path)
+        raise InputError(f"{kind if given else source}: a {kind} has no learning curves.")
+    path, frame, _ = read_columns(source)
     goals = [_objective(spec, kind) for spec in objectives]
     if len(goals) < 2:
         names = printable(", ".join(map(str, frame.columns[:_MOST_NAMES])))
@@ -189,11 +191,17 @@ def _front_of_columns(
     return _front(path.stem, str(path), frame, goals, rules, metrics, list(frame.columns))
 
 
-def named(source: pd.DataFrame) -> pd.DataFrame:
-    """A copy of a frame whose rows are counted, and whose columns have texts as names."""
+def read_columns(source: pd.DataFrame | str | Path) -> tuple[Path, pd.DataFrame, bool]:
+    """A data frame or a CSV file: its name for messages, a frame, and whether it is a data frame.
+
+    The frame is a copy whose rows are counted, and whose columns have texts as names.
+    """
+    if not isinstance(source, pd.DataFrame):
+        path = Path(str(source))
+        return path, read_csv(path), False
     frame = source.reset_index(drop=True)
     frame.columns = pd.Index(map(str, source.columns))
-    return frame
+    return Path("data frame"), frame, True
 
 
 def _objective(spec: str | Objective, kind: str) -> Objective:

@@ -19,18 +19,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pandas as pd
 
 from hpobench_nmt.analysis.number_text import listed
 from hpobench_nmt.analysis.paired import Paired
-from hpobench_nmt.analysis.table_front import named, numbers_of_column
+from hpobench_nmt.analysis.table_front import numbers_of_column, read_columns
 from hpobench_nmt.benchmarking.task.target import Aims
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.system.errors import InputError, check_known
-from hpobench_nmt.lookup.disk.rows import line_of, read_csv
+from hpobench_nmt.lookup.disk.rows import line_of
 
 LABELS = ["method", "task", "family", "trial"]
 Tidy = pd.DataFrame | str | Path
@@ -85,9 +84,7 @@ def paired_with_baseline(source: Tidy, methods: Sequence[str]) -> Paired:
 
 def _checked(source: Tidy) -> tuple[Path, pd.DataFrame]:
     """The frame with labels as texts and two columns of numbers, and its name for messages."""
-    given = isinstance(source, pd.DataFrame)
-    path = Path("data frame" if given else str(source))
-    frame = named(cast(pd.DataFrame, source)) if given else read_csv(path)
+    path, frame, given = read_columns(source)
     numbers = {name: numbers_of_column(frame, name, path, given) for name in ("budget", "value")}
     check_known("column", LABELS, list(map(str, frame)), f"({path})")
     labels = frame[LABELS]

@@ -37,7 +37,7 @@ def packed(trials: Trials, instance: Instance) -> Packed:
     bounds, numbers, timing = trials.starts, trials.numbers, trials.timing
     own = trials.looked_up if numbers is None else numbers[trials.looked_up]
     found: Packed = {name: [None] * len(trials) for name in COLUMNS}
-    found["rows"] = _split(own.astype(np.int32), bounds)
+    found["rows"] = np.split(own.astype(np.int32), bounds[1:-1])
     found["failure"] = [trials.failures.get(i) for i in range(len(trials))]
     if timing is None:
         return found
@@ -46,8 +46,8 @@ def packed(trials: Trials, instance: Instance) -> Packed:
     levels = pd.Series(places - trainings.starts[trials.looked_up])
     of_row = [np.repeat(np.arange(len(trials)), trials.lengths), trials.looked_up]
     passed = levels - levels.groupby(of_row).shift(fill_value=-1) - 1
-    found["steps"] = _split(passed.to_numpy(np.int16), bounds)
-    found["workers"] = _split(timing.workers.astype(np.int8), bounds)
+    found["steps"] = np.split(passed.to_numpy(np.int16), bounds[1:-1])
+    found["workers"] = np.split(timing.workers.astype(np.int8), bounds[1:-1])
     for i in range(len(trials)):
         part = slice(bounds[i], bounds[i + 1])
         derived, _, _ = _times(instance, trials.looked_up[part], places[part], timing.workers[part], None)
@@ -88,10 +88,6 @@ def unpacked(columns: Packed, instance: Instance, wrong: Callable[[str], InputEr
     begins, costs, ends = np.concatenate(parts, axis=1)
     timing = Timeline(trainings.resources[places], costs, begins, ends, workers.astype(np.int32))
     return checked_trials(instance, every, bounds, failures, wrong, trainings.best[places], timing)
-
-
-def _split(values: Any, bounds: Rows) -> list[Any]:
-    return np.split(values, bounds[1:-1])
 
 
 def _times(

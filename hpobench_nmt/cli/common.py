@@ -17,7 +17,7 @@ import click
 
 from hpobench_nmt.core.system.errors import InputError, not_written, unknown
 from hpobench_nmt.core.system.files import no_folder
-from hpobench_nmt.core.system.text import printable
+from hpobench_nmt.core.system.text import printable, some_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,8 +76,7 @@ def terminal_width() -> int:
 
 def pairs_text(pairs: Sequence[tuple[str, str]]) -> str:
     """A text with the first three of several pairs (table, method), and the number of the others."""
-    names = ", ".join(f"{method} on {table}" for table, method in pairs[:3])
-    return names + (f" and {len(pairs) - 3} more" if len(pairs) > 3 else "")
+    return some_of([f"{method} on {table}" for table, method in pairs], 3)
 
 
 def make_console() -> Console:

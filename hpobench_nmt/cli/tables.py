@@ -23,7 +23,7 @@ from hpobench_nmt.cli.options import (
     settings_option,
 )
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.core.system.text import counted
+from hpobench_nmt.core.system.text import counted, some_of
 from hpobench_nmt.core.system.validation import NonNegative, Strict, checked
 
 # The number of a collection's tables that are named.
@@ -59,9 +59,8 @@ def tables_list() -> None:
     for collection in COLLECTIONS.values():
         absent = [name for name in collection.tables if name not in found]
         if absent:
-            more = f" and {len(absent) - _MOST_NAMES} more" if len(absent) > _MOST_NAMES else ""
             get = f"Get them with 'hpobench-nmt tables fetch {collection.name}': {collection.title}."
-            say(f"Not installed: {', '.join(absent[:_MOST_NAMES])}{more}. {get}", err=True)
+            say(f"Not installed: {some_of(absent, _MOST_NAMES)}. {get}", err=True)
 
 
 @tables.command("show")

@@ -192,7 +192,7 @@ def tune(
     factory = partial(Repeating, factory) if repeats else factory
     prior = known_of_spec(spec) if split_spec(named.spec)[0] == KNOWS_VALUES else None
     total = 0 if updates else most
-    steps = Steps(workspace, metrics, limits, jobs, total, alone=jobs == 1 and not updates)
+    steps = Steps(workspace.spec, metrics, limits, jobs, total, alone=jobs == 1 and not updates)
     all_updates = most * updates[1] if own and updates else math.inf
     with stoppable(workspace.ledger):
         trajectory = tune_spec(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hpobench_nmt.cli.common import say, terminal_width
@@ -12,10 +13,11 @@ if TYPE_CHECKING:
     from hpobench_nmt.core.arrays import Floats
     from hpobench_nmt.core.constraints import Constraint
     from hpobench_nmt.core.objectives import Metric
-    from hpobench_nmt.runner.training.workspace import Workspace
+    from hpobench_nmt.runner.specs.spec import Spec
     from hpobench_nmt.runner.tuning.live_trainer import TuningStep
 
 
+@dataclass(eq=False)
 class Steps:
     """Prints each training that finishes, and remembers the best training that satisfies all constraints.
 
@@ -24,37 +26,30 @@ class Steps:
         alone: whether whole trainings run one at a time, so that workers need not be printed.
     """
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        metrics: Sequence[Metric],
-        limits: Sequence[Constraint],
-        workers: int,
-        total: int,
-        alone: bool,
-    ) -> None:
-        self._workers, self._total = workers, total
-        self._seconds: list[float] = []
-        self.best = ""
-        self._ended: list[tuple[int, float]] = []  # row and first loss, NaN if it cannot be recommended
-        self._spec = workspace.spec
-        self._metrics = metrics
-        self._limits = limits
-        self._alone = alone
-        self._least = math.inf
+    spec: Spec
+    metrics: Sequence[Metric]
+    limits: Sequence[Constraint]
+    workers: int
+    total: int
+    alone: bool
+    best: str = ""
+    _least: float = math.inf
+    _seconds: list[float] = field(default_factory=list)
+    # Row and first loss, NaN if it cannot be recommended.
+    _ended: list[tuple[int, float]] = field(default_factory=list)
 
     def told(self, step: TuningStep) -> None:
         """Print and remember a training that has ended, or paused."""
         from hpobench_nmt.core.objectives import Objective
         from hpobench_nmt.runner.specs.spec import describe
 
-        event, config = step.event, describe(self._spec.configuration(step.event.row))
+        event, config = step.event, describe(self.spec.configuration(step.event.row))
         raw = (
             (m.name, Objective(m.name, m.direction).to_raw(float(x)))
-            for m, x in zip(self._metrics, step.losses, strict=True)
+            for m, x in zip(self.metrics, step.losses, strict=True)
         )
         values = " ".join(f"{name}={value:.6g}" for name, value in raw if not math.isnan(value))
-        missed = _missed(self._limits, step.violations, event.done and not step.reason)
+        missed = _missed(self.limits, step.violations, event.done and not step.reason)
         mark, which = "", config
         if any(row == event.row for row, _ in self._ended):
             which = config = f"{config}, again"
@@ -63,8 +58,8 @@ class Steps:
             self._ended.append((event.row, loss))
         if step.losses[0] < self._least and (step.violations <= 0).all():  # never true for NaN
             self._least, self.best = float(step.losses[0]), f"{config} ({values})"
-            mark = "  best so far" if len(self._metrics) == 1 else ""
-        if not self._alone:
+            mark = "  best so far" if len(self.metrics) == 1 else ""
+        if not self.alone:
             how = "to its end" if event.done else f"to checkpoint {event.checkpoint}"
             which = f"worker {event.worker}: {config}, {how}"
         outcome = f"failed: {step.reason}" if step.reason else values
@@ -75,11 +70,11 @@ class Steps:
 
     def say_best(self) -> None:
         """Print the best configuration that satisfies all constraints, or that there is none."""
-        rules = " and ".join(map(str, self._limits))
-        if self._limits and not self.best:
+        rules = " and ".join(map(str, self.limits))
+        if self.limits and not self.best:
             say(f"No configuration that was trained satisfies {rules}.")
-        elif len(self._metrics) == 1 and self.best:
-            say(f"Best{' that satisfies ' if self._limits else ''}{rules}: {self.best}")
+        elif len(self.metrics) == 1 and self.best:
+            say(f"Best{' that satisfies ' if self.limits else ''}{rules}: {self.best}")
 
     @property
     def losses(self) -> dict[int, float]:
@@ -97,7 +92,7 @@ class Steps:
         from hpobench_nmt.exports.recommended import recommendation
         from hpobench_nmt.runner.specs.spec import describe
 
-        spec, losses = self._spec, np.array([loss for _, loss in self._ended])
+        spec, losses = self.spec, np.array([loss for _, loss in self._ended])
         configs = [spec.configuration(row) for row, _ in self._ended]
         has_start = spec.start is not None
         found = recommendation(spec.space, configs, losses, 1 if has_start else 3, has_start=has_start)
@@ -109,10 +104,10 @@ class Steps:
         """About how long the other trainings will take, if they take as long as those so far."""
         if step.source == "new":
             self._seconds.append(step.event.cost)
-        left = self._total - step.number
+        left = self.total - step.number
         if not self._seconds or left < 1:
             return ""
-        seconds = sum(self._seconds) / len(self._seconds) * left / self._workers
+        seconds = sum(self._seconds) / len(self._seconds) * left / self.workers
         unit, size = ("s", 1) if seconds < 120 else ("min", 60) if seconds < 7200 else ("h", 3600)
         return f", about {seconds / size:.0f} {unit} left"
 

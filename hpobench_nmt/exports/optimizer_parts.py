@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -106,26 +106,24 @@ def _float(given: Any) -> float:
         return math.inf
 
 
-def checked_metrics(given: Mapping[str, float] | None, names: Iterable[str]) -> dict[str, float]:
-    """Those of the metrics that were passed to `tell` which have these names; NaN for None."""
-    if given is not None and not isinstance(given, Mapping):
-        raise InputError(f"metrics must be numbers by name, such as {{'seconds': 12.5}}, not {brief(given)}.")
-    found = {}
-    for name in names:
-        if given is not None and name in given:
-            try:
-                found[name] = _floats(given[name]).item()
-            except (TypeError, ValueError):
-                raise InputError(f"metrics must be numbers, not {brief({name: given[name]})}.") from None
-    return found
-
-
 def violations_of(rules: Sequence[Constraint], losses: Floats, metrics: Mapping[str, float] | None) -> Floats:
-    """By how much the metrics of an evaluation miss the bounds, shape (c,), NaN if a metric is missing."""
-    given = checked_metrics(metrics, [rule.metric for rule in rules])
+    """By how much the metrics of an evaluation miss the bounds, shape (c,), NaN if a metric is missing.
+
+    The metrics are those that were passed to `tell`. None counts as NaN.
+    """
+    if not isinstance(metrics, Mapping | None):
+        raise InputError(
+            f"metrics must be numbers by name, such as {{'seconds': 12.5}}, not {brief(metrics)}."
+        )
+    named, given = metrics or {}, {}
+    for name in (rule.metric for rule in rules if rule.metric in named):
+        try:
+            given[name] = _floats(named[name]).item()
+        except (TypeError, ValueError):
+            raise InputError(f"metrics must be numbers, not {brief({name: named[name]})}.") from None
     for rule in rules:
         if rule.metric not in given and not np.isnan(losses).any():
-            known = ", ".join(map(str, metrics or ())) or "none"
+            known = ", ".join(map(str, named)) or "none"
             raise InputError(f"the constraint {rule} needs the metric {rule.metric!r}; given: {known}.")
     return measured(np.array([rule.missed_by(given) for rule in rules], dtype=np.float64))
 

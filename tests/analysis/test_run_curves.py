@@ -169,11 +169,9 @@ class Wandering:
         raise AssertionError
 
 
-def test_surrogate_curves_do_not_depend_on_the_number_of_threads(multi):
-    one, two = surrogate_curves(multi, "toy", jobs=1), surrogate_curves(multi, "toy", jobs=2)
-    assert [c.quantity for c in one] == ["squared error in bleu (BLEU²)", "squared error in seconds (s²)"]
-    for a, b in zip(one, two, strict=True):
-        assert a.frame.equals(b.frame)
+def test_surrogate_curves_are_in_squares_of_the_metrics_units(multi):
+    found = surrogate_curves(multi, "toy")
+    assert [c.quantity for c in found] == ["squared error in bleu (BLEU²)", "squared error in seconds (s²)"]
 
 
 def test_hypervolume_curves_by_hand(multi):

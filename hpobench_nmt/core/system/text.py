@@ -74,10 +74,10 @@ def short(value: float, digits: int = 3, unit: str = "", commas: bool = False) -
     return f"{text} {unit}".rstrip()
 
 
-def some_of(names: Sequence[str]) -> str:
+def some_of(names: Sequence[str], most: int = _MOST_NAMES) -> str:
     """The first names, and how many more there are."""
-    rest = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def free_name(name: str, taken: Container[str]) -> str:

@@ -87,7 +87,41 @@ def to_svg(figure: Figure, slug: str, places: Mapping[str, int], colours: Mappin
         if child.tag.endswith("metadata"):
             root.remove(child)
     used = set(re.findall(r"(?:url\(#|href=\"#)([\w-]+)", buffer.getvalue().decode()))
-    _rewrite(root, slug, used, places, colours, None)
+
+    def rewrite(element: ElementTree.Element, method: str | None) -> None:
+        attributes = element.attrib
+        name = attributes.pop("id", "")
+        found = method_of_gid(name)
+        if found is not None:
+            method = found
+            attributes["data-m"] = str(places[method])
+            if name.endswith("-band"):
+                attributes["class"] = "band"
+        elif is_still(name):
+            attributes["class"] = "still"
+        elif name in used:
+            attributes["id"] = f"{slug}-{name}"
+        link = attributes.pop(f"{_XLINK}href", "")
+        if link:
+            attributes["href"] = f"#{slug}-{link[1:]}" if link.startswith("#") else link
+        element.tag = element.tag.removeprefix(_SVG)
+        for key, given in list(attributes.items()):
+            value = attributes[key] = given.replace("url(#", f"url(#{slug}-")
+            if key == "style":
+                own = () if method is None else (colours[method], places[method])
+                attributes[key] = _style(value, *own)
+            elif key == "transform" and value.startswith("rotate(-0 "):
+                del attributes[key]
+            elif key in ("d", "x", "y", "width", "height", "transform", "points") and element.tag != "image":
+                attributes[key] = _NUMBER.sub(lambda m: f"{float(m[0]):.1f}".removesuffix(".0"), value)
+                if key == "d":
+                    attributes[key] = short_path(attributes[key])
+        for child in element:
+            rewrite(child, method)
+        _hoist_style(element)
+        _join_dots(element)
+
+    rewrite(root, None)
     box = root.attrib["viewBox"]
     root.attrib.clear()
     root.attrib.update({"viewBox": box, "focusable": "false", "aria-hidden": "true"})
@@ -95,47 +129,6 @@ def to_svg(figure: Figure, slug: str, places: Mapping[str, int], colours: Mappin
     text = ElementTree.tostring(root, encoding="unicode")
     text = re.sub(r' xmlns(?::\w+)?="[^"]*"', "", text)
     return re.sub(r">\s+<", "><", text)
-
-
-def _rewrite(
-    element: ElementTree.Element,
-    slug: str,
-    used: set[str],
-    places: Mapping[str, int],
-    colours: Mapping[str, str],
-    method: str | None,
-) -> None:
-    attributes = element.attrib
-    name = attributes.pop("id", "")
-    found = method_of_gid(name)
-    if found is not None:
-        method = found
-        attributes["data-m"] = str(places[method])
-        if name.endswith("-band"):
-            attributes["class"] = "band"
-    elif is_still(name):
-        attributes["class"] = "still"
-    elif name in used:
-        attributes["id"] = f"{slug}-{name}"
-    link = attributes.pop(f"{_XLINK}href", "")
-    if link:
-        attributes["href"] = f"#{slug}-{link[1:]}" if link.startswith("#") else link
-    element.tag = element.tag.removeprefix(_SVG)
-    for key, given in list(attributes.items()):
-        value = attributes[key] = given.replace("url(#", f"url(#{slug}-")
-        if key == "style":
-            own = () if method is None else (colours[method], places[method])
-            attributes[key] = _style(value, *own)
-        elif key == "transform" and value.startswith("rotate(-0 "):
-            del attributes[key]
-        elif key in ("d", "x", "y", "width", "height", "transform", "points") and element.tag != "image":
-            attributes[key] = _NUMBER.sub(lambda m: f"{float(m[0]):.1f}".removesuffix(".0"), value)
-            if key == "d":
-                attributes[key] = short_path(attributes[key])
-    for child in element:
-        _rewrite(child, slug, used, places, colours, method)
-    _hoist_style(element)
-    _join_dots(element)
 
 
 def _join_dots(element: ElementTree.Element) -> None:

@@ -18,7 +18,7 @@ from hpobench_nmt.analysis.fewer_trainings import (
 from hpobench_nmt.analysis.paired import Paired
 from hpobench_nmt.analysis.run_notes import trial_notes
 from hpobench_nmt.benchmarking.records.results import Results
-from hpobench_nmt.core.system.text import NONE, short
+from hpobench_nmt.core.system.text import NONE, short, some_of
 from hpobench_nmt.render.terminal.grids import print_grid, print_text
 from hpobench_nmt.render.terminal.leaderboard import print_board
 
@@ -60,7 +60,5 @@ def _line(found: FewerTrainings, paired: Paired, table: str) -> tuple[str, ...]:
     if not ranked:
         return table, NONE, NONE, reference, ""
     best = paired.methods.index(ranked[0])
-    names = paired.as_fast_on(table)
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    mean = float(np.mean(paired.runtimes[table][best]))
-    return table, ranked[0], short(mean, commas=True), reference, ", ".join(names[:_MOST_NAMES]) + more
+    mean = short(float(np.mean(paired.runtimes[table][best])), commas=True)
+    return table, ranked[0], mean, reference, some_of(paired.as_fast_on(table), _MOST_NAMES)
