@@ -58,7 +58,7 @@ def autoresearch(folder: Path) -> tuple[pd.DataFrame, str]:
 
 
 def algoperf(folder: Path) -> tuple[pd.DataFrame, str]:
-    logs = folder / COLLECTIONS["algoperf"].folder
+    logs = folder / COLLECTIONS["algoperf"].given.folder
     if logs.is_dir():  # a clone; else the files that were made of it
         found = read_logs(folder_members(logs, LOGS, 2**32))["curves.parquet"]
     else:

@@ -79,7 +79,7 @@ TRACKS: dict[str, tuple[dict[str, Any], Callable[[Table], bool]]] = {
 
 def candidates(folders: list[Path]) -> list[Table]:
     """All tables that a track may have, by name."""
-    closed = [c for c in COLLECTIONS.values() if c.licence.startswith("none")]
+    closed = [c for c in COLLECTIONS.values() if c.given.licence.startswith("none")]
     print(f"In no track, because the authors state no licence: {', '.join(c.name for c in closed)}.")
     names = [name for name in installed() if not any(name in c.tables for c in closed)]
     tables = [*map(load_table, names), *map(load_folder, folders)]

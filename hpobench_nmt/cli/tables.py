@@ -59,7 +59,7 @@ def tables_list() -> None:
     for collection in COLLECTIONS.values():
         absent = [name for name in collection.tables if name not in found]
         if absent:
-            get = f"Get them with 'hpobench-nmt tables fetch {collection.name}': {collection.title}."
+            get = f"Get them with 'hpobench-nmt tables fetch {collection.name}': {collection.given.title}."
             say(f"Not installed: {some_of(absent, _MOST_NAMES)}. {get}", err=True)
 
 
@@ -219,7 +219,7 @@ def tables_fetch(name: str, source: str) -> None:
     say(f"Installed {', '.join(fetched)} in {fetched_folder()}.")
     for collection in map(COLLECTIONS.__getitem__, collections_for(name)):
         of = "" if collection.name == name else f" of {collection.name}"
-        say(f"Licence{of}: {collection.licence}.")
+        say(f"Licence{of}: {collection.given.licence}.")
 
 
 @tables.command("add")

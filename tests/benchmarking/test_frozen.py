@@ -147,7 +147,7 @@ def test_the_tables_of_each_track_that_ship_are_its_own(name, home):
 def test_no_track_needs_a_table_without_a_licence():
     needed = collections_for("lm-2026")
     assert needed.index("nmthpo") < needed.index("nmtlc")  # which adds curves to tables that are installed
-    assert not [name for name in needed if COLLECTIONS[name].licence.startswith("none")]
+    assert not [name for name in needed if COLLECTIONS[name].given.licence.startswith("none")]
 
 
 def test_names_of_tracks():

@@ -52,7 +52,7 @@ def write(folder, files):
 def clone(name, folder):
     """Write the files of a collection into a folder like a clone."""
     made = FILES[name]()
-    within = COLLECTIONS[name].folder
+    within = COLLECTIONS[name].given.folder
     return write(folder, {f"{within}/{file}" if within else file: text for file, text in made.items()})
 
 

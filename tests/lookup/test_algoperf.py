@@ -15,7 +15,7 @@ from hpobench_nmt.lookup.collections import COLLECTIONS, declared
 from hpobench_nmt.lookup.disk.folder import load_folder
 
 FOLDER = Path(__file__).parents[3] / "shared" / "sources" / "algoperf"
-LOGS = COLLECTIONS["algoperf"].folder
+LOGS = COLLECTIONS["algoperf"].given.folder
 here = pytest.mark.skipif(not FOLDER.is_dir(), reason="the authors' files are not in ../shared/sources")
 
 

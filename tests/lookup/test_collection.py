@@ -144,7 +144,7 @@ def test_the_columns_of_the_authors_files(published, tmp_path):
         assert name in table.provenance["title"]
         keys = ["title", "source", "licence", "citation", "measured", "sha256"]
         assert list(table.provenance) == keys
-        assert table.provenance["licence"] == nmthpo.licence == "MIT, copyright (c) 2020 Xuan Zhang"
+        assert table.provenance["licence"] == nmthpo.given.licence == "MIT, copyright (c) 2020 Xuan Zhang"
         assert table.hyperparameters[0].unit == "merge operations"
         assert re.search(r"commit 7bd0a402b332a6fdea8bdfeabb0271afa5c5be1f$", table.provenance["source"])
     assert [tables[name].column("dev_bleu")[0] for name in nmthpo.tables] == [20, 21, 22, 23, 24, 25]

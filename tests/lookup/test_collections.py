@@ -21,7 +21,7 @@ def test_what_is_not_installed_names_its_collection(home, run_here, name):
         with pytest.raises(InputError, match=rf"{missing}' is not installed\. .*tables fetch {name}'"):
             load_table(missing)
     listed = run_here("tables", "list").stderr
-    assert f"'hpobench-nmt tables fetch {name}': {collection.title}." in listed
+    assert f"'hpobench-nmt tables fetch {name}': {collection.given.title}." in listed
     refused = run_here("tables", "fetch", name, "--from", "nowhere", check=2).stderr
     assert f"nowhere: no such folder. Give {collection.files}." in refused
 

@@ -342,7 +342,7 @@ def test_a_star_around_the_best_setting(tmp_path):
 def test_other_files_than_the_authors_are_refused(tmp_path, name, file, content):
     """The message names the file, which is one of many."""
     clone(name, tmp_path)
-    place = tmp_path / COLLECTIONS[name].folder / file
+    place = tmp_path / COLLECTIONS[name].given.folder / file
     place.write_text(content)
     with pytest.raises(InputError, match=rf"{file}: (not the file of commit|not valid JSON)"):
         fetched(COLLECTIONS[name], tmp_path, tmp_path / "t")
@@ -351,7 +351,7 @@ def test_other_files_than_the_authors_are_refused(tmp_path, name, file, content)
 def test_an_archive_is_read_like_a_clone(tmp_path, monkeypatch):
     """Only the wanted members, without the folder that a host of archives adds."""
     packed = io.BytesIO()
-    wanted = f"{COLLECTIONS['nanogpt-track-3'].folder}/20260430_adamh/a.txt"
+    wanted = f"{COLLECTIONS['nanogpt-track-3'].given.folder}/20260430_adamh/a.txt"
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
         for name, text in (
             (wanted, "step:9/9 val_loss:3.25 x"),
@@ -369,7 +369,9 @@ def test_an_archive_that_was_cut_is_named_not_its_last_file(tmp_path, monkeypatc
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
         for name, text in nanogpt().items():
-            info = tarfile.TarInfo(f"modded-nanogpt-f411b3d3/{COLLECTIONS['nanogpt-track-3'].folder}/{name}")
+            info = tarfile.TarInfo(
+                f"modded-nanogpt-f411b3d3/{COLLECTIONS['nanogpt-track-3'].given.folder}/{name}"
+            )
             info.size = len(text)
             archive.addfile(info, io.BytesIO(text.encode()))
     content = packed.getvalue()[:1600]  # in the second file

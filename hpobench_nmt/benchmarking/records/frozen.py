@@ -121,6 +121,6 @@ def collections_of(suite_names: list[str]) -> list[str]:
     found: dict[str, None] = {}
     for suite in map(load_suite, suite_names):
         for collection in map(collection_of, (*suite.tables, *suite.source_of.values())):
-            names = (collection.name, collection.curves if suite.curves else "") if collection else ()
+            names = (collection.name, collection.given.curves if suite.curves else "") if collection else ()
             found |= dict.fromkeys(filter(None, names))
     return list(found)

@@ -6,14 +6,17 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.files import read_bytes
+from hpobench_nmt.core.system.validation import Strict
 from hpobench_nmt.lookup.collections.archives import gunzipped
 from hpobench_nmt.lookup.disk.folder import install
 from hpobench_nmt.lookup.disk.rows import arrow_table
-from hpobench_nmt.lookup.download import Limits, download
+from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits, download
 from hpobench_nmt.lookup.table import Table
 
 if TYPE_CHECKING:  # pandas is slow to import
@@ -29,40 +32,58 @@ class Origin:
     limits: Limits
 
 
+class PublishedFile(Strict, frozen=True):
+    """One of the authors' files, as declared.py explains."""
+
+    sha256: str
+    path: str = ""
+    adds: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class Declaration(Strict, frozen=True):
+    """What the file NAME.toml of a collection declares; declared.py explains the keys."""
+
+    title: str
+    licence: str
+    repository: str
+    commit: str
+    folder: str
+    files: dict[str, PublishedFile]
+    tables: dict[str, dict[str, Any]]
+    rows: int | None = None
+    curves: str = ""
+    levels: list[str] = msgspec.field(default_factory=list)
+    headings: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    reader: str = ""
+    members: str = ""
+    max_bytes: int = DEFAULT_LIMITS.max_bytes
+    sheet: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Collection:
     """Tables that were published together, and how to get them.
 
     Attributes:
         name: name of the collection, which the datasheets of its tables have in their claims.
-        title: description in one line.
+        given: what its file declares.
         tables: names of the tables.
-        rows: total number of rows that the authors state; None if they state none.
-        licence: licence of the authors' files.
-        repository, commit, folder: the repository on GitHub, its commit, and the folder of the files in it.
         sha256: hashes of the files by name. If a copy of a file is compressed, the hash is of its content.
         tables_from: makes the tables, given the collection, the origin of its files, and the folder of table
             folders in which the tables will be installed.
         limits: limits of each download.
         address: address of the files, or of an archive of the repository.
         files: description of a copy of the files, for users of `tables fetch --from`.
-        curves: the collection that brings the learning curves of these tables; "" if they have their own.
     """
 
     name: str
-    title: str
+    given: Declaration
     tables: tuple[str, ...]
-    rows: int | None
-    licence: str
-    repository: str
-    commit: str
-    folder: str
     sha256: Mapping[str, str]
     tables_from: Callable[[Collection, Origin, Path], Sequence[Table]]
     limits: Limits
     address: str
     files: str
-    curves: str
 
     def fetch(
         self, target: Path, source: Path | None = None, address: str = "", limits: Limits | None = None

@@ -1,6 +1,8 @@
 """Collections that are declared in a file NAME.toml in this folder.
 
-title, licence, repository, commit, folder   as in `Collection`
+title             description in one line
+licence           the licence of the authors' files
+repository, commit, folder   the repository on GitHub, its commit, and the folder of the files in it
 rows              the number of rows of all tables that the authors state, if they state it
 curves            the collection that adds learning curves to these tables, if another one does. A table that
                   is installed again with the same rows keeps them
@@ -29,14 +31,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 
 from hpobench_nmt.core.system.errors import InputError, foreign
-from hpobench_nmt.core.system.files import parse_json, read_toml
-from hpobench_nmt.core.system.validation import Strict, checked
+from hpobench_nmt.core.system.files import parse_json
+from hpobench_nmt.core.system.validation import load_toml
 from hpobench_nmt.lookup.collections.archives import folder_members, tar_members
-from hpobench_nmt.lookup.collections.collection import Collection, Origin, csv_frame, published_file
+from hpobench_nmt.lookup.collections.collection import (
+    Collection,
+    Declaration,
+    Origin,
+    csv_frame,
+    published_file,
+)
 from hpobench_nmt.lookup.collections.declared_table import table_of
 from hpobench_nmt.lookup.collections.readers import READERS, Reader
 from hpobench_nmt.lookup.disk.folder import load_folder
@@ -51,30 +58,6 @@ if TYPE_CHECKING:  # pandas is slow to import
 _MOST_PACKED, _MOST_BYTES = 2**30, 2**32
 
 
-class _File(Strict, frozen=True):
-    sha256: str
-    path: str = ""
-    adds: dict[str, str] = msgspec.field(default_factory=dict)
-
-
-class _Declaration(Strict, frozen=True):
-    title: str
-    licence: str
-    repository: str
-    commit: str
-    folder: str
-    files: dict[str, _File]
-    tables: dict[str, dict[str, Any]]
-    rows: int | None = None
-    curves: str = ""
-    levels: list[str] = msgspec.field(default_factory=list)
-    headings: dict[str, list[str]] = msgspec.field(default_factory=dict)
-    reader: str = ""
-    members: str = ""
-    max_bytes: int = DEFAULT_LIMITS.max_bytes
-    sheet: dict[str, Any] = msgspec.field(default_factory=dict)
-
-
 def read_declaration(
     path: Path, more: Callable[[Mapping[str, Any], Path], Sequence[Table]] | None = None
 ) -> Collection:
@@ -82,12 +65,12 @@ def read_declaration(
 
     `more` returns further tables to install, given the frames of the files and the folder of tables.
     """
-    given = checked(read_toml(path), _Declaration, str(path))
+    given = load_toml(path, Declaration)
     by_table = _sections(given)
 
     def tables(collection: Collection, origin: Origin, target: Path) -> list[Table]:
         with foreign(origin.source or origin.address, f"not the files of commit {given.commit}"):
-            frames = _frames(collection, given, origin)
+            frames = _frames(collection, origin)
             made = [table_of(collection, path, name, own, frames) for name, own in by_table.items()]
         if given.curves:
             made = [_with_known_curves(table, target / table.name) for table in made]
@@ -103,23 +86,17 @@ def read_declaration(
         copy = f"a clone of {where}, or {' and '.join(given.files)}, made of its files"
     return Collection(
         name=path.stem,
-        title=given.title,
+        given=given,
         tables=tuple(by_table),
-        rows=given.rows,
-        licence=given.licence,
-        repository=given.repository,
-        commit=given.commit,
-        folder=given.folder,
         sha256={name: file.sha256 for name, file in given.files.items()},
         tables_from=tables,
         limits=limits,
         address=address,
         files=copy,
-        curves=given.curves,
     )
 
 
-def _sections(given: _Declaration) -> dict[str, dict[str, Any]]:
+def _sections(given: Declaration) -> dict[str, dict[str, Any]]:
     """The settings of each table: its own, which prevail, those of a table like it, and those of all."""
     found: dict[str, dict[str, Any]] = {}
     for key, own in given.tables.items():
@@ -144,14 +121,15 @@ def _with_known_curves(table: Table, folder: Path) -> Table:
     return replace(table, curves=old.curves) if old.sha256 == table.sha256 else table
 
 
-def _frames(collection: Collection, given: _Declaration, origin: Origin) -> dict[str, pd.DataFrame]:
+def _frames(collection: Collection, origin: Origin) -> dict[str, pd.DataFrame]:
     """The files as frames with a line for each training or checkpoint, by their short names."""
+    given = collection.given
     if not given.reader or (given.members and _is_copy(given, origin.source)):
-        return {name: _frame(collection, given, name, origin) for name in given.files}
+        return {name: _frame(collection, name, origin) for name in given.files}
     if given.members:
         members = _members(given, origin)
     else:
-        members = ((name, _content(collection, given, name, origin)) for name in given.files)
+        members = ((name, _content(collection, name, origin)) for name in given.files)
     return _read(READERS[given.reader], members, f"not the file of commit {given.commit}")
 
 
@@ -173,13 +151,13 @@ def _read(reader: Reader, members: Iterable[tuple[str, bytes]], told: str) -> di
             raise
 
 
-def _is_copy(given: _Declaration, source: Path | None) -> bool:
+def _is_copy(given: Declaration, source: Path | None) -> bool:
     """Whether a folder has the files that were made of the authors'."""
     first = next(iter(given.files))
     return source is not None and any((source / name).is_file() for name in (first, f"{first}.gz"))
 
 
-def _members(given: _Declaration, origin: Origin) -> Iterator[tuple[str, bytes]]:
+def _members(given: Declaration, origin: Origin) -> Iterator[tuple[str, bytes]]:
     """The names in the folder, and the contents, of the authors' files."""
     if origin.source is not None:
         return folder_members(origin.source / given.folder, given.members, _MOST_BYTES)
@@ -190,20 +168,21 @@ def _members(given: _Declaration, origin: Origin) -> Iterator[tuple[str, bytes]]
     return ((name.partition("/")[2].removeprefix(within), content) for name, content in found)
 
 
-def _content(collection: Collection, given: _Declaration, name: str, origin: Origin) -> bytes:
+def _content(collection: Collection, name: str, origin: Origin) -> bytes:
     """The content of a file. A copy may have the short name."""
+    given = collection.given
     copied = origin.source is not None and (origin.source / name).is_file()
     path = name if copied else given.files[name].path or name
     sha256 = collection.sha256[name]
     return published_file(path, sha256, origin.source, origin.address, origin.limits, given.folder)
 
 
-def _frame(collection: Collection, given: _Declaration, name: str, origin: Origin) -> pd.DataFrame:
+def _frame(collection: Collection, name: str, origin: Origin) -> pd.DataFrame:
     """A file as a frame."""
     import pandas as pd
     import pyarrow.parquet as pq
 
-    content = _content(collection, given, name, origin)
+    given, content = collection.given, _content(collection, name, origin)
     suffix = Path(name).suffix
     if suffix == ".jsonl":
         frame = pd.DataFrame([parse_json(line, name) for line in content.splitlines()])

@@ -130,8 +130,8 @@ def table_of(
     rows, again = _trainings(frame, sheet, settings)
     provenance = _provenance(collection, [*files, *settings.beside], {"table": name, **rows.iloc[0]}, sheet)
     claims: dict[str, Any] = {"collection": collection.name, "collection_tables": len(collection.tables)}
-    if collection.rows is not None:
-        claims["collection_rows"] = collection.rows
+    if collection.given.rows is not None:
+        claims["collection_rows"] = collection.given.rows
     if settings.front:
         claims["front"] = np.flatnonzero(rows[settings.front]).tolist()
     sheet = msgspec.structs.replace(sheet, provenance=provenance, claims=claims | sheet.claims)
@@ -147,10 +147,10 @@ def table_of(
     if settings.sha256 not in ("", digest):
         raise InputError(
             f"table {name!r}: its trainings have SHA-256 {digest[:12]}… instead of {settings.sha256[:12]}…: "
-            f"not those of commit {collection.commit[:12]}."
+            f"not those of commit {collection.given.commit[:12]}."
         )
     read = {section: partial(bytes, content) for section, content in beside.items()}
-    told = f"not the files of commit {collection.commit}"
+    told = f"not the files of commit {collection.given.commit}"
     with foreign(f"{' and '.join(files)}, table {name!r}", told):  # nobody has the files made here
         (table,) = tables_of(Files(sheet, path, Path(f"{name}.csv"), own, read))
         if table.replicates is not None:
@@ -162,11 +162,11 @@ def _provenance(
     collection: Collection, files: Sequence[str], first: Mapping[str, Any], sheet: Datasheet
 ) -> dict[str, str]:
     """The provenance of a table from these files; `first` has the values of its first row by column."""
-    within = f"{' and '.join(files)} of {collection.folder or 'all files'}"
+    within = f"{' and '.join(files)} of {collection.given.folder or 'all files'}"
     return {
         "title": sheet.provenance["title"].format_map(first),
-        "source": f"github.com/{collection.repository}, {within}, commit {collection.commit}",
-        "licence": collection.licence,
+        "source": f"github.com/{collection.given.repository}, {within}, commit {collection.given.commit}",
+        "licence": collection.given.licence,
         **{key: text for key, text in sheet.provenance.items() if key != "title"},
         "sha256": " and ".join(collection.sha256[file] for file in files),
     }
