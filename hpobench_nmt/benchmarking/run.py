@@ -103,9 +103,8 @@ def run_suite(
             progress(worked, total)
         if files:
             files.close(blocks)
-            files.start(
-                manifest
-            )  # a run of other methods that started at the same time may have omitted these
+            # A run of other methods that started at the same time may have omitted these.
+            files.start(manifest)
         return Results(
             suite,
             seed,
