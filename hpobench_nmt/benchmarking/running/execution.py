@@ -157,7 +157,7 @@ class _Running:
     def fail(self, reason: str) -> None:
         """Record that the current trial has failed. Only its initial design is known."""
         block, trial = self.block, self.trial
-        self.done.append(failed_trial(block.data, block.seed, trial, reason, block.sample(trial)))
+        self.done.append(failed_trial(block.seen(trial), block.seed, trial, reason))
 
 
 class _Scheduler:

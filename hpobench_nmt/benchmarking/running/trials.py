@@ -49,6 +49,7 @@ class TrialTable:
         violations: violations of each row, shape (N, c); None without constraints.
         numbers: numbers of the rows in the installed table, if some of its rows are left out; else None.
         replicates: trainings of each row, of which a look-up draws one; None if it returns the losses.
+        sample: numbers of its rows among all, if these are the rows that a single trial sees; else None.
     """
 
     name: str
@@ -59,6 +60,7 @@ class TrialTable:
     violations: NDArray[np.float64] | None = None
     numbers: NDArray[np.int64] | None = None
     replicates: ReplicateLosses | None = None
+    sample: NDArray[np.int64] | None = None
 
     @property
     def losses(self) -> NDArray[np.float64]:
@@ -78,6 +80,7 @@ class TrialTable:
             goals=sample.goals,
             violations=None if self.violations is None else self.violations[sample.rows],
             replicates=self.replicates and self.replicates.of_rows(sample.rows),
+            sample=sample.rows,
         )
 
     def initial(self, seed: int, trial: int) -> list[int]:
@@ -114,9 +117,9 @@ class Block:
         )
         return replace(self, instance=None, samples=samples)
 
-    def sample(self, trial: int) -> Sample | None:
-        """What one of its trials sees, of a block with its samples; None if trials see all rows."""
-        return self.samples[trial - self.first] if self.samples else None
+    def seen(self, trial: int) -> TrialTable:
+        """What one of its trials sees, of a block with its samples."""
+        return self.data.of_sample(self.samples[trial - self.first] if self.samples else None)
 
     @property
     def table(self) -> str:
@@ -170,40 +173,35 @@ def run_block(block: Block, debug: bool = False) -> tuple[list[Trajectory], floa
     with threadpool_limits(limits=1):
         trials = range(block.first, block.stop)
         found = [
-            trial_of(
-                block.data, block.method.name, factory, block.seed, trial, block.sample(trial), debug=debug
-            )
+            trial_of(block.seen(trial), block.method.name, factory, block.seed, trial, debug=debug)
             for trial in trials
         ]
     return found, time.perf_counter() - start
 
 
 def trial_of(
-    data: TrialTable,
+    seen: TrialTable,
     method: str,
     factory: MethodFactory,
     seed: int,
     trial: int,
-    sample: Sample | None = None,
     on_call: Callable[[str], None] | None = None,
     transcripts: Path | None = None,
     debug: bool = False,
 ) -> Trajectory:
-    """Run one trial of a method on a table, and measure the processor time that it takes.
+    """Run one trial of a method on what it sees of a table, and measure the processor time that it takes.
 
-    The random generator depends on the method's name. `sample` is what the trial sees, None for all rows.
-    `on_call` and `debug` are as in
+    The random generator depends on the method's name. `on_call` and `debug` are as in
     hpobench_nmt.core.trial_loop.run_trial, and `transcripts` is as in Block.
     """
     start = time.process_time()
-    rng = method_generator(seed, data.name, method, trial)
-    seen = data.of_sample(sample)
+    rng = method_generator(seed, seen.name, method, trial)
     initial = seen.initial(seed, trial)
     violations = None if seen.violations is None else seen.violations.__getitem__
     trainings, again = seen.trainings, None
     if seen.replicates is not None:
         # One draw for each row that may be looked up, the same for every method.
-        places = seen.replicates.places(generator(seed, "noise", data.name, trial))
+        places = seen.replicates.places(generator(seed, "noise", seen.name, trial))
         known = seen.replicates.costs
         costs = trainings.costs if known is None else known[places]
         trainings = replace(trainings, losses=seen.replicates.losses[places], costs=costs)
@@ -220,20 +218,18 @@ def trial_of(
         )
     if seen.replicates is not None:
         found = replace(found, losses=seen.losses[found.candidates])  # the rows' means
-    if sample is not None:
-        found = replace(found, rows=sample.rows[found.rows])
+    if seen.sample is not None:
+        found = replace(found, rows=seen.sample[found.rows])
     return replace(found, own_seconds=time.process_time() - start)
 
 
-def failed_trial(
-    data: TrialTable, seed: int, trial: int, reason: str, sample: Sample | None = None
-) -> Trajectory:
+def failed_trial(seen: TrialTable, seed: int, trial: int, reason: str) -> Trajectory:
     """A trial of a method that did not get beyond its initial design."""
 
     def never(problem: Problem, rng: np.random.Generator) -> ParallelMethod:
         raise RuntimeError
 
-    failed = trial_of(data, "", never, seed, trial, sample)
+    failed = trial_of(seen, "", never, seed, trial)
     return replace(failed, failure=reason, own_seconds=math.nan)
 
 

@@ -206,13 +206,13 @@ class _Worker:
                     self._on_call("loading it")
                     factory = _load(task.source)
                 where = "its code outside of ask and tell"
-                at, rules = (task.seed, trial, sample), (self._on_call, task.transcripts)
-                done = trial_of(data, task.method, factory, *at, *rules)
+                seen, transcripts = data.of_sample(sample), task.transcripts
+                done = trial_of(seen, task.method, factory, task.seed, trial, self._on_call, transcripts)
             except BaseException as error:
                 if not task.untrusted or is_no_room(error):
                     return TaskBroken(one_line(error))
                 reason = failure_text(f"{where} raised {one_line(error)}")
-                done = failed_trial(data, task.seed, trial, reason, sample)
+                done = failed_trial(data.of_sample(sample), task.seed, trial, reason)
             finally:
                 self._idle()
                 if os.getpid() != self._process:
