@@ -21,7 +21,7 @@ import numpy as np
 
 from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.core.pareto import pareto_front
-from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.errors import InputError, check_known
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal, Trajectory
 from hpobench_nmt.evaluation.hypervolume import hypervolume, table_scale
@@ -196,8 +196,7 @@ def make_goal(
     Raises:
         InputError: no such score, or not for this number of objectives; a missing or wrong setting.
     """
-    if name not in SCORES:
-        raise unknown("score", name, SCORES)
+    check_known("score", [name], SCORES)
     if not isinstance(trainings, Trainings):
         trainings = Trainings.whole(trainings)
     score, losses = SCORES[name], trainings.models

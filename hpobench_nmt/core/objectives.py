@@ -10,7 +10,7 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.errors import InputError, check_known
 from hpobench_nmt.core.system.files import check_column
 
 Direction = Literal["min", "max"]
@@ -70,8 +70,7 @@ class Metric:
 def metric_place(metrics: Sequence[Metric], name: str, where: str) -> int:
     """The place of the metric of that name; InputError, which ends with `where`, if there is none."""
     names = [metric.name for metric in metrics]
-    if name not in names:
-        raise unknown("metric", name, names, where)
+    check_known("metric", [name], names, where)
     return names.index(name)
 
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpobench_nmt.core.system.errors import InputError, not_written, unknown, warn
+from hpobench_nmt.core.system.errors import InputError, check_known, not_written, unknown, warn
 from hpobench_nmt.core.system.files import no_folder, read_toml
 from hpobench_nmt.core.system.folders import remove_leftovers
 from hpobench_nmt.core.system.text import printable
@@ -178,8 +178,7 @@ def fetch(collection: str, source: str | Path | None = None, mirror: str = "") -
             name.
         RunError: a file cannot be downloaded, or the tables cannot be written.
     """
-    if collection not in COLLECTIONS:
-        raise unknown("collection", collection, COLLECTIONS)
+    check_known("collection", [collection], COLLECTIONS)
     found = COLLECTIONS[collection]
     folder = None if source is None else Path(source)
     if folder is not None and not folder.is_dir():

@@ -21,7 +21,7 @@ import numpy as np
 from hpobench_nmt.core.arrays import Floats, Ints, frozen
 from hpobench_nmt.core.hyperparameter import Hyperparameter, key_of
 from hpobench_nmt.core.objectives import measured
-from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.errors import InputError, check_known
 from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.groups import configurations_of, training_numbers
 
@@ -116,9 +116,8 @@ class Replicates:
 
         Raises InputError if a column is missing, or a value is not on the grid.
         """
-        for name in (*(h.name for h in hyperparameters), *metrics):
-            if name not in frame:
-                raise unknown("column", name, map(str, frame.columns), "(of the replicates)")
+        names = [*(h.name for h in hyperparameters), *metrics]
+        check_known("column", names, list(map(str, frame)), "(of the replicates)")
         configs = np.column_stack([_codes_of(h, frame[h.name].to_numpy()) for h in hyperparameters])
         number = configurations_of(configs)[1]
         numbers = frame["replicate"] if "replicate" in frame else training_numbers(number)

@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Value
-from hpobench_nmt.core.system.errors import unknown
+from hpobench_nmt.core.system.errors import check_known
 from hpobench_nmt.runner.disk.kept_model import KeptModel
 from hpobench_nmt.runner.settings import Setting, Settings, settings_of
 
@@ -224,6 +224,5 @@ class Family(Generic[S]):
     def setting(self, name: str, where: str) -> Setting:
         """The setting of that name. An error names the nearest setting."""
         known = settings_of(self.settings)
-        if name not in known:
-            raise unknown("setting", name, known, f"({where}, family {self.name!r})")
+        check_known("setting", [name], known, f"({where}, family {self.name!r})")
         return known[name]

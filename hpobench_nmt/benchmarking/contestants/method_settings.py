@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hpobench_nmt.core.problem import MethodFactory
-from hpobench_nmt.core.system.errors import InputError, shortened, unknown
+from hpobench_nmt.core.system.errors import InputError, check_known, shortened
 from hpobench_nmt.core.system.files import check_name
 
 Setting = bool | int | float | str
@@ -111,10 +111,8 @@ def with_settings(base: str, factory: Any, given: Mapping[str, Setting]) -> tupl
         InputError: there is no such setting, or it cannot have this value.
     """
     known = settings_of(factory)
-    for name in given:
-        if name not in known:
-            hint = f"(method {base!r})" if known else f"Method {base!r} has no settings."
-            raise unknown("setting", name, known, hint)
+    hint = f"(method {base!r})" if known else f"Method {base!r} has no settings."
+    check_known("setting", given, known, hint)
     chosen = {name: _checked(base, name, given[name], known[name]) for name in known if name in given}
     chosen = {name: value for name, value in chosen.items() if value != known[name]}
     if not chosen:

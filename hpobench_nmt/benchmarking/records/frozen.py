@@ -15,7 +15,7 @@ from hpobench_nmt.benchmarking.records.manifest import TableEntry
 from hpobench_nmt.benchmarking.task.instance import Instance
 from hpobench_nmt.benchmarking.task.suite import Suite, changed
 from hpobench_nmt.benchmarking.task.suite_files import tracks
-from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.errors import InputError, check_known
 from hpobench_nmt.core.system.text import counted, some_of
 from hpobench_nmt.lookup.catalogue import installed, load_table, members
 from hpobench_nmt.lookup.collections import collection_of
@@ -71,9 +71,8 @@ def chosen_part(suite: Suite, tables: tuple[str, ...], notify: Callable[[str], N
     InputError if none of them is installed, or if a given table does not belong to the frozen suite.
     """
     if tables:
-        for name in (member for spec in tables for member in members(spec)) if suite.pinned else ():
-            if name not in suite.pinned:
-                raise unknown("table", name, suite.pinned, f"(suite {suite.name} is frozen)")
+        named = [member for spec in tables for member in members(spec)] if suite.pinned else []
+        check_known("table", named, suite.pinned, f"(suite {suite.name} is frozen)")
         return changed(suite, tables=tables)
     if not suite.pinned:
         return suite

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from hpobench_nmt.benchmarking.task.priors import Guess, Made
 from hpobench_nmt.core.constraints import parse_constraints
-from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.errors import InputError, check_known
 from hpobench_nmt.core.system.files import check_label
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.system.validation import Amount, Natural, NonNegative, Positive, Strict, checked
@@ -133,9 +133,7 @@ class Suite(Strict, frozen=True):
 
     def __post_init__(self) -> None:
         check_label("suite name", self.name)
-        for score in self.scores:
-            if score not in SCORES:
-                raise unknown("score", score, SCORES)
+        check_known("score", self.scores, SCORES)
         if len({SCORES[score].n_objectives for score in self.scores}) != 1:
             one, several = (", ".join(score_names(n)) for n in (1, 2))
             raise InputError(f"scores must be some of {one}, or of {several}.")

@@ -15,7 +15,7 @@ from hpobench_nmt.benchmarking.contestants.method_settings import spec_text
 from hpobench_nmt.benchmarking.task.suite import INSTALLED, Suite
 from hpobench_nmt.benchmarking.task.suite_tables import spread_tables, unknown_tables
 from hpobench_nmt.core.system.deprecated import warn_deprecated
-from hpobench_nmt.core.system.errors import InputError, one_line, shortened, unknown
+from hpobench_nmt.core.system.errors import InputError, check_known, one_line, shortened, unknown
 from hpobench_nmt.core.system.files import is_file, read_bytes, read_toml
 from hpobench_nmt.core.system.validation import checked
 from hpobench_nmt.lookup.catalogue import groups
@@ -46,8 +46,7 @@ def track_of(name: str, track: str) -> str:
     found = tracks(name)
     if not found:
         raise InputError(f"suite {name!r} does not have tracks: leave out the track.")
-    if track not in found:
-        raise unknown("track", track, found, f"(of {name})")
+    check_known("track", [track], found, f"(of {name})")
     return found[track]
 
 

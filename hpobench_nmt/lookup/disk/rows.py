@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.objectives import Metric, measured
-from hpobench_nmt.core.system.errors import InputError, shortened, unknown
+from hpobench_nmt.core.system.errors import InputError, check_known, shortened
 from hpobench_nmt.core.system.files import read_bytes
 from hpobench_nmt.core.system.text import counted, number_of
 
@@ -157,9 +157,7 @@ def check_once(names: Sequence[str], path: Path) -> None:
 def _check_names(found: Sequence[str], wanted: Wanted, path: Path) -> None:
     """Refuse a file whose columns are not the wanted ones."""
     check_once(found, path)
-    for name in (*wanted.names, *(wanted.ignored or ())):
-        if name not in found:
-            raise unknown("column", name, found, f"({path})")
+    check_known("column", (*wanted.names, *(wanted.ignored or ())), found, f"({path})")
     allowed = found if wanted.ignored is None else (*wanted.names, *wanted.ignored)
     for name in found:
         if name not in allowed:

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from hpobench_nmt.core.system.errors import InputError, RunError, unknown
+from hpobench_nmt.core.system.errors import InputError, RunError, check_known
 from hpobench_nmt.runner.corpora.contents import HEAD, refuse_content
 from hpobench_nmt.runner.corpora.corpus import Corpus, ParallelCorpus, read_prepared, write_prepared
 from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader, TextOptions
@@ -125,14 +125,11 @@ def _options(section: Mapping[str, Any]) -> tuple[CorpusReader[Any], Settings]:
     name = section.get("name")
     if not isinstance(name, str):
         raise InputError(f"[corpus] must name the corpus: name = one of {', '.join(sorted(READERS))}.")
-    if name not in READERS:
-        raise unknown("corpus", name, READERS, "([corpus] name)")
+    check_known("corpus", [name], READERS, "([corpus] name)")
     reader = READERS[name]
     where = f"[corpus], corpus {name!r}"
     known = settings_of(reader.options)
-    for key in section:
-        if key != "name" and key not in known:
-            raise unknown("option", key, known, f"({where})")
+    check_known("option", [key for key in section if key != "name"], known, f"({where})")
     given = {}
     for key, option in known.items():
         if key in section:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from hpobench_nmt.core.system.errors import unknown
+from hpobench_nmt.core.system.errors import check_known
 from hpobench_nmt.runner.family import Family
 
 FAMILIES = {
@@ -22,7 +22,6 @@ FAMILIES = {
 
 def load_family(name: str) -> Family[Any]:
     """The family of that name; the error for an unknown name suggests the nearest one."""
-    if name not in FAMILIES:
-        raise unknown("model family", name, FAMILIES)
+    check_known("model family", [name], FAMILIES)
     family: Family[Any] = importlib.import_module(f"hpobench_nmt.runner.families.{FAMILIES[name]}").FAMILY
     return family

@@ -37,7 +37,7 @@ import torch
 from torch import Tensor, nn
 
 from hpobench_nmt.core.arrays import Floats, Tokens
-from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.errors import InputError, check_known
 from hpobench_nmt.runner.lm.language_model import LanguageModel, SparselyAdaptable, State, detach, streams
 from hpobench_nmt.runner.lm.neural_cache import NeuralCache, mixed_with_cache
 from hpobench_nmt.runner.lm.ntasgd import swapped
@@ -75,10 +75,8 @@ class UpdateRule:
 
     def __post_init__(self) -> None:
         """Refuse invalid values."""
-        if self.name not in RULES:
-            raise unknown("dynamic-evaluation rule", self.name, RULES)
-        if self.decay_scale not in DECAY_SCALES:
-            raise unknown("scale of the decay", self.decay_scale, DECAY_SCALES)
+        check_known("dynamic-evaluation rule", [self.name], RULES)
+        check_known("scale of the decay", [self.decay_scale], DECAY_SCALES)
         if self.segment < 1:
             raise InputError(f"a segment has at least 1 token, not {self.segment}.")
         if not 0 <= self.decay <= 1:

@@ -12,7 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from hpobench_nmt.core.arrays import Floats, Ints
-from hpobench_nmt.core.system.errors import InputError, unknown
+from hpobench_nmt.core.system.errors import InputError, check_known
 from hpobench_nmt.runner.corpora.vocabulary import UNKNOWN
 from hpobench_nmt.runner.family import TrainingFailed
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll
@@ -71,8 +71,7 @@ def evaluate(kept: KeptLanguageModel, tokens: Ints, rule: str = "", cache: bool 
     Raises InputError for an unknown rule, or if the kept training text is too short for its gradient
     statistics.
     """
-    if rule and rule not in RULES:
-        raise unknown("dynamic-evaluation rule", rule, RULES)
+    check_known("dynamic-evaluation rule", [rule] if rule else [], RULES)
     lm: Any = kept.model
     found = [_timed(kept, "static", tokens, partial(static_nll, lm))]
     if cache:

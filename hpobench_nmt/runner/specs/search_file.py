@@ -24,7 +24,7 @@ from hpobench_nmt.core.candidates import whole_or_drawn
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Hyperparameter, Space
-from hpobench_nmt.core.system.errors import InputError, foreign, unknown
+from hpobench_nmt.core.system.errors import InputError, check_known, foreign
 from hpobench_nmt.core.system.files import check_name, read_toml
 from hpobench_nmt.core.system.validation import Finite, Natural, Positive, Strict, Whole, load_toml
 from hpobench_nmt.runner.families.program import PLACES, Command
@@ -169,9 +169,7 @@ def _axes(file: _Search) -> tuple[Hyperparameter, ...]:
     if not file.grid:
         raise InputError("[grid] needs at least one hyperparameter, such as layers = [2, 4].")
     for section, names in (("when", file.when), ("flags", file.flags), ("start", file.start)):
-        for name in names:
-            if name not in file.grid:
-                raise unknown("hyperparameter", name, file.grid, f"([{section}])")
+        check_known("hyperparameter", names, file.grid, f"([{section}])")
     axes = []
     for name, values in file.grid.items():
         if name in PLACES:

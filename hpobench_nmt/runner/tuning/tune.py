@@ -17,7 +17,7 @@ from hpobench_nmt.core.constraints import Constraint, parse_constraints
 from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.core.problem import MethodFactory, Problem
 from hpobench_nmt.core.seeds import initial_rows, method_generator
-from hpobench_nmt.core.system.errors import InputError, RunError, unknown, warn
+from hpobench_nmt.core.system.errors import InputError, RunError, check_known, warn
 from hpobench_nmt.core.system.folders import remove_folder
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.core.trial_loop import run_trial
@@ -190,9 +190,7 @@ def pick_metrics(spec: Spec, names: Sequence[str]) -> list[Metric]:
     """
     known = {metric.name: metric for metric in spec.metrics}
     chosen = list(names) or [spec.objectives[0]]
-    for name in chosen:
-        if name not in known:
-            raise unknown("metric", name, known, f"({spec.path})")
+    check_known("metric", chosen, known, f"({spec.path})")
     if len(set(chosen)) < len(chosen):
         raise InputError("the same objective twice.")
     return [known[name] for name in chosen]
@@ -205,7 +203,6 @@ def pick_constraints(spec: Spec, texts: Sequence[str]) -> list[Constraint]:
     """
     found = parse_constraints(texts, "--constraint")
     known = [metric.name for metric in spec.family.metrics]
-    for each in found:
-        if each.metric not in known:
-            raise unknown("metric", each.metric, known, f"(--constraint; family {spec.family.name!r})")
+    named = [each.metric for each in found]
+    check_known("metric", named, known, f"(--constraint; family {spec.family.name!r})")
     return found
