@@ -32,7 +32,7 @@ def of_correlation(every: RankCorrelation, pairs: RankCorrelation) -> Notes:
     by = ", ".join(sorted(set(every.objectives)))
     ranked = f"Ranked by {by}; Spearman's coefficient, with its 95% interval."
     if n:
-        common = f"{counted(n, 'configuration')} {'is' if n == 1 else 'are'} common to the {n_tables} tables"
+        common = f"{counted(n, 'configuration is', 'configurations are')} common to the {n_tables} tables"
     else:
         common = f"No configuration is common to the {n_tables} tables: each pair is compared on those that "
         common += "both have"
@@ -69,7 +69,7 @@ def of_far_rows(count: int, share: float, rest: Importance) -> str:
         f"{name} {part:.0%}" for name, part in zip(rest.singles["first"], rest.singles["share"], strict=True)
     )
     return (
-        f"{counted(count, 'row')} {'is' if count == 1 else 'are'} far worse than the rest and "
+        f"{counted(count, 'row is', 'rows are')} far worse than the rest and "
         f"{'has' if count == 1 else 'have'} {share:.0%} of the variance. Over the other rows, the shares, "
         f"estimated with a random forest, are: {shares}."
     )
@@ -183,7 +183,7 @@ def of_noise(found: SeedNoise, unit: str) -> Notes:
     """Sentences on trainings with other seeds."""
     pooled = found.pooled
     count, looked_at = found.n_again, len(found.configurations)
-    again = f"{counted(count, 'configuration')} {'was' if count == 1 else 'were'}"
+    again = counted(count, "configuration was", "configurations were")
     some = f"; the following is about {looked_at} of them, from the best to the median"
     some = some if looked_at < count else ""
     notes = [

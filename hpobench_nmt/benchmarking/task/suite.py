@@ -150,8 +150,8 @@ class Suite(Strict, frozen=True):
             raise InputError("n_initial must be at least 1, not 0.")
         if self.lookups is not None and self.lookups < self.n_initial:
             raise InputError(
-                f"{counted(self.lookups, 'look-up')} {'is' if self.lookups == 1 else 'are'} "
-                f"fewer than the {self.n_initial} initial rows."
+                f"{counted(self.lookups, 'look-up is', 'look-ups are')} fewer than the {self.n_initial} "
+                f"initial rows."
             )
         self._check_clock()
 

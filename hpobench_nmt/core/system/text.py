@@ -50,7 +50,9 @@ def csv_cell(text: str) -> str:
 
 
 def counted(count: int, noun: str, several: str = "") -> str:
-    """A number of things: "1 row", "1,234 rows"; `several` is the plural if it is not noun and "s"."""
+    """A number of things: "1 row", "1,234 rows". `several` is the plural if it is not noun and "s"; with a
+    verb in both, "1 row has" and "2 rows have".
+    """
     return f"{count:,} {noun if count == 1 else several or noun + 's'}"
 
 

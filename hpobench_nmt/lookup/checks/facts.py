@@ -69,8 +69,7 @@ def _collection_facts(tables: Sequence[Table]) -> Iterator[Fact]:
     claims = {int(t.claims["collection_rows"]) for t in tables if "collection_rows" in t.claims}
     expected = {int(t.claims["collection_tables"]) for t in tables if "collection_tables" in t.claims}
     if expected and len(tables) < max(expected):
-        there = "is" if len(tables) == 1 else "are"
-        fact = f"of its {max(expected)} tables, {len(tables)} {there} installed"
+        fact = f"of its {max(expected)} tables, {counted(len(tables), 'is', 'are')} installed"
         yield note(fact, "statements of the source about all of them cannot be checked.")
         return
     if len(claims) != 1:
@@ -90,7 +89,7 @@ def _collection_facts(tables: Sequence[Table]) -> Iterator[Fact]:
             missing[metric.name] += int(np.isnan(values).sum())
     for name, count in missing.items():
         if count:
-            fact = f"{counted(count, 'row')} in all {'has' if count == 1 else 'have'} no {name}"
+            fact = f"{counted(count, 'row in all has', 'rows in all have')} no {name}"
             yield note(fact, "see the tables above.")
 
 
@@ -183,8 +182,7 @@ def _facts(table: Table) -> Iterator[Fact]:
         front = table.front(table.objectives[:2])
         names = " and ".join(str(table.objective(o)) for o in table.objectives[:2])
         yield note(
-            f"{counted(len(front), 'row')} {'is' if len(front) == 1 else 'are'} on the Pareto front of "
-            f"{names}",
+            f"{counted(len(front), 'row is', 'rows are')} on the Pareto front of {names}",
             "fta and fbp count this many rows.",
         )
     others = [key for key in table.claims if key not in Claims.__struct_fields__]
