@@ -283,11 +283,9 @@ def _reach(axes: Sequence[Hyperparameter], configs: Floats, best: int, counts: B
             kept = " or ".join(text for text, is_good in zip(h.labels, good, strict=True) if is_good)
             lines.append((h.name, h.labels[here], kept, kept, good.mean()))
             continue
-        low = high = here
-        while low > 0 and good[low - 1]:
-            low -= 1
-        while high + 1 < len(good) and good[high + 1]:
-            high += 1
+        bad = np.flatnonzero(~good)
+        low = int(bad[bad < here].max(initial=-1)) + 1
+        high = int(bad[bad > here].min(initial=len(good))) - 1
         share = (high - low + 1) / len(good)
         values = h.numbers if h.is_numeric else h.labels
         lines.append((h.name, values[here], values[low], values[high], share))

@@ -27,7 +27,7 @@ from hpobench_nmt.analysis.leaderboard import (
     milliseconds,
     shown,
 )
-from hpobench_nmt.analysis.number_text import p_cell
+from hpobench_nmt.analysis.number_text import p_cell, span
 from hpobench_nmt.analysis.selection import EXACT, methods_on
 from hpobench_nmt.analysis.verdicts import Statistics, decimals
 from hpobench_nmt.benchmarking.records.results import Results
@@ -270,7 +270,7 @@ def times_fewer(results: Results, found: FewerTrainings) -> Column:
         method: Entry(
             "failed" if failed else short(value),
             value,
-            _span(low, high),
+            span(low, high),
             None if np.isnan(value) else (low, high),
         )
         for method, value, low, high, failed in found.methods[names].itertuples(index=False, name=None)
@@ -338,8 +338,3 @@ def _of_methods(found: FewerTrainings, name: str, text: Callable[[float], str] =
 
 def _percent(share: float) -> str:
     return NONE if np.isnan(share) else f"{share:.0%}"
-
-
-def _span(low: float, high: float) -> str:
-    """An interval; "" if there is none."""
-    return "" if np.isnan(low) else f"{short(low)}–{short(high)}"

@@ -6,7 +6,7 @@ The methods have results of this package, or of any other program as a tidy fram
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import nan
 
 import numpy as np
@@ -15,6 +15,7 @@ from hpobench_nmt.analysis.decisions import RANDOM_SEARCH, tuned_on, verdicts
 from hpobench_nmt.analysis.fewer_trainings import fewer_trainings, trial_runtimes
 from hpobench_nmt.analysis.number_text import listed, p_text
 from hpobench_nmt.analysis.paired import SIMULATED, Paired
+from hpobench_nmt.analysis.selection import only_methods
 from hpobench_nmt.analysis.tidy import Tidy, paired_with_baseline
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.core.system.errors import InputError, check_known
@@ -128,7 +129,7 @@ def _paired(first: Results, second: Results | None, methods: Sequence[str]) -> t
                 raise InputError(f"name two methods to compare, of {listed(first.methods)}.")
             methods = names
         check_known("method", methods, first.methods)
-        found = fewer_trainings(_only(first, methods))
+        found = fewer_trainings(only_methods(first, methods))
     else:
         _check_same(first, second)
         wanted = list(methods) or [_single(first), _single(second)]
@@ -138,8 +139,9 @@ def _paired(first: Results, second: Results | None, methods: Sequence[str]) -> t
         check_known("method", [a], first.methods)
         check_known("method", [b], second.methods)
         other = b if b != a else f"{b} (second run)"
-        reached = trial_runtimes(_only(second, [b]))
-        found = fewer_trainings(_only(first, [a]), {(table, other): of[0] for table, of in reached.items()})
+        reached = trial_runtimes(only_methods(second, [b]))
+        others = {(table, other): of_method for table, (of_method,) in reached.items()}
+        found = fewer_trainings(only_methods(first, [a]), others)
         methods = [a, other]
     if found.paired is None:
         raise InputError(found.reason)
@@ -158,11 +160,6 @@ def _single(results: Results) -> str:
     if len(names) != 1:
         raise InputError(f"name the methods to compare: a run has {listed(names) or 'none'}.")
     return names[0]
-
-
-def _only(results: Results, methods: Sequence[str]) -> Results:
-    trials = {pair: found for pair, found in results.trials.items() if pair[1] in methods}
-    return replace(results, methods=tuple(methods), trials=trials)
 
 
 def _check_same(first: Results, second: Results) -> None:

@@ -19,7 +19,12 @@ _MOST_ZEROS = 8
 
 def with_interval(value: float, low: float, high: float) -> str:
     """A number with its interval in brackets, if it has one."""
-    return short(value) if np.isnan(low) else f"{short(value)} ({short(low)}–{short(high)})"
+    return short(value) if np.isnan(low) else f"{short(value)} ({span(low, high)})"
+
+
+def span(low: float, high: float) -> str:
+    """An interval; "" if there is none."""
+    return "" if np.isnan(low) else f"{short(low)}–{short(high)}"
 
 
 def p_text(p: float) -> str:

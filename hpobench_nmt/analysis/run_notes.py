@@ -11,6 +11,7 @@ from hpobench_nmt.analysis.number_text import listed
 from hpobench_nmt.analysis.selection import same_run
 from hpobench_nmt.benchmarking.contestants.method_settings import command_of
 from hpobench_nmt.benchmarking.records.results import Results
+from hpobench_nmt.benchmarking.records.store import unfinished
 from hpobench_nmt.benchmarking.task.suite_files import published_figures
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import counted
@@ -62,8 +63,7 @@ def trial_notes(results: Results) -> list[str]:
 def run_notes(results: Results) -> list[str]:
     """Sentences on unfinished methods, failed trials, and too few methods or trials."""
     notes = trial_notes(results)
-    wanted = [(table, method) for table in results.instances for method in results.methods]
-    missing = [f"{method} on {table}" for table, method in wanted if (table, method) not in results.trials]
+    missing = [f"{method} on {table}" for table, method in unfinished(results)]
     if missing:
         notes.append(f"Not finished, and left out: {listed(missing)}.")
     for (table, method), trials in results.trials.items():

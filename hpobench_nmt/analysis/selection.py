@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 
 from hpobench_nmt.benchmarking.records.results import Results
@@ -55,6 +56,22 @@ def one_table(results: Results, table: str) -> Results:
     """The part of the results that is about one table."""
     trials = {key: value for key, value in results.trials.items() if key[0] == table}
     return replace(results, instances={table: results.instances[table]}, trials=trials)
+
+
+def only_methods(results: Results, names: Sequence[str]) -> Results:
+    """The results of some methods."""
+    manifest = results.manifest
+    if manifest is not None:
+        own = {
+            table: {name: hashes[name] for name in names if name in hashes}
+            for table, hashes in manifest.observations.items()
+        }
+        entries = {name: manifest.methods[name] for name in names}
+        manifest = msgspec.structs.replace(manifest, methods=entries, observations=own)
+    trials = {pair: trials for pair, trials in results.trials.items() if pair[1] in names}
+    seconds = {pair: value for pair, value in results.step_seconds.items() if pair[1] in names}
+    chosen = tuple(names)
+    return replace(results, methods=chosen, trials=trials, loaded={}, step_seconds=seconds, manifest=manifest)
 
 
 def clock_milestones(results: Results, table: str) -> tuple[float, ...]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from hpobench_nmt.analysis.selection import only_methods
 from hpobench_nmt.arena.archive import (
     MOST_BYTES,
     NAME,
@@ -132,22 +133,6 @@ def add_to_archive(
                 f"that were run again. All random numbers of a method must come from `rng`."
             )
     return with_results(archive, track, only_methods(results, [found.name]), about)
-
-
-def only_methods(results: Results, names: Sequence[str]) -> Results:
-    """The results of some methods."""
-    manifest = results.manifest
-    if manifest is not None:
-        own = {
-            table: {name: hashes[name] for name in names if name in hashes}
-            for table, hashes in manifest.observations.items()
-        }
-        entries = {name: manifest.methods[name] for name in names}
-        manifest = msgspec.structs.replace(manifest, methods=entries, observations=own)
-    trials = {pair: trials for pair, trials in results.trials.items() if pair[1] in names}
-    seconds = {pair: value for pair, value in results.step_seconds.items() if pair[1] in names}
-    chosen = tuple(names)
-    return replace(results, methods=chosen, trials=trials, loaded={}, step_seconds=seconds, manifest=manifest)
 
 
 def with_results(archive: Archive, track: str, results: Results, card: Card) -> bytes:

@@ -147,6 +147,7 @@ def train(
         _print_plan(spec, rows, folder, jobs, limit, shard)
         return
     from hpobench_nmt.lookup.disk.file_names import LEDGER
+    from hpobench_nmt.lookup.user_folders import training_cache
     from hpobench_nmt.runner.training.run import open_run, train_rows
 
     require_family(spec.family)
@@ -157,7 +158,7 @@ def train(
             yield progress, on_record
 
     with stoppable(folder / LEDGER, time_limit):  # preparing the corpus counts
-        run = open_run(spec, folder, cache_folder(), jobs=jobs, **given)
+        run = open_run(spec, folder, training_cache(), jobs=jobs, **given)
         if run.caution:
             say(f"Corpus {spec.corpus['name']!r}: {run.caution}.", err=True)
         if run.mixed:
@@ -250,19 +251,13 @@ def _print_kept(workspace: Workspace, done: Sequence[Record]) -> None:
         say(f"The best {name}, {best.metrics[name]:.6g}: {describe(best.config)}: {folder}")
 
 
-def cache_folder() -> Path:
-    """The folder that trainings of all specs share."""
-    from hpobench_nmt.lookup.user_folders import training_cache
-
-    return training_cache()
-
-
 def _print_status(spec: Spec, folder: Path, shard: tuple[int, int]) -> None:
+    from hpobench_nmt.lookup.user_folders import training_cache
     from hpobench_nmt.runner.specs.spec import describe
     from hpobench_nmt.runner.training.status import read_status
     from hpobench_nmt.runner.training.workspace import Workspace
 
-    status = read_status(Workspace(spec, folder, cache_folder()), shard)
+    status = read_status(Workspace(spec, folder, training_cache()), shard)
     say(f"{len(status.done)} trained, {len(status.failed)} failed, {status.left} to do.")
     for record in status.failed:
         say(f"  failed   {describe(record.config)}: {record.reason}")
@@ -295,6 +290,7 @@ def _print_plan(
 ) -> None:
     """Print the trainings that `train` would run, by the spec and the ledger, and facts about the corpus."""
     from hpobench_nmt.lookup.disk.file_names import LEDGER
+    from hpobench_nmt.lookup.user_folders import training_cache
     from hpobench_nmt.render.terminal.grids import print_grid
     from hpobench_nmt.runner.ledgers.plan import planned
     from hpobench_nmt.runner.specs.spec import describe
@@ -328,7 +324,7 @@ def _print_plan(
     for row, replicate in todo[:3]:
         say(f"  {describe(spec.configuration(row))}" + (f" (again, {replicate})" if replicate else ""))
     try:
-        report, wrong = corpus_and_infeasible(spec, cache_folder())
+        report, wrong = corpus_and_infeasible(spec, training_cache())
     except (InputError, RunError) as error:
         say(f"Whether all can be trained on the corpus was not checked: {error}")
         return

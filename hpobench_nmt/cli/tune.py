@@ -15,7 +15,6 @@ from hpobench_nmt.cli.completion import completing, method_names
 from hpobench_nmt.cli.options import constraint_option, count_option, flag, listed_option, option, seed_option
 from hpobench_nmt.cli.own_program import WithProgram, own_devices, print_first, spec_of, write_new
 from hpobench_nmt.cli.train import (
-    cache_folder,
     device_option,
     out_option,
     spec_argument,
@@ -153,6 +152,7 @@ def tune(
     from hpobench_nmt.benchmarking.contestants.method_settings import split_spec
     from hpobench_nmt.benchmarking.contestants.plugins import resolve_methods
     from hpobench_nmt.exports.optimizer_parts import KNOWS_VALUES
+    from hpobench_nmt.lookup.user_folders import training_cache
     from hpobench_nmt.methods.repeats import Repeating
     from hpobench_nmt.runner.training.run import refuse_other_device
     from hpobench_nmt.runner.training.workspace import open_workspace
@@ -184,7 +184,7 @@ def tune(
     if dry_run:
         print_first(spec, seed, most)
         return
-    workspace, ledger = open_workspace(spec, folder, cache_folder())
+    workspace, ledger = open_workspace(spec, folder, training_cache())
     if device == "auto" and not own:
         refuse_other_device(workspace.ledger, ledger, devices)
     if budget:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
 from hpobench_nmt.analysis.tables.section import Section, section_on
 from hpobench_nmt.benchmarking.task.clock import with_metrics_of_curves
@@ -53,13 +52,14 @@ def table_early_ranks(table: Table, metric: str | None = None) -> EarlyRanks:
 def curve_section(table: Table, metric: str | None = None) -> Section:
     """The section of `tables analyze` and of reports on a table's learning curves."""
     found = table_early_ranks(table, metric)
+    lines = np.unique(np.geomspace(1, len(found.frame), 8).round().astype(int)) - 1
     return section_on(
         table,
         "curves",
         f"learning curves of {found.metric}",
         {"": found.frame, "-ranks": found.ranks},
         notes=of_curves(found),
-        shown=_some_lines(found),
+        shown=found.frame.iloc[lines].reset_index(drop=True),
         analysis=found,
         unit=table.curves.metric(found.metric).unit if table.curves else "",
     )
@@ -122,11 +122,6 @@ def curve_summary(table: Table) -> str:
     pairs = zip(chosen["resource"], chosen["order"], strict=True)
     orders = ", ".join(f"{order:.2f} at {short(at)}" for at, order in pairs)
     return f"{text} Order by {found.metric} against the final one (Spearman, by {found.resource}): {orders}."
-
-
-def _some_lines(found: EarlyRanks) -> pd.DataFrame:
-    lines = np.unique(np.geomspace(1, len(found.frame), 8).round().astype(int)) - 1
-    return found.frame.iloc[lines].reset_index(drop=True)
 
 
 def _share(one_in: int) -> str:

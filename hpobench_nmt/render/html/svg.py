@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from hpobench_nmt.analysis.number_text import cell_text
+from hpobench_nmt.analysis.number_text import cell_text, span
 from hpobench_nmt.analysis.replay import Replay
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.core.system.text import short
@@ -284,10 +284,7 @@ def _series_hover(figure: Figure, series: HoverSeries, places: Mapping[str, int]
             for value, (_, y) in zip(at[series.y], places_y, strict=True)
         ]
         if {"low", "high"} <= set(part.columns) and part["low"].notna().any():
-            line["q"] = [
-                "" if np.isnan(a) else f"{short(a)}–{short(b)}"
-                for a, b in zip(at["low"], at["high"], strict=True)
-            ]
+            line["q"] = [*map(span, at["low"], at["high"])]
         lines.append(line)
     whole = bool((grid == np.rint(grid)).all())
     values = [f"{v:.0f}" if whole else short(v) for v in grid]
