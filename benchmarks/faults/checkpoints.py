@@ -24,7 +24,8 @@ from unittest import mock
 import numpy as np
 import torch
 
-from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, AwdLstmShape
+from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM
+from hpobench_nmt.runner.lm.awd_lstm_settings import ModelSettings
 from hpobench_nmt.runner.lm.ntasgd import NTASGD
 from hpobench_nmt.runner.lm.schedule import TrainingSchedule
 from hpobench_nmt.runner.lm.trainer import train
@@ -40,8 +41,11 @@ def training(checkpoints: Checkpoints, updates: int, times: Any = None) -> None:
     """Train for this many updates; `times` receives the wall-clock time after each update."""
     rng = np.random.default_rng(0)
     tokens = rng.zipf(1.3, size=20 * (35 * updates + 1)) % WORDS
-    shape = AwdLstmShape(layers=2, embedding_size=400, hidden_size=600)
-    model = AWDLSTM(WORDS, shape, torch.Generator().manual_seed(1))
+    settings = ModelSettings(
+        layers=2, embedding_size=400, hidden_size=600, alpha=0.0, beta=0.0, weight_drop=0.0,
+        dropout_input=0.0, dropout_hidden=0.0, dropout_output=0.0, dropout_embedding=0.0,
+    )  # fmt: skip
+    model = AWDLSTM(WORDS, settings, torch.Generator().manual_seed(1))
     optimiser = NTASGD(
         list(model.parameters()), learning_rate=1.0, weight_decay=0.0, averaging_window=5, patience=5
     )

@@ -20,9 +20,9 @@ import numpy as np
 import torch
 
 from hpobench_nmt.runner.families import load_family
-from hpobench_nmt.runner.lm.dynamic import UpdateRule, adapting_reader, gradient_rms, pieces
+from hpobench_nmt.runner.lm.dynamic import UpdateRule, adapting_reader, gradient_rms
 from hpobench_nmt.runner.lm.gradient import GraphedGradient, gradient
-from hpobench_nmt.runner.lm.language_model import streams
+from hpobench_nmt.runner.lm.language_model import pieces, streams
 from hpobench_nmt.runner.lm.scanned_cells import compiled_steps
 from hpobench_nmt.runner.torch_training.memory import parameter_count
 from hpobench_nmt.runner.torch_training.precision import loss_scaler, rounded_products

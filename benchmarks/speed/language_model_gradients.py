@@ -37,7 +37,8 @@ from hpobench_nmt.runner.lm import (
     gradient,
     single_stream_lstm,
 )
-from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, AwdLstmShape
+from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM
+from hpobench_nmt.runner.lm.awd_lstm_settings import ModelSettings
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms
 from hpobench_nmt.runner.lm.language_model import detach
 from hpobench_nmt.runner.lm.plateau_adam import PlateauAdam
@@ -148,14 +149,15 @@ def replaced(run: Callable[[], int], *replacements: tuple[Any, str, Any]) -> Cal
     return with_replacements
 
 
-def awd_lstm(*rates: float, **others: float) -> AWDLSTM:
-    shape = AwdLstmShape(2, 200, 400, "lstm", *rates, **others)
-    return AWDLSTM(WORDS, shape, torch.Generator().manual_seed(0))
+def awd_lstm(**changes: Any) -> AWDLSTM:
+    """With the default rates of dropout and regularisation, unless they are given."""
+    settings = ModelSettings(layers=2, embedding_size=200, hidden_size=400, **changes)
+    return AWDLSTM(WORDS, settings, torch.Generator().manual_seed(0))
 
 
 def output_layer() -> Iterator[tuple[str, Contenders]]:
     for batch in (20, 64):
-        run = update(awd_lstm(0.4, 0.25, 0.4, 0.1, 0.5, alpha=2.0, beta=1.0), WORDS, batch, 35)
+        run = update(awd_lstm(), WORDS, batch, 35)
         plain = replaced(run, (gradient, "linear_cross_entropy", plain_cross_entropy))
         contenders = {"by hand": run, "autograd": plain}
         if hasattr(functional, "linear_cross_entropy"):

@@ -44,9 +44,10 @@ from hpobench_nmt.lookup.user_folders import training_cache
 from hpobench_nmt.runner.corpora import load_corpus
 from hpobench_nmt.runner.families.dynamic_evaluation import FAMILY, trained_model
 from hpobench_nmt.runner.family import Job
-from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, AwdLstmShape
-from hpobench_nmt.runner.lm.dynamic import UpdateRule, adapting_reader, dynamic_nll, gradient_rms, pieces
-from hpobench_nmt.runner.lm.language_model import detach
+from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM
+from hpobench_nmt.runner.lm.awd_lstm_settings import ModelSettings
+from hpobench_nmt.runner.lm.dynamic import UpdateRule, adapting_reader, dynamic_nll, gradient_rms
+from hpobench_nmt.runner.lm.language_model import detach, pieces
 from hpobench_nmt.runner.lm.measure import tuned_rule
 from hpobench_nmt.runner.lm.ntasgd import NTASGD
 from hpobench_nmt.runner.lm.softmax import linear_cross_entropy
@@ -95,8 +96,13 @@ class Plain(torch.nn.Module):
 
 
 def awd_lstm(arguments: argparse.Namespace, **rates: Any) -> AWDLSTM:
-    shape = AwdLstmShape(arguments.layers, arguments.embedding, arguments.hidden, **rates)
-    return AWDLSTM(arguments.vocabulary, shape, torch.Generator().manual_seed(1))
+    sizes = {
+        "layers": arguments.layers,
+        "embedding_size": arguments.embedding,
+        "hidden_size": arguments.hidden,
+    }
+    settings = ModelSettings(**{**sizes, **dict.fromkeys(REGULARISED, 0.0), **rates})
+    return AWDLSTM(arguments.vocabulary, settings, torch.Generator().manual_seed(1))
 
 
 def words(arguments: argparse.Namespace, n: int) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -21,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "pretend"))
 from pretend_accelerator import accelerator, counted  # type: ignore[import-not-found]
 
 from hpobench_nmt.runner.families import load_family
-from hpobench_nmt.runner.lm.dynamic import UpdateRule, adapting_reader, gradient_rms, pieces
+from hpobench_nmt.runner.lm.dynamic import UpdateRule, adapting_reader, gradient_rms
 from hpobench_nmt.runner.lm.gradient import gradient
-from hpobench_nmt.runner.lm.language_model import streams
+from hpobench_nmt.runner.lm.language_model import pieces, streams
 from hpobench_nmt.runner.torch_training.precision import loss_scaler
 
 WORDS = 40

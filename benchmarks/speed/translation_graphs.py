@@ -23,11 +23,12 @@ from torch import Tensor, nn
 from hpobench_nmt.runner.nmt.marian_batches import batches
 from hpobench_nmt.runner.nmt.marian_gradient import Gradients
 from hpobench_nmt.runner.nmt.marian_model import build, trained
-from hpobench_nmt.runner.nmt.marian_numbers import END, Pairs
+from hpobench_nmt.runner.nmt.marian_numbers import END, NumberLines, Pairs
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings
 from hpobench_nmt.runner.torch_training.clock import seconds
 from hpobench_nmt.runner.torch_training.precision import loss_scaler
 from hpobench_nmt.runner.torch_training.repeatable import set_up
+from hpobench_nmt.runner.torch_training.settings import Precision
 
 _VOCABULARY, _WORDS, _TIMED = 2000, 2048, 50
 
@@ -41,7 +42,7 @@ def random_pairs(count: int) -> Pairs:
         m = max(1, n + int(draws.integers(-2, 3)))
         source, target = ([*draws.integers(4, 1900, size).tolist(), END] for size in (n, m))
         found.append((source, target))
-    return Pairs.of(found)
+    return Pairs(*map(NumberLines.of, zip(*found, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -56,16 +57,17 @@ class Training:
 def training(layers: int, width: int, words: int, where: torch.device, graphs: bool = True) -> Training:
     """A training on 4,000 pairs in tf32, or 60 pairs in fp32 on a CPU, with batches of this many subwords."""
     gpu = where.type == "cuda"
-    pairs, precision = random_pairs(4000 if gpu else 60), "tf32" if gpu else "fp32"
+    pairs = random_pairs(4000 if gpu else 60)
+    precision: Precision = "tf32" if gpu else "fp32"
     settings = MarianSettings(
         bpe_symbols=_VOCABULARY, num_layers=layers, num_embed=width, num_hidden=4 * width, num_heads=4,
-        learning_rate=0.001,
+        learning_rate=0.001, precision=precision,
     )  # fmt: skip
     torch.manual_seed(5)
     model = build(settings, _VOCABULARY, _VOCABULARY, torch.Generator(where).manual_seed(1)).train()
     parameters, scaler = trained(model), loss_scaler(precision, where)
     adam = torch.optim.AdamW(parameters, lr=settings.learning_rate, fused=True)
-    gradients = Gradients(model, parameters, pairs, 0.1, precision, scaler, graphs)
+    gradients = Gradients(model, pairs, settings, scaler, graphs)
     order = cycle([chosen for epoch in range(60) for chosen in batches(pairs, words, 1, epoch)])
 
     def update() -> None:

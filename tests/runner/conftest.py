@@ -90,11 +90,16 @@ def wait_for():
 def tiny():
     """Makes an AWD-LSTM of 9 words, layers of 6 and 5 units, without regularisation unless it is given."""
     torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-nmt[train]'")
-    from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, AwdLstmShape
+    from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM
+    from hpobench_nmt.runner.lm.awd_lstm_settings import ModelSettings
+
+    dropped = ("dropout_input", "dropout_hidden", "dropout_output", "dropout_embedding", "weight_drop")
+    plain = dict.fromkeys((*dropped, "alpha", "beta"), 0.0)
 
     def make(layers=2, vocabulary=9, seed=0, **rates):
-        shape = AwdLstmShape(layers, embedding_size=5, hidden_size=6, **rates)
-        model = AWDLSTM(vocabulary, shape, torch.Generator().manual_seed(seed))
+        sizes = {"embedding_size": 5, "hidden_size": 6}
+        settings = ModelSettings(layers=layers, **{**sizes, **plain, **rates})
+        model = AWDLSTM(vocabulary, settings, torch.Generator().manual_seed(seed))
         with torch.no_grad():
             # Weights far from zero, so that what a test changes shows.
             for parameter in model.parameters():

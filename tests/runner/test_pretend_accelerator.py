@@ -15,8 +15,9 @@ from small_models import CASES, STEPS, chain, settings_of  # noqa: E402
 
 from hpobench_nmt.runner.families import load_family  # noqa: E402
 from hpobench_nmt.runner.lm import trainer  # noqa: E402
-from hpobench_nmt.runner.lm.dynamic import UpdateRule, adapting_reader, gradient_rms, pieces  # noqa: E402
+from hpobench_nmt.runner.lm.dynamic import UpdateRule, adapting_reader, gradient_rms  # noqa: E402
 from hpobench_nmt.runner.lm.fit import fit  # noqa: E402
+from hpobench_nmt.runner.lm.language_model import pieces  # noqa: E402
 from hpobench_nmt.runner.lm.measure import measure  # noqa: E402
 from hpobench_nmt.runner.nmt.bpe import Bpe, learn  # noqa: E402
 from hpobench_nmt.runner.nmt.marian_batches import batches  # noqa: E402
@@ -191,7 +192,7 @@ def translator(device, norm):
     parameters, scaler = trained_parameters(model), loss_scaler("fp32", device)
     # With a large epsilon, for keys' biases have a gradient of 0 but for rounding.
     adam = torch.optim.AdamW(parameters, lr=0.01, eps=1e-3, fused=True)
-    gradients = Gradients(model, parameters, pairs, 0.1, "fp32", scaler)
+    gradients = Gradients(model, pairs, settings, scaler)
     for chosen in batches(pairs, settings.batch_size, 1, 0)[:5]:
         with counted() if device != CPU else nullcontext() as counts:
             gradients.clear()

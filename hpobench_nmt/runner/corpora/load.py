@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -19,7 +17,7 @@ from hpobench_nmt.runner.corpora.parallel_files import PAIRS, PARALLEL
 from hpobench_nmt.runner.corpora.state_of_the_union import SOTU
 from hpobench_nmt.runner.corpora.text_files import ENWIK8, PTB, TEXT, TEXT8, WIKITEXT_2
 from hpobench_nmt.runner.corpora.vocabulary import segmented
-from hpobench_nmt.runner.disk.locks import make_once
+from hpobench_nmt.runner.disk.locks import key_of, make_once
 from hpobench_nmt.runner.family import Job
 from hpobench_nmt.runner.settings import Settings, settings_of
 
@@ -83,8 +81,7 @@ def load_corpus(section: Mapping[str, Any], base: Path, cache: Path) -> Corpus:
 
     try:
         identity = [FORMAT, reader.name, _given(options), reader.depends(options, base, cache)]
-        key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
-        return read_prepared(make_once(cache / "corpora" / f"{reader.name}-{key}.npz", make))
+        return read_prepared(make_once(cache / "corpora" / f"{reader.name}-{key_of(identity)}.npz", make))
     except OSError as error:
         raise RunError(f"cannot keep the prepared corpus in {cache}: {error.strerror or error}.") from error
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import platform
 import sys
 from collections.abc import Callable, Iterator
@@ -83,3 +85,8 @@ def make_once(path: Path, make: Callable[[Path], None]) -> Path:
                 make(scratch / "new")
                 (scratch / "new").rename(path)
     return path
+
+
+def key_of(identity: object) -> str:
+    """A part of the name of such a file, for everything that its content depends on."""
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]

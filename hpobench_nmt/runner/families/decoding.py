@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.runner.disk.locks import key_of
 from hpobench_nmt.runner.families.marian import FAMILY as MARIAN
-from hpobench_nmt.runner.families.shared_models import key_of, shared_model
+from hpobench_nmt.runner.families.shared_models import shared_model
 from hpobench_nmt.runner.family import Family, Job, Outcome
 from hpobench_nmt.runner.nmt import metrics as of_translation
 from hpobench_nmt.runner.nmt.decoding_settings import KEPT, DecodingSettings, check

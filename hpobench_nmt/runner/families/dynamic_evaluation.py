@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hpobench_nmt.core.arrays import Floats, Tokens
 from hpobench_nmt.core.objectives import Metric
-from hpobench_nmt.runner.disk.locks import make_once
-from hpobench_nmt.runner.families.awd_lstm import ARCHITECTURE, ModelSettings, check
-from hpobench_nmt.runner.families.shared_models import key_of, shared_model
+from hpobench_nmt.runner.disk.locks import key_of, make_once
+from hpobench_nmt.runner.families.awd_lstm import ARCHITECTURE, check
+from hpobench_nmt.runner.families.shared_models import shared_model
 from hpobench_nmt.runner.family import Family, Job, Outcome
+from hpobench_nmt.runner.lm.awd_lstm_settings import ModelSettings
 from hpobench_nmt.runner.lm.settings import (
     CLOCK,
     COUNT_METRICS,

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hpobench_nmt.runner.family import Architecture, Unit
 from hpobench_nmt.runner.lm.language_family import language_model_family
-from hpobench_nmt.runner.lm.settings import (
-    METRICS,
-    EvaluationSettings,
-    PlateauTrainingSettings,
-    dropout,
-    sparse_units,
-)
-from hpobench_nmt.runner.settings import Settings, setting, values_of
+from hpobench_nmt.runner.lm.mlstm_settings import MlstmSettings
+from hpobench_nmt.runner.lm.settings import METRICS
 
 if TYPE_CHECKING:
     from hpobench_nmt.runner.lm.mlstm_model import MLSTM
@@ -22,29 +15,11 @@ if TYPE_CHECKING:
     from hpobench_nmt.runner.lm.schedule import TrainingSchedule
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Mlstm(Settings):
-    embedding_size: int = setting(400, "of symbols", 1, 100_000)
-    hidden_size: int = setting(2800, "number of units in the recurrent layer", 1, 100_000)
-    weight_norm: bool = setting(True, "whether the recurrent layer's weights are normalised")
-    dropout_embedding: float = dropout(0.5, "embedded symbols, one mask per sequence")
-    dropout_hidden: float = dropout(
-        0.2, "hidden units, one mask per sequence, in the recurrence and the output"
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class MlstmSettings(EvaluationSettings, PlateauTrainingSettings, _Mlstm):
-    """Settings of one configuration."""
-
-    dynamic_units: int = sparse_units(500)  # Krause et al. (2018), section 7.3
-
-
 def build(settings: MlstmSettings, vocabulary: int, unit: Unit, generator: Any) -> MLSTM:
     """A model on the torch.Generator's device, with fresh weights drawn from it."""
     from hpobench_nmt.runner.lm.mlstm_model import MLSTM
 
-    return MLSTM(vocabulary, **values_of(_Mlstm, settings), generator=generator)
+    return MLSTM(vocabulary, settings, generator)
 
 
 def parameters(settings: MlstmSettings, vocabulary: int, unit: Unit = "character") -> int:

@@ -98,68 +98,63 @@ class Command:
         return found + [flag for name, flag in self.flags.items() if configuration.get(name) is True]
 
     def __call__(self, job: Job[Any], log: Path, refuse_stopped: Callable[[], None]) -> Outcome:
-        """Train one configuration."""
-        return run(self, job, log, refuse_stopped)
+        """Train one configuration, of `job.settings`, and append the program's output to a log.
 
+        A program with checkpoints is stopped, by SIGTERM and then SIGKILL, at its first checkpoint from
+        `job.until` on. The folder {checkpoint} is the same each time, so that it can resume there.
 
-def run(command: Command, job: Job[Any], log: Path, refuse_stopped: Callable[[], None]) -> Outcome:
-    """Train one configuration, of `job.settings`, and append the program's output to a log.
+        Raises TrainingFailed, with the last lines of the output, if the program fails, prints too much or
+        takes too long, or if a metric is missing or not finite. Raises InputError if it cannot be started.
+        """
+        before = read_curve(job.state) if job.state and self.key else []
+        if job.until and before and before[-1]["update"] >= job.until:  # a kill came before this was told
+            return Outcome({}, before, paused=True)
+        gpu = job.device.partition("cuda:")[2]
+        words = self.filled(job.settings, _places(self, job, gpu))
+        log.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with log.open("a", encoding="utf-8") as file:
+                file.write(f"$ {shlex.join(words)}\n")
+        except OSError as error:
+            raise not_written(log, error) from error
+        output = _Output(self, log, before)
+        paused = False
 
-    A program with checkpoints is stopped, by SIGTERM and then SIGKILL, at its first checkpoint from
-    `job.until` on. The folder {checkpoint} is the same each time, so that it can resume there.
+        def watch(program: Program) -> None:
+            nonlocal paused
+            refuse_stopped()
+            if log.stat().st_size - output.start > _MOST_LOG:
+                raise TrainingFailed(f"printed more than {_MOST_LOG / 1e9:.0f} GB")
+            if output.read() and job.state:
+                write_curve(job.state, output.curve)
+            if job.until and output.new and output.curve[-1]["update"] >= job.until:
+                paused = True
+                program.stop()
 
-    Raises TrainingFailed, with the last lines of the output, if the program fails, prints too much or takes
-    too long, or if a metric is missing or not finite. Raises InputError if it cannot be started.
-    """
-    before = read_curve(job.state) if job.state and command.key else []
-    if job.until and before and before[-1]["update"] >= job.until:  # a kill came before this was told
-        return Outcome({}, before, paused=True)
-    gpu = job.device.partition("cuda:")[2]
-    words = command.filled(job.settings, _places(command, job, gpu))
-    log.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with log.open("a", encoding="utf-8") as file:
-            file.write(f"$ {shlex.join(words)}\n")
-    except OSError as error:
-        raise not_written(log, error) from error
-    output = _Output(command, log, before)
-    paused = False
-
-    def watch(program: Program) -> None:
-        nonlocal paused
-        refuse_stopped()
-        if log.stat().st_size - output.start > _MOST_LOG:
-            raise TrainingFailed(f"printed more than {_MOST_LOG / 1e9:.0f} GB")
-        if output.read() and job.state:
-            write_curve(job.state, output.curve)
-        if job.until and output.new and output.curve[-1]["update"] >= job.until:
-            paused = True
-            program.stop()
-
-    environment = os.environ | {"PYTHONUNBUFFERED": "1"} | ({"CUDA_VISIBLE_DEVICES": gpu} if gpu else {})
-    try:
-        ended = run_program(words, log, environment, command.timeout, watch)
-    except OSError as error:
-        raise InputError(f"{words[0]}: cannot be started: {error}.") from None
-    output.read()
-    if paused:
-        if job.state:
-            write_curve(job.state, output.curve)
-        return Outcome({}, output.curve, paused=True)
-    if ended is None:
-        raise TrainingFailed(f"stopped after {command.timeout:g} s (--timeout){output.tail}")
-    if ended.code:
-        kind = TrainingStarved if ended.signal == signal.SIGKILL else TrainingFailed
-        raise kind(f"{ended}{output.tail}")
-    metrics = output.metrics
-    if command.file:
-        metrics = _of_file(job.scratch / command.file, command)
-    for name in command.metrics:
-        if name not in metrics:
-            raise TrainingFailed(f"ended without {name}{output.tail}")
-        if not math.isfinite(metrics[name]):
-            raise TrainingFailed(f"{name} is {metrics[name]}{output.tail}")
-    return Outcome({name: metrics[name] for name in command.metrics}, output.curve)
+        environment = os.environ | {"PYTHONUNBUFFERED": "1"} | ({"CUDA_VISIBLE_DEVICES": gpu} if gpu else {})
+        try:
+            ended = run_program(words, log, environment, self.timeout, watch)
+        except OSError as error:
+            raise InputError(f"{words[0]}: cannot be started: {error}.") from None
+        output.read()
+        if paused:
+            if job.state:
+                write_curve(job.state, output.curve)
+            return Outcome({}, output.curve, paused=True)
+        if ended is None:
+            raise TrainingFailed(f"stopped after {self.timeout:g} s (--timeout){output.tail}")
+        if ended.code:
+            kind = TrainingStarved if ended.signal == signal.SIGKILL else TrainingFailed
+            raise kind(f"{ended}{output.tail}")
+        metrics = output.metrics
+        if self.file:
+            metrics = _of_file(job.scratch / self.file, self)
+        for name in self.metrics:
+            if name not in metrics:
+                raise TrainingFailed(f"ended without {name}{output.tail}")
+            if not math.isfinite(metrics[name]):
+                raise TrainingFailed(f"{name} is {metrics[name]}{output.tail}")
+        return Outcome({name: metrics[name] for name in self.metrics}, output.curve)
 
 
 class _Output:

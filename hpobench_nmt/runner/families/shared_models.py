@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -40,8 +38,3 @@ def shared_model(path: Path, train: Callable[[Path, Path], None]) -> Path:
         reason = (folder / _FAILURE).read_text(encoding="utf-8")
         raise TrainingFailed(f"the model cannot be trained: {reason} (kept as {folder.name})")
     return folder
-
-
-def key_of(identity: object) -> str:
-    """A part of a file's name for everything that a model depends on."""
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]

@@ -22,6 +22,7 @@ from hpobench_nmt.runner.nmt.metrics import CANNOT_RANK, METRICS, scores
 from hpobench_nmt.runner.nmt.prepare_corpus import Prepared, prepare
 from hpobench_nmt.runner.nmt.settings import SockeyeSettings, check_translation
 from hpobench_nmt.runner.nmt.sockeye_logs import read_parameter_count
+from hpobench_nmt.runner.nmt.sockeye_train import curve_of
 from hpobench_nmt.runner.nmt.text_scores import bleu, refuse_unspaced, signature
 from hpobench_nmt.runner.nmt.timed_translate import read_times
 from hpobench_nmt.runner.nmt.train_model import Training, decode_arguments, train_model
@@ -68,9 +69,7 @@ def train(job: Job[SockeyeSettings]) -> Outcome:
     first_devices([job.device], settings.workers)  # raises an error if there are too few GPUs
     # This job stands still while another job on this GPU measures the time of its decoding.
     measuring = timing_lock(job)
-    log, merges = job.scratch / "prepare.log", settings.bpe_count == "merges"
-    symbols, longest, sentences = settings.bpe_symbols, settings.max_length, settings.bpe_sentences
-    prepared = prepare(corpus, symbols, longest, job.cache, log, measuring, merges, sentences)
+    prepared = prepare(job, corpus, measuring)
     training = train_model(job, prepared, measuring)
     checkpoints, model = training.checkpoints, training.model
     last = checkpoints[-1]
@@ -98,13 +97,10 @@ def train(job: Job[SockeyeSettings]) -> Outcome:
     references = {"dev": corpus.dev[1], "test": corpus.test[1]}
     found = scores(translations, references, tokenizer, last.update)
     metrics = {
-        "dev_bleu": found["dev_bleu"],
+        **found,
         "dev_gpu_time": clock,
         "dev_cpu_time": processor,
         "dev_ppl": min(c.perplexity for c in checkpoints),
-        "test_bleu": found["test_bleu"],
-        "dev_chrf": found["dev_chrf"],
-        "test_chrf": found["test_chrf"],
         "num_updates": last.update,
         "train_time": training.costs[-1].seconds,
         "memory": training.costs[-1].memory,
@@ -130,20 +126,15 @@ def _curve(job: Job[SockeyeSettings], prepared: Prepared, training: Training) ->
     subwords. The curve's BLEU is computed on the text, as the metric dev_bleu is. BLEU of a sample has
     another name, because it may differ from dev_bleu by several points.
     """
-    bpe = prepared.target_bpe()
-    model = training.model
-    seconds = {cost.checkpoint: cost.seconds for cost in training.costs}
-    reference = model / "decode.target.0"
-    references = bpe.decode(_lines(reference)) if reference.exists() else None
-    name = "dev_bleu" if job.settings.checkpoint_sentences == -1 else "dev_bleu_sample"
-    curve = []
-    for checkpoint in training.checkpoints:
-        point: dict[str, float] = {"update": checkpoint.update, "dev_ppl": checkpoint.perplexity}
-        point["seconds"] = seconds[checkpoint.number]
-        if references is not None:
-            decoded = _lines(model / f"decode.output.0.{checkpoint.number:05d}")
-            point[name] = bleu(bpe.decode(decoded), references, job.settings.bleu_tokenizer)
-        curve.append(point)
+    curve = curve_of(training.costs)
+    reference = training.model / "decode.target.0"
+    if reference.exists():
+        bpe, tokenizer = prepared.target_bpe(), job.settings.bleu_tokenizer
+        references = bpe.decode(_lines(reference))
+        name = "dev_bleu" if job.settings.checkpoint_sentences == -1 else "dev_bleu_sample"
+        for cost, point in zip(training.costs, curve, strict=True):
+            decoded = _lines(training.model / f"decode.output.0.{cost.checkpoint:05d}")
+            point[name] = bleu(bpe.decode(decoded), references, tokenizer)
     return curve
 
 

@@ -30,9 +30,8 @@ from hpobench_nmt.runner.lm.dynamic import (
     UpdateRule,
     adapting_reader,
     dynamic_nll,
-    pieces,
 )
-from hpobench_nmt.runner.lm.language_model import LanguageModel, State
+from hpobench_nmt.runner.lm.language_model import LanguageModel, State, pieces
 from hpobench_nmt.runner.lm.static import static_nll
 
 Evaluation = Callable[[Tokens], Floats]

@@ -6,7 +6,6 @@ import math
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -15,7 +14,9 @@ from torch.nn.functional import embedding
 
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.lm import single_stream_lstm
-from hpobench_nmt.runner.lm.dropout import embedding_dropout, locked_dropout, weight_drop
+from hpobench_nmt.runner.lm.awd_lstm_settings import ModelSettings
+from hpobench_nmt.runner.lm.dropout import embedding_dropout, locked_dropout, plain_dropout
+from hpobench_nmt.runner.lm.language_model import LanguageModel
 from hpobench_nmt.runner.lm.qrnn import QRNNLayer
 from hpobench_nmt.runner.lm.recurrent_layers import LayerState, adapt, embed, uniform
 
@@ -23,28 +24,7 @@ from hpobench_nmt.runner.lm.recurrent_layers import LayerState, adapt, embed, un
 _FEW_STEPS = 16
 
 
-@dataclass(frozen=True)
-class AwdLstmShape:
-    """Sizes, rates of dropout, and the weights alpha (AR) and beta (TAR), as in families/awd_lstm.py.
-
-    By default, there is no regularisation.
-    """
-
-    layers: int
-    embedding_size: int
-    hidden_size: int
-    cell: str = "lstm"
-    dropout_input: float = 0.0
-    dropout_hidden: float = 0.0
-    dropout_output: float = 0.0
-    dropout_embedding: float = 0.0
-    weight_drop: float = 0.0
-    zoneout: float = 0.0
-    alpha: float = 0.0
-    beta: float = 0.0
-
-
-class AWDLSTM(nn.Module):
+class AWDLSTM(LanguageModel):
     """Layers of sizes E -> H -> ... -> H -> E over an embedding that is also the output layer's weight.
 
     A single layer has E units. The generator, on the model's device, draws the initial weights and, in
@@ -52,20 +32,20 @@ class AWDLSTM(nn.Module):
     words.
     """
 
-    def __init__(self, vocabulary: int, shape: AwdLstmShape, generator: torch.Generator) -> None:
+    def __init__(self, vocabulary: int, settings: ModelSettings, generator: torch.Generator) -> None:
         super().__init__()
-        size = shape.embedding_size
+        size = settings.embedding_size
         self.output_weight = uniform(0.1, generator, vocabulary, size)
         self.output_bias = nn.Parameter(torch.zeros(vocabulary, device=generator.device))
-        self.hidden_sizes = (*[shape.hidden_size] * (shape.layers - 1), size)
+        self.hidden_sizes = (*[settings.hidden_size] * (settings.layers - 1), size)
         self.layers = nn.ModuleList()
         for inputs, units in zip((size, *self.hidden_sizes), self.hidden_sizes, strict=False):
-            if shape.cell == "qrnn":
+            if settings.cell == "qrnn":
                 window = 1 if len(self.layers) else 2
-                self.layers.append(QRNNLayer(inputs, units, window, shape.zoneout, generator))
+                self.layers.append(QRNNLayer(inputs, units, window, settings.zoneout, generator))
             else:
                 self.layers.append(_LSTMLayer(inputs, units, generator))
-        self.rates = shape
+        self.settings = settings
         self.generator = generator
         self._outputs: tuple[Tensor, Tensor] | None = None
 
@@ -76,19 +56,19 @@ class AWDLSTM(nn.Module):
 
     def forward(self, tokens: Tensor, state: Sequence[LayerState]) -> tuple[Tensor, tuple[LayerState, ...]]:
         """Hidden vectors, shape (T, B, E), of tokens, shape (T, B), and the state after them."""
-        rates, draw, layers = self.rates, self.generator, cast(Any, self.layers)
+        settings, draw, layers = self.settings, self.generator, cast(Any, self.layers)
         x = self._embed(tokens)
         after = []
         for i, (layer, before) in enumerate(zip(layers, state, strict=True)):
             weights: list[Tensor] = list(layer.parameters())
             if self.training:
-                weights[layer.dropped] = weight_drop(weights[layer.dropped], rates.weight_drop, draw)
+                weights[layer.dropped] = plain_dropout(weights[layer.dropped], settings.weight_drop, draw)
             raw, new = layer.read(x, before, weights, draw)
             after.append(new)
             last = i == len(self.layers) - 1
             x = raw
             if self.training:
-                x = locked_dropout(raw, rates.dropout_output if last else rates.dropout_hidden, draw)
+                x = locked_dropout(raw, settings.dropout_output if last else settings.dropout_hidden, draw)
         if self.training:
             self._outputs = (raw, x)
         return x, tuple(after)
@@ -96,10 +76,7 @@ class AWDLSTM(nn.Module):
     def adapted(
         self, tokens: Tensor, state: Sequence[LayerState], matrices: Sequence[Tensor]
     ) -> tuple[Tensor, tuple[LayerState, ...]]:
-        """The forward pass with h' = h + M h on the first units of each layer (Krause et al. 2018, eq. 9).
-
-        There is one square matrix per layer. For evaluation only, as LSTMs compute time steps one by one.
-        """
+        """See LanguageModel."""
         x, layers = embedding(tokens, self.output_weight), cast(Any, self.layers)
         after = []
         for layer, before, matrix in zip(layers, state, matrices, strict=True):
@@ -113,19 +90,19 @@ class AWDLSTM(nn.Module):
             return 0.0
         (raw, dropped), self._outputs = self._outputs, None
         total: Tensor | float = 0.0
-        if self.rates.alpha:
-            total = total + self.rates.alpha * dropped.square().mean()
-        if self.rates.beta and len(raw) > 1:
-            total = total + self.rates.beta * (raw[1:] - raw[:-1]).square().mean()
+        if self.settings.alpha:
+            total = total + self.settings.alpha * dropped.square().mean()
+        if self.settings.beta and len(raw) > 1:
+            total = total + self.settings.beta * (raw[1:] - raw[:-1]).square().mean()
         return total
 
     def _embed(self, tokens: Tensor) -> Tensor:
         x = embed(self.output_weight, tokens, self.output_weight)
         if not self.training:
             return x
-        rates, words = self.rates, len(self.output_weight)
-        x = embedding_dropout(x, tokens, words, rates.dropout_embedding, self.generator)
-        return locked_dropout(x, rates.dropout_input, self.generator)
+        settings, words = self.settings, len(self.output_weight)
+        x = embedding_dropout(x, tokens, words, settings.dropout_embedding, self.generator)
+        return locked_dropout(x, settings.dropout_input, self.generator)
 
 
 class _LSTMLayer(nn.ParameterList):

@@ -30,6 +30,6 @@ def embedding_dropout(x: Tensor, tokens: Tensor, rows: int, p: float, generator:
     return x * mask((rows,), p, x, generator)[tokens].unsqueeze(-1) if p else x
 
 
-def weight_drop(weight: Tensor, p: float, generator: torch.Generator) -> Tensor:
-    """DropConnect: drop single weights, with one mask for the whole sequence (Wan et al. 2013)."""
-    return weight * mask(tuple(weight.shape), p, weight, generator) if p else weight
+def plain_dropout(x: Tensor, p: float, generator: torch.Generator) -> Tensor:
+    """Drop single numbers. On weights, this is DropConnect (Wan et al. 2013)."""
+    return x * mask(tuple(x.shape), p, x, generator) if p else x

@@ -38,13 +38,13 @@ from torch import Tensor, nn
 
 from hpobench_nmt.core.arrays import Floats, Tokens
 from hpobench_nmt.core.system.errors import InputError, check_known
-from hpobench_nmt.runner.lm.language_model import LanguageModel, SparselyAdaptable, State, detach, streams
+from hpobench_nmt.runner.lm.language_model import LanguageModel, State, detach, pieces
 from hpobench_nmt.runner.lm.neural_cache import NeuralCache, mixed_with_cache
-from hpobench_nmt.runner.lm.ntasgd import swapped
 from hpobench_nmt.runner.lm.settings import DECAY_SCALES, RULES
 from hpobench_nmt.runner.lm.softmax import nll_with_gradients
 from hpobench_nmt.runner.lm.static import evaluating
 from hpobench_nmt.runner.lm.update_rules import descend, descend_rms, descend_together, groups
+from hpobench_nmt.runner.torch_training.loop import swapped
 
 Rms = Sequence[Tensor] | None
 """sqrt(MS_g) of each adapted tensor, from `gradient_rms`; None for rules that do not need it."""
@@ -178,14 +178,6 @@ def gradient_rms(
     return [total.div_(count).sqrt_() for total in totals]
 
 
-def pieces(model: LanguageModel, tokens: Tokens, batch: int, segment: int) -> Iterator[Tensor]:
-    """Segments with the token that follows each, shape (segment + 1, batch); the last may be shorter."""
-    columns = streams(torch.from_numpy(np.array(tokens, dtype=np.int64)), batch)
-    columns = columns.to(model.output_weight.device)
-    for start in range(0, len(columns) - 1, segment):
-        yield columns[start : start + segment + 1]
-
-
 @dataclass(frozen=True, eq=False)
 class _Local:
     """The adapted tensors with their gradients, and the global values (None: zeros)."""
@@ -215,13 +207,7 @@ def _with_parameters(model: LanguageModel, updates: bool) -> Iterator[_Local]:
     def gradient(piece: Tensor, state: State) -> tuple[Tensor, Tensor, State]:
         for p in rest:
             p.grad = None  # the next gradients are written to the memory that this frees
-        hidden, state = model(piece[:-1], detach(state))
-        flat = hidden.reshape(-1, hidden.shape[-1])
-        nll, grad_hidden = nll_with_gradients(
-            flat.detach(), weight.data, bias.data, piece[1:].reshape(-1), weight.grad, bias.grad
-        )
-        torch.autograd.backward([flat], [grad_hidden])
-        return nll, flat.detach(), state
+        return _propagated(model, model, piece, state, (weight.grad, bias.grad))
 
     # All gradients are written to the same memory, because fresh memory would cost more than the arithmetic.
     with swapped(parameters, [p.data.clone() if updates else p.data for p in parameters]):
@@ -235,30 +221,42 @@ def _with_parameters(model: LanguageModel, updates: bool) -> Iterator[_Local]:
 
 
 def _with_matrices(model: LanguageModel, units: int) -> Iterator[_Local]:
-    if not hasattr(model, "adapted"):
-        raise InputError(f"sparse dynamic evaluation is not there for {type(model).__name__}.")
-    adaptable: SparselyAdaptable = model  # type: ignore[assignment]
-    weight = model.output_weight
     matrices = [
-        torch.zeros(n, n, device=weight.device, requires_grad=True)
-        for n in (min(units, size) for size in adaptable.hidden_sizes)
+        torch.zeros(n, n, device=model.output_weight.device, requires_grad=True)
+        for n in (min(units, size) for size in model.hidden_sizes)
     ]
 
     def gradient(piece: Tensor, state: State) -> tuple[Tensor, Tensor, State]:
         for matrix in matrices:
             matrix.grad = None
-        hidden, state = adaptable.adapted(piece[:-1], detach(state), matrices)
-        flat = hidden.reshape(-1, hidden.shape[-1])
-        nll, grad_hidden = nll_with_gradients(
-            flat.detach(), weight.data, model.output_bias.data, piece[1:].reshape(-1), None, None
-        )
-        torch.autograd.backward([flat], [grad_hidden], inputs=matrices)
-        return nll, flat.detach(), state
+        return _propagated(model, forward, piece, state, (None, None), matrices)
 
     def forward(tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        return adaptable.adapted(tokens, state, matrices)
+        return model.adapted(tokens, state, matrices)
 
     yield _Local(matrices, None, gradient, forward)
+
+
+def _propagated(
+    model: LanguageModel,
+    forward: Callable[[Tensor, State], tuple[Tensor, State]],
+    piece: Tensor,
+    state: State,
+    of_output: tuple[Tensor | None, Tensor | None],
+    inputs: Sequence[Tensor] | None = None,
+) -> tuple[Tensor, Tensor, State]:
+    """Losses of a piece, the vectors that predicted it, and the state after it. Gradients stay in tensors.
+
+    Args:
+        of_output: memory for the gradients of the output layer's weight and bias; None: they are not needed.
+        inputs: the tensors whose gradients are computed; None: all parameters.
+    """
+    hidden, state = forward(piece[:-1], detach(state))
+    flat = hidden.flatten(0, 1)
+    weight, bias = model.output_weight.data, model.output_bias.data
+    nll, grad_hidden = nll_with_gradients(flat.detach(), weight, bias, piece[1:].flatten(), *of_output)
+    torch.autograd.backward([flat], [grad_hidden], inputs=inputs)
+    return nll, flat.detach(), state
 
 
 def _updater(rule: UpdateRule, local: _Local, rms: Rms) -> Callable[[float], None]:

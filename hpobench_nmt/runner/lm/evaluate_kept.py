@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -37,7 +37,7 @@ class Evaluation:
     name: str
     scores: Mapping[str, float]
     seconds: float
-    used: Mapping[str, float] = field(default_factory=dict)
+    used: Mapping[str, float]
 
 
 def numbered(vocabulary: Sequence[str], tokens: Sequence[str], where: str) -> tuple[Ints, int]:
@@ -72,32 +72,26 @@ def evaluate(kept: KeptLanguageModel, tokens: Ints, rule: str = "", cache: bool 
     statistics.
     """
     check_known("dynamic-evaluation rule", [rule] if rule else [], RULES)
-    lm: Any = kept.model
-    found = [_timed(kept, "static", tokens, partial(static_nll, lm))]
+    model = kept.model
+    found: list[Evaluation] = []
+
+    def add(name: str, nll: Callable[[Ints], Floats], used: Mapping[str, float]) -> None:
+        losses, taken = timed(nll, tokens, model.output_weight.device)
+        scores = scores_of(kept.corpus, tokens, losses)
+        if not math.isfinite(losses.mean()):
+            scores = dict.fromkeys(scores, math.nan)
+        found.append(Evaluation(name, scores, taken, used))
+
+    add("static", partial(static_nll, model), {})
     if cache:
         chosen = _cache(kept)
         used = {"cache_window": chosen.window, "cache_theta": chosen.theta, "cache_lambda": chosen.weight}
-        found.append(_timed(kept, "cache", tokens, partial(cache_nll, lm, cache=chosen), used))
+        add("cache", partial(cache_nll, model, cache=chosen), used)
     if rule:
         adapted, rms = kept_rule(kept, rule)
         used = {f"dynamic_{name}": getattr(adapted, name) for name in ("learning_rate", "decay", "segment")}
-        found.append(_timed(kept, rule, tokens, partial(dynamic_nll, lm, rule=adapted, rms=rms), used))
+        add(rule, partial(dynamic_nll, model, rule=adapted, rms=rms), used)
     return found
-
-
-def _timed(
-    kept: KeptLanguageModel,
-    name: str,
-    tokens: Ints,
-    nll: Callable[[Ints], Floats],
-    used: Mapping[str, float] | None = None,
-) -> Evaluation:
-    device = kept.model.get_parameter("output_bias").device
-    losses, taken = timed(nll, tokens, device)
-    scores = scores_of(kept.corpus, tokens, losses)
-    if not math.isfinite(losses.mean()):
-        scores = dict.fromkeys(scores, math.nan)
-    return Evaluation(name, scores, taken, used or {})
 
 
 def _cache(kept: KeptLanguageModel) -> NeuralCache:

@@ -25,55 +25,53 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hpobench_nmt.runner.lm.dropout import mask
+from hpobench_nmt.runner.lm.dropout import plain_dropout
 from hpobench_nmt.runner.lm.gpt_shape import GPTShape
+from hpobench_nmt.runner.lm.language_model import LanguageModel
 
 _EPSILON = 1e-5  # of the normalisations
 _INITIAL = 0.4  # variance of initial weights times width: a deviation of 0.02 at width 1000, more below
 _BASE = 10_000.0  # of rotary positions
 
 
-class GPT(nn.Module):
-    """The model; a LanguageModel (lm/language_model.py).
+class GPT(LanguageModel):
+    """The model.
+
+    Dropout acts on embedded tokens and on every term that a block adds.
 
     Args:
-        shape: the architecture.
-        dropout: rate, of embedded tokens and of every term that a block adds.
         generator: draws the initial weights and, in training, the masks. On the model's device.
     """
 
-    def __init__(self, shape: GPTShape, *, dropout: float, generator: torch.Generator) -> None:
+    def __init__(self, shape: GPTShape, generator: torch.Generator) -> None:
         super().__init__()
-        self.shape, self.dropout, self.generator = shape, dropout, generator
+        settings = shape.settings
+        self.shape, self.settings, self.generator = shape, settings, generator
         self.zero_state = 1.0  # in training, each sequence is its own window; mc_dropout.py sets 0
         width = shape.width
         deviation = _deviation(shape)
         vectors = partial(_normal, generator, deviation, shape.vocabulary, width)
         self.output_weight = vectors()
         self.output_bias = nn.Parameter(torch.zeros(shape.vocabulary, device=generator.device))
-        self.input_weight = self.output_weight if shape.tied else vectors()
+        self.input_weight = self.output_weight if settings.tied else vectors()
         self.positions: nn.Parameter | None = None
-        if shape.positions == "learnt":
-            self.positions = _normal(generator, deviation, shape.context, width)
+        if settings.positions == "learnt":
+            self.positions = _normal(generator, deviation, settings.context, width)
         else:
             # Not saved in a state, because the shape determines them.
             self.register_buffer("rotations", _rotations(shape, generator.device), persistent=False)
-        self.blocks = nn.ModuleList(_Block(shape, generator) for _ in range(shape.depth))
+        self.blocks = nn.ModuleList(_Block(shape, generator) for _ in range(settings.depth))
         self.norm = _norm(shape, generator.device)
 
     def initial_state(self, batch: int) -> Tensor:
         """The earlier tokens that the next token sees, shape (n, batch, 1): at first, n is 0."""
         return torch.zeros(0, batch, 1, dtype=torch.int64, device=self.output_weight.device)
 
-    def regularisation(self) -> float:
-        """Nothing is added to the loss."""
-        return 0.0
-
     def forward(self, tokens: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """Hidden vectors, shape (T, B, D), of tokens, shape (T, B), and the state after them."""
-        if self.training and self.zero_state and len(tokens) <= self.shape.context:
+        if self.training and self.zero_state and len(tokens) <= self.settings.context:
             return self._window(tokens.t()).transpose(0, 1), state[:0]
-        block = self.shape.context // 2
+        block = self.settings.context // 2
         stream = torch.cat([state[:, :, 0], tokens])
         end = len(stream)
         # A window has two blocks. The first window gives both; each further window gives its second block.
@@ -105,9 +103,7 @@ class GPT(nn.Module):
         return hidden
 
     def _dropped(self, x: Tensor) -> Tensor:
-        if not self.training or not self.dropout:
-            return x
-        return x * mask(tuple(x.shape), self.dropout, x, self.generator)
+        return plain_dropout(x, self.settings.dropout, self.generator) if self.training else x
 
 
 class _Block(nn.Module):
@@ -115,19 +111,19 @@ class _Block(nn.Module):
 
     def __init__(self, shape: GPTShape, generator: torch.Generator) -> None:
         super().__init__()
-        self.heads = shape.heads
-        width, hidden = shape.width, shape.hidden
+        settings, width, hidden = shape.settings, shape.width, shape.hidden
+        self.heads = settings.heads
         # The terms of a block start small, so that the sum over all blocks does not grow with their number.
         deviation = _deviation(shape)
-        residual = deviation / math.sqrt(2 * shape.depth)
+        residual = deviation / math.sqrt(2 * settings.depth)
         self.norm_attention, self.norm_map = _norm(shape, generator.device), _norm(shape, generator.device)
-        self.queries_keys_values = _linear(width, 3 * width, shape.biases, deviation, generator)
-        self.attention_output = _linear(width, width, shape.biases, residual, generator)
-        self.hidden = _linear(width, hidden, shape.biases, deviation, generator)
+        self.queries_keys_values = _linear(width, 3 * width, settings.biases, deviation, generator)
+        self.attention_output = _linear(width, width, settings.biases, residual, generator)
+        self.hidden = _linear(width, hidden, settings.biases, deviation, generator)
         self.gate: nn.Module | None = None
-        if shape.activation == "swiglu":
-            self.gate = _linear(width, hidden, shape.biases, deviation, generator)
-        self.output = _linear(hidden, width, shape.biases, residual, generator)
+        if settings.activation == "swiglu":
+            self.gate = _linear(width, hidden, settings.biases, deviation, generator)
+        self.output = _linear(hidden, width, settings.biases, residual, generator)
 
     def attended(self, x: Tensor, rotations: Tensor | None) -> Tensor:
         """The first term, shape (B, T, D)."""
@@ -174,9 +170,9 @@ def _linear(inputs: int, outputs: int, bias: bool, deviation: float, generator: 
 
 def _norm(shape: GPTShape, device: torch.device) -> nn.Module:
     """RMSNorm (Zhang & Sennrich 2019) or LayerNorm of the last dimension."""
-    if shape.norm == "rmsnorm":
+    if shape.settings.norm == "rmsnorm":
         return nn.RMSNorm(shape.width, _EPSILON, device=device)
-    return nn.LayerNorm(shape.width, _EPSILON, bias=shape.biases, device=device)
+    return nn.LayerNorm(shape.width, _EPSILON, bias=shape.settings.biases, device=device)
 
 
 def _deviation(shape: GPTShape) -> float:
@@ -191,9 +187,9 @@ def _normal(generator: torch.Generator, deviation: float, *shape: int) -> nn.Par
 
 def _rotations(shape: GPTShape, device: torch.device) -> Tensor:
     """Cosines and sines of every position's angles, shape (2, C, D / H), each angle twice."""
-    size = shape.width // shape.heads
+    size = shape.width // shape.settings.heads
     frequencies = _BASE ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
-    angles = torch.arange(shape.context, dtype=torch.float64)[:, None] * frequencies
+    angles = torch.arange(shape.settings.context, dtype=torch.float64)[:, None] * frequencies
     angles = torch.cat([angles, angles], -1)
     return torch.stack([angles.cos(), angles.sin()]).float().to(device)
 

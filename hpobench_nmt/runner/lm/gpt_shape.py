@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 from hpobench_nmt.core.system.errors import InputError
-
-Norm = Literal["rmsnorm", "layernorm"]
-Positions = Literal["rotary", "learnt"]
-Activation = Literal["gelu", "swiglu"]
+from hpobench_nmt.runner.lm.gpt_settings import GptSettings
 
 # Largest relative distance between a model's size and the size asked for. Not every size can be met, because
 # widths are multiples of the number of heads.
@@ -22,50 +17,38 @@ class GPTShape:
     """The architecture.
 
     Attributes:
+        settings: all of it except the vocabulary, and the width if that is computed from the size.
         vocabulary: V.
-        depth: blocks, L.
-        width: D, a multiple of heads; with rotary positions an even multiple.
-        heads: H.
-        hidden: width of a block's MLP.
-        context: C, even.
-        norm, positions, activation: see lm/gpt_model.py.
-        biases: whether linear maps and LayerNorm have biases.
-        tied: whether one matrix is both input and output embedding.
+        width: D, a multiple of the heads; with rotary positions an even multiple.
     """
 
+    settings: GptSettings
     vocabulary: int
-    depth: int
     width: int
-    heads: int
-    hidden: int
-    context: int
-    norm: Norm = "rmsnorm"
-    positions: Positions = "rotary"
-    activation: Activation = "gelu"
-    biases: bool = False
-    tied: bool = True
+
+    @property
+    def hidden(self) -> int:
+        """Width of a block's MLP."""
+        return max(1, round(self.settings.mlp_ratio * self.width))
 
     @property
     def body(self) -> int:
         """Parameters without embeddings and output biases."""
-        matrices = 4 * self.width + (3 if self.activation == "swiglu" else 2) * self.hidden
-        a_block = matrices * self.width
-        if self.biases:
-            a_block += 5 * self.width + (2 if self.activation == "swiglu" else 1) * self.hidden
-        norms = (2 * self.depth + 1) * self.width * (2 if self._shifted else 1)
-        return self.depth * a_block + norms
+        settings = self.settings
+        a_block = self._matrices
+        if settings.biases:
+            a_block += 5 * self.width + (2 if settings.activation == "swiglu" else 1) * self.hidden
+        shifted = settings.biases and settings.norm == "layernorm"
+        norms = (2 * settings.depth + 1) * self.width * (2 if shifted else 1)
+        return settings.depth * a_block + norms
 
     @property
     def parameters(self) -> int:
         """All parameters; a tied matrix counts once."""
-        embeddings = self.vocabulary * (self.width * (1 if self.tied else 2) + 1)
-        if self.positions == "learnt":
-            embeddings += self.context * self.width
+        embeddings = self.vocabulary * (self.width * (1 if self.settings.tied else 2) + 1)
+        if self.settings.positions == "learnt":
+            embeddings += self.settings.context * self.width
         return self.body + embeddings
-
-    @property
-    def _shifted(self) -> bool:
-        return self.biases and self.norm == "layernorm"
 
     @property
     def flops(self) -> int:
@@ -75,31 +58,40 @@ class GPTShape:
         on average. A multiplication with its addition counts as two. The backward pass costs twice as much
         as the forward pass.
         """
-        maps = (4 * self.width + (3 if self.activation == "swiglu" else 2) * self.hidden) * self.width
-        attention = self.context * self.width  # scores and sums of values, half of 2 C D
-        return 3 * 2 * (self.depth * (maps + attention) + self.vocabulary * self.width)
+        attention = self.settings.context * self.width  # scores and sums of values, half of 2 C D
+        blocks = self.settings.depth * (self._matrices + attention)
+        return 3 * 2 * (blocks + self.vocabulary * self.width)
+
+    @property
+    def _matrices(self) -> int:
+        """The numbers in the matrices of a block."""
+        return (
+            4 * self.width + (3 if self.settings.activation == "swiglu" else 2) * self.hidden
+        ) * self.width
 
 
-def shape_of_size(of_width: Callable[[int], GPTShape], step: int, size: int) -> GPTShape:
-    """The shape whose number of parameters without embeddings is nearest to a size.
-
-    Args:
-        of_width: the shape of a width.
-        step: every width is a multiple of it.
-        size: parameters without embeddings.
+def shape_of(settings: GptSettings, vocabulary: int) -> GPTShape:
+    """The architecture. Its width is set, or the one whose number of parameters is nearest to `size`.
 
     Raises:
         InputError: no width comes near the size; the message has the nearest sizes.
     """
-    width = step
-    while of_width(width + step).body <= size:
+    if settings.width:
+        return GPTShape(settings, vocabulary, settings.width)
+    size, width, step = settings.size, step_of(settings), step_of(settings)
+    while GPTShape(settings, vocabulary, width + step).body <= size:
         width += step
-    near = [of_width(width), of_width(width + step)]
+    near = [GPTShape(settings, vocabulary, each) for each in (width, width + step)]
     found = min(near, key=lambda shape: abs(shape.body - size))
     if abs(found.body - size) > _TOLERANCE * size:
         raise InputError(
-            f"size {size:,}: a model of depth {found.depth} and {found.heads} heads has "
+            f"size {size:,}: a model of depth {settings.depth} and {settings.heads} heads has "
             f"{near[0].body:,} or {near[1].body:,} parameters without embeddings. Set size to one of these, "
             f"or use fewer heads."
         )
     return found
+
+
+def step_of(settings: GptSettings) -> int:
+    """The width must be a multiple of this. Rotary positions turn pairs of numbers in each head."""
+    return settings.heads * (2 if settings.positions == "rotary" else 1)

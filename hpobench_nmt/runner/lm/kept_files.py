@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.system.errors import InputError
@@ -35,6 +35,7 @@ from hpobench_nmt.runner.disk.archives import (
 )
 from hpobench_nmt.runner.disk.kept_model import KeptModel, kept_file
 from hpobench_nmt.runner.family import Architecture, Unit
+from hpobench_nmt.runner.lm.language_model import LanguageModel
 from hpobench_nmt.runner.lm.settings import DynamicSettings
 from hpobench_nmt.runner.torch_training.repeatable import set_up
 
@@ -64,7 +65,7 @@ class KeptLanguageModel:
 
     about: KeptModel
     settings: DynamicSettings
-    model: nn.Module
+    model: LanguageModel
     corpus: TextCorpus
     statistics: list[Tensor] | None
 
@@ -72,7 +73,7 @@ class KeptLanguageModel:
 def save_language_model(
     folder: Path,
     *,
-    model: nn.Module,
+    model: LanguageModel,
     corpus: TextCorpus,
     settings: DynamicSettings,
     losses: Mapping[str, tuple[Floats, Floats]],
@@ -115,7 +116,7 @@ def read_language_model(
     shape = (settings, len(words.tokens), words.unit)
     weights = read_weights(path, architecture.parameters(*shape))
     where = set_up(device)
-    model: nn.Module = architecture.build(*shape, torch.Generator(where))
+    model: LanguageModel = architecture.build(*shape, torch.Generator(where))
     put_weights(weights, dict(model.named_parameters()), path)
     corpus = _corpus(kept_file(folder, about, TOKENS), about, words)
     statistics = None
@@ -129,7 +130,7 @@ def read_language_model(
     return KeptLanguageModel(about, settings, model, corpus, statistics)
 
 
-def _shapes_of_statistics(model: Any, settings: DynamicSettings) -> list[tuple[int, ...]]:
+def _shapes_of_statistics(model: LanguageModel, settings: DynamicSettings) -> list[tuple[int, ...]]:
     if settings.dynamic_rule != "sparse":
         return [tuple(p.shape) for p in model.parameters()]
     return [(min(settings.dynamic_units, n),) * 2 for n in model.hidden_sizes]

@@ -13,14 +13,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 import torch
 
 from hpobench_nmt.core.arrays import Floats, Tokens
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.runner.lm.language_model import LanguageModel
+from hpobench_nmt.runner.lm.language_model import LanguageModel, pieces
 from hpobench_nmt.runner.lm.softmax import linear_nll
 
 
@@ -35,14 +34,12 @@ def mc_nll(
     if masks < 1 or steps < 1:
         raise InputError(f"averaging needs at least 1 mask and 1 step, not {masks} and {steps}.")
     total = np.full(len(tokens) - 1, -np.inf)
-    column = torch.from_numpy(np.array(tokens, dtype=np.int64))[:, None].to(model.output_weight.device)
     with _dropping(model, generator), torch.no_grad():
         for _ in range(masks):
             state, parts = model.initial_state(1), []
-            for start in range(0, len(column) - 1, steps):
-                piece = column[start : start + steps + 1]
+            for piece in pieces(model, tokens, 1, steps):
                 hidden, state = model(piece[:-1], state)
-                flat = hidden.reshape(-1, hidden.shape[-1])
+                flat = hidden.flatten(0, 1)
                 parts.append(linear_nll(flat, model.output_weight, model.output_bias, piece[1:, 0]))
             np.logaddexp(total, -torch.cat(parts).cpu().numpy().astype(np.float64), out=total)
     return math.log(masks) - total
@@ -51,14 +48,13 @@ def mc_nll(
 @contextmanager
 def _dropping(model: LanguageModel, generator: torch.Generator) -> Iterator[None]:
     """Inside, dropout is as in training, with masks of this generator. Afterwards the model is as before."""
-    lm: Any = model
-    before, own, zero_state = model.training, lm.generator, getattr(lm, "zero_state", 0.0)
+    before, own, zero_state = model.training, model.generator, model.zero_state
     model.train(True)
-    lm.generator = generator
-    lm.zero_state = 0.0  # to forget the state at random is not part of dropout
+    model.generator = generator
+    model.zero_state = 0.0  # to forget the state at random is not part of dropout
     try:
         yield
     finally:
         model.regularisation()  # frees the outputs that training would regularise
         model.train(before)
-        lm.generator, lm.zero_state = own, zero_state
+        model.generator, model.zero_state = own, zero_state

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from hpobench_nmt.core.arrays import Floats, Tokens
 from hpobench_nmt.core.system.errors import InputError
@@ -68,7 +68,7 @@ def train_and_measure(job: Job[Any], architecture: Architecture[Any], corpus: Te
 
 
 def measure(
-    model: nn.Module, corpus: TextCorpus, settings: EvaluationSettings, lock: Path | None = None
+    model: LanguageModel, corpus: TextCorpus, settings: EvaluationSettings, lock: Path | None = None
 ) -> Outcome:
     """Metrics of a trained model on dev and test; the model is not changed, and the outcome has no curve.
 
@@ -81,7 +81,6 @@ def measure(
 
     Raises TrainingFailed if the model itself is far worse than a guess among all tokens.
     """
-    lm: Any = model
     metrics: dict[str, float] = {}
     used: dict[str, float] = {}
     losses: dict[str, tuple[Floats, Floats]] = {}
@@ -94,7 +93,7 @@ def measure(
         refuse: Callable[[Floats], None] = lambda dev: None,
     ) -> None:
         with alone(lock):
-            dev, taken = timed(nll, corpus.dev, lm.output_weight.device)
+            dev, taken = timed(nll, corpus.dev, model.output_weight.device)
         refuse_diverged(corpus, dev, _SLACK)
         refuse(dev)
         test = nll(corpus.test)
@@ -102,36 +101,39 @@ def measure(
         metrics.update(loss_metrics(corpus, suffix, dev, test))
         losses[suffix.removeprefix("_") or "static"] = dev, test
 
-    evaluate("", "eval_time", lambda tokens: static_nll(lm, tokens))
+    evaluate("", "eval_time", lambda tokens: static_nll(model, tokens))
     tuning = corpus.dev[: settings.tuning_tokens]
     if settings.cache_window:
         cache = NeuralCache(settings.cache_window, settings.cache_theta, settings.cache_lambda)
         if len(tuning) > 1:
-            cache = tune_cache(lm, tuning, cache)
-        evaluate("_cache", "cache_time", lambda tokens: cache_nll(lm, tokens, cache))
+            cache = tune_cache(model, tuning, cache)
+        evaluate("_cache", "cache_time", lambda tokens: cache_nll(model, tokens, cache))
         used |= {"cache_theta": cache.theta, "cache_lambda": cache.weight}
     if settings.dynamic_rule != "none":
         rule = rule_of(settings, corpus)
         rms = statistics(model, corpus.train, rule, settings)
         if len(tuning) > 1:
-            rule = tuned_rule(lm, tuning, rule, rms)
+            rule = tuned_rule(model, tuning, rule, rms)
         for halvings in range(1 + (_HALVINGS if len(tuning) > 1 else 0)):
             slower = replace(rule, learning_rate=rule.learning_rate / 2**halvings)
             with contextlib.suppress(TrainingFailed):
-                chaotic = partial(refuse_chaotic, lm, corpus.dev, slower, rms, losses["static"][0].mean())
-                evaluate("_dynamic", "dynamic_time", partial(dynamic_nll, lm, rule=slower, rms=rms), chaotic)
+                chaotic = partial(refuse_chaotic, model, corpus.dev, slower, rms, losses["static"][0].mean())
+                evaluate(
+                    "_dynamic", "dynamic_time", partial(dynamic_nll, model, rule=slower, rms=rms), chaotic
+                )
                 used |= {"dynamic_learning_rate": slower.learning_rate, "dynamic_decay": slower.decay}
                 break
     if settings.mc_masks:
 
         def averaged(tokens: Tokens) -> Floats:
-            masks = torch.Generator(lm.output_weight.device).manual_seed(_MASK_SEED)
-            return mc_nll(lm, tokens, settings.mc_masks, settings.mc_steps, masks)
+            masks = torch.Generator(model.output_weight.device).manual_seed(_MASK_SEED)
+            return mc_nll(model, tokens, settings.mc_masks, settings.mc_steps, masks)
 
         evaluate("_mc", "mc_time", averaged)
     metrics.update(size_metrics(model))
-    given: Any = {"model": model, "corpus": corpus, "settings": settings, "losses": losses, "statistics": rms}
-    save = partial(save_language_model, **given)
+    save = partial(
+        save_language_model, model=model, corpus=corpus, settings=settings, losses=losses, statistics=rms
+    )
     return Outcome(metrics, tuned=used if len(tuning) > 1 else {}, save=save)
 
 
@@ -226,7 +228,7 @@ def rule_of(settings: DynamicSettings, corpus: TextCorpus) -> UpdateRule:
 
 
 def statistics(
-    model: nn.Module, train: Tokens, rule: UpdateRule, settings: DynamicSettings
+    model: LanguageModel, train: Tokens, rule: UpdateRule, settings: DynamicSettings
 ) -> list[Tensor] | None:
     """sqrt(MS_g), from as much of the training data as the settings say; None if the rule does not need it.
 
@@ -234,27 +236,28 @@ def statistics(
     """
     if not rule.needs_rms:
         return None
-    lm: Any = model
     train = train[: settings.dynamic_statistics or len(train)]
     units = rule.units if rule.name == "sparse" else 0
     try:
-        return gradient_rms(lm, train, settings.dynamic_batch, rule.segment, units)
+        return gradient_rms(model, train, settings.dynamic_batch, rule.segment, units)
     except InputError as error:
         raise TrainingFailed(str(error)) from error
 
 
-def tune_cache(lm: Any, tokens: Tokens, start: NeuralCache) -> NeuralCache:
+def tune_cache(model: LanguageModel, tokens: Tokens, start: NeuralCache) -> NeuralCache:
     """The cache with the best theta and lambda on these tokens, among multiples of its own values."""
     thetas = sorted({start.theta * factor for factor in _THETA_FACTORS})
     weights = sorted({min(start.weight * factor, _MOST_CACHE) for factor in _LAMBDA_FACTORS})
-    return tuned_cache(lm, tokens, start.window, thetas, weights)
+    return tuned_cache(model, tokens, start.window, thetas, weights)
 
 
-def tuned_rule(lm: Any, tokens: Tokens, start: UpdateRule, rms: list[Tensor] | None) -> UpdateRule:
+def tuned_rule(
+    model: LanguageModel, tokens: Tokens, start: UpdateRule, rms: list[Tensor] | None
+) -> UpdateRule:
     """The rule after its learning rate, and then its decay, is doubled or halved while the loss improves."""
 
     def loss(rule: UpdateRule) -> float:
-        mean = float(dynamic_nll(lm, tokens, rule, rms).mean())
+        mean = float(dynamic_nll(model, tokens, rule, rms).mean())
         return mean if math.isfinite(mean) else math.inf
 
     best, best_loss = start, loss(start)

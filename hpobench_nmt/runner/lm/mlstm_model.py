@@ -19,6 +19,8 @@ from torch.nn.utils.parametrizations import weight_norm
 
 from hpobench_nmt.runner.lm import scanned_cells
 from hpobench_nmt.runner.lm.dropout import locked_dropout, mask
+from hpobench_nmt.runner.lm.language_model import LanguageModel
+from hpobench_nmt.runner.lm.mlstm_settings import MlstmSettings
 from hpobench_nmt.runner.lm.recurrent_layers import (
     LayerState,
     adapted_layer,
@@ -66,32 +68,22 @@ def mlstm(
     return torch.stack(outputs), h, c
 
 
-class MLSTM(nn.Module):
+class MLSTM(LanguageModel):
     """A character model: embedding, one mLSTM layer, separate output embedding.
 
     Both kinds of dropout have one mask per sequence. The mask of h acts in the recurrence and on the output.
     The generator, on the model's device, draws the initial weights and, in training, the masks.
     """
 
-    def __init__(
-        self,
-        vocabulary: int,
-        *,
-        embedding_size: int,
-        hidden_size: int,
-        weight_norm: bool,
-        dropout_embedding: float,
-        dropout_hidden: float,
-        generator: torch.Generator,
-    ) -> None:
+    def __init__(self, vocabulary: int, settings: MlstmSettings, generator: torch.Generator) -> None:
         super().__init__()
-        self.input_weight = uniform(0.2, generator, vocabulary, embedding_size)
-        self.layer = MLSTMLayer(embedding_size, hidden_size, weight_norm, generator)
-        self.output_weight = orthogonal(vocabulary, hidden_size, generator)
+        hidden = settings.hidden_size
+        self.input_weight = uniform(0.2, generator, vocabulary, settings.embedding_size)
+        self.layer = MLSTMLayer(settings.embedding_size, hidden, settings.weight_norm, generator)
+        self.output_weight = orthogonal(vocabulary, hidden, generator)
         self.output_bias = constant(0.0, generator, vocabulary)
-        self.hidden_sizes = (hidden_size,)
-        self.dropout_embedding, self.dropout_hidden = dropout_embedding, dropout_hidden
-        self.generator = generator
+        self.hidden_sizes = (hidden,)
+        self.settings, self.generator = settings, generator
 
     def initial_state(self, batch: int) -> LayerState:
         """Zeros: (h, c), each of shape (batch, H)."""
@@ -104,26 +96,19 @@ class MLSTM(nn.Module):
         if not self.training:
             x, state = self.layer(x, state)
             return x, state
-        x = locked_dropout(x, self.dropout_embedding, self.generator)
+        x = locked_dropout(x, self.settings.dropout_embedding, self.generator)
         drawn: Mask = None
-        if self.dropout_hidden:
-            drawn = mask(tuple(state[0].shape), self.dropout_hidden, x, self.generator)
+        if self.settings.dropout_hidden:
+            drawn = mask(tuple(state[0].shape), self.settings.dropout_hidden, x, self.generator)
         x, state = self.layer(x, state, drawn)
         return masked(x, drawn), state
 
     def adapted(
         self, tokens: Tensor, state: LayerState, matrices: Sequence[Tensor]
     ) -> tuple[Tensor, LayerState]:
-        """The forward pass with h' = h + M h on the first units (Krause et al. 2018, eq. 9).
-
-        For evaluation only, because time steps are computed one by one.
-        """
+        """See LanguageModel."""
         (matrix,) = matrices
         return adapted_layer(self.layer, embed(self.input_weight, tokens, self.output_weight), state, matrix)
-
-    def regularisation(self) -> float:
-        """Nothing is added to the loss."""
-        return 0.0
 
 
 class MLSTMLayer(nn.Module):

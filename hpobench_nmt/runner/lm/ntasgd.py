@@ -6,27 +6,17 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
 
-
-@contextmanager
-def swapped(parameters: list[nn.Parameter], values: list[Tensor]) -> Iterator[None]:
-    """Inside, the parameters hold other values; afterwards they hold their own again."""
-    own = [p.data for p in parameters]
-    for p, value in zip(parameters, values, strict=True):
-        p.data = value
-    try:
-        yield
-    finally:
-        for p, value in zip(parameters, own, strict=True):
-            p.data = value
+from hpobench_nmt.runner.lm.optimiser import Optimiser
+from hpobench_nmt.runner.torch_training.loop import copies, put, swapped
 
 
 @dataclass(eq=False)
-class NTASGD:
+class NTASGD(Optimiser):
     """Plain gradient descent until the dev loss stops improving, and then the average over all further steps.
 
     Averaging starts at the first check whose dev loss is worse than the best loss that is more than
@@ -41,6 +31,9 @@ class NTASGD:
     The learning rate is that of a full-length sequence. The weight decay (L2) is added to the gradient. The
     improvement is in nats per token.
     """
+
+    optimizers = MappingProxyType[str, torch.optim.Optimizer]({})  # plain descent has no state
+    kept = ("_losses", "_averages", "_averaged", "_to_beat", "_waited", "_best")
 
     parameters: list[nn.Parameter]
     learning_rate: float
@@ -63,11 +56,6 @@ class NTASGD:
         """Whether the model is being fine-tuned. Then the loss to beat is -inf, which no loss can beat."""
         return self._to_beat == -math.inf
 
-    @property
-    def averaging(self) -> bool:
-        """Whether the switch to averaging has happened."""
-        return self._averages is not None
-
     def step(self, scale: float) -> None:
         """One update with the parameters' gradients and `scale` times the learning rate."""
         for group in self._descent.param_groups:
@@ -77,9 +65,6 @@ class NTASGD:
             self._averaged += 1
             with torch.no_grad():
                 torch._foreach_lerp_(self._averages, tuple(self.parameters), 1.0 / self._averaged)
-
-    def skipped(self) -> None:
-        """Nothing depends on the number of updates that were left out."""
 
     @contextmanager
     def evaluated(self) -> Iterator[None]:
@@ -99,32 +84,18 @@ class NTASGD:
             return worse
         if self.fine_tune and dev_loss < min(self._losses, default=math.inf):
             with self.evaluated():
-                self._best = [p.detach().clone() for p in self.parameters]
+                self._best = copies(self.parameters)
         if self._averages is not None:
             improved = dev_loss < self._to_beat - self.min_improvement
             self._to_beat = dev_loss if improved else self._to_beat
             self._waited = 0 if improved else self._waited + 1
         elif worse:
-            self._averages = [p.detach().clone() for p in self.parameters]
+            self._averages = copies(self.parameters)
             self._to_beat = min(self._losses)
         self._losses.append(dev_loss)
         if self._waited < self.patience:
             return False
         if self.fine_tune:
-            with torch.no_grad():
-                for p, value in zip(self.parameters, self._best, strict=True):
-                    p.copy_(value)
+            put(self.parameters, self._best)
             self._to_beat, self._averaged, self._losses, self._best = -math.inf, 0, [], []
         return not self._second_pass
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything that further steps depend on, except the parameters. Plain descent has no state."""
-        return {name: getattr(self, name) for name in _STATE}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from such a state."""
-        for name in _STATE:
-            setattr(self, name, state[name])
-
-
-_STATE = ("_losses", "_averages", "_averaged", "_to_beat", "_waited", "_best")

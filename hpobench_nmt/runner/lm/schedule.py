@@ -77,6 +77,6 @@ def check_interval(steps: int, schedule: TrainingSchedule) -> int:
     return max(1, round((steps - 1) / schedule.bptt / schedule.checks_per_epoch))
 
 
-def schedule_of(settings: Any, vary: bool) -> TrainingSchedule:
-    """The schedule with the settings of a training that have the names of its fields."""
-    return TrainingSchedule(**values_of(TrainingSchedule, settings), vary=vary)
+def schedule_of(settings: Any, **others: Any) -> TrainingSchedule:
+    """The schedule with the settings of a training that have the names of its fields, and other values."""
+    return TrainingSchedule(**values_of(TrainingSchedule, settings) | others)

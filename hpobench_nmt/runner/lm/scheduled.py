@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -30,6 +29,7 @@ import torch
 from torch import nn
 
 from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.runner.lm.optimiser import Optimiser
 from hpobench_nmt.runner.lm.settings import OptimizerName
 from hpobench_nmt.runner.settings import values_of
 from hpobench_nmt.runner.torch_training.loop import adam_options, matrices_and_vectors
@@ -129,43 +129,28 @@ def _library() -> Any:
     return pytorch_optimizer
 
 
-class Scheduled:
-    """An optimiser for lm/trainer.py; training has converged when the schedule has ended.
+class Scheduled(Optimiser):
+    """Optimizers whose learning rate follows a schedule. Training has converged when it has ended."""
 
-    Args:
-        optimizers: each with some of the parameters. Their groups may have a `share` of the learning rate.
-    """
+    kept = ("updates",)
 
     def __init__(self, optimizers: Mapping[str, torch.optim.Optimizer], schedule: RateSchedule) -> None:
         self.optimizers, self.schedule, self.updates = optimizers, schedule, 0
 
+    @property
+    def rate(self) -> float:
+        """The schedule's rate of the next update."""
+        return self.schedule.at(self.updates)
+
     def step(self, scale: float) -> None:
-        """One update with the parameters' gradients and `scale` times the learning rate."""
-        rate = self.schedule.at(self.updates) * scale
-        for optimizer in self.optimizers.values():
-            for group in optimizer.param_groups:
-                group["lr"] = rate * group.get("share", 1.0)
-            optimizer.step()
+        """See Optimiser."""
+        super().step(scale)
         self.updates += 1
 
     def skipped(self) -> None:
         """Count an update that was left out, so that the schedule reaches its end."""
         self.updates += 1
 
-    def evaluated(self) -> AbstractContextManager[None]:
-        """The parameters are evaluated as they are."""
-        return nullcontext()
-
     def checked(self, dev_loss: float) -> bool:
         """Whether the schedule has ended; the dev loss changes nothing."""
         return self.updates >= self.schedule.updates
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything that further steps depend on, except the parameters."""
-        return {name: each.state_dict() for name, each in self.optimizers.items()} | {"updates": self.updates}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from such a state."""
-        for name, optimizer in self.optimizers.items():
-            optimizer.load_state_dict(state[name])
-        self.updates = state["updates"]

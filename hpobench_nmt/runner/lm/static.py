@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from hpobench_nmt.core.arrays import Floats, Tokens
-from hpobench_nmt.runner.lm.language_model import LanguageModel, streams
+from hpobench_nmt.runner.lm.language_model import LanguageModel, pieces
 from hpobench_nmt.runner.lm.softmax import linear_nll
 from hpobench_nmt.runner.torch_training.clock import seconds
 
@@ -37,15 +37,11 @@ def hidden_vectors(model: LanguageModel, tokens: Tokens, batch: int = 1) -> Iter
     The model must be in evaluation mode. N - 1 of the stream's N tokens are predicted. Reading a `batch` of
     parallel streams instead is faster, but each of them begins with an empty state.
     """
-    columns = streams(torch.from_numpy(np.array(tokens, dtype=np.int64)), batch)
-    columns = columns.to(model.output_weight.device)
     state = model.initial_state(batch)
     with torch.no_grad():
-        for start in range(0, len(columns) - 1, _STEPS):
-            inputs = columns[start : start + _STEPS][: len(columns) - 1 - start]
-            hidden, state = model(inputs, state)
-            targets = columns[start + 1 : start + 1 + len(inputs)]
-            yield hidden.reshape(-1, hidden.shape[-1]), targets.reshape(-1)
+        for piece in pieces(model, tokens, batch, _STEPS):
+            hidden, state = model(piece[:-1], state)
+            yield hidden.flatten(0, 1), piece[1:].flatten()
 
 
 def static_nll(model: LanguageModel, tokens: Tokens, batch: int = 1) -> Floats:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from hpobench_nmt.core.arrays import Tokens
+from hpobench_nmt.runner.disk.training_log import progress
 from hpobench_nmt.runner.family import TrainingFailed
 from hpobench_nmt.runner.lm.gradient import GraphedGradient, gradient
-from hpobench_nmt.runner.lm.language_model import detach, streams
+from hpobench_nmt.runner.lm.language_model import LanguageModel, detach, streams
+from hpobench_nmt.runner.lm.optimiser import Optimiser
 from hpobench_nmt.runner.lm.scanned_cells import compiled_steps
 from hpobench_nmt.runner.lm.schedule import TrainingSchedule, check_interval, draw_length
 from hpobench_nmt.runner.lm.static import perplexity, static_nll
@@ -28,28 +29,6 @@ from hpobench_nmt.runner.torch_training.training_state import Checkpoints
 # In nats per token. The loss of a model that has learned only the frequencies of words is a little below or
 # above that of a guess by these frequencies.
 _LEAST_GAIN = 0.02
-
-
-class Optimiser(Protocol):
-    """Updates parameters, and decides which of their values to evaluate and when training has converged."""
-
-    def step(self, scale: float) -> None:
-        """One update with the parameters' gradients and `scale` times the learning rate."""
-
-    def skipped(self) -> None:
-        """An update was left out, because its gradients overflowed in 16 bits."""
-
-    def evaluated(self) -> AbstractContextManager[None]:
-        """Inside, the parameters have the values to evaluate, such as averages."""
-
-    def checked(self, dev_loss: float) -> bool:
-        """Record the dev loss (nats per token). Returns whether training has converged."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """All that further steps depend on, except the parameters: numbers, tensors, lists and dicts."""
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from such a state."""
 
 
 @dataclass
@@ -66,7 +45,7 @@ class _Course(Course):
 
 
 def train(
-    model: nn.Module,
+    model: LanguageModel,
     train_tokens: Tokens,
     dev_tokens: Tokens,
     optimiser: Optimiser,
@@ -77,7 +56,6 @@ def train(
     """Train to convergence on dev and keep the best weights (see `learn` of loop.py).
 
     Args:
-        model: a LanguageModel, with its random generator as an attribute.
         train_tokens, dev_tokens: one stream each.
         generator: on the CPU; draws the lengths of sequences.
         checkpoints: where and when to save the state, and whether to pause; None: neither.
@@ -91,7 +69,7 @@ def train(
     training = _Training(model, train_tokens, dev_tokens, optimiser, schedule, generator)
     summary = learn(training, checkpoints or Checkpoints())
     if not summary.paused:
-        _refuse_guess(training, train_tokens)
+        _refuse_guess(training)
     size = sum(p.numel() for p in training.parameters)
     return replace(summary, state_size=state_numbers(optimiser.state_dict()) / size)
 
@@ -104,25 +82,24 @@ def state_numbers(state: Any) -> int:
     return sum(map(state_numbers, parts))
 
 
+@dataclass(eq=False)
 class _Training:
     """The training of a language model, for loop.py."""
 
+    model: LanguageModel
+    train_tokens: Tokens
+    dev: Tokens
+    optimiser: Optimiser
+    schedule: TrainingSchedule
+    generator: torch.Generator
+
     times_checks = False
 
-    def __init__(
-        self,
-        model: Any,
-        train_tokens: Tokens,
-        dev: Tokens,
-        optimiser: Optimiser,
-        schedule: TrainingSchedule,
-        generator: torch.Generator,
-    ) -> None:
-        self.model, self.dev, self.optimiser = model, dev, optimiser
-        self.schedule, self.generator = schedule, generator
-        self.parameters: list[nn.Parameter] = list(model.parameters())
+    def __post_init__(self) -> None:
+        schedule = self.schedule
+        self.parameters: list[nn.Parameter] = list(self.model.parameters())
         self.device = self.parameters[0].device
-        tokens = torch.from_numpy(np.array(train_tokens, dtype=np.int64))
+        tokens = torch.from_numpy(np.array(self.train_tokens, dtype=np.int64))
         self.data = streams(tokens, schedule.streams).to(self.device)  # shape (T, streams)
         if len(self.data) < (2 * schedule.bptt if schedule.windows else 2):
             raise TrainingFailed(f"the training data is too short for a batch size of {schedule.streams}")
@@ -131,7 +108,7 @@ class _Training:
         self.scaler = loss_scaler(schedule.precision, self.device)
         # The optimiser in the form that the scaler needs.
         self.steps: Any = SimpleNamespace(
-            param_groups=[{"params": self.parameters}], step=partial(_step, optimiser)
+            param_groups=[{"params": self.parameters}], step=partial(_step, self.optimiser)
         )
         self.course = _Course()
         self.graph: GraphedGradient | None = None  # made in the first update that uses a graph
@@ -215,13 +192,13 @@ def _step(optimiser: Optimiser, scale: float) -> bool:
     return True
 
 
-def _refuse_guess(training: _Training, train_tokens: Tokens) -> None:
+def _refuse_guess(training: _Training) -> None:
     """Raise TrainingFailed if the best weights are no better than a guess."""
     course, words = training.course, len(training.model.output_bias)
     guess = math.log(words)
     # A training with a budget, or one that was cut off, may have only started to learn.
     if course.converged and not training.schedule.max_updates:
-        guess = unigram_loss(train_tokens, training.dev, words) - _LEAST_GAIN
+        guess = unigram_loss(training.train_tokens, training.dev, words) - _LEAST_GAIN
     if course.best >= guess:
         ppl, of_guess = math.exp(min(course.best, 700.0)), math.exp(guess)
         raise TrainingFailed(f"learned nothing: dev perplexity {ppl:.4g}; a guess has {of_guess:.4g}")
@@ -243,7 +220,4 @@ def _log_line(point: Mapping[str, float], epoch_tokens: int, schedule: TrainingS
     far = f"update {update}, epoch {epochs:.2f} of at most {schedule.max_epochs}"
     if schedule.max_updates:
         far = f"update {update} of {schedule.max_updates}, epoch {epochs:.2f}"
-    return (
-        f"{far}: dev perplexity {point['dev_ppl']:.2f}, {epochs * epoch_tokens / spent:,.0f} tokens/s, "
-        f"at most {left:.0f} s of training left\n"
-    )
+    return progress(far, point["dev_ppl"], f"{epochs * epoch_tokens / spent:,.0f} tokens/s", left)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,7 +14,7 @@ import numpy as np
 from hpobench_nmt.core.arrays import Ints
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.corpora import ParallelCorpus
-from hpobench_nmt.runner.disk.locks import make_once
+from hpobench_nmt.runner.disk.locks import key_of, make_once
 from hpobench_nmt.runner.family import TrainingFailed
 from hpobench_nmt.runner.nmt.bpe import Bpe, evenly, learn, learn_on
 from hpobench_nmt.runner.nmt.marian_numbers import (
@@ -74,10 +73,7 @@ def encode_corpus(corpus: ParallelCorpus, settings: MarianSettings, cache: Path)
     Raises:
         TrainingFailed: that number of subwords cannot be learned, or no pair is short enough.
     """
-    digest = hashlib.sha256(f"sentencepiece {version('sentencepiece')}\n".encode())
-    for lines in corpus.train:
-        digest.update(f"{len(lines)}\n".encode())
-        digest.update(np.ascontiguousarray(lines.data).data)
+    key = key_of([corpus.provenance["sha256"], version("sentencepiece")])
     kind = f"{settings.vocabularies}-{settings.bpe_count}{settings.bpe_symbols}-of{settings.bpe_sentences}"
 
     def make(folder: Path) -> None:
@@ -86,7 +82,7 @@ def encode_corpus(corpus: ParallelCorpus, settings: MarianSettings, cache: Path)
             (folder / f"{name}.model").write_bytes(model)
             write_encoded(Bpe(model), lines, folder / name)
 
-    folder = make_once(cache / f"encoded-{digest.hexdigest()[:16]}-{kind}", make)
+    folder = make_once(cache / f"encoded-{key}-{kind}", make)
     source_model, target_model = ((folder / f"{name}.model").read_bytes() for name in _SIDES)
     source, target = Bpe(source_model), Bpe(target_model)
     train = Pairs(read_encoded(source, folder / _SIDES[0]), read_encoded(target, folder / _SIDES[1]))

@@ -13,11 +13,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.amp import GradScaler
 
 from hpobench_nmt.core.arrays import Ints
 from hpobench_nmt.runner.nmt.marian_batches import PaddedBatch, batch_of, padded_batch
-from hpobench_nmt.runner.nmt.marian_model import loss, padded_loss
+from hpobench_nmt.runner.nmt.marian_model import loss, padded_loss, trained
 from hpobench_nmt.runner.nmt.marian_numbers import Pairs
+from hpobench_nmt.runner.nmt.marian_settings import MarianSettings
 from hpobench_nmt.runner.torch_training.precision import products_in, rounded_products
 from hpobench_nmt.runner.torch_training.repeatable import repeatable
 
@@ -26,29 +28,19 @@ class Gradients:
     """Gradients of a model's batches, added up in its parameters.
 
     Args:
-        parameters: the trained parameters.
         pairs: the training data.
-        smoothing: label smoothing.
-        precision: of matrix products.
         scaler: of the loss; the gradients are left scaled.
         graphs: whether to use CUDA graphs on a GPU. Without them the bits are the same.
     """
 
     def __init__(
-        self,
-        model: Any,
-        parameters: Sequence[nn.Parameter],
-        pairs: Pairs,
-        smoothing: float,
-        precision: str,
-        scaler: torch.amp.GradScaler,
-        graphs: bool = True,
+        self, model: Any, pairs: Pairs, settings: MarianSettings, scaler: GradScaler, graphs: bool = True
     ) -> None:
-        self._model, self._parameters, self._pairs = model, parameters, pairs
-        self._smoothing, self._precision, self._scaler = smoothing, precision, scaler
-        self._device = parameters[0].device
+        self._model, self._parameters, self._pairs = model, trained(model), pairs
+        self._smoothing, self._precision = settings.label_smoothing, settings.precision
+        self._scaler, self._device = scaler, self._parameters[0].device
         graphs = graphs and self._device.type == "cuda"
-        self._graphed = _Graphed(self._padded, parameters) if graphs else None
+        self._graphed = _Graphed(self._padded, self._parameters) if graphs else None
 
     def clear(self) -> None:
         """Begin an update."""

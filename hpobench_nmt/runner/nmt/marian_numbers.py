@@ -69,12 +69,6 @@ class Pairs:
     source: NumberLines
     target: NumberLines
 
-    @classmethod
-    def of(cls, pairs: Iterable[tuple[Sequence[int], Sequence[int]]]) -> Pairs:
-        """The pairs in two arrays."""
-        source, target = zip(*pairs, strict=True)
-        return cls(NumberLines.of(source), NumberLines.of(target))
-
     def __len__(self) -> int:
         return len(self.source)
 

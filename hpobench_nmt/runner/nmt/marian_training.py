@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from hpobench_nmt.core.arrays import Ints
+from hpobench_nmt.runner.disk.training_log import progress
 from hpobench_nmt.runner.family import TrainingFailed
 from hpobench_nmt.runner.nmt.learning_rate import has_converged, learning_rate
 from hpobench_nmt.runner.nmt.marian_batches import batch_of, batches
@@ -38,6 +39,7 @@ from hpobench_nmt.runner.torch_training.loop import (
     learn,
     matrices_and_vectors,
     put,
+    swapped,
 )
 from hpobench_nmt.runner.torch_training.precision import loss_scaler
 from hpobench_nmt.runner.torch_training.training_state import Checkpoints
@@ -115,9 +117,7 @@ class _Training:
         groups = matrices_and_vectors(self.parameters, settings.weight_decay)
         self.adam = torch.optim.AdamW(groups, **adam_options(settings, settings.learning_rate), fused=True)
         self.scaler = loss_scaler(settings.precision, self.device)
-        self.gradients = Gradients(
-            model, self.parameters, corpus.train, settings.label_smoothing, settings.precision, self.scaler
-        )
+        self.gradients = Gradients(model, corpus.train, settings, self.scaler)
         self.course = _Course(moving=copies(self.parameters) if settings.ema else [])
         self.order: dict[int, list[Ints]] = {}  # the batches of the present epoch
 
@@ -225,23 +225,17 @@ class _Training:
             course.last = [*course.last, copies(self.parameters)][-settings.average :]
             values = [torch.stack(several).mean(0) for several in zip(*course.last, strict=True)]
         self.model.eval()
-        own = copies(self.parameters) if values else []
-        if values:
-            put(self.parameters, values)
-        yield
-        if values:
-            put(self.parameters, own)
+        with swapped(self.parameters, values) if values else nullcontext():
+            yield
         self.model.train()
 
     def log_line(self) -> str:
         """The progress, dev perplexity, speed, and the longest time left."""
         course, most = self.course, self.settings.max_updates
         speed = course.update / max(course.spent, 1e-9)
-        return (
-            f"update {course.update} of at most {most}, epoch {course.epoch}: dev perplexity "
-            f"{course.curve[-1]['dev_ppl']:.2f}, {speed:.1f} updates/s, at most "
-            f"{(most - course.update) / speed:.0f} s of training left\n"
-        )
+        position = f"update {course.update} of at most {most}, epoch {course.epoch}"
+        left = (most - course.update) / speed
+        return progress(position, course.curve[-1]["dev_ppl"], f"{speed:.1f} updates/s", left)
 
     def state(self) -> dict[str, Any]:
         """Adam and torch's random state. Tensors are not copied."""

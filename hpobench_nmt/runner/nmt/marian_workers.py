@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -33,6 +32,7 @@ from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.process_server import answer, ignore_sigterm
 from hpobench_nmt.core.system.processes import Ended, Process, Server, outcome
 from hpobench_nmt.runner.devices import first_devices
+from hpobench_nmt.runner.disk.training_log import say
 from hpobench_nmt.runner.family import Job, tells_of_no_memory
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings
 
@@ -175,8 +175,7 @@ def _end_with(process: Process, number: int, over: threading.Event) -> None:
     error = ended if isinstance(ended, Ended) else ended[1]
     if over.is_set() or not error:
         return
-    sys.stdout.write(f"worker {number} failed: {error}\n")
-    sys.stdout.flush()
+    say(f"worker {number} failed: {error}")
     killed = isinstance(error, Ended) and error.signal == signal.SIGKILL
     if killed or tells_of_no_memory(str(error)):  # a training that was killed is tried once more
         os.kill(os.getpid(), signal.SIGKILL)

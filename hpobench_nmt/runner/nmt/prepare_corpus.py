@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpobench_nmt.runner.disk.locks import make_once
+from hpobench_nmt.runner.disk.locks import key_of, make_once
+from hpobench_nmt.runner.family import Job
 from hpobench_nmt.runner.nmt.bpe import Bpe, learn, learn_on
 from hpobench_nmt.runner.nmt.commands import run_command
+from hpobench_nmt.runner.nmt.settings import SockeyeSettings
 
 if TYPE_CHECKING:
     from hpobench_nmt.runner.corpora import ParallelCorpus
@@ -36,28 +37,20 @@ class Prepared:
         return Bpe((self.folder / "target.model").read_bytes())
 
 
-def prepare(
-    corpus: ParallelCorpus,
-    symbols: int,
-    max_length: int,
-    cache: Path,
-    log: Path,
-    pauses_for: Path | None = None,
-    merges: bool = False,
-    sentences: int = 0,
-) -> Prepared:
+def prepare(job: Job[SockeyeSettings], corpus: ParallelCorpus, pauses_for: Path | None = None) -> Prepared:
     """Learn subwords on each side of the training part, encode all parts, and run sockeye.prepare_data.
 
     The folder is made in the cache, unless it exists already. Its name depends on the text and the settings.
-    Training sentences with more than `max_length` subwords on either side are left out. With `merges`, the
-    symbols count only merges, without characters. Subwords are learned on that many `sentences`; 0: on all.
-    The log and `pauses_for` are those of `run_command`.
-
-    Raises TrainingFailed if the text has fewer subwords, or more characters, than `symbols`; and the errors
+    Training sentences with more than `max_length` subwords on either side are left out. `pauses_for` is that
     of `run_command`.
+
+    Raises TrainingFailed if the text has fewer subwords, or more characters, than `bpe_symbols`; and the
+    errors of `run_command`.
     """
+    settings, longest = job.settings, f"{job.settings.max_length}:{job.settings.max_length}"
+    symbols, sentences, merges = settings.bpe_symbols, settings.bpe_sentences, settings.bpe_count == "merges"
+    identity = [corpus.provenance["sha256"], version("sentencepiece"), version("sockeye")]
     kind = f"{'merges' if merges else 'bpe'}{symbols}{f'-of{sentences}' if sentences else ''}"
-    name = f"nmt-{_fingerprint(corpus)}-{kind}-length{max_length}"
 
     def make(folder: Path) -> None:
         folder.mkdir(parents=True)
@@ -71,19 +64,8 @@ def prepare(
                 prepared.file(part, side).write_text(text, "utf-8", newline="\n")
         arguments = ["--source", str(prepared.file("train", "source"))]
         arguments += ["--target", str(prepared.file("train", "target"))]
-        arguments += ["--max-seq-len", f"{max_length}:{max_length}", "--output", str(prepared.data)]
-        run_command("sockeye.prepare_data", arguments, log, pauses_for)
+        arguments += ["--max-seq-len", longest, "--output", str(prepared.data)]
+        run_command("sockeye.prepare_data", arguments, job.scratch / "prepare.log", pauses_for)
 
-    return Prepared(make_once(cache / name, make))
-
-
-def _fingerprint(corpus: ParallelCorpus) -> str:
-    """A hash of the corpus's text and of the libraries that prepare it."""
-    digest = hashlib.sha256()
-    for library in ("sentencepiece", "sockeye"):
-        digest.update(f"{library} {version(library)}\n".encode())
-    for part in (corpus.train, corpus.dev, corpus.test):
-        for lines in part:
-            digest.update(f"{len(lines)}\n".encode())
-            digest.update("\n".join(lines).encode())
-    return digest.hexdigest()[:16]
+    name = f"nmt-{key_of(identity)}-{kind}-length{settings.max_length}"
+    return Prepared(make_once(job.cache / name, make))

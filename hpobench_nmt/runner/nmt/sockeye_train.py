@@ -20,7 +20,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,6 +28,7 @@ from typing import Any
 
 from hpobench_nmt.core.system.folders import remove_folder
 from hpobench_nmt.runner.disk.curve_file import write_curve
+from hpobench_nmt.runner.disk.training_log import say
 from hpobench_nmt.runner.nmt.sockeye_logs import read_checkpoints
 from hpobench_nmt.runner.nmt.sockeye_workers import end_with, join, keep_gpu_state, rank
 
@@ -80,6 +81,11 @@ def read_costs(model: Path) -> list[Cost]:
     return [Cost(**cost) for cost in json.loads(path.read_text("utf-8"))] if path.exists() else []
 
 
+def curve_of(costs: Sequence[Cost]) -> list[dict[str, float]]:
+    """The learning curve of a training with these costs."""
+    return [{"update": cost.update, "dev_ppl": cost.perplexity, "seconds": cost.seconds} for cost in costs]
+
+
 def copy_after_checkpoint(
     model: Path, folder: Path, log: Path, arguments: list[str], elapsed: Callable[[], float]
 ) -> Callable[[int], None]:
@@ -108,12 +114,10 @@ def copy_after_checkpoint(
             remove_folder(target)  # of another training
             part.replace(target)
         except OSError as error:  # training continues: the copy before, if any, is still complete
-            sys.stdout.write(f"checkpoint {checkpoint} cannot be kept in {folder}: {error}\n")
-            sys.stdout.flush()  # before what Sockeye itself writes next
+            say(f"checkpoint {checkpoint} cannot be kept in {folder}: {error}")
             remove_folder(part)
             return
-        points = ((cost.update, cost.perplexity, cost.seconds) for cost in costs)
-        write_curve(folder, [dict(zip(("update", "dev_ppl", "seconds"), p, strict=True)) for p in points])
+        write_curve(folder, curve_of(costs))
         for path in folder.iterdir():
             if (found := _COPY.fullmatch(path.name)) and int(found[1]) != checkpoint:
                 remove_folder(path)

@@ -25,6 +25,8 @@ from typing import Any
 
 import numpy as np
 
+from hpobench_nmt.runner.disk.training_log import say
+
 _MEETING = "HPOBENCH_NMT_MEETING"
 
 
@@ -73,8 +75,7 @@ def end_with(others: Sequence[subprocess.Popen[bytes]]) -> threading.Event:
         code = other.wait()
         if not code or over.is_set():
             return
-        sys.stdout.write(f"worker {number} failed with exit code {code}\n")
-        sys.stdout.flush()
+        say(f"worker {number} failed with exit code {code}")
         if code == -signal.SIGKILL:
             os.kill(os.getpid(), signal.SIGKILL)
         os._exit(1)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import shutil
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from hpobench_nmt.core.system.errors import RunError
 from hpobench_nmt.runner.disk.curve_file import read_curve
+from hpobench_nmt.runner.disk.training_log import progress, say
 from hpobench_nmt.runner.family import Job
 from hpobench_nmt.runner.nmt.commands import pauses_file, run_command
 from hpobench_nmt.runner.nmt.prepare_corpus import Prepared
@@ -67,12 +67,9 @@ def _telling(kept: Path, updates: int) -> Callable[[], None]:
         for point in read_curve(kept):
             if point["update"] > told:
                 told, spent = point["update"], point["seconds"]
-                left = spent * (updates / told - 1)
-                sys.stdout.write(
-                    f"update {told} of at most {updates}: dev perplexity {point['dev_ppl']:.2f}, "
-                    f"{told / max(spent, 1e-9):.1f} updates/s, at most {left:.0f} s of training left\n"
-                )
-                sys.stdout.flush()
+                speed = f"{told / max(spent, 1e-9):.1f} updates/s"
+                position, left = f"update {told} of at most {updates}", spent * (updates / told - 1)
+                say(progress(position, point["dev_ppl"], speed, left))
 
     return tell
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
@@ -12,6 +11,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from hpobench_nmt.runner.disk.training_log import say
 from hpobench_nmt.runner.family import TrainingFailed
 from hpobench_nmt.runner.torch_training.clock import Watch, seconds
 from hpobench_nmt.runner.torch_training.repeatable import without_denormals
@@ -181,8 +181,7 @@ def _report(training: Training, file: StateFile, point: dict[str, float]) -> Non
     course.curve.append(point | {"seconds": course.spent})
     course.ended = course.converged or training.is_last()
     file.write_curve(course.curve)
-    sys.stdout.write(training.log_line())
-    sys.stdout.flush()  # the process's log can be followed while it trains
+    say(training.log_line())
 
 
 def _state(training: Training) -> dict[str, Any]:
@@ -241,3 +240,16 @@ def put(parameters: Sequence[nn.Parameter], values: Sequence[Tensor]) -> None:
     """Replace the values of parameters."""
     for parameter, value in zip(parameters, values, strict=True):
         parameter.copy_(value)
+
+
+@contextmanager
+def swapped(parameters: Sequence[nn.Parameter], values: Sequence[Tensor]) -> Iterator[None]:
+    """Inside, the parameters hold other values; afterwards they hold their own again."""
+    own = [p.data for p in parameters]
+    for p, value in zip(parameters, values, strict=True):
+        p.data = value
+    try:
+        yield
+    finally:
+        for p, value in zip(parameters, own, strict=True):
+            p.data = value

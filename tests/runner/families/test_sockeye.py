@@ -216,9 +216,7 @@ def test_paused_killed_and_gone_on_with_it_has_the_same_bits(undisturbed, job, t
 @pytest.mark.hosts
 def test_two_workers_train_one_model_and_go_on_with_the_same_bits(job, tmp_path):
     this = job(workers=2, dropout=0.1, checkpoint_interval=20, max_updates=40, checkpoint_sentences=0)
-    prepared = prepare(
-        corpus_of(this), 30, 20, this.cache, tmp_path / "prepare.log", tmp_path / "measuring", False
-    )
+    prepared = prepare(this, corpus_of(this), tmp_path / "measuring")
 
     def attempt(name, state):
         shutil.rmtree(tmp_path / name, ignore_errors=True)

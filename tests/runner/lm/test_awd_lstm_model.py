@@ -7,7 +7,7 @@ from hpobench_nmt.runner.lm.dropout import (  # noqa: E402
     embedding_dropout,
     locked_dropout,
     mask,
-    weight_drop,
+    plain_dropout,
 )
 from hpobench_nmt.runner.lm.language_model import detach  # noqa: E402
 from hpobench_nmt.runner.lm.softmax import linear_cross_entropy  # noqa: E402
@@ -50,7 +50,7 @@ def test_nothing_is_drawn_where_nothing_is_dropped():
     before = generator.get_state()
     x, weight = torch.ones(3, 2, 4), torch.ones(4, 4)
     assert locked_dropout(x, 0.0, generator) is x
-    assert weight_drop(weight, 0.0, generator) is weight
+    assert plain_dropout(weight, 0.0, generator) is weight
     assert (generator.get_state() == before).all()
 
 

@@ -4,7 +4,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-nmt[train]'")
 
 from hpobench_nmt.runner.lm.gpt_model import GPT  # noqa: E402
-from hpobench_nmt.runner.lm.gpt_shape import GPTShape  # noqa: E402
+from hpobench_nmt.runner.lm.gpt_settings import GptSettings  # noqa: E402
+from hpobench_nmt.runner.lm.gpt_shape import shape_of  # noqa: E402
 from hpobench_nmt.runner.lm.static import static_nll  # noqa: E402
 
 VOCABULARY, CONTEXT = 37, 16
@@ -17,8 +18,9 @@ KINDS = [
 
 
 def model(seed=0, dropout=0.0, scale=2.0, **changes):
-    shape = {"depth": 2, "width": 24, "heads": 3, "hidden": 40, "context": CONTEXT, **changes}
-    made = GPT(GPTShape(VOCABULARY, **shape), dropout=dropout, generator=torch.Generator().manual_seed(seed))
+    given = {"depth": 2, "width": 24, "heads": 3, "mlp_ratio": 40 / 24, "context": CONTEXT, **changes}
+    settings = GptSettings(**given, dropout=dropout)
+    made = GPT(shape_of(settings, VOCABULARY), torch.Generator().manual_seed(seed))
     with torch.no_grad():  # initial weights are so small that every token would be as likely as every other
         for p in made.parameters():
             p.mul_(scale) if p.ndim > 1 else p.add_(0.1 * torch.randn(p.shape, generator=made.generator))
@@ -113,7 +115,7 @@ def test_floating_point_operations_are_those_that_torch_counts():
     counts = counter.get_flop_counts()["Global"]
     products = sum(n for kind, n in counts.items() if "attention" not in str(kind))
     shape = made.shape
-    attention = 6 * shape.depth * shape.context * shape.width
+    attention = 6 * made.settings.depth * CONTEXT * shape.width
     assert products == (shape.flops - attention) * CONTEXT * batch
 
 
@@ -165,7 +167,7 @@ def gpt2():
             # The maps of GPT-2 hold their weights the other way round.
             pairs[f"blocks.{i}.{name}.weight"] = part.weight.t() if part.weight.ndim > 1 else part.weight
             pairs[f"blocks.{i}.{name}.bias"] = part.bias
-    shape = {"depth": 3, "hidden": 96, "positions": "learnt", "norm": "layernorm", "biases": True}
+    shape = {"depth": 3, "mlp_ratio": 4.0, "positions": "learnt", "norm": "layernorm", "biases": True}
     ours = model(scale=1.0, **shape)
     torch.nn.init.zeros_(ours.output_bias)
     return copied(ours, theirs, pairs), theirs
@@ -227,7 +229,7 @@ def test_logits_and_gradients_are_those_of_transformers(pair):
     for each in (found, expected):
         torch.nn.functional.cross_entropy(each[:, :-1].flatten(0, 1), stream.t()[:, 1:].flatten()).backward()
     embedding = theirs.get_input_embeddings().weight.grad
-    own = ours.output_weight.grad if ours.shape.tied else ours.input_weight.grad
+    own = ours.output_weight.grad if ours.settings.tied else ours.input_weight.grad
     torch.testing.assert_close(own, embedding, rtol=1e-4, atol=1e-5)
 
 

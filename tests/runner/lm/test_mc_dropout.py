@@ -5,8 +5,10 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-
 
 from hpobench_nmt.core.system.errors import InputError  # noqa: E402
 from hpobench_nmt.runner.lm.mc_dropout import mc_nll  # noqa: E402
-from hpobench_nmt.runner.lm.melis_model import Dropout, MelisModel  # noqa: E402
+from hpobench_nmt.runner.lm.melis_model import MelisModel  # noqa: E402
+from hpobench_nmt.runner.lm.melis_settings import MelisSettings  # noqa: E402
 from hpobench_nmt.runner.lm.mlstm_model import MLSTM  # noqa: E402
+from hpobench_nmt.runner.lm.mlstm_settings import MlstmSettings  # noqa: E402
 from hpobench_nmt.runner.lm.parameter_budget import ModelShape  # noqa: E402
 from hpobench_nmt.runner.lm.static import static_nll  # noqa: E402
 
@@ -30,11 +32,11 @@ def model(request, tiny):
             beta=1.0,
         )
     if request.param == "melis":
-        rates = Dropout(input=0.3, layer=0.2, state=0.3, output=0.3, zero_state=0.5)
-        shape = ModelShape(9, "lstm", 2)
-        return MelisModel(shape, 6, 6, rates, seeded())
+        rates = {f"dropout_{name}": 0.3 for name in ("input", "state", "output")}
+        settings = MelisSettings(**rates, dropout_layer=0.2, zero_state=0.5)
+        return MelisModel(ModelShape(9, "lstm", 2), (6, 6), settings, seeded())
     sizes = {"embedding_size": 5, "hidden_size": 6, "dropout_embedding": 0.3, "dropout_hidden": 0.3}
-    return MLSTM(9, **sizes, weight_norm=True, generator=seeded())
+    return MLSTM(9, MlstmSettings(**sizes), seeded())
 
 
 def test_probabilities_are_averaged_over_the_masks(model):

@@ -7,7 +7,8 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-
 
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms  # noqa: E402
 from hpobench_nmt.runner.lm.language_model import detach  # noqa: E402
-from hpobench_nmt.runner.lm.melis_model import Dropout, MelisModel  # noqa: E402
+from hpobench_nmt.runner.lm.melis_model import MelisModel  # noqa: E402
+from hpobench_nmt.runner.lm.melis_settings import MelisSettings  # noqa: E402
 from hpobench_nmt.runner.lm.parameter_budget import ModelShape, parameters_of_shape  # noqa: E402
 from hpobench_nmt.runner.lm.static import static_nll  # noqa: E402
 from hpobench_nmt.runner.torch_training.memory import parameter_count  # noqa: E402
@@ -25,10 +26,11 @@ def tokens(steps, batch, seed=0):
 
 
 def make(cell="lstm", depth=1, *, zero_state=0.0, seed=0, scale=2.0, **options):
-    rates = {k: options.pop(k) for k in tuple(options) if k in Dropout.__dataclass_fields__}
+    rates = {f"dropout_{name}": options.pop(name, 0.0) for name in ("input", "layer", "state", "output")}
+    how = options.pop("state_dropout", "variational")
     shape = ModelShape(V, cell, depth, **{"projection": True, **options})
-    dropout = Dropout(**rates, zero_state=zero_state)
-    model = MelisModel(shape, H, H if shape.square else E, dropout, seeded(seed))
+    settings = MelisSettings(**rates, state_dropout=how, zero_state=zero_state)
+    model = MelisModel(shape, (H, H if shape.square else E), settings, seeded(seed))
     with torch.no_grad():
         # Weights far from zero, so that what a test changes shows.
         for parameter in model.parameters():
@@ -178,7 +180,7 @@ def test_variational_dropout_has_one_mask_a_sequence_for_all_gates(cell):
 
 
 def test_recurrent_dropout_has_one_mask_a_sequence_on_the_update():
-    model = make(state=0.5, recurrent=True, projection=False)
+    model = make(state=0.5, state_dropout="recurrent", projection=False)
     silent = output(model, tokens(8, 60)) == 0
     # What never gets an update stays at its zero.
     assert (silent.all(0) | ~silent.any(0)).all()
@@ -191,8 +193,9 @@ def test_recurrent_dropout_has_one_mask_a_sequence_on_the_update():
 )
 def test_the_scaling_of_recurrent_dropout_in_the_papers_code(cell, gates, larger):
     """An update u is 1.5 m u in training, with m 0 or 1, and 1.5 (1 - p) u in evaluation."""
-    kind = {"projection": False, "depth": 1, "gates": gates, "recurrent": True}
-    usual, lamb = (make(cell, state=0.2, lamb=lamb, **kind) for lamb in (False, True))
+    kind = {"projection": False, "depth": 1, "gates": gates}
+    how = ("recurrent", "recurrent-lamb")
+    usual, lamb = (make(cell, state=0.2, state_dropout=each, **kind) for each in how)
     words = tokens(1, 60)  # one step from zeros: the new state is the admitted update, and linear in it
     state = usual.initial_state(60)
     part = 0 if cell == "rhn" else 1
@@ -206,7 +209,7 @@ def test_the_scaling_of_recurrent_dropout_in_the_papers_code(cell, gates, larger
     longer = tokens(7, 2)
     adapted, _ = lamb.adapted(longer, lamb.initial_state(2), zeros)
     torch.testing.assert_close(adapted.detach(), output(lamb, longer))
-    undropped = make(cell, state=0.0, lamb=True, **kind).eval()
+    undropped = make(cell, state=0.0, state_dropout="recurrent-lamb", **kind).eval()
     assert torch.equal(output(undropped, longer), output(usual.eval(), longer))
 
 

@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms  # noqa: E402
 from hpobench_nmt.runner.lm.language_model import detach  # noqa: E402
 from hpobench_nmt.runner.lm.mlstm_model import MLSTM, mlstm  # noqa: E402
+from hpobench_nmt.runner.lm.mlstm_settings import MlstmSettings  # noqa: E402
 from hpobench_nmt.runner.lm.static import static_nll  # noqa: E402
 from hpobench_nmt.runner.torch_training.memory import parameter_count  # noqa: E402
 
@@ -71,7 +72,8 @@ def tokens(steps, batch, seed=0):
 
 def make(normalised=True, seed=0, scale=1.0, **rates):
     given = {"dropout_embedding": 0.0, "dropout_hidden": 0.0, **rates}
-    model = MLSTM(V, embedding_size=E, hidden_size=H, weight_norm=normalised, generator=seeded(seed), **given)
+    settings = MlstmSettings(embedding_size=E, hidden_size=H, weight_norm=normalised, **given)
+    model = MLSTM(V, settings, seeded(seed))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(scale)

@@ -84,9 +84,11 @@ def test_repetition_makes_the_cache_pay(tiny):
 
 @pytest.fixture(scope="module")
 def tiny_model():
-    from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, AwdLstmShape
+    from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM
+    from hpobench_nmt.runner.lm.awd_lstm_settings import ModelSettings
 
-    model = AWDLSTM(9, AwdLstmShape(1, 5, 5), torch.Generator().manual_seed(4))
+    settings = ModelSettings(layers=1, embedding_size=5, hidden_size=5)
+    model = AWDLSTM(9, settings, torch.Generator().manual_seed(4))
     with torch.no_grad():
         model.output_weight.mul_(10)
     return model

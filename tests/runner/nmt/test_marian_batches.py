@@ -11,6 +11,7 @@ from hpobench_nmt.runner.nmt.marian_numbers import (  # noqa: E402
     END,
     PAD,
     UNKNOWN,
+    NumberLines,
     Pairs,
     decode,
     encode,
@@ -22,10 +23,14 @@ from hpobench_nmt.runner.nmt.marian_numbers import (  # noqa: E402
 CPU = torch.device("cpu")
 
 
+def pairs_of(lines):
+    return Pairs(*map(NumberLines.of, zip(*lines, strict=True)))
+
+
 @pytest.fixture(scope="module")
 def pairs():
     draw = np.random.default_rng(3)
-    return Pairs.of(
+    return pairs_of(
         ([5] * draw.integers(1, 60) + [END], [6] * draw.integers(1, 60) + [END]) for _ in range(700)
     )
 
@@ -56,7 +61,7 @@ def test_batches_have_like_lengths_in_an_order_of_their_own_each_time(pairs):
 
 
 def test_a_batch_by_hand():
-    pairs = Pairs.of([([7, 8, END], [4, END]), ([9, END], [5, 6, END])])
+    pairs = pairs_of([([7, 8, END], [4, END]), ([9, END], [5, 6, END])])
     batch = batch_of(pairs, [1, 0], CPU)
     assert batch.source.tolist() == [[9, END, PAD], [7, 8, END]]
     assert batch.mask.tolist() == [[1, 1, 0], [1, 1, 1]]
@@ -98,7 +103,7 @@ def test_padded_batches_have_few_shapes_and_add_nothing_but_ends_and_padding(pai
 
 def test_a_pass_over_chosen_pairs_is_one_over_them_alone(pairs):
     chosen = np.flatnonzero(pairs.source.lengths < 30)
-    alone = Pairs.of((pairs.source[i], pairs.target[i]) for i in chosen)
+    alone = pairs_of((pairs.source[i], pairs.target[i]) for i in chosen)
     for mine, other in zip(batches(pairs, 200, 1, 3, chosen), batches(alone, 200, 1, 3), strict=True):
         assert mine.tolist() == chosen[other].tolist()
 

@@ -10,7 +10,7 @@ pytest.importorskip("sentencepiece")
 
 from hpobench_nmt.runner.nmt.marian_batches import batch_of, padded_batch  # noqa: E402
 from hpobench_nmt.runner.nmt.marian_model import build, loss, padded_loss, parameters, trained  # noqa: E402
-from hpobench_nmt.runner.nmt.marian_numbers import END, Pairs  # noqa: E402
+from hpobench_nmt.runner.nmt.marian_numbers import END, NumberLines, Pairs  # noqa: E402
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings, check  # noqa: E402
 
 CPU = torch.device("cpu")
@@ -23,6 +23,7 @@ SIZES = {
     "learning_rate": 0.1,
 }
 PAIRS = [([7, 8, 9, END], [4, END]), ([9, END], [5, 6, 10, END]), ([5, 5, END], [6, END])]
+NUMBERED = Pairs(*map(NumberLines.of, zip(*PAIRS, strict=True)))
 
 
 def settings(**changes):
@@ -56,8 +57,8 @@ def test_parameters_are_counted_and_tied_as_asked_for(norm, tied):
 def test_padding_changes_neither_loss_nor_gradients(norm):
     model, words = model_of(norm=norm).double(), sum(len(target) for _, target in PAIRS)
     losses = (
-        loss(model, batch_of(Pairs.of(PAIRS), [0, 1, 2], CPU), 0.1) / words,
-        padded_loss(model, padded_batch(Pairs.of(PAIRS), [0, 1, 2], words, CPU), 0.1),
+        loss(model, batch_of(NUMBERED, [0, 1, 2], CPU), 0.1) / words,
+        padded_loss(model, padded_batch(NUMBERED, [0, 1, 2], words, CPU), 0.1),
     )
     assert float(losses[0].detach()) == pytest.approx(float(losses[1].detach()), rel=1e-6)
     plain, padded = (torch.autograd.grad(each, trained(model)) for each in losses)
@@ -68,7 +69,7 @@ def test_padding_changes_neither_loss_nor_gradients(norm):
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_the_loss_by_hand(norm):
     model = model_of(norm=norm)
-    batch = batch_of(Pairs.of(PAIRS), [0, 1, 2], CPU)
+    batch = batch_of(NUMBERED, [0, 1, 2], CPU)
     expected = 0.0
     for source, target in PAIRS:  # one by one, so without padding
         read = torch.tensor([[2, *target[:-1]]])
@@ -105,7 +106,7 @@ def test_weights_are_drawn_as_described():
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @torch.no_grad()
 def test_every_dropout_is_there_in_training_alone(place, norm):
-    batch = batch_of(Pairs.of(PAIRS), [0, 1, 2], CPU)
+    batch = batch_of(NUMBERED, [0, 1, 2], CPU)
     model = model_of(norm=norm, **{place: 0.5})
     expected = float(loss(model_of(norm=norm), batch, 0.1))
     assert float(loss(model, batch, 0.1)) == expected

@@ -51,7 +51,7 @@ class Training:
 
     def log_line(self):
         self.events.append(f"report {self.course.curve[-1]['seconds']:g}")
-        return f"{self.course.update}\n"
+        return str(self.course.update)
 
     def state(self):
         self.events.append(f"save {self.course.spent:g}")
