@@ -28,6 +28,7 @@ OWN = {
     "hpobench_nmt/runner/corpora/records.py": "after text_reading.py has refused what is no regular file",
     "hpobench_nmt/runner/corpora/text_reading.py": "refuses what is no regular file; a corpus has any size",
     "hpobench_nmt/runner/devices.py": "/proc",
+    "hpobench_nmt/runner/disk/appending.py": "appends",
     "hpobench_nmt/runner/disk/archives.py": "writes",
     "hpobench_nmt/runner/disk/curve_file.py": "own cache",
     "hpobench_nmt/runner/disk/locks.py": "a lock",
@@ -50,7 +51,6 @@ OWN = {
     "hpobench_nmt/runner/training/status.py": "own logs",
     "hpobench_nmt/runner/training/train_row.py": "own work",
     "hpobench_nmt/runner/training/training_process.py": "own work",
-    "hpobench_nmt/runner/tuning/journal.py": "appends",
 }
 
 

@@ -31,6 +31,7 @@ from hpobench_nmt.core.system.files import parse_json, read_bytes
 from hpobench_nmt.core.system.folders import sync_folder
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.system.validation import Finite, Natural, NonNegative, Strict, Whole, checked
+from hpobench_nmt.runner.disk.appending import append_whole
 from hpobench_nmt.runner.disk.locks import file_lock
 from hpobench_nmt.runner.disk.user_paths import refuse_link
 from hpobench_nmt.runner.specs.spec import Configuration, configuration_key
@@ -383,14 +384,4 @@ def _mend(path: Path) -> int:
 
 def _write(path: Path, entry: Mapping[str, Any]) -> None:
     body = json.dumps(entry, allow_nan=False, separators=(",", ":")).encode()[:-1]
-    line = chained(body, _head_of(path))[0] + b"\n"
-    with path.open("ab", buffering=0) as file:
-        before = file.seek(0, os.SEEK_END)
-        written = 0
-        try:
-            while written < len(line):
-                written += file.write(line[written:])
-            os.fsync(file.fileno())
-        except OSError:
-            file.truncate(before)
-            raise
+    append_whole(path, chained(body, _head_of(path))[0] + b"\n")

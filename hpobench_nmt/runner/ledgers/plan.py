@@ -17,8 +17,6 @@ from hpobench_nmt.core.system.text import printable
 from hpobench_nmt.runner.ledgers.ledger import Ledger, Record, read_ledger
 from hpobench_nmt.runner.specs.spec import SAME_SEED, Spec
 
-_NO_DEFAULTS: Mapping[str, Any] = {}
-
 Training = tuple[int, int]
 """Row of the grid, and number of the replicate."""
 
@@ -68,11 +66,7 @@ def refuse_other_corpus(path: Path, ledger: Ledger, corpus: Mapping[str, str]) -
 
 
 def refuse_other_spec(
-    path: Path,
-    found: Ledger,
-    spec: Mapping[str, Any],
-    usual: Mapping[str, Any] = _NO_DEFAULTS,
-    to_train: bool = True,
+    path: Path, found: Ledger, spec: Mapping[str, Any], usual: Mapping[str, Any], to_train: bool = True
 ) -> None:
     """Raise InputError if a ledger was started for another spec, or with another default of a setting.
 
@@ -191,15 +185,15 @@ def pending(
     wanted = np.zeros(spec.size, dtype=bool)
     wanted[planned_rows(spec, records)] = True
     twice = list(spec.replicate_rows)
-    if spec.best and ended[wanted].all():
+    if spec.replicates.best and ended[wanted].all():
         sample = set(spec.sample.tolist())
         # Neighbours of the best points are not rows of the table, so they are not among its best rows.
         of_sample = [(row, record) for row, record in records if row in sample]
-        twice += [row for row in best_rows(spec, of_sample, spec.best) if row not in twice]
+        twice += [row for row in best_rows(spec, of_sample, spec.replicates.best) if row not in twice]
     # The seeds of a row follow each other. Trainings with one seed may share a model, for which simultaneous
     # jobs would wait.
-    turns = [turn + 1 for turn in range(spec.replicated[1])]
-    turns += [SAME_SEED + turn + 1 for turn in range(spec.same_seed)]
+    turns = [turn + 1 for turn in range(spec.replicates.trainings)]
+    turns += [SAME_SEED + turn + 1 for turn in range(spec.replicates.same_seed)]
     again = [(row, turn) for row in twice for turn in turns]
     again = [training for training in again[(first - spec.size) % parts :: parts] if chosen[training[0]]]
     order = generator(spec.seed, "order").permutation(spec.size)[first::parts]

@@ -122,16 +122,13 @@ def _checked(file: _Search, path: Path, words: Sequence[str], seed: int, timeout
     )
     spec = Spec(
         name=name,
-        title="",
         note=f"Each row is a run of: {shlex.join(command.words)}",
         family=family,
         seed=seed,
         objectives=command.metrics,
         metrics=metrics,
-        corpus={},
         axes=axes,
         fixed={"program": shlex.join(command.words), "flags": dict(file.flags)},
-        replicated=(0, 0),
         base=path.resolve().parent,
         path=path,
         curve=(max(1, file.curve.whole // 27), file.curve.whole) if file.curve else None,

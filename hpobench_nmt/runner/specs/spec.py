@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.hyperparameter import is_number
+from hpobench_nmt.core.hyperparameter import is_number, key_of
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Hyperparameter, Space, Value, config_key, label, row_index, short_label
 from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.core.system.files import write_whole
 from hpobench_nmt.core.system.text import number_of
+from hpobench_nmt.core.system.validation import Natural, Strict
 from hpobench_nmt.lookup.baselines import Baseline
 from hpobench_nmt.lookup.disk.file_names import SPEC
 from hpobench_nmt.runner.family import Family
@@ -37,6 +38,22 @@ Configuration = Mapping[str, Value]
 """Values on the grid by hyperparameter."""
 
 
+class Replicates(Strict, frozen=True):
+    """The section [replicates].
+
+    Attributes:
+        configurations: how many configurations, drawn at random, are trained again.
+        trainings: how often each of them is trained again with other seeds.
+        best: how many of the best rows are trained again as well.
+        same_seed: how often all of these rows are also trained again with the seed of the row itself.
+    """
+
+    configurations: Natural = 0
+    trainings: Natural = 0
+    best: Natural = 0
+    same_seed: Natural = 0
+
+
 @dataclass(frozen=True, eq=False)
 class Spec:
     """A checked spec: the models to train and what to measure. spec_file.py describes the keys of its file.
@@ -46,11 +63,9 @@ class Spec:
             again. It also determines every training's seed, unless the family does (Family.seed).
         metrics: columns of the table.
         axes: the grid, one axis per hyperparameter, with the condition under which it is active.
-        replicated: how many configurations are trained again with other seeds, and how often.
+        replicates: which rows are trained again, and how often.
         base: folder that relative paths of the corpus start from.
         keep: whether the best model of each training is kept. Rows do not depend on it.
-        best: how many of the best rows are trained again, in addition to those of `replicated`.
-        same_seed: how often all rows that are trained again are repeated with the seed of the row itself.
         points: how many rows of the grid are trained, spread evenly; 0: all.
         neighbours: how many of the best of these rows have their neighbours on the grid trained as well.
         baseline: a simpler model that rows should beat, for the datasheet.
@@ -63,21 +78,19 @@ class Spec:
     """
 
     name: str
-    title: str
     note: str
     family: Family[Any]
     seed: int
     objectives: tuple[str, ...]
     metrics: tuple[Metric, ...]
-    corpus: Mapping[str, Any]
     axes: tuple[Hyperparameter, ...]
     fixed: Mapping[str, Any]
-    replicated: tuple[int, int]
     base: Path
     path: Path
+    title: str = ""
+    corpus: Mapping[str, Any] = field(default_factory=dict)
+    replicates: Replicates = field(default_factory=Replicates)
     keep: bool = False
-    best: int = 0
-    same_seed: int = 0
     points: int = 0
     neighbours: int = 0
     baseline: Baseline | None = None
@@ -156,14 +169,11 @@ class Spec:
     def configuration(self, row: int) -> dict[str, Value]:
         """The configuration of a row of the grid, with whole numbers as int."""
         if self.drawn is not None:
-            codes = self.drawn[row].tolist()
+            codes = self.drawn[row]
         else:
-            codes = self._codes(self._places_at(self._points[row : row + 1]))[0].tolist()
-        values = {a.name: a.value(code) for a, code in zip(self.axes, codes, strict=True)}
-        known = {name: value for name, value in values.items() if value is not None}
-        return self._active(
-            {k: int(v) if isinstance(v, float) and v == int(v) else v for k, v in known.items()}
-        )
+            (codes,) = self._codes(self._places_at(self._points[row : row + 1]))
+        values = self.space.decode(codes).items()
+        return self._active({k: int(v) if isinstance(v, float) and v == int(v) else v for k, v in values})
 
     def _active(self, configuration: Configuration) -> dict[str, Value]:
         """A configuration without the values of inactive hyperparameters."""
@@ -181,7 +191,7 @@ class Spec:
         if inactive & configuration.keys():
             return None
         for axis, places in zip(self.axes, self._places, strict=True):
-            place = 0 if axis.name in inactive else places.get(_key(configuration.get(axis.name)))
+            place = 0 if axis.name in inactive else places.get(key_of(configuration.get(axis.name)))
             if place is None:
                 return None
             point = point * len(places) + place
@@ -195,7 +205,7 @@ class Spec:
     @cached_property
     def _places(self) -> list[dict[tuple[bool, Any], int]]:
         """For each axis, the place of each value."""
-        return [{_key(value): place for place, value in enumerate(axis.values)} for axis in self.axes]
+        return [{key_of(value): place for place, value in enumerate(axis.values)} for axis in self.axes]
 
     def settings(self, configuration: Configuration) -> Any:
         """The family's settings for a configuration."""
@@ -245,7 +255,7 @@ class Spec:
     @cached_property
     def replicate_rows(self) -> tuple[int, ...]:
         """Rows that are trained again, drawn before any result is known, so that the choice is fair."""
-        count = min(self.replicated[0], len(self.sample))
+        count = min(self.replicates.configurations, len(self.sample))
         if not count:  # saves the import of numpy.random, which takes time
             return ()
         rng = generator(self.seed, "replicates")
@@ -274,11 +284,6 @@ class Spec:
 def configuration_key(configuration: Configuration) -> str:
     """A canonical text of a configuration. The order of names and the types of numbers do not matter."""
     return json.dumps({k: float(v) if is_number(v) else v for k, v in sorted(configuration.items())})
-
-
-def _key(value: object) -> tuple[bool, Any]:
-    """A value as a key of a dictionary that distinguishes True from 1."""
-    return isinstance(value, bool), value
 
 
 def short_key(configuration: Configuration, replicate: int) -> str:

@@ -57,18 +57,11 @@ from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.family import Family
 from hpobench_nmt.runner.settings import Setting
 from hpobench_nmt.runner.specs.grid_checks import check_all
-from hpobench_nmt.runner.specs.spec import Spec, among, describe
+from hpobench_nmt.runner.specs.spec import Replicates, Spec, among, describe
 
 _MAX_CONFIGURATIONS = 10_000_000
 _MAX_REPLICATES = 100_000
 _CANDIDATES = 1000
-
-
-class _Replicates(Strict, frozen=True):
-    configurations: Natural = 0
-    trainings: Natural = 0
-    best: Natural = 0
-    same_seed: Natural = 0
 
 
 class Range(Strict, frozen=True):
@@ -89,7 +82,7 @@ class _SpecFile(Strict, frozen=True):
     scale: dict[str, Scale] = msgspec.field(default_factory=dict)
     when: dict[str, dict[str, list[bool | Whole | Finite | str]]] = msgspec.field(default_factory=dict)
     fixed: dict[str, Any] = msgspec.field(default_factory=dict)
-    replicates: _Replicates | None = None
+    replicates: Replicates | None = None
     title: str = ""
     note: str = ""
     seed: Natural = 0
@@ -114,42 +107,43 @@ def load_spec(path: Path, follow_link: bool = True) -> Spec:
 
 
 def _checked(file: _SpecFile, path: Path) -> Spec:
+    """The spec of a file. Errors do not name the file, which `load_spec` does."""
     from hpobench_nmt.runner.corpora import corpus_kind, filled_section
 
     family = load_family(file.family)
-    axes = _axes(family, file, path)
-    fixed = {k: family.setting(k, str(path)).check(v, f"{path}, [fixed]") for k, v in file.fixed.items()}
+    axes = _axes(family, file)
+    fixed = {k: family.setting(k, "[fixed]").check(v, "[fixed]") for k, v in file.fixed.items()}
     for axis in axes:
         if axis.name in fixed:
-            raise InputError(f"{path}: {axis.name} is both in [grid] and in [fixed].")
+            raise InputError(f"{axis.name} is both in [grid] and in [fixed].")
     needed = (name for name, default in family.defaults.items() if default is None)
     if lacking := [name for name in needed if name not in fixed and name not in file.grid]:
         needs = f"family {family.name!r} needs {', '.join(lacking)}"
-        raise InputError(f"{path}: {needs}, each in [grid] or in [fixed].")
+        raise InputError(f"{needs}, each in [grid] or in [fixed].")
     kind = corpus_kind(file.corpus)
     if kind != family.corpus:
         raise InputError(
-            f"{path}: family {family.name!r} trains on a {family.corpus} corpus, and "
-            f"{file.corpus['name']!r} is a {kind} corpus."
+            f"family {family.name!r} trains on a {family.corpus} corpus, and {file.corpus['name']!r} is a "
+            f"{kind} corpus."
         )
     known = {metric.name: metric for metric in family.metrics}
-    _refuse_wrong("metric", file.metrics, known, f"{path}, family {family.name!r}")
+    _refuse_wrong("metric", file.metrics, known, f"family {family.name!r}")
     names = file.metrics or list(known)
-    _refuse_wrong("objective", file.objectives, names, str(path))
+    _refuse_wrong("objective", file.objectives, names, "objectives")
     if file.baseline:
-        _refuse_wrong("metric", [file.baseline.metric], names, f"{path}, [baseline]")
+        _refuse_wrong("metric", [file.baseline.metric], names, "[baseline]")
     section = filled_section(file.corpus)
     usual = next((name for name in names if not family.never_measured(name, section)), names[0])
-    again = file.replicates or _Replicates()
+    again = file.replicates or Replicates()
     size = math.prod(len(axis.values) for axis in axes)
     rows, turns = again.configurations + again.best, again.trainings + again.same_seed
     if file.replicates and not (rows and turns):
         raise InputError(
-            f"{path}: [replicates] does not ask for trainings. It needs configurations or best (how many "
-            f"rows), and trainings or same_seed (how often)."
+            "[replicates] does not ask for trainings. It needs configurations or best (how many rows), and "
+            "trainings or same_seed (how often)."
         )
     if min(rows, size) * turns > _MAX_REPLICATES:
-        raise InputError(f"{path}: [replicates] asks for more than {_MAX_REPLICATES:,} trainings.")
+        raise InputError(f"[replicates] asks for more than {_MAX_REPLICATES:,} trainings.")
     spec = Spec(
         name=check_name("table", file.name),
         title=file.title,
@@ -161,22 +155,20 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
         corpus=file.corpus,
         axes=axes,
         fixed=fixed,
-        replicated=(again.configurations, again.trainings),
+        replicates=again,
         base=user_path(path.resolve().parent, file.base, "base"),
         path=path,
         keep=file.keep,
-        best=again.best,
-        same_seed=again.same_seed,
         points=file.points,
         neighbours=file.neighbours,
         baseline=file.baseline,
     )
     if file.neighbours and not file.points:
-        raise InputError(f"{path}: neighbours are only for points of a grid, but the whole grid is trained.")
+        raise InputError("neighbours are only for points of a grid, but the whole grid is trained.")
     if file.candidates or _ranges(file):
         return _with_candidates(spec, file)
     for configuration, _, wrong in check_all(spec.grid, spec.settings, family.check):
-        raise InputError(f"{path}: {describe(configuration)}: {wrong}")
+        raise InputError(f"{describe(configuration)}: {wrong}")
     return spec
 
 
@@ -188,7 +180,7 @@ def _with_candidates(spec: Spec, file: _SpecFile) -> Spec:
     """The spec with configurations drawn from its ranges, without those that the family refuses."""
     ranges = _ranges(file)
     if not ranges:
-        raise InputError(f"{spec.path}: candidates are drawn from ranges, but [grid] has only lists.")
+        raise InputError("candidates are drawn from ranges, but [grid] has only lists.")
     of_grids = {
         "[replicates]": file.replicates,
         "[when]": file.when,
@@ -196,11 +188,9 @@ def _with_candidates(spec: Spec, file: _SpecFile) -> Spec:
         "neighbours": file.neighbours,
     }
     for key in (key for key, given in of_grids.items() if given):
-        raise InputError(f"{spec.path}: {key} are only for a grid of lists, but [grid] has ranges.")
+        raise InputError(f"{key} are only for a grid of lists, but [grid] has ranges.")
     if file.candidates > MOST_CANDIDATES:
-        raise InputError(
-            f"{spec.path}: {file.candidates:,} candidates; at most {MOST_CANDIDATES:,} are allowed."
-        )
+        raise InputError(f"{file.candidates:,} candidates; at most {MOST_CANDIDATES:,} are allowed.")
     rng = generator(spec.seed, "candidates")
     most = file.candidates or MOST_CANDIDATES
     drawn = whole_or_drawn(spec.axes, file.candidates or _CANDIDATES, rng, most)
@@ -213,51 +203,52 @@ def _with_candidates(spec: Spec, file: _SpecFile) -> Spec:
         except InputError as error:
             wrong = wrong or str(error)
     if not trainable:
-        raise InputError(f"{spec.path}: [grid]: no candidate can be trained: {wrong}")
+        raise InputError(f"[grid]: no candidate can be trained: {wrong}")
     return among(spec, drawn[trainable])
 
 
-def _axes(family: Family[Any], file: _SpecFile, path: Path) -> tuple[Hyperparameter, ...]:
+def _axes(family: Family[Any], file: _SpecFile) -> tuple[Hyperparameter, ...]:
     if not file.grid:
-        raise InputError(f"{path}: [grid] needs at least one hyperparameter, such as layers = [1, 2].")
+        raise InputError("[grid] needs at least one hyperparameter, such as layers = [1, 2].")
     axes = []
     for name, values in file.grid.items():
-        setting = family.setting(name, f"{path}, [grid]")
+        setting = family.setting(name, "[grid]")
         if not setting.about.on_grid:
             told = f"{name} ({setting.about.description})"
-            raise InputError(f"{path}: {told} cannot be on the grid: put it in [fixed].")
-        axes.append(_axis(setting, values, file.scale.get(name), path))
+            raise InputError(f"{told} cannot be on the grid: put it in [fixed].")
+        axes.append(_axis(setting, values, file.scale.get(name)))
     for section, of in (("scale", file.scale), ("when", file.when)):
-        _refuse_wrong("hyperparameter", list(of), file.grid, f"{path}, [{section}]")
+        _refuse_wrong("hyperparameter", list(of), file.grid, f"[{section}]")
     size = math.prod(len(axis.values) for axis in axes)
     if size > _MAX_CONFIGURATIONS:
-        told = f"at most {_MAX_CONFIGURATIONS:,} are allowed"
-        raise InputError(f"{path}: the grid has {size:,} configurations; {told}.")
+        raise InputError(
+            f"the grid has {size:,} configurations; at most {_MAX_CONFIGURATIONS:,} are allowed."
+        )
     conditions = {name: tuple((p, tuple(of)) for p, of in each.items()) for name, each in file.when.items()}
     return Space(tuple(replace(a, active_if=conditions.get(a.name, ())) for a in axes)).hyperparameters
 
 
-def _axis(setting: Setting, values: list[Any] | Range, scale: Scale | None, path: Path) -> Hyperparameter:
-    name, about, where = setting.name, setting.about, f"{path}, [grid]"
+def _axis(setting: Setting, values: list[Any] | Range, scale: Scale | None) -> Hyperparameter:
+    name, about = setting.name, setting.about
     of_numbers, ranged = setting.kind in (int, float), isinstance(values, Range)
     if not of_numbers and (scale or ranged):
-        raise InputError(f"{where}: {name} has labels: it needs a list of labels, without a scale.")
+        raise InputError(f"[grid]: {name} has labels: it needs a list of labels, without a scale.")
     if isinstance(values, Range):
         if values.low >= values.high:
-            raise InputError(f"{where} {name}: from must be smaller than to.")
+            raise InputError(f"[grid] {name}: from must be smaller than to.")
         scale, values = values.scale or scale, [values.low, values.high]
     if not values:
-        raise InputError(f"{where} {name} has no values.")
-    found = [setting.check(v, where) for v in values]
+        raise InputError(f"[grid] {name} has no values.")
+    found = [setting.check(v, "[grid]") for v in values]
     if len(set(found)) < len(found):
-        raise InputError(f"{where} {name} has a value twice.")
+        raise InputError(f"[grid] {name} has a value twice.")
     if not of_numbers:
         return Hyperparameter(name, tuple(found), unit=about.unit, kind="categorical")
     numbers, scale = tuple(sorted(map(float, found))), scale or about.scale
     if scale == "log" and numbers[0] <= 0:
         instead = 'scale = "linear" in the range' if ranged else f'{name} = "linear" in [scale]'
         raise InputError(
-            f"{where}: {name} has the value {numbers[0]:g}, which is not possible on a log scale. Use values "
+            f"[grid]: {name} has the value {numbers[0]:g}, which is not possible on a log scale. Use values "
             f"above 0, or write {instead}."
         )
     whole = setting.kind is int if ranged else None

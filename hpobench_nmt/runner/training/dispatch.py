@@ -6,7 +6,7 @@ import math
 import queue
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hpobench_nmt.core.system.clusters import Backend, Cluster, cluster, cluster_results
@@ -32,12 +32,29 @@ Turn = tuple[bool, bool]
 """How trainings are tried: the arguments `wait` and `last` of `train_and_record`."""
 
 
+@dataclass(frozen=True)
+class Run:
+    """A run that is ready to start, with `jobs` trainings at a time.
+
+    Attributes:
+        devices: "cpu", or CUDA devices that simultaneous trainings share.
+        backend: "local" for processes on this machine; "dask" or "ray" for a cluster whose machines share
+            the folder. Ray gives each training its part of a GPU.
+        mixed: a warning if this run adds rows of this machine's CPU to rows of another device; else "".
+        caution: a warning if parts or sides of the corpus are the same text; else "".
+    """
+
+    workspace: Workspace
+    devices: Sequence[str]
+    jobs: int
+    backend: Backend = "local"
+    mixed: str = ""
+    caution: str = ""
+
+
 def train(
-    workspace: Workspace,
+    run: Run,
     trainings: Sequence[Training],
-    devices: Sequence[str],
-    jobs: int,
-    backend: Backend = "local",
     progress: Progress | None = None,
     notify: Callable[[str], None] = lambda message: None,
     on_record: OnRecord = lambda record: None,
@@ -46,9 +63,6 @@ def train(
 
     Args:
         trainings: (row, replicate) pairs.
-        devices: "cpu", or CUDA devices that `jobs` simultaneous trainings share.
-        backend: "local" for processes on this machine; "dask" or "ray" for a cluster whose machines share
-            the folder. Ray gives each training its part of a GPU.
         progress: called with (done, total).
         notify: called with a line about each training that failed, was paused or has no record.
 
@@ -66,41 +80,42 @@ def train(
         """Whether the installation is probably broken, so that the run ends."""
         return not done and len(errors) >= _MOST_ERRORS
 
-    def run(some: Sequence[Training], jobs: int, turn: Turn) -> None:
+    def attempt(some: Sequence[Training], run: Run, turn: Turn) -> None:
         nonlocal done, paused
         if not some or is_broken():
             return
-        if backend == "local":
-            trained = _run_local(workspace, some, devices, jobs, turn)
+        if run.backend == "local":
+            trained = _run_local(run, some, turn)
         else:
-            trained = _run_on_cluster(workspace, some, devices, jobs, turn, backend)
+            trained = _run_on_cluster(run, some, turn, run.backend)
         for training, ended in trained:
+            name = describe(run.workspace.spec.configuration(training[0]))
             if isinstance(ended, Record):
                 done += 1
                 on_record(ended)
                 if ended.status == "failed":
-                    notify(f"Failed: {describe(ended.config)}: {printable(ended.reason)}")
+                    notify(f"Failed: {name}: {printable(ended.reason)}")
             elif ended.kind == "paused":
                 done, paused = done + 1, paused + 1
-                point = " ".join(f"{name}={value:.6g}" for name, value in ended.curve[-1].items())
-                notify(f"Paused: {_named(workspace, training)}: {point}")
+                point = " ".join(f"{metric}={value:.6g}" for metric, value in ended.curve[-1].items())
+                notify(f"Paused: {name}: {point}")
             elif ended.kind == "elsewhere":
                 elsewhere.append(training)
             elif ended.kind == "again":
                 again.append(training)
-                notify(f"To be tried again, alone: {_named(workspace, training)}: {printable(ended.reason)}")
+                notify(f"To be tried again, alone: {name}: {printable(ended.reason)}")
             else:
-                errors.append(f"{_named(workspace, training)}: {ended.reason}")
+                errors.append(f"{name}: {ended.reason}")
                 notify(f"Not recorded: {printable(errors[-1])}")
                 if is_broken():
                     break
             if progress and (isinstance(ended, Record) or ended.kind == "paused"):
                 progress(done, len(trainings))
 
-    run(trainings, jobs, (False, False))
+    attempt(trainings, run, (False, False))
     # Another run may fill the same ledger. Wait for its current trainings only at the end.
-    run(elsewhere.copy(), jobs, (True, False))
-    run(again, 1, (True, True))
+    attempt(elsewhere.copy(), run, (True, False))
+    attempt(again, replace(run, jobs=1), (True, True))
     if errors:
         raise RunError(
             f"{len(errors)} of {counted(len(trainings), 'training')} ended with an error and "
@@ -109,26 +124,20 @@ def train(
     return paused
 
 
-def _named(workspace: Workspace, training: Training) -> str:
-    return describe(workspace.spec.configuration(training[0]))
-
-
-def _run_local(
-    workspace: Workspace, trainings: Sequence[Training], devices: Sequence[str], jobs: int, turn: Turn
-) -> Trained:
+def _run_local(run: Run, trainings: Sequence[Training], turn: Turn) -> Trained:
     free: queue.SimpleQueue[str] = queue.SimpleQueue()
-    for job in range(jobs):
-        free.put(devices[job % len(devices)])
+    for job in range(run.jobs):
+        free.put(run.devices[job % len(run.devices)])
     processes = Processes()
 
     def on_free_device(training: Training) -> Record | Unfinished:
         device = free.get()
         try:
-            return train_and_record(workspace, *training, device, processes, *turn)
+            return train_and_record(run.workspace, *training, device, processes, *turn)
         finally:
             free.put(device)
 
-    with ThreadPoolExecutor(jobs) as threads:
+    with ThreadPoolExecutor(run.jobs) as threads:
         futures = {threads.submit(on_free_device, training): training for training in trainings}
         try:
             for future in as_completed(futures):
@@ -139,20 +148,14 @@ def _run_local(
             processes.stop()
 
 
-def _run_on_cluster(
-    workspace: Workspace,
-    trainings: Sequence[Training],
-    devices: Sequence[str],
-    jobs: int,
-    turn: Turn,
-    backend: Cluster,
-) -> Trained:
+def _run_on_cluster(run: Run, trainings: Sequence[Training], turn: Turn, backend: Cluster) -> Trained:
     # Workers receive the spec itself, because its file may change while the trainings run.
+    workspace, device, jobs = run.workspace, run.devices[0], run.jobs
     there = replace(workspace, folder=workspace.folder.resolve(), cache=workspace.cache.resolve())
-    tasks = ((training, there, devices[0], turn) for training in trainings)
+    tasks = ((training, there, device, turn) for training in trainings)
     with cluster(backend, jobs, processes=False):
         try:
-            share = _share_of_ray(jobs) if backend == "ray" and devices[0] != "cpu" else 0.0
+            share = _share_of_ray(jobs) if backend == "ray" and device != "cpu" else 0.0
             yield from cluster_results(backend, _train_remotely, tasks, jobs, num_gpus=share, max_retries=0)
         except (InputError, RunError):
             raise

@@ -26,6 +26,7 @@ from hpobench_nmt.runner.ledgers.plan import pending
 from hpobench_nmt.runner.specs.grid_checks import check_all
 from hpobench_nmt.runner.specs.spec import Spec, describe
 from hpobench_nmt.runner.training import dispatch
+from hpobench_nmt.runner.training.dispatch import Run
 from hpobench_nmt.runner.training.workspace import Workspace, clear_workspace, open_workspace
 
 Shard = tuple[int, int]
@@ -33,23 +34,6 @@ Shard = tuple[int, int]
 
 Watch = Callable[[int], AbstractContextManager[tuple[dispatch.Progress | None, dispatch.OnRecord]]]
 """From a number of trainings: inside, the functions to call when a training has ended (dispatch.train)."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run that is ready to start, with `jobs` trainings at a time.
-
-    Attributes:
-        mixed: a warning if this run adds rows of this machine's CPU to rows of another device; else "".
-        caution: a warning if parts or sides of the corpus are the same text; else "".
-    """
-
-    workspace: Workspace
-    devices: Sequence[str]
-    jobs: int
-    backend: Backend
-    mixed: str
-    caution: str = ""
 
 
 @dataclass(frozen=True)
@@ -132,8 +116,7 @@ def train_rows(
     # Paused trainings are still missing, but are not resumed in this run.
     while not paused and (todo := pending(spec, ledger, rows, shard)[:limit]):
         with watch(len(todo)) as (progress, on_record):
-            how = run.devices, run.jobs, run.backend
-            paused = dispatch.train(run.workspace, todo, *how, progress, notify, on_record)
+            paused = dispatch.train(run, todo, progress, notify, on_record)
         ledger = read_ledger(path)
         limit = limit and limit - len(todo)
     done = tuple(record for record in ledger.records if record.status == "done")
@@ -185,7 +168,7 @@ def refuse_in_vain(spec: Spec) -> None:
     Tables of ledgers that are complete can still be built, so this is not part of reading a spec.
     """
     refuse_unfit_objectives(spec, spec.objectives)
-    if spec.same_seed and spec.family.shares_models:
+    if spec.replicates.same_seed and spec.family.shares_models:
         raise InputError(
             f"{spec.path}: family {spec.family.name!r} trains one model for each seed, so same_seed would "
             f"measure the same model again. Remove same_seed from [replicates]."

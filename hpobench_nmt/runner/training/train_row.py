@@ -26,7 +26,7 @@ from hpobench_nmt.runner.ledgers import ledger as ledgers
 from hpobench_nmt.runner.ledgers.ledger import Record
 from hpobench_nmt.runner.ledgers.ledger_tail import recorded
 from hpobench_nmt.runner.settings import Settings
-from hpobench_nmt.runner.specs.spec import Configuration, Spec, describe
+from hpobench_nmt.runner.specs.spec import Spec, describe
 from hpobench_nmt.runner.training.processes import Crashed, Killed, Processes
 from hpobench_nmt.runner.training.training_process import TrainingResult, train_one
 from hpobench_nmt.runner.training.workspace import Workspace, claim
@@ -102,7 +102,7 @@ def train_and_record(
     with held:
         known = recorded(workspace.ledger, key)
         if known is None:
-            trained = _train(workspace, configuration, replicate, device, processes, folder, last)
+            trained = _train(workspace, row, replicate, device, processes, last)
             if isinstance(trained, Unfinished):
                 return trained  # its folder is not removed, because the reason may name its log
             known, not_kept = trained
@@ -116,16 +116,11 @@ def train_and_record(
 
 
 def _train(
-    workspace: Workspace,
-    configuration: Configuration,
-    replicate: int,
-    device: str,
-    processes: Processes,
-    folder: Path,
-    last: bool,
+    workspace: Workspace, row: int, replicate: int, device: str, processes: Processes, last: bool
 ) -> tuple[Record, str] | Unfinished:
     """The record, which is not yet in the ledger, and why the model could not be kept, or ""."""
-    spec = workspace.spec
+    spec, configuration = workspace.spec, workspace.spec.configuration(row)
+    folder = workspace.training_folder(configuration, replicate)
     scratch = folder / "scratch"
     seed = spec.training_seed(configuration, replicate)
     settings = spec.settings(configuration)

@@ -21,6 +21,7 @@ from filelock import Timeout
 from hpobench_nmt.core.system.errors import InputError, not_written
 from hpobench_nmt.core.system.files import parse_json, read_bytes
 from hpobench_nmt.core.system.validation import Natural, NonNegative, Positive, Strict, checked
+from hpobench_nmt.runner.disk.appending import append_whole
 from hpobench_nmt.runner.disk.locks import file_lock
 from hpobench_nmt.runner.disk.user_paths import refuse_link
 
@@ -105,12 +106,8 @@ class Journal:
         refuse_link(self.path)
         try:
             new = not self.path.exists() or self.path.stat().st_size == 0
-            with self.path.open("ab") as file:
-                if new:
-                    file.write(self._head() + b"\n")
-                file.write(msgspec.json.encode(line) + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
+            lines = [self._head(), msgspec.json.encode(line)] if new else [msgspec.json.encode(line)]
+            append_whole(self.path, b"".join(each + b"\n" for each in lines))
         except OSError as error:
             raise not_written(self.path, error) from error
 

@@ -262,7 +262,7 @@ def test_a_default_that_changed_matters_to_training_and_not_to_a_table(path, def
     now = SPEC | {"defaults": defaults}
     with pytest.raises(InputError, match=message):
         opened_for(path, now, CORPUS)
-    refuse_other_spec(path, read_ledger(path), now, to_train=False)
+    refuse_other_spec(path, read_ledger(path), now, {}, to_train=False)
     if defaults:
         opened_for(path, SPEC | {"defaults": {}, "fixed": {"layers": 2, "dropout": 0.1}}, CORPUS)
 

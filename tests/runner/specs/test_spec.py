@@ -275,7 +275,7 @@ def test_the_best_rows_are_trained_again_once_all_have_ended(load):
         for row in range(12)
     ]
     done[10] = msgspec.structs.replace(done[10], metrics={})
-    turns = [turn + 1 for turn in range(spec.replicated[1])] + [SAME_SEED + 1, SAME_SEED + 2]
+    turns = [turn + 1 for turn in range(spec.replicates.trainings)] + [SAME_SEED + 1, SAME_SEED + 2]
     chosen = [(row, turn) for row in spec.replicate_rows for turn in turns]
     assert pending(spec, Ledger({}, {}, tuple(done[1:])), range(12)) == [(0, 0), *chosen]
     # Losses are 0 for the rows 0, 5 and 10, of which the last has none; then 1 for 4 and 9.
@@ -381,7 +381,9 @@ def test_what_is_left_is_what_a_search_through_all_trainings_leaves(load):
     for rows in (range(12), [3, 4, 8], []):
         order = generator(spec.seed, "order").permutation(12).tolist()
         wanted = [(row, 0) for row in order]
-        wanted += [(row, turn + 1) for row in spec.replicate_rows for turn in range(spec.replicated[1])]
+        wanted += [
+            (row, turn + 1) for row in spec.replicate_rows for turn in range(spec.replicates.trainings)
+        ]
         ended = [wanted[i] for i in rng.choice(len(wanted), 6, replace=False)]
         ledger = Ledger({}, {}, tuple(Record(spec.configuration(r), n, 0, "failed") for r, n in ended))
         expected = [(row, n) for row, n in wanted if row in rows and (row, n) not in ended]

@@ -13,7 +13,7 @@ from hpobench_nmt.runner.ledgers.ledger import read_ledger
 from hpobench_nmt.runner.ledgers.plan import pending
 from hpobench_nmt.runner.specs.spec_file import load_spec
 from hpobench_nmt.runner.training import train_row
-from hpobench_nmt.runner.training.dispatch import train
+from hpobench_nmt.runner.training.dispatch import Run, train
 from hpobench_nmt.runner.training.processes import Processes
 from hpobench_nmt.runner.training.workspace import claim_path, clear_workspace, open_workspace
 
@@ -78,7 +78,7 @@ def trains(workspace, tmp_path, monkeypatch, request):
         messages = []
         todo = pending(workspace.spec, read_ledger(workspace.ledger), range(4))
         try:
-            train(workspace, todo, ["cpu"], 2, notify=messages.append)
+            train(Run(workspace, ["cpu"], 2), todo, notify=messages.append)
         except RunError as error:
             messages.append(f"RunError: {error}")
         records = read_ledger(workspace.ledger).records
