@@ -14,11 +14,13 @@ kept models and the documentation read all of this from the class, through `sett
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.space import Scale, Value
 from hpobench_nmt.core.system.errors import InputError, unknown
 
@@ -93,8 +95,7 @@ class Setting:
             if self.choices and value not in self.choices:
                 raise unknown(self.name, str(value), self.choices, f"({where})")
             return value
-        # In Python a bool is an int, but `true` in a spec is not a number.
-        if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
+        if not is_number(value) or not abs(value) <= sys.float_info.max:
             raise wrong
         if self.kind is int and value != int(value):
             raise wrong
@@ -140,13 +141,6 @@ def _setting(each: Field[Any], of: Any) -> Setting:
     several = any(get_origin(part) is tuple for part in get_args(of))
     kind = str if choices or several else of
     return Setting(each.name, kind, choices, default, each.metadata["about"], several)
-
-
-def _is_finite(value: float) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # a whole number that no float can hold
-        return False
 
 
 def _shown(value: object) -> str:

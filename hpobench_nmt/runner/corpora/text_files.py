@@ -27,11 +27,8 @@ from hpobench_nmt.runner.corpora.text_reading import decoded, lines_of, read_byt
 from hpobench_nmt.runner.corpora.tokenise import tokenise
 from hpobench_nmt.runner.corpora.vocabulary import (
     END,
-    byte_corpus,
+    Numbering,
     byte_names,
-    character_corpus,
-    subword_corpus,
-    word_corpus,
 )
 from hpobench_nmt.runner.disk.user_paths import user_path
 from hpobench_nmt.runner.family import Unit
@@ -112,17 +109,15 @@ def _unit(options: TextOptions) -> Unit:
 def _corpus(name: str, places: Places, options: TextOptions, licence: str) -> Corpus:
     """A corpus from files for each part: words or subwords with <eos> after every line, or all characters."""
     provenance = _provenance(name, [path for _, paths in places.values() for path in paths], licence)
+    numbering = Numbering(name, options, provenance)
     reading = _reading(options)
     texts = {
         part: (text for (text,) in records(paths, option, reading))
         for part, (option, paths) in places.items()
     }
     if _unit(options) == "character":
-        whole = {part: [_joined(texts[part])] for part in texts}
-        return character_corpus(name, whole, options, provenance, ends=False)
-    words = {part: _words(texts[part], options) for part in texts}
-    make = subword_corpus if _unit(options) == "subword" else word_corpus
-    return make(name, words, options, provenance)
+        return numbering.characters({part: [_joined(texts[part])] for part in texts}, ends=False)
+    return numbering.words({part: _words(texts[part], options) for part in texts})
 
 
 def _reading(options: TextOptions) -> Reading:
@@ -204,14 +199,13 @@ def _file_place(options: FileOptions, base: Path) -> Places:
 def _one_file(name: str, places: Places, options: TextOptions, licence: str) -> Corpus:
     """A data set in one file. Of bytes, the first 90% are train, the next 5% dev, and the last 5% test."""
     ((option, (path,)),) = places.values()
-    content, provenance = read_bytes(path, option), _provenance(name, [path], licence)
+    content = read_bytes(path, option)
+    numbering = Numbering(name, options, _provenance(name, [path], licence))
     refuse_content(content[:HEAD], path, "text", {})
     if _unit(options) != "character":
-        make = subword_corpus if _unit(options) == "subword" else word_corpus
-        return make(name, _word_parts(decoded(content, path)), options, provenance)
+        return numbering.words(_word_parts(decoded(content, path)))
     first, second = len(content) * 90 // 100, len(content) * 95 // 100
-    parts = {"train": content[:first], "dev": content[first:second], "test": content[second:]}
-    return byte_corpus(name, parts, options, provenance)
+    return numbering.bytes({"train": content[:first], "dev": content[first:second], "test": content[second:]})
 
 
 def _split_file(options: TextOptions, content: bytes, path: Path) -> list[str]:

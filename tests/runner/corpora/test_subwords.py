@@ -8,7 +8,7 @@ sentencepiece = pytest.importorskip("sentencepiece", reason="needs: pip install 
 
 from hpobench_nmt.core.system.errors import InputError  # noqa: E402
 from hpobench_nmt.runner.corpora import load_corpus, split_text  # noqa: E402
-from hpobench_nmt.runner.corpora.subwords import BLANK, Segmentation, learn_subwords  # noqa: E402
+from hpobench_nmt.runner.corpora.subwords import BLANK, learn_subwords, segmentation  # noqa: E402
 from hpobench_nmt.runner.corpora.vocabulary import END, UNKNOWN, words_and_characters  # noqa: E402
 
 PARTS = ("train", "dev", "test")
@@ -37,9 +37,9 @@ def test_the_pieces_alone_segment_as_sentencepiece_does(size):
     theirs = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
     pieces = learn_subwords(train, size, "made-up")
     assert len(pieces) == len(set(pieces)) == size
-    ours = Segmentation(pieces)
+    ours = segmentation(pieces)
     for text in train + other:
-        found = [piece for word in text.split() for piece in ours.split(word)]
+        found = [piece for word in text.split() for piece in ours(word)]
         # An unknown character is a piece by itself in both, but sentencepiece joins neighbours.
         assert found == theirs.encode(text, out_type=str)
 
