@@ -96,16 +96,9 @@ def torch_lstm_cell(x: Tensor, h: Tensor, c: Tensor, weights: list[Tensor]) -> t
     return torch.cat(outputs), h[0], c[0]
 
 
-def torch_descend_rms(
-    local: Tensor,
-    whole: Tensor,
-    gradient: Tensor,
-    rms: Tensor,
-    eta: float,
-    epsilon: float,
-    decay: float,
-    per_rms: float,
-) -> None:
+def torch_descend_rms(*arrays_and_numbers: Any) -> None:
+    local, whole, gradient, rms = map(torch.from_numpy, arrays_and_numbers[:4])
+    eta, epsilon, decay, per_rms = map(float, arrays_and_numbers[4:])
     pull = rms.mul(per_rms).add_(decay).clamp_(max=1.0)
     local.addcdiv_(gradient, rms + epsilon, value=-eta)
     local.add_(pull.mul_(whole - local))

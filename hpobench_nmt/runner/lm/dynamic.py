@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -43,7 +44,7 @@ from hpobench_nmt.runner.lm.neural_cache import NeuralCache, mixed_with_cache
 from hpobench_nmt.runner.lm.settings import DECAY_SCALES, RULES
 from hpobench_nmt.runner.lm.softmax import nll_with_gradients
 from hpobench_nmt.runner.lm.static import evaluating
-from hpobench_nmt.runner.lm.update_rules import descend, descend_rms, descend_together, groups
+from hpobench_nmt.runner.lm.update_rules import descend_rms, descend_together, groups, parts_at
 from hpobench_nmt.runner.torch_training.loop import swapped
 
 Rms = Sequence[Tensor] | None
@@ -273,21 +274,19 @@ def _updater(rule: UpdateRule, local: _Local, rms: Rms) -> Callable[[float], Non
         return [p.grad for p in local.parameters]  # type: ignore[misc]
 
     def one_by_one(eta: float) -> None:
-        for i, gradient in enumerate(gradients()):
-            flat = values[i].view(-1), wholes[i].view(-1), gradient.view(-1)
-            if scales is None:
-                descend(*flat, eta, decay)
-            else:
-                descend_rms(*flat, scales[i].view(-1), eta, rule.epsilon, decay, per_rms)
+        numbers = [np.float32(number) for number in (eta, rule.epsilon, decay, per_rms)]
+        for tensors in zip(values, wholes, gradients(), scales or (), strict=True):
+            arrays: Any = [tensor.view(-1).numpy() for tensor in tensors]
+            descend_rms(*arrays, *numbers)
 
     parts = [
-        (group, group.of(values), group.of(wholes), None if scales is None else group.of(scales))
-        for group in groups([value.numel() for value in values])
+        (at, parts_at(at, values), parts_at(at, wholes), None if scales is None else parts_at(at, scales))
+        for at in groups([value.numel() for value in values])
     ]
 
     def together(eta: float) -> None:
         found = gradients()
-        for group, value, whole, scale in parts:
-            descend_together(value, whole, group.of(found), scale, eta, rule.epsilon, decay, per_rms)
+        for at, value, whole, scale in parts:
+            descend_together(value, whole, parts_at(at, found), scale, eta, rule.epsilon, decay, per_rms)
 
-    return one_by_one if values[0].device.type == "cpu" else together
+    return one_by_one if scales is not None and values[0].device.type == "cpu" else together

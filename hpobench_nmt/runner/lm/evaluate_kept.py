@@ -17,8 +17,8 @@ from hpobench_nmt.runner.corpora.vocabulary import UNKNOWN
 from hpobench_nmt.runner.family import TrainingFailed
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll
 from hpobench_nmt.runner.lm.kept_files import KeptLanguageModel
-from hpobench_nmt.runner.lm.measure import rule_of, scores_of, statistics, tune_cache, tuned_rule
-from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll
+from hpobench_nmt.runner.lm.measure import rule_of, scores_of, statistics, tuned_rule
+from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll, tuned_cache
 from hpobench_nmt.runner.lm.settings import RULES, EvaluationSettings
 from hpobench_nmt.runner.lm.static import static_nll, timed
 from hpobench_nmt.runner.settings import settings_of
@@ -100,7 +100,7 @@ def _cache(kept: KeptLanguageModel) -> NeuralCache:
     values = _evaluation(kept, kept.about.tuned)
     cache = NeuralCache(window or EvaluationSettings.cache_window, values.cache_theta, values.cache_lambda)
     tuning = kept.corpus.dev[: values.tuning_tokens]
-    return cache if window or len(tuning) < 2 else tune_cache(kept.model, tuning, cache)
+    return cache if window or len(tuning) < 2 else tuned_cache(kept.model, tuning, cache)
 
 
 def kept_rule(kept: KeptLanguageModel, name: str) -> tuple[UpdateRule, list[Tensor] | None]:

@@ -34,10 +34,6 @@ from hpobench_nmt.runner.torch_training.training_state import checkpoints_of
 # Krause et al. (2018), sections 5 and 7.3.
 _SEGMENTS = {"word": 5, "subword": 5, "character": 20}
 
-# Tuning tries these multiples of the settings' own values.
-_THETA_FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
-_LAMBDA_FACTORS = (0.25, 0.5, 1.0, 2.0, 3.0, 4.0)
-_MOST_CACHE = 0.95
 # The learning rate matters most (Krause et al. 2018, section 5), so it is searched first and longest.
 _LEARNING_RATE_TRIALS = 6
 _DECAY_TRIALS = 4
@@ -106,7 +102,7 @@ def measure(
     if settings.cache_window:
         cache = NeuralCache(settings.cache_window, settings.cache_theta, settings.cache_lambda)
         if len(tuning) > 1:
-            cache = tune_cache(model, tuning, cache)
+            cache = tuned_cache(model, tuning, cache)
         evaluate("_cache", "cache_time", lambda tokens: cache_nll(model, tokens, cache))
         used |= {"cache_theta": cache.theta, "cache_lambda": cache.weight}
     if settings.dynamic_rule != "none":
@@ -242,13 +238,6 @@ def statistics(
         return gradient_rms(model, train, settings.dynamic_batch, rule.segment, units)
     except InputError as error:
         raise TrainingFailed(str(error)) from error
-
-
-def tune_cache(model: LanguageModel, tokens: Tokens, start: NeuralCache) -> NeuralCache:
-    """The cache with the best theta and lambda on these tokens, among multiples of its own values."""
-    thetas = sorted({start.theta * factor for factor in _THETA_FACTORS})
-    weights = sorted({min(start.weight * factor, _MOST_CACHE) for factor in _LAMBDA_FACTORS})
-    return tuned_cache(model, tokens, start.window, thetas, weights)
 
 
 def tuned_rule(

@@ -25,6 +25,10 @@ from hpobench_nmt.runner.lm.softmax import linear_nll
 from hpobench_nmt.runner.lm.static import evaluating, hidden_vectors
 
 _BLOCK = 256
+# Tuning tries these multiples of a cache's own values.
+_THETA_FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
+_LAMBDA_FACTORS = (0.25, 0.5, 1.0, 2.0, 3.0, 4.0)
+_MOST_CACHE = 0.95
 
 
 @dataclass(frozen=True)
@@ -53,17 +57,20 @@ def mixed_with_cache(nll: Floats, hidden: Tensor, targets: Tokens, cache: Neural
     return _mixed(-nll, log_cache, cache.weight)
 
 
-def tuned_cache(
-    model: LanguageModel, tokens: Tokens, window: int, thetas: Sequence[float], weights: Sequence[float]
-) -> NeuralCache:
-    """The cache with the best pair of theta and lambda on these tokens. The model reads them once."""
-    log_model, log_caches = _read(model, tokens, window, thetas)
+def tuned_cache(model: LanguageModel, tokens: Tokens, start: NeuralCache) -> NeuralCache:
+    """The cache with the best theta and lambda on these tokens, among multiples of its own values.
+
+    The model reads the tokens once.
+    """
+    thetas = sorted({start.theta * factor for factor in _THETA_FACTORS})
+    weights = sorted({min(start.weight * factor, _MOST_CACHE) for factor in _LAMBDA_FACTORS})
+    log_model, log_caches = _read(model, tokens, start.window, thetas)
     losses = {
         (theta, weight): float(_mixed(log_model, log_cache, weight).mean())
         for (theta, log_cache), weight in itertools.product(zip(thetas, log_caches, strict=True), weights)
     }
     theta, weight = min(losses, key=lambda pair: losses[pair])
-    return NeuralCache(window, theta, weight)
+    return NeuralCache(start.window, theta, weight)
 
 
 def _read(

@@ -24,46 +24,16 @@ _CHUNK = 1 << 24
 _FAST = {"nnan", "nsz", "contract"}
 
 
-def descend(local: Tensor, whole: Tensor, gradient: Tensor, eta: float, decay: float) -> None:
-    """L <- L - eta g + decay (G - L), in place: eq. 4, and plain gradient descent where decay is 0."""
-    if decay:
-        local.lerp_(whole, decay)
-    local.add_(gradient, alpha=-eta)
+Places = Sequence[tuple[int, slice | None]]
+"""Tensors by their numbers, or parts of large ones, which one update changes together."""
 
 
-def descend_rms(
-    local: Tensor,
-    whole: Tensor,
-    gradient: Tensor,
-    rms: Tensor,
-    eta: float,
-    epsilon: float,
-    decay: float,
-    per_rms: float,
-) -> None:
-    """L <- L - eta g / (R + epsilon) + min(decay + per_rms R, 1) (G - L), in place: eq. 6 and eq. 8.
-
-    The arrays are flat and on a CPU.
-    """
-    numbers = (np.float32(x) for x in (eta, epsilon, decay, per_rms))
-    _descend_rms(local.numpy(), whole.numpy(), gradient.numpy(), rms.numpy(), *numbers)
+def parts_at(places: Places, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The tensors, or their parts, from tensors in the order that `groups` received."""
+    return [tensors[number] if part is None else tensors[number].view(-1)[part] for number, part in places]
 
 
-class Group:
-    """Tensors, or parts of large ones, that an update on a GPU changes together, in two to six operations."""
-
-    def __init__(self, places: Sequence[tuple[int, slice | None]]) -> None:
-        self._places = places
-
-    def of(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """The tensors of the group, or their parts, from tensors in the order that `groups` received."""
-        return [
-            tensors[number] if part is None else tensors[number].view(-1)[part]
-            for number, part in self._places
-        ]
-
-
-def groups(sizes: Sequence[int]) -> Iterator[Group]:
+def groups(sizes: Sequence[int]) -> Iterator[Places]:
     """Groups of tensors with these numbers of elements; each group has at most 2^24 elements."""
     places: list[tuple[int, slice | None]] = []
     held = 0
@@ -72,11 +42,11 @@ def groups(sizes: Sequence[int]) -> Iterator[Group]:
         for part in parts:
             length = size if part is None else min(_CHUNK, size - part.start)
             if places and held + length > _CHUNK:
-                yield Group(places)
+                yield places
                 places, held = [], 0
             places.append((number, part))
             held += length
-    yield Group(places)
+    yield places
 
 
 def descend_together(
@@ -89,7 +59,10 @@ def descend_together(
     decay: float,
     per_rms: float,
 ) -> None:
-    """`descend`, or `descend_rms` if rms is given, for many tensors of one device, of any shape."""
+    """`descend_rms` for many tensors of one device, of any shape, in two to six operations.
+
+    Without rms: L <- L - eta g + decay (G - L), eq. 4, which is plain gradient descent where decay is 0.
+    """
     if per_rms and rms is not None:
         pulls = torch._foreach_mul(rms, per_rms)
         torch._foreach_add_(pulls, decay)
@@ -104,7 +77,7 @@ def descend_together(
 
 
 @compiled(fastmath=_FAST, error_model="numpy")
-def _descend_rms(
+def descend_rms(
     local: Floats32,
     whole: Floats32,
     gradient: Floats32,
@@ -114,6 +87,10 @@ def _descend_rms(
     decay: np.float32,
     per_rms: np.float32,
 ) -> None:  # pragma: no cover - compiled
+    """L <- L - eta g / (R + epsilon) + min(decay + per_rms R, 1) (G - L), in place: eq. 6 and eq. 8.
+
+    The arrays are flat.
+    """
     most = np.float32(1.0)
     for i in range(local.size):
         r = rms[i]

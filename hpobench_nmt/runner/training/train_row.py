@@ -185,10 +185,14 @@ def _attempt(
         raise RunError(f"{job.scratch}: cannot be made: {error.strerror}. {GO_ON}") from error
     try:
         result: TrainingResult
-        if spec.family.program:
-            result = _run_program(spec, job, processes, log)
+        if spec.family.program:  # of a user, which needs no process of this package
+            outcome = spec.family.program(job, log, processes.refuse_stopped)
+            result = TrainingResult(outcome, device=job.device)
         else:
             result = processes.run(train_one, spec.family.name, job, log=log, state=job.state)
+    except TrainingFailed as error:
+        starved = isinstance(error, TrainingStarved)
+        result = TrainingResult(failure=str(error), device=job.device, starved=starved)
     except Killed as error:
         if processes.stopped:
             raise RunError(f"stopped. {GO_ON}") from None
@@ -203,17 +207,6 @@ def _attempt(
     if result.starved and not last:
         return Unfinished("again", result.failure)
     return result
-
-
-def _run_program(spec: Spec, job: Job[Any], processes: Processes, log: Path) -> TrainingResult:
-    """The result of a user's own program, which needs no process of this package."""
-    assert spec.family.program
-    try:
-        outcome = spec.family.program(job, log, processes.refuse_stopped)
-    except TrainingFailed as error:
-        starved = isinstance(error, TrainingStarved)
-        return TrainingResult(failure=str(error), device=job.device, starved=starved)
-    return TrainingResult(outcome, device=job.device)
 
 
 def _refuse_full_disk(job: Job[Any]) -> None:

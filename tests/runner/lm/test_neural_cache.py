@@ -70,8 +70,9 @@ def test_a_word_is_not_seen_before_it_is_predicted(tiny):
 
 
 def test_tuning_finds_the_best_of_the_grid(tiny):
-    thetas, weights = (0.1, 0.5, 1.0), (0.05, 0.3)
-    best = tuned_cache(tiny(), WORDS, 20, thetas, weights)
+    thetas = [0.4 * factor for factor in (0.125, 0.25, 0.5, 1, 2, 4)]
+    weights = [min(0.3 * factor, 0.95) for factor in (0.25, 0.5, 1, 2, 3, 4)]
+    best = tuned_cache(tiny(), WORDS, NeuralCache(20, 0.4, 0.3))
     losses = {(t, w): cache_nll(tiny(), WORDS, NeuralCache(20, t, w)).mean() for t in thetas for w in weights}
     assert losses[best.theta, best.weight] == min(losses.values())
 
