@@ -23,6 +23,7 @@ from hpobench_nmt.runner.corpora.records import (
     part_files,
     records,
     unpacking,
+    users_files,
 )
 from hpobench_nmt.runner.corpora.sentence_pairs import parallel_corpus
 from hpobench_nmt.runner.corpora.text_reading import decoded, lines_of, status
@@ -161,11 +162,7 @@ def _read(name: str, options: PairOptions, files: Files, rows: Callable[[str], R
     kept["train"] = read("train", filters, held_out if "held_out" in filters else ())
     if not kept["train"].count:
         raise InputError(f"corpus {name!r}: no pair is left. {kept['train'].sentence('train')}.")
-    provenance = {
-        "source": f"files of the user: {file_names([path for paths in files.values() for path in paths])}",
-        "version": "unknown: see sha256",
-        "licence": "the user's",
-    }
+    provenance = users_files([path for paths in files.values() for path in paths], "the user's")
     if filters:
         provenance["filters"] = kept["train"].sentence("train")
     parts = {part: found.sides for part, found in kept.items()}

@@ -98,6 +98,12 @@ def file_names(paths: Sequence[Path]) -> str:
     return ", ".join(names)
 
 
+def users_files(paths: Sequence[Path], licence: str, data_set: str = "") -> dict[str, str]:
+    """The provenance of a corpus in a user's files, which may be a well-known data set."""
+    source = f"{data_set and f'{data_set}, '}files of the user: {file_names(paths)}"
+    return {"source": source, "version": "unknown: see sha256", "licence": licence}
+
+
 def _in_folder(folder: Path, option: str, part: str, kind: Format) -> list[Path]:
     ending = re.compile(rf"\.{_ENDINGS[kind]}(\.({'|'.join(PACKED)}))?$")
     files = sorted(path for path in folder.rglob("*") if ending.search(path.name) and path.is_file())

@@ -18,10 +18,10 @@ from hpobench_nmt.runner.corpora.records import (
     Format,
     Reading,
     Text,
-    file_names,
     part_files,
     records,
     unpacking,
+    users_files,
 )
 from hpobench_nmt.runner.corpora.text_reading import decoded, lines_of, read_bytes, status
 from hpobench_nmt.runner.corpora.tokenise import tokenise
@@ -108,7 +108,7 @@ def _unit(options: TextOptions) -> Unit:
 
 def _corpus(name: str, places: Places, options: TextOptions, licence: str) -> Corpus:
     """A corpus from files for each part: words or subwords with <eos> after every line, or all characters."""
-    provenance = _provenance(name, [path for _, paths in places.values() for path in paths], licence)
+    provenance = users_files([path for _, paths in places.values() for path in paths], licence, name)
     numbering = Numbering(name, options, provenance)
     reading = _reading(options)
     texts = {
@@ -170,14 +170,6 @@ def _split(options: TextOptions, content: bytes, path: Path) -> list[str]:
     return _words((Text(path, n, line + "\n") for n, line in enumerate(lines_of(text), start=1)), options)
 
 
-def _provenance(name: str, paths: list[Path], licence: str) -> dict[str, str]:
-    return {
-        "source": f"{name}, files of the user: {file_names(paths)}",
-        "version": "unknown: see sha256",
-        "licence": licence,
-    }
-
-
 def _own_places(options: TextFilesOptions, base: Path) -> Places:
     return {
         part: (part, part_files(base, getattr(options, part), part, part, options.format)) for part in PARTS
@@ -200,7 +192,7 @@ def _one_file(name: str, places: Places, options: TextOptions, licence: str) -> 
     """A data set in one file. Of bytes, the first 90% are train, the next 5% dev, and the last 5% test."""
     ((option, (path,)),) = places.values()
     content = read_bytes(path, option)
-    numbering = Numbering(name, options, _provenance(name, [path], licence))
+    numbering = Numbering(name, options, users_files([path], licence, name))
     refuse_content(content[:HEAD], path, "text", {})
     if _unit(options) != "character":
         return numbering.words(_word_parts(decoded(content, path)))

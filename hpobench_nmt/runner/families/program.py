@@ -19,7 +19,7 @@ from typing import Any
 
 from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.space import Value
-from hpobench_nmt.core.system.errors import InputError, not_written, unknown
+from hpobench_nmt.core.system.errors import InputError, check_known, not_written
 from hpobench_nmt.core.system.files import read_bytes
 from hpobench_nmt.core.system.processes import Program, run_program
 from hpobench_nmt.core.system.text import printable
@@ -65,9 +65,8 @@ class Command:
 
     def check(self, hyperparameters: list[str]) -> None:
         """Refuse a command with an unknown name, or without one of the hyperparameters."""
-        for name in sorted(self.names):
-            if name not in (*hyperparameters, *PLACES):
-                raise unknown("name in braces", name, (*hyperparameters, *PLACES), "(write a brace as {{)")
+        known = (*hyperparameters, *PLACES)
+        check_known("name in braces", sorted(self.names), known, "(write a brace as {{)")
         unused = [name for name in hyperparameters if name not in self.names | self.flags.keys()]
         if unused and "config" not in self.names:
             raise InputError(

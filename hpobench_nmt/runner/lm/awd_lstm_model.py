@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -38,7 +38,7 @@ class AWDLSTM(LanguageModel):
         self.output_weight = uniform(0.1, generator, vocabulary, size)
         self.output_bias = nn.Parameter(torch.zeros(vocabulary, device=generator.device))
         self.hidden_sizes = (*[settings.hidden_size] * (settings.layers - 1), size)
-        self.layers = nn.ModuleList()
+        self.layers: Any = nn.ModuleList()
         for inputs, units in zip((size, *self.hidden_sizes), self.hidden_sizes, strict=False):
             if settings.cell == "qrnn":
                 window = 1 if len(self.layers) else 2
@@ -51,15 +51,14 @@ class AWDLSTM(LanguageModel):
 
     def initial_state(self, batch: int) -> tuple[LayerState, ...]:
         """Zeros, for each layer: (h, c) of an LSTM, each (batch, units); see qrnn.py for the other cell."""
-        layers: Any = self.layers
-        return tuple(layer.initial_state(batch) for layer in layers)
+        return tuple(layer.initial_state(batch) for layer in self.layers)
 
     def forward(self, tokens: Tensor, state: Sequence[LayerState]) -> tuple[Tensor, tuple[LayerState, ...]]:
         """Hidden vectors, shape (T, B, E), of tokens, shape (T, B), and the state after them."""
-        settings, draw, layers = self.settings, self.generator, cast(Any, self.layers)
+        settings, draw = self.settings, self.generator
         x = self._embed(tokens)
         after = []
-        for i, (layer, before) in enumerate(zip(layers, state, strict=True)):
+        for i, (layer, before) in enumerate(zip(self.layers, state, strict=True)):
             weights: list[Tensor] = list(layer.parameters())
             if self.training:
                 weights[layer.dropped] = plain_dropout(weights[layer.dropped], settings.weight_drop, draw)
@@ -77,9 +76,9 @@ class AWDLSTM(LanguageModel):
         self, tokens: Tensor, state: Sequence[LayerState], matrices: Sequence[Tensor]
     ) -> tuple[Tensor, tuple[LayerState, ...]]:
         """See LanguageModel."""
-        x, layers = embedding(tokens, self.output_weight), cast(Any, self.layers)
+        x = embedding(tokens, self.output_weight)
         after = []
-        for layer, before, matrix in zip(layers, state, matrices, strict=True):
+        for layer, before, matrix in zip(self.layers, state, matrices, strict=True):
             x, new = layer.adapted(x, before, matrix)
             after.append(new)
         return x, tuple(after)

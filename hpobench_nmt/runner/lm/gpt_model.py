@@ -60,7 +60,7 @@ class GPT(LanguageModel):
         else:
             # Not saved in a state, because the shape determines them.
             self.register_buffer("rotations", _rotations(shape, generator.device), persistent=False)
-        self.blocks = nn.ModuleList(_Block(shape, generator) for _ in range(settings.depth))
+        self.blocks: Any = nn.ModuleList(_Block(shape, generator) for _ in range(settings.depth))
         self.norm = _norm(shape, generator.device)
 
     def initial_state(self, batch: int) -> Tensor:
@@ -95,8 +95,7 @@ class GPT(LanguageModel):
         else:
             rotations = self.get_buffer("rotations")[:, :length]
         x = self._dropped(x)
-        for module in self.blocks:
-            block: Any = module
+        for block in self.blocks:
             x = x + self._dropped(block.attended(x, rotations))
             x = x + self._dropped(block.mapped(x))
         hidden: Tensor = self.norm(x)
