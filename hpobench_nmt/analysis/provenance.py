@@ -84,8 +84,9 @@ def facts(run: Run) -> list[tuple[str, str]]:
         lines.append(("sources", f"methods may learn from {sources}, except the table itself"))
     if suite.source_of:
         pairs = ", ".join(f"{source} on {table}" for table, source in suite.source_of.items())
-        both = "using the configurations that both have"
-        lines.append(("source of", f"methods may learn from {pairs}, {both}"))
+        lines.append(
+            ("source of", f"methods may learn from {pairs}, using the configurations that both have")
+        )
     if suite.constraints:
         kept = [f"{name} {i.n_feasible}/{len(i.table)}" for name, i in run.results.instances.items()]
         rules = ", ".join(suite.constraints)

@@ -62,8 +62,9 @@ def track_of_suite(name: str) -> str:
     """The track of lm-2026 whose suite has this name; InputError for other suites."""
     found = [track for track, suite in tracks(NAME).items() if suite == name]
     if not found:
-        told = f"suite {name!r} is not a track of {NAME}"
-        raise InputError(f"{told}, so it cannot be compared with an archive.")
+        raise InputError(
+            f"suite {name!r} is not a track of {NAME}, so it cannot be compared with an archive."
+        )
     return found[0]
 
 

@@ -131,27 +131,24 @@ class LiveMethod:
         Raises RunError if the method waits for pending evaluations.
         """
         with self._naming_failures(), starting():
-            return self._answer()
-
-    def _answer(self) -> int:
-        self._catch_up(among_new=True)
-        running = dict.fromkeys(self._known.running, math.inf)
-        suggests = hasattr(self.made, "suggest")
-        name = "suggest" if suggests else "ask"
-        if suggests:
-            answer = guarded(name, self.made.suggest, running)
-        else:
-            answer = guarded(name, (self._told_of_pending() if running else self.made).ask)
-        if answer is None and running and suggests:
-            raise RunError(
-                f"method {self._method.name} waits for losses of pending configurations "
-                f"({counted(len(running), 'configuration')}): tell some of them."
-            )
-        answer = answer[0] if isinstance(answer, tuple) and answer else answer
-        row = row_number(name, answer, len(self.problem.configs))
-        if row in self._known.losses or row in running:
-            raise MethodFailure(f"{name} returned row {row}, which is pending or evaluated already")
-        return row if row < len(self._candidates) else self._candidates.adopt(self.problem.configs[row])
+            self._catch_up(among_new=True)
+            running = dict.fromkeys(self._known.running, math.inf)
+            suggests = hasattr(self.made, "suggest")
+            name = "suggest" if suggests else "ask"
+            if suggests:
+                answer = guarded(name, self.made.suggest, running)
+            else:
+                answer = guarded(name, (self._told_of_pending() if running else self.made).ask)
+            if answer is None and running and suggests:
+                raise RunError(
+                    f"method {self._method.name} waits for losses of pending configurations "
+                    f"({counted(len(running), 'configuration')}): tell some of them."
+                )
+            answer = answer[0] if isinstance(answer, tuple) and answer else answer
+            row = row_number(name, answer, len(self.problem.configs))
+            if row in self._known.losses or row in running:
+                raise MethodFailure(f"{name} returned row {row}, which is pending or evaluated already")
+            return row if row < len(self._candidates) else self._candidates.adopt(self.problem.configs[row])
 
     def call(self, name: str, *arguments: object, among_new: bool = False) -> Any:
         """What a function of the method returns, when the method has received all results.

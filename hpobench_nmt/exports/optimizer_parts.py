@@ -36,8 +36,10 @@ def named_method(method: str | MethodFactory | None, objectives: int) -> NamedMe
     (named,) = resolve_methods([method])
     refuse_objectives(named, objectives)
     if named.built_in and BUILT_IN[split_spec(named.spec)[0]].partial:
-        told = "evaluations of a function cannot be stopped early"
-        raise InputError(f"method {named.name} stops trainings early, but {told}.")
+        raise InputError(
+            f"method {named.name} stops trainings early, but evaluations of a function cannot be stopped "
+            "early."
+        )
     return named
 
 

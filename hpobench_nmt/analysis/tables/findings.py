@@ -242,6 +242,6 @@ def _at_the_top(found: SeedNoise, unit: str) -> list[str]:
     for own, n, mean in best[["in_table", "n", "mean"]].itertuples(index=False, name=None):
         # The mean includes the table's own training, which was the lucky one.
         again = (n * mean - own) / (n - 1)
-        told = f"{n - 1} times, {again:.3g} on average" if n > 2 else f"once, {again:.3g}"
-        notes.append(f"The best row has {short(own, unit=unit)}; trained again {told}.")
+        result = f"{n - 1} times, {again:.3g} on average" if n > 2 else f"once, {again:.3g}"
+        notes.append(f"The best row has {short(own, unit=unit)}; trained again {result}.")
     return notes
