@@ -51,6 +51,10 @@ def check_filters(options: PairOptions) -> None:
             raise InputError(f'[corpus]: {name} has no effect without filters = ["{wanted}"].')
 
 
+Row = tuple[Text, Text]
+"""The source and the target of a pair, as a file has them."""
+
+
 @dataclass(frozen=True)
 class Kept:
     """The tokenised pairs of a part, how many were read and kept, and how many each filter has dropped."""
@@ -60,18 +64,16 @@ class Kept:
     count: int
     dropped: Mapping[str, int] = field(default_factory=dict)
 
-    def sentence(self, part: str) -> str:
-        """A sentence about the pairs that the filters dropped."""
+    @property
+    def sentence(self) -> str:
+        """A sentence about the pairs of train that the filters dropped."""
         out = sum(self.dropped.values())
         by = ", ".join(f"{count:,} {name}" for name, count in self.dropped.items() if count)
-        return f"{part}: {out:,} of {counted(self.read, 'pair')} left out{f' ({by})' if by else ''}"
+        return f"train: {out:,} of {counted(self.read, 'pair')} left out{f' ({by})' if by else ''}"
 
 
 def kept_pairs(
-    rows: Iterable[tuple[Text, Text]],
-    options: PairOptions,
-    filters: Collection[str] = (),
-    held_out: Collection[str] = (),
+    rows: Iterable[Row], options: PairOptions, filters: Collection[str], held_out: Collection[str]
 ) -> Kept:
     """The pairs that pass the filters, in order.
 
@@ -119,7 +121,7 @@ def pair_key(source: str, target: str) -> bytes:
     return hashlib.blake2b(f"{source}\n{target}".encode(), digest_size=16).digest()
 
 
-def _refuse_lengths(row: tuple[Text, Text], tokens: list[list[str]], options: PairOptions) -> None:
+def _refuse_lengths(row: Row, tokens: list[list[str]], options: PairOptions) -> None:
     for side, found in zip(row, tokens, strict=True):
         pair = "the line, and its partner in the other file" if row[0].path != row[1].path else "it"
         if not found:

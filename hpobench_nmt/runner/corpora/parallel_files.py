@@ -14,7 +14,14 @@ import numpy as np
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import PARTS, Corpus
 from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader
-from hpobench_nmt.runner.corpora.pair_filters import Kept, PairOptions, check_filters, empty_line, kept_pairs
+from hpobench_nmt.runner.corpora.pair_filters import (
+    Kept,
+    PairOptions,
+    Row,
+    check_filters,
+    empty_line,
+    kept_pairs,
+)
 from hpobench_nmt.runner.corpora.records import (
     UNPACK,
     Reading,
@@ -67,7 +74,7 @@ class PairsOptions(PairOptions):
     unpack: bool = unpacking(False)
 
 
-Rows = Iterator[tuple[Text, Text]]
+Rows = Iterator[Row]
 Files = Mapping[str, tuple[Path, ...]]
 """The files of each option that names files."""
 
@@ -161,10 +168,10 @@ def _read(name: str, options: PairOptions, files: Files, rows: Callable[[str], R
     held_out = {line.casefold() for part in kept.values() for side in part.sides for line in side}
     kept["train"] = read("train", filters, held_out if "held_out" in filters else ())
     if not kept["train"].count:
-        raise InputError(f"corpus {name!r}: no pair is left. {kept['train'].sentence('train')}.")
+        raise InputError(f"corpus {name!r}: no pair is left. {kept['train'].sentence}.")
     provenance = users_files([path for paths in files.values() for path in paths], "the user's")
     if filters:
-        provenance["filters"] = kept["train"].sentence("train")
+        provenance["filters"] = kept["train"].sentence
     parts = {part: found.sides for part, found in kept.items()}
     return parallel_corpus(name, (options.source, options.target), parts, provenance)
 

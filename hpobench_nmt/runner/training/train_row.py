@@ -56,13 +56,7 @@ class Unfinished:
 
 
 def train_and_record(
-    workspace: Workspace,
-    row: int,
-    replicate: int,
-    device: str,
-    processes: Processes,
-    wait: bool = True,
-    last: bool = False,
+    workspace: Workspace, row: int, replicate: int, device: str, processes: Processes, wait: bool, last: bool
 ) -> Record | Unfinished:
     """Train one configuration and append its record, unless the ledger already has it.
 

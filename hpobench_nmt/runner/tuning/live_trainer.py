@@ -279,9 +279,11 @@ class LiveTrainer:
         workspace = replace(self.workspace, until=until)
         device = self.devices[request.worker % len(self.devices)]
         known, replicate = self._recorded(row) is not None, self._ended.get(row, 0)
-        done = self._room.trained(
-            lambda last: train_and_record(workspace, row, replicate, device, self._processes, last=last)
-        )
+
+        def attempt(last: bool) -> Record | Unfinished:
+            return train_and_record(workspace, row, replicate, device, self._processes, wait=True, last=last)
+
+        done = self._room.trained(attempt)
         if isinstance(done, Unfinished):
             if done.kind != "paused":
                 raise RunError(f"{describe(workspace.spec.configuration(row))}: {done.reason}")

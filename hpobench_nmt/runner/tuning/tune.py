@@ -147,7 +147,7 @@ def train_again(workspace: Workspace, row: int, replicate: int, metric: Metric, 
 
     Raises RunError if the training could not be run.
     """
-    done = train_and_record(workspace, row, replicate, device, Processes(), last=True)
+    done = train_and_record(workspace, row, replicate, device, Processes(), wait=True, last=True)
     if isinstance(done, Unfinished):
         raise RunError(f"{describe(workspace.spec.configuration(row))}: {done.reason}")
     value = done.metrics.get(metric.name, math.nan)

@@ -153,6 +153,6 @@ def test_a_training_that_ends_the_run_lets_go_of_its_claim(workspace, monkeypatc
 
     monkeypatch.setattr(train_row, "_train", fail)
     with pytest.raises(RunError, match="no room") as held:
-        train_row.train_and_record(workspace, 1, 0, "cpu", Processes())
+        train_row.train_and_record(workspace, 1, 0, "cpu", Processes(), wait=True, last=False)
     assert held.tb  # an error that is kept keeps what its frames hold
     assert not is_held(claim_path(workspace.training_folder({"layers": 2}, 0)))

@@ -321,7 +321,7 @@ def test_a_corpus_that_changes_during_a_run_ends_it(place, tmp_path):
     (tmp_path / "train.txt").write_text((tmp_path / "train.txt").read_text()[:400])
     processes = Processes()
     with pytest.raises(InputError, match="corpus 'text' has changed since this run began"):
-        train_and_record(workspace, 0, 0, "cpu", processes)
+        train_and_record(workspace, 0, 0, "cpu", processes, wait=True, last=False)
     processes.stop()
     assert lines(tmp_path / "out" / "ledger.jsonl") == []
     assert run(place, *train).returncode == 2
