@@ -21,20 +21,17 @@ added to the gradient. Neither acts on vectors, which are biases and the gains o
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
 import torch
 from torch import nn
 
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.lm.optimiser import Optimiser
-from hpobench_nmt.runner.lm.settings import OptimizerName
-from hpobench_nmt.runner.settings import values_of
+from hpobench_nmt.runner.lm.settings import OptimizerName, OptimizerSettings
 from hpobench_nmt.runner.torch_training.loop import adam_options, matrices_and_vectors
-
-Decay = Literal["cosine", "wsd", "constant"]
 
 USUAL_RATES: Mapping[OptimizerName, float] = {
     "adamw": 0.04,
@@ -47,38 +44,18 @@ USUAL_RATES: Mapping[OptimizerName, float] = {
 """Learning rates of which `relative_rate` is a multiple: about the best of a small LSTM."""
 
 
-@dataclass(frozen=True)
-class RateSchedule:
-    """The learning rate of each update.
-
-    Attributes:
-        rate: the highest, r.
-        updates: of the whole training, U.
-        warm_up: share of the updates, w / U.
-        decay: the name of the schedule above.
-        decay_share: d, of "wsd".
-        final_share: f.
-    """
-
-    rate: float
-    updates: int
-    warm_up: float = 0.0
-    decay: Decay = "cosine"
-    decay_share: float = 0.2
-    final_share: float = 0.0
-
-    def at(self, update: int) -> float:
-        """The rate of the update after this many updates."""
-        warm = round(self.warm_up * self.updates)
-        if update < warm:
-            return self.rate * (update + 1) / warm
-        share = 1.0
-        if self.decay == "cosine":
-            share = (1 + math.cos(math.pi * (update - warm) / max(self.updates - warm, 1))) / 2
-        elif self.decay == "wsd":
-            falling = max(self.decay_share * self.updates, 1.0)
-            share = min(1.0, (self.updates - update) / falling)
-        return self.rate * (self.final_share + (1 - self.final_share) * share)
+def rate_at(settings: OptimizerSettings, highest: float, updates: int, update: int) -> float:
+    """The learning rate after `update` updates of U = `updates` in all, with r = `highest`."""
+    warm = round(settings.warm_up * updates)
+    if update < warm:
+        return highest * (update + 1) / warm
+    share = 1.0
+    if settings.decay == "cosine":
+        share = (1 + math.cos(math.pi * (update - warm) / max(updates - warm, 1))) / 2
+    elif settings.decay == "wsd":
+        falling = max(settings.decay_share * updates, 1.0)
+        share = min(1.0, (updates - update) / falling)
+    return highest * (settings.final_share + (1 - settings.final_share) * share)
 
 
 def scheduled(settings: Any, model: nn.Module, updates: int) -> Scheduled:
@@ -117,7 +94,7 @@ def scheduled(settings: Any, model: nn.Module, updates: int) -> Scheduled:
             made = {"soap": _library().SOAP([matrices, vectors], **adam, **own)}
         case _:
             made = {"adam": torch.optim.AdamW([matrices, vectors], **adam, fused=True)}
-    return Scheduled(made, RateSchedule(rate, **values_of(RateSchedule, settings) | {"updates": updates}))
+    return Scheduled(made, partial(rate_at, settings, rate, updates), updates)
 
 
 def _library() -> Any:
@@ -134,13 +111,15 @@ class Scheduled(Optimiser):
 
     kept = ("updates",)
 
-    def __init__(self, optimizers: Mapping[str, torch.optim.Optimizer], schedule: RateSchedule) -> None:
-        self.optimizers, self.schedule, self.updates = optimizers, schedule, 0
+    def __init__(
+        self, optimizers: Mapping[str, torch.optim.Optimizer], rates: Callable[[int], float], total: int
+    ) -> None:
+        self.optimizers, self.rates, self.total, self.updates = optimizers, rates, total, 0
 
     @property
     def rate(self) -> float:
         """The schedule's rate of the next update."""
-        return self.schedule.at(self.updates)
+        return self.rates(self.updates)
 
     def step(self, scale: float) -> None:
         """See Optimiser."""
@@ -153,4 +132,4 @@ class Scheduled(Optimiser):
 
     def checked(self, dev_loss: float) -> bool:
         """Whether the schedule has ended; the dev loss changes nothing."""
-        return self.updates >= self.schedule.updates
+        return self.updates >= self.total

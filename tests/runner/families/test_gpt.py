@@ -9,7 +9,8 @@ from hpobench_nmt.runner.corpora import TextCorpus  # noqa: E402
 from hpobench_nmt.runner.families import load_family  # noqa: E402
 from hpobench_nmt.runner.family import Job  # noqa: E402
 from hpobench_nmt.runner.lm.fit import fit  # noqa: E402
-from hpobench_nmt.runner.lm.scheduled import RateSchedule  # noqa: E402
+from hpobench_nmt.runner.lm.scheduled import rate_at  # noqa: E402
+from hpobench_nmt.runner.lm.settings import OptimizerSettings  # noqa: E402
 from hpobench_nmt.runner.lm.static import perplexity, static_nll  # noqa: E402
 from hpobench_nmt.runner.torch_training.training_state import Checkpoints  # noqa: E402
 
@@ -208,16 +209,16 @@ def test_rates_follow_their_schedule():
         ],
         [warm],
     )
-    ours = RateSchedule(0.5, updates, 0.1, "cosine", final_share=0.1)
+    cosine = OptimizerSettings(warm_up=0.1, decay="cosine", final_share=0.1)
     for update in range(updates):
-        assert ours.at(update) == pytest.approx(theirs.get_last_lr()[0])
+        assert rate_at(cosine, 0.5, updates, update) == pytest.approx(theirs.get_last_lr()[0])
         optimiser.step()
         theirs.step()
-    wsd = RateSchedule(1.0, updates, 0.1, "wsd", 0.2, 0.1)
-    assert [wsd.at(u) for u in (0, 9, 10, 80, 90)] == pytest.approx([0.1, 1.0, 1.0, 1.0, 0.55])
-    assert wsd.at(99) == pytest.approx(0.1 + 0.9 * 0.05)
-    constant = RateSchedule(1.0, updates, 0.0, "constant")
-    assert {constant.at(u) for u in range(updates)} == {1.0}
+    wsd = OptimizerSettings(warm_up=0.1, decay="wsd", decay_share=0.2, final_share=0.1)
+    found = [rate_at(wsd, 1.0, updates, u) for u in (0, 9, 10, 80, 90, 99)]
+    assert found == pytest.approx([0.1, 1.0, 1.0, 1.0, 0.55, 0.1 + 0.9 * 0.05])
+    constant = OptimizerSettings(warm_up=0.0, decay="constant")
+    assert {rate_at(constant, 1.0, updates, u) for u in range(updates)} == {1.0}
 
 
 def test_decay_spares_vectors():

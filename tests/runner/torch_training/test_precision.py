@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ from hpobench_nmt.runner.lm import gradient as gradients  # noqa: E402
 from hpobench_nmt.runner.lm.language_model import streams  # noqa: E402
 from hpobench_nmt.runner.lm.ntasgd import NTASGD  # noqa: E402
 from hpobench_nmt.runner.lm.schedule import TrainingSchedule  # noqa: E402
-from hpobench_nmt.runner.lm.scheduled import RateSchedule, Scheduled  # noqa: E402
+from hpobench_nmt.runner.lm.scheduled import Scheduled, rate_at  # noqa: E402
+from hpobench_nmt.runner.lm.settings import OptimizerSettings  # noqa: E402
 from hpobench_nmt.runner.lm.softmax import linear_cross_entropy  # noqa: E402
 from hpobench_nmt.runner.lm.static import perplexity, static_nll  # noqa: E402
 from hpobench_nmt.runner.lm.trainer import train  # noqa: E402
@@ -240,9 +242,9 @@ def test_an_update_whose_gradients_overflow_is_left_out_and_the_scale_is_halved(
 def test_a_schedule_also_counts_updates_whose_gradients_overflow():
     """Otherwise it would not reach its end, and the training would not have converged."""
     model = build("mlstm")
-    rates = RateSchedule(0.01, 8, warm_up=0.0)
+    rates = partial(rate_at, OptimizerSettings(warm_up=0.0), 0.01, 8)
     adam = torch.optim.AdamW(model.parameters())
-    optimiser = Scheduled({"adam": adam}, rates)
+    optimiser = Scheduled({"adam": adam}, rates, 8)
     seen, steps = [], []
     step = optimiser.step
     optimiser.step = lambda scale: (step(scale), steps.append(adam.param_groups[0]["lr"]))
@@ -256,7 +258,7 @@ def test_a_schedule_also_counts_updates_whose_gradients_overflow():
     schedule = replace(SCHEDULE, vary=False, precision="fp16", max_epochs=0, max_updates=8, check_updates=8)
     done = train(model, TRAIN, DEV, optimiser, schedule, seeded())
     assert (done.updates, optimiser.updates, done.converged) == (8, 8, True)
-    assert steps == [rates.at(update) for update in range(8) if update != 2]
+    assert steps == [rates(update) for update in range(8) if update != 2]
 
 
 def test_a_device_without_such_numbers_is_refused_in_one_line():
