@@ -81,7 +81,7 @@ def batches(pairs: Pairs, words: int, seed: int, epoch: int, chosen: Ints | None
 
 def batch_of(pairs: Pairs, chosen: Sequence[int] | Ints, device: torch.device) -> Batch:
     """The batch of the pairs with these numbers."""
-    source, written = _padded_sides(pairs, chosen)
+    source, written = pairs.source.padded(chosen), pairs.target.padded(chosen)
     read = np.concatenate((np.full((len(written), 1), BEGIN), written[:, :-1]), 1)
     real = written != PAD
 
@@ -93,7 +93,7 @@ def batch_of(pairs: Pairs, chosen: Sequence[int] | Ints, device: torch.device) -
 
 def padded_batch(pairs: Pairs, chosen: Sequence[int] | Ints, words: int, device: torch.device) -> PaddedBatch:
     """The batch of the pairs with these numbers, in one of a few dozen shapes."""
-    source, written = map(_enlarged, _padded_sides(pairs, chosen))
+    source, written = (_enlarged(side.padded(chosen)) for side in (pairs.source, pairs.target))
     source[len(chosen) :, 0] = END
     read = np.concatenate((np.full((len(written), 1), BEGIN), written[:, :-1]), 1)
     mask, seen = (source != PAD)[:, None, None], np.tri(read.shape[1], dtype=bool)[None, None]
@@ -101,10 +101,6 @@ def padded_batch(pairs: Pairs, chosen: Sequence[int] | Ints, words: int, device:
     if device.type == "cuda":  # copied while the GPU works on earlier batches
         tensors = [each.pin_memory() for each in tensors]
     return PaddedBatch(*(each.to(device, non_blocking=True) for each in tensors))
-
-
-def _padded_sides(pairs: Pairs, chosen: Sequence[int] | Ints) -> tuple[Ints, Ints]:
-    return pairs.source.padded(chosen), pairs.target.padded(chosen)
 
 
 def _enlarged(array: Ints) -> Ints:

@@ -22,10 +22,7 @@ from hpobench_nmt.runner.ledgers.ledger import Ledger
 from hpobench_nmt.runner.ledgers.plan import refuse_misfit
 from hpobench_nmt.runner.specs.spec import Configuration, Spec, short_key, write_copy
 
-_WORK = "work"
 _CLAIM = ".claim"
-_STATES = "states"
-_LOGS = "logs"
 
 
 @dataclass(frozen=True)
@@ -55,12 +52,12 @@ class Workspace:
     @property
     def work(self) -> Path:
         """The folder of running trainings, with a folder and a lock file for each of them."""
-        return self.folder / _WORK
+        return self.folder / "work"
 
     @property
     def log_folder(self) -> Path:
         """The folder of the logs of a user's program, one for each training. They are kept."""
-        return self.folder / _LOGS
+        return self.folder / "logs"
 
     def model_folder(self, configuration: Configuration, replicate: int) -> Path:
         """The folder of a training's kept model."""
@@ -78,7 +75,7 @@ class Workspace:
         somebody else.
         """
         owner = json.dumps([str(self.folder.resolve()), self.spec.identity], sort_keys=True)
-        return self.cache / _STATES / hashlib.sha256(owner.encode()).hexdigest()[:20]
+        return self.cache / "states" / hashlib.sha256(owner.encode()).hexdigest()[:20]
 
     def state_folder(self, configuration: Configuration, replicate: int) -> Path:
         """The folder of one training's state. Removed once the training is recorded."""
@@ -102,17 +99,18 @@ def open_workspace(
     if until is not None and not spec.family.pauses:
         raise InputError(f"trainings of family {spec.family.name!r} cannot be paused.")
     provenance = load_corpus(spec.corpus, spec.base, cache).provenance if spec.corpus else {}
+    workspace = Workspace(spec, folder, cache, keep or spec.keep, until, provenance)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in (_WORK, MODELS, _LOGS):
-            refuse_link(folder / name)
+        for path in (workspace.work, folder / MODELS, workspace.log_folder):
+            refuse_link(path)
         ledgers.reserve(folder)
-        ledger = ledgers.open_ledger(folder / LEDGER, spec.identity, provenance)
-        refuse_misfit(folder / LEDGER, ledger, spec, corpus=provenance)
+        ledger = ledgers.open_ledger(workspace.ledger, spec.identity, provenance)
+        refuse_misfit(workspace.ledger, ledger, spec, corpus=provenance)
         write_copy(spec, folder)
     except OSError as error:
         raise not_written(error.filename or folder, error) from error
-    return Workspace(spec, folder, cache, keep or spec.keep, until, provenance), ledger
+    return workspace, ledger
 
 
 def claim(training_folder: Path) -> FileLock:
