@@ -43,7 +43,7 @@ from hpobench_nmt.methods.sampler import RowSearch, free_rows
 from hpobench_nmt.methods.search import chosen
 from hpobench_nmt.methods.surrogates.columns import feature_counts
 from hpobench_nmt.methods.surrogates.kernel_bank import Bank, BankPosterior, Points, points_of
-from hpobench_nmt.methods.surrogates.warping import warped, warped_and_unit, warped_violations
+from hpobench_nmt.methods.surrogates.warping import Warped, logarithmic, straight, warped_violations
 
 # Length scales that are equal for all hyperparameters, on features in [0, 1].
 LENGTHS = (0.15, 0.3, 0.6, 1.0, 2.0)
@@ -96,16 +96,25 @@ class AutoBO(RowSearch):
         self._cap, self._weight = math.log1p(cap), weight
         bank = bank_of(problem, isotropic, vectors, length_sd, additive)
         self._posterior = BankPosterior(bank, _points_of(problem))
-        self._rng = rng
+        self._features, self._rng = problem.features, rng
         self._unseen = np.ones(len(problem.features), dtype=bool)
         self._targets = np.empty((64, problem.n_objectives + len(problem.constraints)))
         self._m, self._constrained = problem.n_objectives, bool(problem.constraints)
+        self._renewed, self._modelled = False, (0, list[Warped]())
 
     def renew(self, problem: Problem) -> None:
-        """Replace the candidates. Observed rows must keep their numbers and features."""
+        """Replace the candidates. Observed rows must keep their numbers and features.
+
+        From the first call on, each loss is modelled after the warp that explains it better, or as it is.
+        """
+        self._renewed = True
         self._unseen = np.ones(len(problem.features), dtype=bool)
         self._unseen[self._posterior.seen] = False
-        self._posterior.renew(points_of(problem.features, feature_counts(problem)))
+        shortest = min(len(self._features), len(problem.features))
+        equal = (self._features[:shortest] == problem.features[:shortest]).all(axis=1)
+        kept = shortest if equal.all() else int(equal.argmin())
+        self._features = problem.features
+        self._posterior.renew(points_of(problem.features, feature_counts(problem)), kept)
 
     def recommend(self, rows: Sequence[int]) -> int:
         """The row with the smallest posterior mean of the first loss, among some observed rows.
@@ -117,8 +126,7 @@ class AutoBO(RowSearch):
 
     def expected(self) -> Floats:
         """Posterior mean of the first loss, warped, of every candidate, shape (N,)."""
-        told = self._targets[: len(self._posterior.seen), 0]
-        return self._mixture(warped(np.ascontiguousarray(told), self._cap), ())[0]
+        return self._mixture(self._warped()[0].values, ())[0]
 
     def expected_gain(self, running: Mapping[int, float]) -> float:
         """The largest EI, in the loss's unit: how much the next row is expected to lower the best loss.
@@ -131,7 +139,7 @@ class AutoBO(RowSearch):
             return 0.0
         if not self._keeps(self._targets[:n]).any():  # or nothing was observed
             return math.inf
-        _, unit = warped_and_unit(np.ascontiguousarray(self._targets[:n, 0]), self._cap)
+        unit = self._warped()[0].unit
         if math.isnan(unit):
             return math.inf
         return unit * math.exp(self._values(list(running), free)[free].max())
@@ -164,27 +172,40 @@ class AutoBO(RowSearch):
 
         They may be -inf for rows that are not free or cannot win.
         """
-        losses, violations = self._warped()
+        losses = np.stack([each.values for each in self._warped()])
         values = np.where(free, preference, -np.inf)
         if not self._constrained:
             return self._improvement(losses, losses, pending, values)
         kept = self._keeps(self._targets[: len(self._posterior.seen)])
-        for y, bound in violations:
+        for y, bound in self._violations():
             mean, var = self._mixture(y, pending)
             values += log_probability_below(np.array([bound]), mean[None], var)
         return self._improvement(losses, losses[:, kept], pending, values) if kept.any() else values
 
-    def _warped(self) -> tuple[Floats, list[tuple[Floats, float]]]:
-        """Warped losses of all observed rows, (m, n); for each constraint, violations, (n,), and bound."""
-        told = np.ascontiguousarray(self._targets[: len(self._posterior.seen)].T)
-        losses = np.stack([warped(column, self._cap) for column in told[: self._m]])
-        violations = np.where(np.isnan(told[self._m :]), np.inf, told[self._m :])
-        return losses, [warped_violations(column) for column in violations]
+    def _warped(self) -> list[Warped]:
+        """Each loss of all observed rows."""
+        n = len(self._posterior.seen)
+        if n != self._modelled[0]:
+            self._modelled = n, [self._of(np.ascontiguousarray(self._targets[:n, j])) for j in range(self._m)]
+        return self._modelled[1]
+
+    def _of(self, losses: Floats) -> Warped:
+        """One loss, warped; among renewed candidates, as it is where the kernels explain that better."""
+        capped = logarithmic(losses, self._cap)
+        if not self._renewed:
+            return capped
+        plain, bent = straight(losses), logarithmic(losses, math.inf)
+        evidence = [self._posterior.log_evidence(each.values) + each.log_slopes for each in (plain, bent)]
+        return plain if evidence[0] > evidence[1] else capped
+
+    def _violations(self) -> list[tuple[Floats, float]]:
+        """Of each constraint, the warped violations of all observed rows, shape (n,), and the bound."""
+        told = np.ascontiguousarray(self._targets[: len(self._posterior.seen), self._m :].T)
+        return [warped_violations(column) for column in np.where(np.isnan(told), np.inf, told)]
 
     def _all_warped(self) -> list[Floats]:
         """All targets that the bank is weighted by, shape (n,) each."""
-        losses, violations = self._warped()
-        return [*losses, *(y for y, _ in violations)]
+        return [*(each.values for each in self._warped()), *(y for y, _ in self._violations())]
 
     def _keeps(self, told: Floats) -> Bools:
         """Which of the observed rows satisfy all constraints, shape (n,)."""

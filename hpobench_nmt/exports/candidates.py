@@ -66,7 +66,16 @@ class Candidates:
         """Codes of all candidates and of `count` new draws: half near `around`, half anywhere."""
         anywhere = draw(list(self._space), self._count - self._count // 2, rng)
         near = draw_near(list(self._space), around, self._count // 2, rng) if len(around) else anywhere[:0]
-        drawn = _settled(self._space, np.concatenate([near, anywhere]))
+        return self._and(np.concatenate([near, anywhere]))
+
+    def and_near(self, codes: Floats, rng: np.random.Generator) -> Floats:
+        """Codes of all candidates, a configuration's codes, shape (H,), and half as many draws near it."""
+        near = draw_near(list(self._space), codes[None], self._count // 2, rng)
+        return self._and(np.concatenate([codes[None], near]))
+
+    def _and(self, drawn: Floats) -> Floats:
+        """Codes of all candidates and of the drawn configurations that are not candidates yet."""
+        drawn = _settled(self._space, drawn)
         new = [drawn[k] for key, k in row_index(drawn).items() if key not in self._rows]
         return np.vstack([self.codes, *new])
 

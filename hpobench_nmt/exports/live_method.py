@@ -3,7 +3,8 @@
 The method receives new results only when it is asked for a configuration. If candidates were added since it
 was constructed, it is constructed again and receives all results again. A method with `renew` is not
 constructed again, but receives the new candidates. At every step it also chooses among freshly drawn
-candidates, half of them near the best so far.
+candidates, half of them near the best so far. After REFINED_AFTER evaluations, each answer is refined: the
+method is asked again with candidates near it, REFINEMENTS times.
 
 A method with `suggest` also receives the pending evaluations. Any other method is constructed again while
 evaluations are pending. It receives all results, and their mean as the result of each pending configuration
@@ -32,6 +33,9 @@ from hpobench_nmt.core.system.errors import InputError, RunError
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.exports.candidates import Candidates
 from hpobench_nmt.exports.optimizer_parts import best_rows
+
+REFINED_AFTER, REFINEMENTS = 10, 3
+"""A thousand draws are far from the best point of many dimensions, which few evaluations tell nothing of."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,6 @@ class LiveMethod:
         self._method, self._candidates, self._known = method, candidates, known
         self._problem_of, self._generator_of, self._seed = problem_of, generator_of, seed
         self.start_again()
-        self.draws_anew = hasattr(self.made, "renew") and not is_small(list(self.problem.space))
         if not callable(self._tell):
             raise InputError(
                 f"method {method.name} has no tell, but evaluations of a function cannot be stopped early."
@@ -132,23 +135,38 @@ class LiveMethod:
         """
         with self._naming_failures(), starting():
             self._catch_up(among_new=True)
-            running = dict.fromkeys(self._known.running, math.inf)
-            suggests = hasattr(self.made, "suggest")
-            name = "suggest" if suggests else "ask"
-            if suggests:
-                answer = guarded(name, self.made.suggest, running)
-            else:
-                answer = guarded(name, (self._told_of_pending() if running else self.made).ask)
-            if answer is None and running and suggests:
-                raise RunError(
-                    f"method {self._method.name} waits for losses of pending configurations "
-                    f"({counted(len(running), 'configuration')}): tell some of them."
-                )
-            answer = answer[0] if isinstance(answer, tuple) and answer else answer
-            row = row_number(name, answer, len(self.problem.configs))
-            if row in self._known.losses or row in running:
-                raise MethodFailure(f"{name} returned row {row}, which is pending or evaluated already")
-            return row if row < len(self._candidates) else self._candidates.adopt(self.problem.configs[row])
+            row = self._asked()
+            refines = self.draws_anew and len(self._known.losses) >= REFINED_AFTER
+            for turn in range(REFINEMENTS if refines else 0):
+                codes = self.problem.configs[row]
+                self._renew(self._candidates.and_near(codes, self._draws(f"near {turn}")))
+                row = self._asked()
+        return row if row < len(self._candidates) else self._candidates.adopt(self.problem.configs[row])
+
+    def _draws(self, *parts: str) -> np.random.Generator:
+        """A generator that depends only on the seed and on the calls of `ask` and `tell` so far."""
+        number = len(self._known.losses) + len(self._known.pending)
+        return generator(self._seed, "candidates", str(number), *parts)
+
+    def _asked(self) -> int:
+        """The number of the method's answer, in `problem`."""
+        running = dict.fromkeys(self._known.running, math.inf)
+        suggests = hasattr(self.made, "suggest")
+        name = "suggest" if suggests else "ask"
+        if suggests:
+            answer = guarded(name, self.made.suggest, running)
+        else:
+            answer = guarded(name, (self._told_of_pending() if running else self.made).ask)
+        if answer is None and running and suggests:
+            raise RunError(
+                f"method {self._method.name} waits for losses of pending configurations "
+                f"({counted(len(running), 'configuration')}): tell some of them."
+            )
+        answer = answer[0] if isinstance(answer, tuple) and answer else answer
+        row = row_number(name, answer, len(self.problem.configs))
+        if row in self._known.losses or row in running:
+            raise MethodFailure(f"{name} returned row {row}, which is pending or evaluated already")
+        return row
 
     def call(self, name: str, *arguments: object, among_new: bool = False) -> Any:
         """What a function of the method returns, when the method has received all results.
@@ -179,11 +197,8 @@ class LiveMethod:
     def _catch_up(self, among_new: bool) -> None:
         """Pass on candidates that were added or are drawn now, and then the results that the method lacks."""
         if self.draws_anew and among_new:
-            # The draw depends only on the seed and on the calls of `ask` and `tell` so far.
-            number = len(self._known.losses) + len(self._known.pending)
-            rng = generator(self._seed, "candidates", str(number))
             around = self._candidates.codes[self._known.best]
-            self._renew(self._candidates.and_new(around, rng))
+            self._renew(self._candidates.and_new(around, self._draws()))
         elif len(self._candidates) != self._settled:
             if self.draws_anew:
                 self._renew(self._candidates.codes)
@@ -200,6 +215,9 @@ class LiveMethod:
         self.problem = self._problem_of(self._candidates.codes)
         with self._naming_failures():
             self.made, self._told = self._new(), set[int]()
+            self.draws_anew = hasattr(self.made, "renew") and not is_small(list(self.problem.space))
+            if self.draws_anew:  # before it is told anything, so that it knows how it will be used
+                guarded("renew", self.made.renew, self.problem)
         self._tell = self._teller(self.made)
 
     def _renew(self, codes: Floats) -> None:

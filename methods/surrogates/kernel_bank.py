@@ -127,10 +127,11 @@ class BankPosterior:
         """N."""
         return int(self._points.code.shape[1])
 
-    def renew(self, points: Points) -> None:
-        """Replace the candidates. Observed points must keep their numbers and values."""
+    def renew(self, points: Points, kept: int) -> None:
+        """Replace the candidates, but for the first `kept`. Observed points must be among these."""
         self._points = points
-        self._held.clear()
+        for held in self._held.values():
+            held.known = min(held.known, kept)
 
     def observe(self, point: int, targets: Callable[[], Sequence[Floats]]) -> None:
         """Condition every member on a point.
@@ -177,6 +178,15 @@ class BankPosterior:
         log_weights = _log_weights(self.bank.log_prior, self._factors, y, z, squares)
         return Weights(log_weights, z, (1.0 + squares) / (len(y) + 1.0))
 
+    def log_evidence(self, y: Floats) -> float:
+        """log of the mean over members of p(y | b), by their prior weights, up to a function of n."""
+        n, weights = len(y), self.weigh(y)
+        member = int(weights.log_weights.argmax())
+        log_diagonal = sum(map(math.log, self._factors[member].diagonal()[:n].tolist()))
+        log_squares = math.log(weights.amplitude[member])
+        joint = self.bank.log_prior[member] - 0.5 * (n + 1.0) * log_squares - log_diagonal
+        return float(joint - weights.log_weights[member])
+
     def fields(
         self, members: Sequence[int], weights: Weights, running: Sequence[int] = ()
     ) -> tuple[Floats, Floats]:
@@ -207,7 +217,8 @@ class BankPosterior:
                 factor, points[:end], codes, self._points, inverse_squares[None], noise[None], bank.additive
             )
         var = held.var.copy()
-        _extend(held.whitened, n, points, self._points, inverse_squares, bank.additive, factor[0], var)
+        codes = self._points.code
+        _extend(held.whitened, n, points, self._points, codes, inverse_squares, bank.additive, factor[0], var)
         return var
 
     def _caught_up(self, member: int, seen: Rows, n_running: int) -> _Field:
@@ -215,17 +226,17 @@ class BankPosterior:
 
         V has spare rows for the running points.
         """
-        n = len(seen)
-        held = self._held.pop(member, None) or _Field(self._points)
-        if len(held.whitened) < n + n_running:
-            capacity = _ROWS
-            while capacity < n + n_running:
-                capacity *= 2
-            more = np.empty((capacity, len(held.var)))
-            more[: held.count] = held.whitened[: held.count]
-            held.whitened = more
-        kernel = self.bank.inverse_squares[member], self.bank.additive
-        _extend(held.whitened, held.count, seen, self._points, *kernel, self._factors[member], held.var)
+        points, n, n_candidates = self._points, len(seen), self.n_candidates
+        held = self._held.pop(member, None) or _Field(points)
+        held.make_room(n + n_running, n_candidates)
+        kernel = self.bank.inverse_squares[member], self.bank.additive, self._factors[member]
+        if (first := held.known) < n_candidates:
+            new, var = np.empty((held.count, n_candidates - first)), held.var[first:]
+            var[:] = 1.0 + points.common
+            codes = np.ascontiguousarray(points.code[:, first:])
+            _extend(new, 0, seen[: held.count], points, codes, *kernel, var)
+            held.whitened[: held.count, first:], held.known = new, n_candidates
+        _extend(held.whitened, held.count, seen, points, points.code, *kernel, held.var)
         held.count = n
         self._held[member] = held
         limit = max(_CACHE_BYTES // (held.whitened.nbytes + 1), LEAST_HELD)
@@ -255,13 +266,24 @@ class Weights(NamedTuple):
 
 
 class _Field:
-    """V of a member, of which the first `count` rows are computed."""
+    """V of a member, of which the first `count` rows are computed, for the first `known` candidates."""
 
     def __init__(self, points: Points) -> None:
-        n_rows = points.code.shape[1]
-        self.whitened: Floats = np.empty((0, n_rows))
+        self.known = points.code.shape[1]
+        self.whitened: Floats = np.empty((0, self.known))
         self.count = 0
-        self.var: Floats = np.full(n_rows, 1.0 + points.common)
+        self.var: Floats = np.full(self.known, 1.0 + points.common)
+
+    def make_room(self, n_points: int, n_candidates: int) -> None:
+        """Give the arrays room for this many rows, and exactly this many columns."""
+        capacity = max(len(self.whitened), _ROWS)
+        while capacity < n_points:
+            capacity *= 2
+        if (capacity, n_candidates) != self.whitened.shape:
+            whitened, var = np.empty((capacity, n_candidates)), np.empty(n_candidates)
+            whitened[: self.count, : self.known] = self.whitened[: self.count, : self.known]
+            var[: self.known] = self.var[: self.known]
+            self.whitened, self.var = whitened, var
 
 
 @compiled(error_model="numpy")
@@ -418,14 +440,14 @@ def _log_weights(log_prior: Floats, factors: Floats, y: Floats, z: Floats, squar
 
 @compiled(plain=True, error_model="numpy")
 def _extend(
-    whitened: Floats, count: int, seen: Rows, points: Points, inverse_squares: Floats, additive: float,
-    factor: Floats, var: Floats,
+    whitened: Floats, count: int, seen: Rows, points: Points, codes: Rows, inverse_squares: Floats,
+    additive: float, factor: Floats, var: Floats,
 ) -> None:  # fmt: skip
-    """Compute the rows of V from `count` on, and subtract their squares from the variance."""
+    """Compute the rows of V from `count` on for candidates of some codes, (H, M), and their variance."""
     shares = np.empty(seen.shape[0])
     for k in range(count, seen.shape[0]):
         new, shared = whitened[k], points.stages[seen[k] // points.code.shape[1], -1]
-        _covariances(points, points.code, seen[k], inverse_squares, additive, new)
+        _covariances(points, codes, seen[k], inverse_squares, additive, new)
         if shared != 1.0:
             for i in range(new.shape[0]):
                 new[i] *= shared

@@ -18,10 +18,11 @@ order of the numbers, by `cumsum`, and logarithms by the C library, so that the 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Bools, Floats
 
 CAP = math.log1p(3.0)
 
@@ -31,27 +32,60 @@ def warped(losses: Floats, cap: float = CAP) -> Floats:
 
     Losses of any size are allowed. NaN and infinite losses count as the worst.
     """
-    return warped_and_unit(losses, cap)[0]
+    return logarithmic(losses, cap).values
 
 
-def warped_and_unit(losses: Floats, cap: float = CAP) -> tuple[Floats, float]:
-    """The losses after the warp, and the size, in units of the loss, of one warped unit below the median.
+class Warped(NamedTuple):
+    """Losses after a warp.
 
-    That size is NaN if all losses are equal.
+    Attributes:
+        values: with mean 0 and standard deviation 1 (zeros if all are equal), shape (n,).
+        unit: the size, in units of the loss, of one warped unit below the median; NaN if all are equal.
+        log_slopes: sum over the losses of log d value / d loss, up to a number that both warps share. It
+            turns the evidence of the values into that of the losses.
+    """
+
+    values: Floats
+    unit: float
+    log_slopes: float
+
+
+def logarithmic(losses: Floats, cap: float = CAP) -> Warped:
+    """The warp w. With an infinite cap, NaN and infinite losses are as bad as the worst other."""
+    finite, shares, power = _shares(losses)
+    s = scale_of(shares) if power else 1.0
+    found = np.full(len(losses), cap)
+    found[finite] = [min(math.log1p(u), cap) if u > 0.0 else u for u in (shares / s).tolist()]
+    if math.isinf(cap):
+        found[~finite] = found[finite].max(initial=0.0)
+    values, spread = _standardised(found)
+    slopes = -_sum(found.clip(0.0)) - len(losses) * math.log(s * spread or 1.0)
+    return Warped(values, 4.0 * power * s * spread if power else math.nan, slopes)
+
+
+def straight(losses: Floats) -> Warped:
+    """The losses without a warp; NaN and infinite ones are as bad as the worst other."""
+    finite, shares, power = _shares(losses)
+    found = np.full(len(losses), shares.max(initial=0.0))
+    found[finite] = shares
+    values, spread = _standardised(found)
+    slopes = -len(losses) * math.log(spread or 1.0)
+    return Warped(values, 4.0 * power * spread if power else math.nan, slopes)
+
+
+def _shares(losses: Floats) -> tuple[Bools, Floats, float]:
+    """Which losses are finite, their distances from their median as shares of 4 x power, and this power.
+
+    Power is a power of two that makes all shares smaller than 1, or 0 if all losses are equal.
     """
     finite = np.isfinite(losses)
     quarters = losses[finite] / 4.0  # quarters, so that no difference overflows
     quarters -= _median(quarters)
     largest = float(np.abs(quarters).max(initial=0.0))
-    unit, s = np.nan, 1.0
-    if largest > 0.0:
-        power = 2.0 ** math.frexp(largest)[1]
-        quarters /= power  # so that no square overflows or underflows; exact
-        s = scale_of(quarters)
-        unit = 4.0 * power * s
-    found = np.full(len(losses), cap)
-    found[finite] = [min(math.log1p(u), cap) if u > 0.0 else u for u in (quarters / s).tolist()]
-    return _standardised(found), unit * _moments(found)[1]
+    if largest == 0.0:
+        return finite, quarters, 0.0
+    power = 2.0 ** math.frexp(largest)[1]
+    return finite, quarters / power, power  # so that no square overflows or underflows; exact
 
 
 def warped_violations(violations: Floats) -> tuple[Floats, float]:
@@ -67,7 +101,7 @@ def warped_violations(violations: Floats) -> tuple[Floats, float]:
     warped_sizes = [min(math.log1p(each), CAP) for each in shares]
     found = np.copysign(warped_sizes, violations)
     centre, spread, equal = _moments(found)
-    return _standardised(found), -centre if equal else -centre / spread
+    return _standardised(found)[0], -centre if equal else -centre / spread
 
 
 def scale_of(u: Floats) -> float:
@@ -100,9 +134,10 @@ def _moments(values: Floats) -> tuple[float, float, bool]:
     return centre, spread, math.isnan(centre) or not values.max() > values.min()
 
 
-def _standardised(values: Floats) -> Floats:
+def _standardised(values: Floats) -> tuple[Floats, float]:
+    """The values with mean 0 and standard deviation 1, or zeros if all are equal; and their deviation."""
     centre, spread, equal = _moments(values)
-    return np.zeros(len(values)) if equal else (values - centre) / spread
+    return (np.zeros(len(values)) if equal else (values - centre) / spread), spread
 
 
 def normal_scores(losses: Floats) -> Floats:

@@ -82,8 +82,8 @@ def test_failed_repeats_do_not_count_unless_all_failed():
 
 
 def test_the_recommended_configuration_is_better_than_the_luckiest():
-    lucky, recommended = [], []
-    for seed in range(4):
+    lucky, recommended, covered = [], [], []
+    for seed in range(6):
         rng = np.random.default_rng(seed)
         found = hb.minimize(
             lambda config, rng=rng: bowl(config) + 0.1 * rng.standard_normal(),
@@ -91,7 +91,8 @@ def test_the_recommended_configuration_is_better_than_the_luckiest():
         )  # fmt: skip
         lucky.append(bowl(found.best))
         recommended.append(bowl(found.recommended.config))
-        assert found.recommended.noise_interval[0] < 0.1 < found.recommended.noise_interval[1]
+        covered.append(found.recommended.noise_interval[0] < 0.1 < found.recommended.noise_interval[1])
+    assert sum(covered) >= 5  # an interval of 95%
     assert np.mean(recommended) < np.mean(lucky)
 
 
