@@ -35,7 +35,7 @@ from hpobench_nmt.exports.candidates import Candidates
 from hpobench_nmt.exports.optimizer_parts import best_rows
 
 REFINED_AFTER, REFINEMENTS = 10, 3
-"""A thousand draws are far from the best point of many dimensions, which few evaluations tell nothing of."""
+"""In many dimensions, draws are far from the best point. A few evaluations do not tell where it is."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import pytest
 import hpobench_nmt as hb
 from hpobench_nmt.core.space import Hyperparameter, Space
 from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.exports import live_method
 from hpobench_nmt.exports.optimizer import Optimizer
 
 CONTINUOUS = {"x": (0.0, 1.0), "lr": (1e-4, 1.0, "log"), "n": (1, 1000), "rule": ["a", "b"]}
@@ -24,6 +25,20 @@ def test_in_a_continuous_space_new_candidates_are_drawn_near_the_best():
     found = [hb.minimize(far, CONTINUOUS, budget=40, seed=seed).loss for seed in range(3)]
     fixed = [hb.minimize(far, CONTINUOUS, "BO_EI_M_std", budget=40, seed=seed).loss for seed in range(3)]
     assert max(found) < min(fixed) / 5 and max(found) < 1e-4
+
+
+def test_answers_are_refined(monkeypatch):
+    """In ten dimensions, no draw is near the best point."""
+    space = {f"x{j}": (0.0, 1.0) for j in range(10)}
+    centre = np.linspace(0.2, 0.8, 10)
+
+    def bowl(config):
+        return float(((np.array(list(config.values())) - centre) ** 2).sum())
+
+    refined = [hb.minimize(bowl, space, budget=30, seed=seed).loss for seed in range(3)]
+    monkeypatch.setattr(live_method, "REFINEMENTS", 0)
+    drawn = [hb.minimize(bowl, space, budget=30, seed=seed).loss for seed in range(3)]
+    assert np.mean(refined) < np.mean(drawn) / 2, (refined, drawn)
 
 
 def test_new_candidates_depend_on_what_was_told_and_on_nothing_else(tmp_path):

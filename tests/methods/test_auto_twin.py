@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from moocore import hypervolume
-from scipy.stats import norm
+from scipy.stats import multivariate_t, norm
 
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.space import Hyperparameter, Space
@@ -162,6 +162,50 @@ def test_one_loss(seed, settings):
         method.tell(expected, losses[[expected]])
         mean, _ = twin.mixture(seen, naive_warp(losses[seen], cap))
         assert method.recommend(seen) == seen[int(np.argmin(mean[seen]))]
+
+
+def log_evidence(twin, seen, losses, warp):
+    """log p(losses) if the warped losses, standardised, are Student; the warp's slopes by differences."""
+    step = 1e-5 * np.ptp(losses)
+    y = warp(losses)
+    slopes = (warp(losses + step) - warp(losses - step)) / (2 * step * y.std())
+    y = (y - y.mean()) / y.std()
+    logs = [
+        multivariate_t(shape=kernel[np.ix_(seen, seen)] + noise * np.eye(len(seen)), df=1).logpdf(y)
+        for kernel, noise in twin.members
+    ]
+    return np.logaddexp.reduce(logs) + np.log(slopes).sum()
+
+
+@pytest.mark.parametrize("plane", [True, False])
+def test_renewed_candidates_are_modelled_with_or_without_the_warp(plane):
+    """Losses are taken as they are if that explains them better, unless few are far above others."""
+    space, codes, features, rng = places(3)
+    losses = features[:, :2].sum(axis=1)
+    losses = losses if plane else np.exp(9 * losses)
+    problem = Problem(features, 1, ROWS, 3, space, codes)
+    method, twin, seen = AutoBO(problem, rng), Twin(features, (1, 1, 3)), [0, 2, 5, 7]
+    method.renew(problem)
+    for row in seen:
+        method.tell(row, losses[[row]])
+    straight = 0
+    while len(seen) < 11:
+        told = losses[seen]
+        middle = np.median(told)
+        scale = math.sqrt(np.mean([(y - middle) ** 2 for y in told if y < middle]))
+
+        def bent(y, middle=middle, scale=scale):
+            u = (y - middle) / scale
+            return np.where(u > 0, np.log1p(np.maximum(u, 0)), u)
+
+        as_it_is = log_evidence(twin, seen, told, lambda y: y) > log_evidence(twin, seen, told, bent)
+        y = (told - told.mean()) / told.std() if as_it_is else naive_warp(told)
+        straight += as_it_is
+        expected = best(twin.improvement(seen, y, y.min()), seen)
+        assert method.ask() == expected
+        seen.append(expected)
+        method.tell(expected, losses[[expected]])
+    assert straight >= 6 if plane else straight == 0
 
 
 @pytest.mark.parametrize(("values", "members"), [(9 * ROWS, 9), (ROWS, 8)])

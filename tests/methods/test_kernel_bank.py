@@ -70,6 +70,31 @@ def test_means_and_variances(n):
         np.testing.assert_allclose(var, expected_var, atol=1e-8)
 
 
+@pytest.mark.parametrize("kept", [0, 40, 60])
+def test_renewed_candidates_are_as_if_they_had_been_there_to_the_bit(kept):
+    """What is known of the first `kept` candidates stays; that of the others is computed again."""
+    posterior, features, seen, y = a_posterior(20)
+    members = range(len(posterior.bank))
+    for member in members:
+        field(posterior, member, posterior.weigh(y))
+    rng = np.random.default_rng(7)
+    posterior.renew(points_of(np.concatenate([features, rng.random((30, 6))]), COLUMNS), 60)
+    field(posterior, 0, posterior.weigh(y))  # the other members are behind by two renewals
+    other = np.concatenate([features, rng.random((55, 6))])
+    posterior.renew(points_of(other, COLUMNS), kept)
+    fresh = BankPosterior(posterior.bank, points_of(other, COLUMNS))
+    for row in seen.tolist():
+        fresh.observe(row, list)
+    for row in (65, 70, 99):
+        posterior.observe(row, list)
+        fresh.observe(row, list)
+    y = np.concatenate([y, [0.1, -0.5, 0.7]])
+    for member in members:
+        np.testing.assert_array_equal(
+            field(posterior, member, posterior.weigh(y)), field(fresh, member, fresh.weigh(y))
+        )
+
+
 @pytest.mark.parametrize("n", [1, 2, 12])
 def test_weights_are_the_evidence_of_a_student_distribution(n):
     posterior, features, seen, y = a_posterior(n)
@@ -78,6 +103,13 @@ def test_weights_are_the_evidence_of_a_student_distribution(n):
         multivariate_t(shape=dense(bank, b, features, seen, y)[2], df=1).logpdf(y) for b in range(len(bank))
     ]
     np.testing.assert_allclose(posterior.weigh(y).log_weights, logs - np.logaddexp.reduce(logs), atol=1e-8)
+    other = y**3 + 1.0
+    others = bank.log_prior + [
+        multivariate_t(shape=dense(bank, b, features, seen, y)[2], df=1).logpdf(other)
+        for b in range(len(bank))
+    ]
+    gap = posterior.log_evidence(y) - posterior.log_evidence(other)
+    assert gap == pytest.approx(np.logaddexp.reduce(logs) - np.logaddexp.reduce(others), abs=1e-8)
 
 
 def test_rows_that_all_differ_in_some_hyperparameters_and_are_many():
