@@ -11,9 +11,9 @@ it, or is 1. The warp increases with the loss and keeps the differences between 
 because with a logarithm alone, a loss of 1e16 among losses near 1 would still be 38 standard deviations away,
 and all other losses would look equal.
 
-As a search refines, s shrinks, and w makes all that is far from the best equally bad. So in ranges, where
-candidates are drawn anew, BO_auto takes the losses as they are if they are likelier then: p(y) is the evidence
-of the standardised values v times the product of the slopes dv/dy, for w without its bound and for v linear.
+As a search refines, s shrinks, and all that is far from the best becomes equally bad. So in ranges, where
+candidates are drawn anew, BO_auto takes the losses as they are if that is likelier. Either likelihood is the
+evidence of the standardised values v times the product of the slopes dv/dy, w being without its bound.
 
 These are functions of a few numbers, so they are not compiled, which would take seconds. Sums are made in the
 order of the numbers, by `cumsum`, and logarithms by the C library, so that the bits do not depend on NumPy.
