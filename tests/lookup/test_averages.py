@@ -103,8 +103,8 @@ def test_bad_trainings(source, tmp_path, change, message):
 def test_bad_sheets(source, tmp_path):
     for old, new, message in [
         ('seed = "run"', 'seed = "runs"', "unknown column 'runs'. Did you mean 'run'"),
-        ('seed = "run"', 'seed = "ppl"', "'ppl' cannot be a hyperparameter or metric where"),
-        ("metrics.seconds", "metrics.seed", "'seed' cannot be a hyperparameter or metric where"),
+        ('seed = "run"', 'seed = "ppl"', "'ppl' cannot be a hyperparameter or metric if"),
+        ("metrics.seconds", "metrics.seed", "'seed' cannot be a hyperparameter or metric if"),
         ("[replicates]", "[curves]\n[replicates]", "curves"),
     ]:
         (tmp_path / "mine.toml").write_text(SHEET.replace(old, new))
