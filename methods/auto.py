@@ -105,7 +105,7 @@ class AutoBO(RowSearch):
     def renew(self, problem: Problem) -> None:
         """Replace the candidates. Observed rows must keep their numbers and features.
 
-        From the first call on, each loss is modelled after the warp that explains it better, or as it is.
+        From the first call on, a loss is not warped if the kernels explain it better as it is.
         """
         self._renewed = True
         self._unseen = np.ones(len(problem.features), dtype=bool)
@@ -186,11 +186,12 @@ class AutoBO(RowSearch):
         """Each loss of all observed rows."""
         n = len(self._posterior.seen)
         if n != self._modelled[0]:
-            self._modelled = n, [self._of(np.ascontiguousarray(self._targets[:n, j])) for j in range(self._m)]
+            told = np.ascontiguousarray(self._targets[:n].T)
+            self._modelled = n, [self._loss(column) for column in told[: self._m]]
         return self._modelled[1]
 
-    def _of(self, losses: Floats) -> Warped:
-        """One loss, warped; among renewed candidates, as it is where the kernels explain that better."""
+    def _loss(self, losses: Floats) -> Warped:
+        """One loss, warped; among renewed candidates, as it is if the kernels explain that better."""
         capped = logarithmic(losses, self._cap)
         if not self._renewed:
             return capped

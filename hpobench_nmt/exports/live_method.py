@@ -216,7 +216,7 @@ class LiveMethod:
         with self._naming_failures():
             self.made, self._told = self._new(), set[int]()
             self.draws_anew = hasattr(self.made, "renew") and not is_small(list(self.problem.space))
-            if self.draws_anew:  # before it is told anything, so that it knows how it will be used
+            if self.draws_anew:  # it must know this before its first result
                 guarded("renew", self.made.renew, self.problem)
         self._tell = self._teller(self.made)
 

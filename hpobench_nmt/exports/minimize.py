@@ -184,7 +184,7 @@ def minimize(
         n_initial: number of random configurations at the start.
         candidates: number of configurations to draw at random, among which the method chooses, if the space
             has ranges of real numbers or more than 100,000 configurations. BO_auto draws as many again at
-            every step. In a smaller space, methods choose among all configurations.
+            every step, and more near its answer. In a smaller space, methods choose among all configurations.
         state: a JSON file that is written before and after every evaluation. If it exists, the same call
             resumes from it and repeats an evaluation that was interrupted. The budget may differ from that of
             the earlier call; it includes the earlier evaluations.

@@ -35,10 +35,10 @@ def test_answers_are_refined(monkeypatch):
     def bowl(config):
         return float(((np.array(list(config.values())) - centre) ** 2).sum())
 
-    refined = [hb.minimize(bowl, space, budget=25, seed=seed).loss for seed in range(2)]
+    refined = [hb.minimize(bowl, space, budget=25, seed=seed).loss for seed in range(4)]
     monkeypatch.setattr(live_method, "REFINEMENTS", 0)
-    drawn = [hb.minimize(bowl, space, budget=25, seed=seed).loss for seed in range(2)]
-    assert np.mean(refined) < np.mean(drawn) / 2
+    drawn = [hb.minimize(bowl, space, budget=25, seed=seed).loss for seed in range(4)]
+    assert np.mean(refined) < np.mean(drawn) / 1.5
 
 
 def test_new_candidates_depend_on_what_was_told_and_on_nothing_else(tmp_path):
