@@ -13,9 +13,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.core.space import Hyperparameter, row_index
 
 _DIGITS = 4
+_TENS = np.array([float(f"1e{k}") for k in range(23)])  # a power of NumPy may differ in the last bit
 _LOG_STEPS = math.log(0.003), math.log(0.3)
 MOST_CANDIDATES = 100_000
 """Spaces of at most this many configurations are used whole; at most this many are drawn from larger ones."""
@@ -84,8 +85,7 @@ def draw_near(axes: Sequence[Hyperparameter], around: Floats, count: int, rng: n
 
 def _at(axes: Sequence[Hyperparameter], u: Floats) -> Floats:
     found = np.column_stack([_drawn(axis, u[:, j]) for j, axis in enumerate(axes)])
-    _, first = np.unique(found, axis=0, return_index=True)
-    return np.asarray(found[np.sort(first)])
+    return found[list(row_index(found).values())]
 
 
 def _drawn(axis: Hyperparameter, u: Floats) -> Floats:
@@ -105,7 +105,24 @@ def _drawn(axis: Hyperparameter, u: Floats) -> Floats:
         return np.clip(np.rint(drawn), *axis.ends)
     share = max(abs(low), abs(high)) / (high - low)
     digits = min(_DIGITS + max(int(math.log10(share)), 0), 17)
-    return np.clip([float(f"{value:.{digits}g}") for value in drawn], low, high)
+    return np.clip(_rounded(drawn, digits), low, high)
+
+
+def _rounded(values: Floats, digits: int) -> Floats:
+    """`float(f"{value:.{digits}g}")` of each value, to the last bit.
+
+    A whole number of at most 15 digits, multiplied or divided by a power of ten up to 1e22, gives the
+    decimal's nearest float. Other values, and those near the middle between two decimals, are formatted.
+    """
+    with np.errstate(divide="ignore", over="ignore"):
+        power = digits - 1 - np.floor(np.log10(np.abs(values)))
+        tens = _TENS[np.minimum(np.abs(power), 22).astype(np.intp)]
+        scaled = np.where(power < 0, values / tens, values * tens)
+    whole = np.rint(scaled)
+    found = np.where(power < 0, whole * tens, whole / tens)
+    unsure = (np.abs(power) > 22) | (np.abs(np.abs(scaled - whole) - 0.5) < 10.0 ** (digits - 15))
+    found[unsure] = [float(f"{value:.{digits}g}") for value in values[unsure]]
+    return np.asarray(found)
 
 
 def _position(axis: Hyperparameter, codes: Floats) -> Floats:

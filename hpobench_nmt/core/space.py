@@ -272,12 +272,12 @@ def covered_share(axes: Sequence[Hyperparameter], codes: Floats) -> float:
 def row_index(codes: Floats) -> dict[bytes, int]:
     """The row of each configuration, by `config_key` of its codes; the first row if several are equal."""
     index: dict[bytes, int] = {}
-    for row, key in enumerate(map(config_key, codes)):
-        index.setdefault(key, row)
+    # 0.0 and -0.0 are the same value, as are NaNs of both signs.
+    for row, same in enumerate(np.where(np.isnan(codes), np.nan, codes + 0.0)):
+        index.setdefault(same.tobytes(), row)
     return index
 
 
 def config_key(codes: Floats) -> bytes:
     """A key of one configuration given as codes, shape (H,)."""
-    # 0.0 and -0.0 are the same value, as are NaNs of both signs.
-    return np.where(np.isnan(codes), np.nan, codes + 0.0).tobytes()
+    return next(iter(row_index(codes[None])))

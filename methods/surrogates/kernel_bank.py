@@ -41,6 +41,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.system.compiled import compiled
@@ -96,20 +97,29 @@ def points_of(
     features: Floats, columns: Sequence[int], stages: Floats = ONE_STAGE, common: float = 0.0
 ) -> Points:
     """The points of features, shape (N, F); `columns` has the number of features of each hyperparameter."""
-    code = np.zeros((len(columns), len(features)), dtype=np.int64)
+    code, widest = np.zeros((len(columns), len(features)), dtype=np.int64), max(columns, default=0)
     found, starts, first = [], [0], 0
     for h, count in enumerate(columns):
         own = features[:, first : first + count]
-        values, inverse = np.unique(own, axis=0, return_inverse=True)
+        values, inverse = _distinct(own)
         if 2 * len(values) > len(own):  # values in the order of the rows are read sequentially
             values, inverse = own, np.arange(len(own))
-        code[h] = starts[-1] + inverse.ravel()
-        found.append(np.pad(values.T, ((0, max(columns) - count), (0, 0))))
+        code[h] = starts[-1] + inverse
+        found.append(np.vstack([values.T, np.zeros((widest - count, len(values)))]))
         starts.append(starts[-1] + len(values))
         first += count
     return Points(
         np.concatenate(found, axis=1) if found else np.empty((0, 0)), np.array(starts), code, stages, common
     )
+
+
+def _distinct(rows: Floats) -> tuple[Floats, Rows]:
+    """The distinct rows, and the number of each row among them. One column is hashed, not sorted."""
+    if rows.shape[1] == 1:
+        inverse, values = pd.factorize(rows[:, 0])
+        return values[:, None], inverse
+    values, inverse = np.unique(rows, axis=0, return_inverse=True)
+    return values, inverse.ravel()
 
 
 class BankPosterior:
@@ -121,6 +131,7 @@ class BankPosterior:
         self.seen: list[int] = []
         self._factors = np.zeros((len(bank), _ROWS, _ROWS))
         self._held: dict[int, _Field] = {}  # by member, the one used longest ago first
+        self._weighed: dict[bytes, Weights] = {}  # by the targets' bytes
 
     @property
     def n_candidates(self) -> int:
@@ -148,6 +159,7 @@ class BankPosterior:
         codes = self._codes(seen[:-1])
         _append(self._factors, seen, codes, self._points, bank.inverse_squares, bank.noise, bank.additive)
         self.seen.append(point)
+        self._weighed = {}
 
     def _codes(self, seen: Rows) -> Rows:
         """The codes of n points, shape (H, n), contiguous: numba compiles functions for each layout anew."""
@@ -173,10 +185,13 @@ class BankPosterior:
 
     def weigh(self, y: Floats) -> Weights:
         """The members' weights given targets y, shape (n,), in the order of `seen`."""
+        if (known := self._weighed.get(y.tobytes())) is not None:
+            return known
         z = np.empty((len(self.bank), len(y)))
         squares = np.empty(len(self.bank))
         log_weights = _log_weights(self.bank.log_prior, self._factors, y, z, squares)
-        return Weights(log_weights, z, (1.0 + squares) / (len(y) + 1.0))
+        found = Weights(log_weights, z, (1.0 + squares) / (len(y) + 1.0))
+        return self._weighed.setdefault(y.tobytes(), found)
 
     def log_evidence(self, y: Floats) -> float:
         """log of the mean over members of p(y | b), by their prior weights, up to a function of n."""

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from hpobench_nmt.core.candidates import MOST_CANDIDATES, draw, draw_near, whole_or_drawn
+from hpobench_nmt.core.candidates import MOST_CANDIDATES, _rounded, draw, draw_near, whole_or_drawn
 from hpobench_nmt.core.space import Hyperparameter
 
 
@@ -131,6 +131,18 @@ def naive_near(around, count, rng):
         if row not in found:
             found.append(row)
     return np.array(found)
+
+
+@pytest.mark.parametrize("digits", [1, 4, 5, 9, 14, 15, 17])
+def test_numbers_are_rounded_as_by_a_format_to_the_bit(digits):
+    rng = np.random.default_rng(digits)
+    ends = [0.0, -0.0, 999.96, 999.94999, 1e22, 1e23, 5e-324, 1.7e308, np.nextafter(1000, 0)]
+    tens = 10.0 ** np.arange(-30, 31)
+    middle = (rng.integers(1, 99_999, 5000) + 0.5) / 10.0 ** rng.integers(0, 9, 5000)
+    wide = rng.choice([-1, 1], 5000) * np.exp(rng.uniform(-700, 700, 5000))
+    values = np.concatenate([ends, tens, np.nextafter(tens, 0), middle, wide, rng.random(5000)])
+    formatted = np.array([float(f"{value:.{digits}g}") for value in values])
+    assert _rounded(values, digits).tobytes() == formatted.tobytes()
 
 
 @pytest.mark.parametrize("seed", range(3))
