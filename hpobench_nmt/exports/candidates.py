@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
@@ -62,22 +64,21 @@ class Candidates:
         first = self.row(start)
         return [first, *(row for row in drawn if row != first)][: max(size, 1)]
 
-    def and_new(self, around: Floats, rng: np.random.Generator) -> Floats:
-        """Codes of all candidates and of `count` new draws: half near `around`, half anywhere."""
-        anywhere = draw(list(self._space), self._count - self._count // 2, rng)
-        near = draw_near(list(self._space), around, self._count // 2, rng) if len(around) else anywhere[:0]
-        return self._and(np.concatenate([near, anywhere]))
+    def new(self, around: Floats, rng: np.random.Generator, part: int = 1) -> Floats:
+        """Codes of `count` / `part` draws, half near `around`, half anywhere, that are not candidates yet."""
+        count = math.ceil(self._count / part)
+        anywhere = draw(list(self._space), count - count // 2, rng)
+        near = draw_near(list(self._space), around, count // 2, rng) if len(around) else anywhere[:0]
+        return self._new(np.concatenate([near, anywhere]))
 
-    def and_near(self, codes: Floats, rng: np.random.Generator) -> Floats:
-        """Codes of all candidates, a configuration's codes, shape (H,), and half as many draws near it."""
-        near = draw_near(list(self._space), codes[None], self._count // 2, rng)
-        return self._and(np.concatenate([codes[None], near]))
+    def near(self, codes: Floats, rng: np.random.Generator, part: int = 1) -> Floats:
+        """A configuration's codes, (H,), and `count` / 2 / `part` draws near it, if they are new."""
+        near = draw_near(list(self._space), codes[None], self._count // part // 2, rng)
+        return self._new(np.concatenate([codes[None], near]))
 
-    def _and(self, drawn: Floats) -> Floats:
-        """Codes of all candidates and of the drawn configurations that are not candidates yet."""
+    def _new(self, drawn: Floats) -> Floats:
         drawn = _settled(self._space, drawn)
-        new = [drawn[k] for key, k in row_index(drawn).items() if key not in self._rows]
-        return np.vstack([self.codes, *new])
+        return drawn[[k for key, k in row_index(drawn).items() if key not in self._rows]]
 
     def _rounded(self, codes: Floats) -> int | None:
         """The only candidate that equals these codes if real numbers are rounded to float32, or None."""

@@ -6,6 +6,11 @@ constructed again, but receives the new candidates. At every step it also choose
 candidates, half of them near the best so far. After REFINED_AFTER evaluations, each answer is refined: the
 method is asked again with candidates near it, REFINEMENTS times.
 
+So that steps do not get slower and slower, such a method is told fewer than MODELLED evaluations. Whenever
+it would be told as many, it is constructed again with FORGOTTEN fewer. An eighth of these are the best so
+far. The others are spread evenly over the search, so that the method does not lose sight of other regions.
+From then on, half as many candidates are drawn.
+
 A method with `suggest` also receives the pending evaluations. Any other method is constructed again while
 evaluations are pending. It receives all results, and their mean as the result of each pending configuration
 (a "constant liar", Ginsbourger et al. 2010), so that it asks for another configuration.
@@ -14,6 +19,7 @@ evaluations are pending. It receives all results, and their mean as the result o
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -36,6 +42,7 @@ from hpobench_nmt.exports.optimizer_parts import best_rows
 
 REFINED_AFTER, REFINEMENTS = 10, 3
 """In many dimensions, draws are far from the best point. A few evaluations do not tell where it is."""
+MODELLED, FORGOTTEN = 256, 64
 
 
 @dataclass(frozen=True)
@@ -105,6 +112,7 @@ class LiveMethod:
 
     Attributes:
         problem: the problem with the candidates of the last step.
+        numbers: the candidates' numbers of its first rows, ascending. The other rows were drawn for the step.
         made: the method's object.
         draws_anew: whether it chooses among new candidates at every step.
 
@@ -122,6 +130,7 @@ class LiveMethod:
     ) -> None:
         self._method, self._candidates, self._known = method, candidates, known
         self._problem_of, self._generator_of, self._seed = problem_of, generator_of, seed
+        self.draws_anew = False
         self.start_again()
         if not callable(self._tell):
             raise InputError(
@@ -139,18 +148,24 @@ class LiveMethod:
             refines = self.draws_anew and len(self._known.losses) >= REFINED_AFTER
             for turn in range(REFINEMENTS if refines else 0):
                 codes = self.problem.configs[row]
-                self._renew(self._candidates.and_near(codes, self._draws(f"near {turn}")))
+                self._renew(self._candidates.near(codes, self._draws(f"near {turn}"), self._part))
                 row = self._asked()
-        return row if row < len(self._candidates) else self._candidates.adopt(self.problem.configs[row])
+        if row < len(self.numbers):
+            return self.numbers[row]
+        return self._candidates.adopt(self.problem.configs[row])
 
     def _draws(self, *parts: str) -> np.random.Generator:
         """A generator that depends only on the seed and on the calls of `ask` and `tell` so far."""
         number = len(self._known.losses) + len(self._known.pending)
         return generator(self._seed, "candidates", str(number), *parts)
 
+    @property
+    def _part(self) -> int:
+        return 2 if self._cut() else 1
+
     def _asked(self) -> int:
-        """The number of the method's answer, in `problem`."""
-        running = dict.fromkeys(self._known.running, math.inf)
+        """The row of the method's answer, in `problem`."""
+        running = self._running()
         suggests = hasattr(self.made, "suggest")
         name = "suggest" if suggests else "ask"
         if suggests:
@@ -164,27 +179,28 @@ class LiveMethod:
             )
         answer = answer[0] if isinstance(answer, tuple) and answer else answer
         row = row_number(name, answer, len(self.problem.configs))
-        if row in self._known.losses or row in running:
+        if row in running or (row < len(self.numbers) and self.numbers[row] in self._known.losses):
             raise MethodFailure(f"{name} returned row {row}, which is pending or evaluated already")
         return row
 
-    def call(self, name: str, *arguments: object, among_new: bool = False) -> Any:
+    def call(self, name: str, of_next: bool = False) -> Any:
         """What a function of the method returns, when the method has received all results.
 
         Args:
             name: of the function.
-            arguments: of the function.
-            among_new: whether new candidates are drawn first.
+            of_next: whether it is about the next answer: new candidates are drawn first, and the function
+                receives the pending rows.
         """
         with self._naming_failures():
-            self._catch_up(among_new)
-            return guarded(name, getattr(self.made, name), *arguments)
+            self._catch_up(among_new=of_next)
+            return guarded(name, getattr(self.made, name), *([self._running()] if of_next else []))
 
     def recommended(self, rows: Sequence[int]) -> int:
         """The one of some evaluated configurations that the method's `recommend` names."""
         with self._naming_failures():
             self._catch_up(among_new=False)
-            return recommended_row(self.made, rows, len(self._candidates))
+            known = [self._row(number) for number in rows if number not in self._left_out]
+            return self.numbers[recommended_row(self.made, known, len(self.numbers))]
 
     @contextmanager
     def _naming_failures(self) -> Iterator[None]:
@@ -196,14 +212,14 @@ class LiveMethod:
 
     def _catch_up(self, among_new: bool) -> None:
         """Pass on candidates that were added or are drawn now, and then the results that the method lacks."""
+        grown = len(self._candidates) != self._settled
+        if self._cut() != self._last_cut or (grown and not self.draws_anew):
+            self.start_again()
         if self.draws_anew and among_new:
             around = self._candidates.codes[self._known.best]
-            self._renew(self._candidates.and_new(around, self._draws()))
-        elif len(self._candidates) != self._settled:
-            if self.draws_anew:
-                self._renew(self._candidates.codes)
-            else:
-                self.start_again()
+            self._renew(self._candidates.new(around, self._draws(), self._part))
+        elif self.draws_anew and grown:
+            self._renew(self._candidates.codes[:0])
         self._tell_all(self._tell, self._told)
 
     def start_again(self) -> None:
@@ -211,18 +227,46 @@ class LiveMethod:
 
         It receives the results when it is next used.
         """
-        self._settled = len(self._candidates)
-        self.problem = self._problem_of(self._candidates.codes)
+        self._settled, self._last_cut = len(self._candidates), self._cut()
+        self._left_out = self._forgotten()
+        self.numbers = [number for number in range(self._settled) if number not in self._left_out]
+        self.problem = self._problem_of(self._candidates.codes[self.numbers])
         with self._naming_failures():
-            self.made, self._told = self._new(), set[int]()
+            self.made, self._told = self._new(), set(self._left_out)
             self.draws_anew = hasattr(self.made, "renew") and not is_small(list(self.problem.space))
             if self.draws_anew:  # it must know this before its first result
                 guarded("renew", self.made.renew, self.problem)
         self._tell = self._teller(self.made)
 
-    def _renew(self, codes: Floats) -> None:
+    def _cut(self) -> int:
+        """Of how many evaluated configurations, the first ones, some are forgotten."""
+        n = len(self._known.losses)
+        return n - n % FORGOTTEN if self.draws_anew and n >= MODELLED else 0
+
+    def _forgotten(self) -> set[int]:
+        """The numbers of evaluated configurations that the method is not told."""
+        first, kept = list(self._known.losses)[: self._cut()], MODELLED - FORGOTTEN
+        if not first:
+            return set()
+        losses = np.array([self._known.losses[number] for number in first])
+        best = set(best_rows(losses, self._known.violations[: len(first)], kept // 8)[: kept // 8])
+        others = [k for k in range(len(first)) if k not in best]
+        spread = np.linspace(0, len(others) - 1, kept - len(best)).astype(int)
+        return set(first) - {first[k] for k in best} - {first[others[k]] for k in spread}
+
+    def _row(self, number: int) -> int:
+        """The row of a candidate, in `problem`."""
+        return bisect_left(self.numbers, number)
+
+    def _running(self) -> dict[int, float]:
+        """The rows of pending configurations, and infinity for each."""
+        return dict.fromkeys(map(self._row, self._known.running), math.inf)
+
+    def _renew(self, drawn: Floats) -> None:
+        """Choose among the candidates and new draws from now on."""
+        self.numbers += range(self._settled, len(self._candidates))
         self._settled = len(self._candidates)
-        self.problem = self._problem_of(codes)
+        self.problem = self._problem_of(np.vstack([self._candidates.codes[self.numbers], drawn]))
         guarded("renew", self.made.renew, self.problem)
 
     def _new(self) -> Any:
@@ -237,22 +281,22 @@ class LiveMethod:
         """The method, constructed again, with the mean of the known losses as result of each pending row."""
         other = self._new()
         tell = self._teller(other)
-        self._tell_all(tell, set())
+        self._tell_all(tell, set(self._left_out))
         known = np.array([v for v in self._known.losses.values() if not np.isnan(v).any()])
         lie = known.mean(axis=0) if len(known) else np.zeros(self._known.n_losses)
-        for row in self._known.running:
+        for row in self._running():
             guarded("tell", tell, row, lie.copy())
         return other
 
     def _tell_all(self, tell: Any, done: set[int]) -> None:
-        for row, losses in self._known.losses.items():
-            if row not in done:
-                guarded("tell", tell, row, losses.copy())
-                done.add(row)
+        for number, losses in self._known.losses.items():
+            if number not in done:
+                guarded("tell", tell, self._row(number), losses.copy())
+                done.add(number)
 
     def _teller(self, method: Any) -> Any:
         """The function to call with each row and its losses; None if the method has no `tell`."""
         tell, at_the_bounds = getattr(method, "tell", None), np.zeros(self._known.n_rules)
         if tell is None or not self._known.n_rules:
             return tell
-        return teller(method, tell, lambda row: self._known.missed.get(row, at_the_bounds))
+        return teller(method, tell, lambda row: self._known.missed.get(self.numbers[row], at_the_bounds))

@@ -257,8 +257,8 @@ def minimize(
                 answer = None
             return _parts(answer) if constraints else (answer, None)
 
-        while len(optimizer.evaluations) < budget and (optimizer.pending or not optimizer.exhausted):
-            enough = least_gain and len(optimizer.evaluations) >= n_initial
+        while optimizer.n_evaluations < budget and (optimizer.pending or not optimizer.exhausted):
+            enough = least_gain and optimizer.n_evaluations >= n_initial
             if enough and optimizer.expected_gain() < least_gain:
                 break
             config = optimizer.pending[0] if optimizer.pending else optimizer.ask()

@@ -9,6 +9,7 @@ the seed and receives the same.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import overload
@@ -134,6 +135,11 @@ class Optimizer:
     def evaluations(self) -> list[tuple[dict[str, Value], Floats]]:
         """The configuration and the losses of each call of `tell`, in order, with repeats."""
         return [(self._candidates.config(row), losses.copy()) for row, losses, _ in self._known.evaluations]
+
+    @property
+    def n_evaluations(self) -> int:
+        """How often `tell` received losses, with repeats."""
+        return len(self._known.evaluations)
 
     @property
     def violations_of_evaluations(self) -> Floats:
@@ -271,8 +277,7 @@ class Optimizer:
         Raises InputError with another method, or several losses.
         """
         self._refuse_without("expected_gain", "the expected gain")
-        running = dict.fromkeys(self._known.running, math.inf)
-        return float(self._live.call("expected_gain", running, among_new=True))
+        return float(self._live.call("expected_gain", of_next=True))
 
     def importance(self) -> dict[str, float]:
         """Share of the variance of the loss that each hyperparameter explains alone, by name, largest first.
@@ -285,8 +290,9 @@ class Optimizer:
         self._refuse_without("expected", "the importance")
         if not self._known.losses:
             raise InputError("there are no losses yet, so importance is unknown.")
-        expected = self._live.call("expected")[: self._n_even]
-        shares = main_effects(self.space, self._candidates.codes[: self._n_even], expected)
+        expected = self._live.call("expected")
+        even = bisect_left(self._live.numbers, self._n_even)
+        shares = main_effects(self.space, self._live.problem.configs[:even], expected[:even])
         return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
     def _refuse_without(self, function: str, what: str) -> None:

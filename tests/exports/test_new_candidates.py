@@ -11,6 +11,7 @@ from hpobench_nmt.core.space import Hyperparameter, Space
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.exports import live_method
 from hpobench_nmt.exports.optimizer import Optimizer
+from hpobench_nmt.methods.auto import AutoBO
 
 CONTINUOUS = {"x": (0.0, 1.0), "lr": (1e-4, 1.0, "log"), "n": (1, 1000), "rule": ["a", "b"]}
 
@@ -53,6 +54,69 @@ def test_new_candidates_depend_on_what_was_told_and_on_nothing_else(tmp_path):
         assert again.ask() == Optimizer.load(tmp_path / "state.json").ask()
     assert len(optimizer.pending) == 3
     assert again.told[-1][0] == optimizer.told[-1][0]
+
+
+class Told(AutoBO):
+    """BO_auto that counts what it was told."""
+
+    most = 0
+
+    def tell(self, index, losses):
+        super().tell(index, losses)
+        Told.most = max(Told.most, len(self._posterior.seen))
+
+
+@pytest.fixture
+def forgetful(monkeypatch):
+    """Methods are told 12 to 15 evaluations."""
+    monkeypatch.setattr(live_method, "MODELLED", 16)
+    monkeypatch.setattr(live_method, "FORGOTTEN", 4)
+    Told.most = 0
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_a_search_with_forgotten_evaluations_resumes_and_asks_for_none_of_them_again(tmp_path):
+    optimizer = Optimizer(CONTINUOUS, seed=1, candidates=30)
+    for k in range(45):
+        config = optimizer.ask()
+        if k in {16, 17, 30, 40}:
+            assert Optimizer.load(tmp_path / "state.json").ask() == config
+        optimizer.tell(config, None if k % 9 == 5 else far(config))
+        optimizer.save(tmp_path / "state.json")
+    assert len({str(config) for config, _ in optimizer.evaluations}) == 45
+    losses = [float(loss[0]) for _, loss in optimizer.told]
+    assert far(optimizer.recommend()) < 2 * np.nanmin(losses) < 0.02
+    assert set(optimizer.importance()) == set(CONTINUOUS)
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_the_best_are_not_forgotten():
+    optimizer = Optimizer(CONTINUOUS, Told, seed=2, candidates=30)
+    for _ in range(40):
+        config = optimizer.ask()
+        optimizer.tell(config, far(config))
+    optimizer.ask()
+    live, losses = optimizer._live, [float(loss[0]) for _, loss in optimizer.told]
+    numbers = list(optimizer._known.losses)
+    known = [number in live.numbers for number in numbers]
+    assert sum(known) == 12 and Told.most == 15
+    assert known[int(np.argmin(losses))]
+    gaps = np.diff([k for k, kept in enumerate(known) if kept])
+    assert gaps.max() <= 12  # the others are from the whole search
+
+
+@pytest.mark.usefixtures("forgetful")
+@pytest.mark.parametrize("extra", [{"constraints": ["size<=0"]}, {"objectives": 2}])
+def test_a_search_with_constraints_or_two_losses_goes_on_after_evaluations_are_forgotten(extra):
+    def value(c):
+        return (c["x"], {"size": 0.5 - c["x"]}) if "constraints" in extra else (c["x"], 1 - c["x"])
+
+    found = hb.minimize(value, CONTINUOUS, budget=50, candidates=30, **extra)
+    assert len(found.configs) == 50
+    if "constraints" in extra:
+        assert 0.5 <= found.best["x"] < 0.505
+    else:
+        assert len(found.front) == 50
 
 
 def test_a_recommendation_draws_nothing_and_changes_nothing():
