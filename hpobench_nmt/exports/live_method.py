@@ -9,7 +9,7 @@ method is asked again with candidates near it, REFINEMENTS times.
 So that steps do not get slower and slower, such a method is told fewer than MODELLED evaluations. Whenever
 it would be told as many, it is constructed again with FORGOTTEN fewer. An eighth of these are the best so
 far. The others are spread evenly over the search, so that the method does not lose sight of other regions.
-From then on, half as many candidates are drawn.
+Then half as many candidates are drawn, and later a quarter.
 
 A method with `suggest` also receives the pending evaluations. Any other method is constructed again while
 evaluations are pending. It receives all results, and their mean as the result of each pending configuration
@@ -161,7 +161,7 @@ class LiveMethod:
 
     @property
     def _part(self) -> int:
-        return 2 if self._cut() else 1
+        return min(max(2 * self._cut() // MODELLED, 1), 4)
 
     def _asked(self) -> int:
         """The row of the method's answer, in `problem`."""
