@@ -60,8 +60,9 @@ dynamic_rule = "none"
 def trainings(ledger: Path) -> pd.DataFrame:
     """The rates of a search, and their perplexities; infinite if the training failed."""
     rows = [json.loads(line) for line in ledger.read_text().splitlines()[1:]]
-    found = [(row["config"]["learning_rate"], row.get("metrics", {}).get("dev_ppl", math.inf)) for row in rows]
-    return pd.DataFrame(found, columns=["rate", "loss"]).sort_values("loss", ignore_index=True)
+    losses = [row.get("metrics", {}).get("dev_ppl", math.inf) for row in rows]
+    rates = [row["config"]["learning_rate"] for row in rows]
+    return pd.DataFrame({"rate": rates, "loss": losses}).sort_values("loss", ignore_index=True)
 
 
 def main() -> None:
