@@ -8,8 +8,9 @@ method is asked again with candidates near it, REFINEMENTS times.
 
 So that steps do not get slower and slower, such a method is told fewer than MODELLED evaluations. Whenever
 it would be told as many, it is constructed again with FORGOTTEN fewer. An eighth of these are the best so
-far. The others are spread evenly over the search, so that the method does not lose sight of other regions.
-Then half as many candidates are drawn, and later a quarter.
+far; with several losses, the front, up to three quarters. The others are spread evenly over the search, so
+that the method does not lose sight of other regions. Then half as many candidates are drawn, and later a
+quarter.
 
 A method with `suggest` also receives the pending evaluations. Any other method is constructed again while
 evaluations are pending. It receives all results, and their mean as the result of each pending configuration
@@ -249,7 +250,7 @@ class LiveMethod:
         if not first:
             return set()
         losses = np.array([self._known.losses[number] for number in first])
-        best = set(best_rows(losses, self._known.violations[: len(first)], kept // 8)[: kept // 8])
+        best = set(best_rows(losses, self._known.violations[: len(first)], kept // 8)[: kept * 3 // 4])
         others = [k for k in range(len(first)) if k not in best]
         spread = np.linspace(0, len(others) - 1, kept - len(best)).astype(int)
         return set(first) - {first[k] for k in best} - {first[others[k]] for k in spread}
