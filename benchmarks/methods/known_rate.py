@@ -3,9 +3,9 @@
     pip install -e '.[torch]'
     python benchmarks/methods/known_rate.py [--seeds 10] [--methods BO_known,BO_auto] [--folder known_rate]
 
-Each search is `hpobench-nmt tune` with ten trainings of some 4 s, and all but the learning rate is fixed. A
-line per method and seed has the best rate of the search. It is right within a factor of 3 of the best rate
-of all searches. Searches that have ended are not repeated.
+Each search is `hpobench-nmt tune` with ten trainings of some 2 s, and all but the learning rate is fixed. It
+prints the best rate of each search, and how many are within a factor of 3 of the best rate of all searches.
+Searches that have ended are not repeated.
 """
 
 from __future__ import annotations

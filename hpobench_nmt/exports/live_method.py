@@ -6,11 +6,10 @@ constructed again, but receives the new candidates. At every step it also choose
 candidates, half of them near the best so far. After REFINED_AFTER evaluations, each answer is refined: the
 method is asked again with candidates near it, REFINEMENTS times.
 
-So that steps do not get slower and slower, such a method is told fewer than MODELLED evaluations. Whenever
-it would be told as many, it is constructed again with FORGOTTEN fewer. An eighth of these are the best so
-far; with several losses, the front, up to three quarters. The others are spread evenly over the search, so
-that the method does not lose sight of other regions. Then half as many candidates are drawn, and later a
-quarter.
+To keep steps fast, such a method is told fewer than MODELLED evaluations. When the limit is reached, it is
+constructed again with FORGOTTEN fewer. An eighth of those that it keeps are the best so far; with several
+losses, up to three quarters are the front. The others are spread evenly over the search, so that the method
+does not lose sight of other regions. From then on, half as many candidates are drawn, and later a quarter.
 
 A method with `suggest` also receives the pending evaluations. Any other method is constructed again while
 evaluations are pending. It receives all results, and their mean as the result of each pending configuration
@@ -162,6 +161,7 @@ class LiveMethod:
 
     @property
     def _part(self) -> int:
+        """The share of the usual candidates that is drawn is 1 / `_part`."""
         return min(max(2 * self._cut() // MODELLED, 1), 4)
 
     def _asked(self) -> int:
@@ -240,7 +240,7 @@ class LiveMethod:
         self._tell = self._teller(self.made)
 
     def _cut(self) -> int:
-        """Of how many evaluated configurations, the first ones, some are forgotten."""
+        """The number of evaluated configurations, the first ones, of which some are forgotten."""
         n = len(self._known.losses)
         return n - n % FORGOTTEN if self.draws_anew and n >= MODELLED else 0
 

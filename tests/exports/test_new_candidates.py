@@ -68,7 +68,7 @@ class Told(AutoBO):
 
 @pytest.fixture
 def forgetful(monkeypatch):
-    """Methods are told 12 to 15 evaluations."""
+    """A method knows 12 to 15 evaluations of a longer search."""
     monkeypatch.setattr(live_method, "MODELLED", 16)
     monkeypatch.setattr(live_method, "FORGOTTEN", 4)
     Told.most = 0
