@@ -50,14 +50,14 @@ _LENGTHS, _NOISES = (0.03, 30.0), (1e-6, 1.0)
 
 
 def limits(results: Results, found: FewerTrainings, table: str) -> pd.DataFrame:
-    """The lines of a table: line; trainings, the mean until the target or the budget; times_fewer.
+    """The lines of a table: line; time, the mean until the target or the budget, in `time_unit`; times_fewer.
 
     The clairvoyant Gaussian process is left out for several objectives, constraints or noise, and beyond
     2,000 rows. It is fitted in O(n^3) for n rows, which takes seconds for a thousand, and has the run's first
     20 trials.
     """
     if found.paired is None or table not in found.paired.aims:
-        return pd.DataFrame(columns=["line", "trainings", "times_fewer"])
+        return pd.DataFrame(columns=["line", "time", "times_fewer"])
     aims, instance = found.paired.aims[table], results.instances[table]
     lines = {"random search, exact": aims.random_search}
     simple = instance.violations is None and instance.replicates is None
@@ -70,13 +70,14 @@ def limits(results: Results, found: FewerTrainings, table: str) -> pd.DataFrame:
     reference = aims.random_search
     ratios = [math.exp(log_ratio(own[None], reference[: len(own)])[0][0]) for own in lines.values()]
     means = [float(values.mean()) for values in lines.values()]
-    return pd.DataFrame({"line": list(lines), "trainings": means, "times_fewer": ratios})
+    return pd.DataFrame({"line": list(lines), "time": means, "times_fewer": ratios})
 
 
 def limit_lines(results: Results, found: FewerTrainings, table: str) -> list[tuple[str, ...]]:
-    """The same as text, for a page."""
+    """The same as text, for a page, below a line of headings; empty if there is nothing to compare with."""
     frame = limits(results, found, table)
-    return [(line, short(n), short(times)) for line, n, times in frame.itertuples(index=False, name=None)]
+    lines = [(line, short(n), short(times)) for line, n, times in frame.itertuples(index=False, name=None)]
+    return [("line", results.instances[table].time_unit, "times fewer"), *lines] if lines else []
 
 
 def _clairvoyant(instance: Instance, seed: int, number: int) -> float:

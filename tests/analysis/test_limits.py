@@ -8,7 +8,7 @@ from scipy.stats import multivariate_t
 
 import hpobench_nmt as hb
 from hpobench_nmt.analysis.fewer_trainings import fewer_trainings
-from hpobench_nmt.analysis.limits import _fitted, _matern, _minus_log_evidence, limits
+from hpobench_nmt.analysis.limits import _fitted, _matern, _minus_log_evidence, limit_lines, limits
 
 
 def squares_and_targets():
@@ -49,7 +49,7 @@ def test_the_lines_of_a_table_lie_in_order():
     results = hb.run("quick", tables="lohelp-de-en", methods=["RS", "BO_EI_M", "corner"], trials=6)
     found = fewer_trainings(results)
     frame = limits(results, found, "lohelp-de-en").set_index("line")
-    random_search, clairvoyant, best, least = frame["trainings"]
+    random_search, clairvoyant, best, least = frame["time"]
     assert frame.index.tolist() == [
         "random search, exact",
         "clairvoyant GP",
@@ -68,3 +68,13 @@ def test_without_a_figure_there_are_no_lines():
     results = hb.run("quick", tables="lohelp-de-en", methods="RS", trials=2, lookups=5)
     lacking = fewer_trainings(results)
     assert not len(limits(results, lacking, "another-table"))
+    assert limit_lines(results, lacking, "another-table") == []
+
+
+def test_the_time_is_headed_by_its_unit():
+    for track, unit in (("plain", "look-ups"), ("early", "FLOPs")):
+        chosen = {"tables": "sotu-gpt-30k", "methods": ["RS", "corner"], "trials": 2}
+        results = hb.run("lm-2026", track=track, **chosen)
+        heading, *lines = limit_lines(results, fewer_trainings(results), "sotu-gpt-30k")
+        assert heading == ("line", unit, "times fewer")
+        assert lines[0][0] == "random search, exact"
