@@ -31,7 +31,7 @@ from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.system.errors import InputError, check_known
 from hpobench_nmt.lookup.disk.rows import line_of
 
-LABELS = ["method", "task", "family", "trial"]
+LABELS, NUMBERS = ["method", "task", "family", "trial"], ["budget", "value"]
 Tidy = pd.DataFrame | str | Path
 """A data frame, or the path of a CSV file."""
 
@@ -85,8 +85,9 @@ def paired_with_baseline(source: Tidy, methods: Sequence[str]) -> Paired:
 def _checked(source: Tidy) -> tuple[Path, pd.DataFrame]:
     """The frame with labels as texts and two columns of numbers, and its name for messages."""
     path, frame, given = read_columns(source)
-    numbers = {name: numbers_of_column(frame, name, path, given) for name in ("budget", "value")}
-    check_known("column", LABELS, list(map(str, frame)), f"({path})")
+    if lacking := [name for name in (*LABELS, *NUMBERS) if name not in frame]:
+        raise InputError(f"{path}: has no column {listed(lacking)}. It needs {listed([*LABELS, *NUMBERS])}.")
+    numbers = {name: numbers_of_column(frame, name, path, given) for name in NUMBERS}
     labels = frame[LABELS]
     empty = labels.isna() | (labels.astype(str).apply(lambda cells: cells.str.strip()) == "")
     wrong = np.flatnonzero(empty.any(axis=1) | ~(np.isfinite(numbers["budget"]) & (numbers["budget"] > 0)))
