@@ -1,6 +1,6 @@
 """Does the order of methods on the table sotu-gpt-30k hold where its grid was cut from?
 
-    pip install -e '.[optuna,torch]'
+    pip install -e '.[optuna,train]'
     python benchmarks/methods/live_order.py train [--seeds 10] [--folder benchmarks/methods/live_order]
     python benchmarks/methods/live_order.py report [--trials 100]
 

@@ -94,11 +94,12 @@ Hashes = dict[str, dict[str, str]]
 """By table and method."""
 
 
-def fetch_published(home: Path) -> None:
-    """Install the published tables from the authors' files, where they are there."""
+def fetch_published(home: Path, download: bool = False) -> None:
+    """Install the published tables from the authors' files, if they are in a folder or may be downloaded."""
     for name in ("nmthpo", "nmtlc"):
-        if (SHARED / name).is_dir():
-            COLLECTIONS[name].fetch(home / "cache", source=SHARED / name)
+        folder = SHARED / name
+        if download or folder.is_dir():
+            COLLECTIONS[name].fetch(home / "cache", source=folder if folder.is_dir() else None)
 
 
 def synthetic_table(rows: int = 5000) -> Table:
@@ -385,7 +386,7 @@ def write_again(names: Sequence[str]) -> None:
     before, old = (json.loads(path.read_text()) if path.exists() else {} for path in (KNOWN, VERSIONS))
     with tempfile.TemporaryDirectory() as home:
         os.environ["HPOBENCH_NMT_HOME"] = home
-        fetch_published(Path(home))
+        fetch_published(Path(home), download=True)
         after = before | {name: rows_of(name, fitting(suite_of(name))) for name in names}
         new = versions_now()
     if old and (lacking := must_rise(before, after, old, new)):
