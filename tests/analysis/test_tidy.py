@@ -108,7 +108,7 @@ def test_a_trial_that_ended_early_without_the_target_is_refused_by_name():
 
 
 def test_other_sources_are_refused():
-    with pytest.raises(InputError, match="has no column family. It needs method, task, family"):
+    with pytest.raises(InputError, match=r"has no column family\. It needs method, task, family"):
         hb.compare(FRAME.drop(columns="family"), methods=["ours", "random"])
     with pytest.raises(InputError, match="into one data frame or CSV file"):
         hb.compare(FRAME, FRAME, methods=["ours", "random"])
