@@ -255,7 +255,7 @@ def _run(
         notify(
             f"Without curves every training runs to its end: {', '.join(early)} cannot stop trainings early."
         )
-    instances = suite_instances(suite, lambda reason: notify(f"Left out: {reason}"), loaded)
+    instances = suite_instances(suite, notify, loaded)
     check_pinned(suite, instances)
     return run_suite(
         suite,

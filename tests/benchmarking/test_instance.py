@@ -194,6 +194,7 @@ def test_installed_tables_that_cannot_be_used_are_left_out_and_named(bare):
     reasons = []
     assert list(suite_instances(MULTI, reasons.append)) == ["good"]
     assert len(reasons) == 2
+    assert all(reason.startswith("Left out: ") for reason in reasons)
     assert "damaged/datasheet.toml: not valid TOML" in reasons[0]
     assert "table 'few' names 1 objective of" in reasons[1]
     assert list(suite_instances(SINGLE)) == ["few", "good"]

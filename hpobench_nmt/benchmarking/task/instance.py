@@ -361,13 +361,13 @@ def with_transfer_tables(suite: Suite, instance: Instance) -> Instance:
 
 def suite_instances(
     suite: Suite,
-    skipped: Callable[[str], None] = lambda reason: None,
+    note: Callable[[str], None] = lambda text: None,
     loaded: Mapping[str, Table] = MappingProxyType({}),
 ) -> dict[str, Instance]:
     """The suite on each of its tables, by name; a collection stands for its members.
 
-    "installed" leaves out tables that cannot be used or that name too few objectives of their own; `skipped`
-    is called with the reason, and with the rows that a table leaves out. Tables in `loaded` are used as they
+    "installed" leaves out tables that cannot be used or that name too few objectives of their own; `note`
+    is called with what is left out and why, and with what rows borrow. Tables in `loaded` are used as they
     are, by name.
     """
     instances: dict[str, Instance] = {}
@@ -375,11 +375,9 @@ def suite_instances(
     def add(table: Table) -> None:
         instance = instances[table.name] = with_transfer_tables(suite, make_instance(suite, table))
         if instance.left_out:
-            skipped(f"{instance.left_out}.")
+            note(f"Left out: {instance.left_out}.")
         if instance.replicates is not None and instance.replicates.borrowed:
-            skipped(
-                f"table {table.name!r}: {borrowed_note(instance.replicates.borrowed, len(instance.table))}."
-            )
+            note(f"table {table.name!r}: {borrowed_note(instance.replicates.borrowed, len(instance.table))}.")
 
     if suite.tables != (INSTALLED,):
         for name in (m for spec in suite.tables for m in ([spec] if spec in loaded else members(spec))):
@@ -394,7 +392,7 @@ def suite_instances(
             add(load_table(name))
         except InputError as error:
             reasons.append(str(error))
-            skipped(reasons[-1])
+            note(f"Left out: {reasons[-1]}")
     if not instances:
         published = f"'hpobench-nmt tables fetch NAME' downloads published tables: {', '.join(COLLECTIONS)}."
         raise InputError(f"no installed table can be used. {reasons[0] if reasons else published}")
