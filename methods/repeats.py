@@ -19,7 +19,7 @@ from hpobench_nmt.core.constraints import teller
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.space import Space
 from hpobench_nmt.methods.auto import AutoBO
-from hpobench_nmt.methods.replicates import Belief, believe
+from hpobench_nmt.methods.replicates import Belief, believe, informative
 
 SHARE = 0.15
 """At most this share of the trainings are repeats."""
@@ -31,13 +31,18 @@ Features = Callable[[list[int]], Floats]
 """The features of some rows, shape (n, F)."""
 
 
-def belief_of(space: Space, features: Features, trainings: Mapping[int, Floats]) -> tuple[list[int], Belief]:
-    """The rows with a loss, and what is known about their expected losses.
+def belief_of(
+    space: Space, features: Features, trainings: Mapping[int, Floats], kept: Sequence[int]
+) -> tuple[list[int], Belief]:
+    """Rows with a loss, and what is known about their expected losses; of many rows, the `informative` ones.
 
     `trainings` has the losses of each row, in the order of its first training; NaN if a training failed.
+    `kept` are the rows that have a loss and satisfy all constraints.
     """
     known = {row: own[~np.isnan(own)] for row, own in trainings.items()}
-    rows = [row for row, own in known.items() if len(own)]
+    every = [row for row, own in known.items() if len(own)]
+    usable = np.isin(every, kept)
+    rows = [every[place] for place in informative([known[row] for row in every], usable)]
     return rows, believe(features(rows), [each.n_features for each in space], [known[row] for row in rows])
 
 
@@ -53,6 +58,7 @@ def row_to_repeat(
     trainings: Mapping[int, Floats],
     kept: Sequence[int],
     pending: Sequence[int],
+    exhausted: bool = False,
 ) -> int | None:
     """The row to train again, or None if a new row should be trained.
 
@@ -60,16 +66,23 @@ def row_to_repeat(
         space, features, trainings: as in `belief_of`.
         kept: the rows that have a loss and satisfy all constraints, in the order of `trainings`.
         pending: the rows that are training now.
+        exhausted: whether no new row is left. Then rows are repeated as long as this teaches anything.
     """
     count = sum(map(len, trainings.values())) + len(pending)
     repeats = count - len(trainings.keys() | set(pending))
-    if len(kept) <= FIRST or repeats + 1 > SHARE * count or looks_deterministic(trainings):
+    early = len(kept) <= FIRST or repeats + 1 > SHARE * count
+    if not kept or (early and not exhausted) or looks_deterministic(trainings):
         return None
-    rows, belief = belief_of(space, features, trainings)
+    rows, belief = belief_of(space, features, trainings, kept)
     places = [place for place, row in enumerate(rows) if row in kept]
     best = min(places, key=lambda place: float(belief.mean[place]))
     if not repeats:
         return None if rows[best] in pending else rows[best]
+    gains = belief.knowledge_gradient(places)
+    free = [place for place in places if rows[place] not in pending]
+    most = max(free, key=lambda place: float(gains[place]), default=None)
+    if most is None or exhausted:
+        return None if most is None else rows[most]
     rivals = [place for place in places if place != best]
     better = belief.better(than=best)
     challenger = max(rivals, key=lambda place: float(better[place]))
@@ -82,13 +95,11 @@ def row_to_repeat(
         or gap >= DIFFERENCES * largest
     ):
         return None
-    half = len(rows) // 2
-    before = [float(belief.warped[place]) for place in places if place < half]
-    rate = (min(before, default=math.inf) - float(belief.warped[best])) / (len(rows) - half)
-    gains = belief.knowledge_gradient(places)
-    free = [place for place in places if rows[place] not in pending]
-    place = max(free, key=lambda place: float(gains[place]))
-    return rows[place] if gains[place] > rate else None
+    done = [row for row, own in trainings.items() if not np.isnan(own).all()]
+    first = set(done[: len(done) // 2])
+    before = [float(belief.warped[place]) for place in places if rows[place] in first]
+    rate = (min(before, default=math.inf) - float(belief.warped[best])) / (len(done) - len(first))
+    return rows[most] if gains[most] > rate else None
 
 
 class Repeating:
@@ -117,9 +128,6 @@ class Repeating:
         own = self._told[row]
         done = own[~np.isnan(own[:, 0])]
         return np.asarray((done if len(done) else own).mean(axis=0))
-
-    def _belief(self) -> tuple[list[int], Belief]:
-        return belief_of(self._problem.space, self._problem.features.__getitem__, self._losses)
 
     @property
     def _losses(self) -> dict[int, Floats]:
@@ -157,8 +165,10 @@ class Repeating:
 
     def recommend(self, rows: Sequence[int]) -> int:
         """The row with the smallest expected loss, among some rows with a loss."""
-        known, belief = self._belief()
-        return min(rows, key=lambda row: float(belief.mean[known.index(row)]))
+        features = self._problem.features.__getitem__
+        known, belief = belief_of(self._problem.space, features, self._losses, rows)
+        expected = dict(zip(known, belief.mean.tolist(), strict=True))
+        return min((row for row in rows if row in expected), key=expected.__getitem__)
 
 
 class RepeatingBO(Repeating):

@@ -27,7 +27,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import logsumexp, ndtr, ndtri
 
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Bools, Floats, Ints
 from hpobench_nmt.methods.auto import bank_of_size
 from hpobench_nmt.methods.surrogates.kernel_bank import covariances, points_of
 from hpobench_nmt.methods.surrogates.warping import scale_of
@@ -35,6 +35,8 @@ from hpobench_nmt.methods.surrogates.warping import scale_of
 CAP = math.log1p(30.0)
 """In warping.py, losses far above the median are equally bad. Here, an improvement on such a loss should
 still be seen to be real."""
+MODELLED = 256
+"""About as many configurations enter the model, because its time grows with n^3."""
 VECTORS = 11
 DEGREES = 8.0
 RESIDUALS = 0.2
@@ -93,6 +95,26 @@ class Belief(NamedTuple):
     def _sd(self, to: int) -> Floats:
         variances = self.covariance.diagonal()
         return np.asarray(np.sqrt(np.maximum(variances + variances[to] - 2 * self.covariance[to], 0.0)))
+
+
+def informative(trainings: Sequence[Floats], usable: Bools, kept: Ints | None = None) -> Ints:
+    """About MODELLED configurations, or all of fewer, in order: those to keep, those with several trainings,
+    the best by their mean losses, first the usable ones, and others, evenly spread over the search.
+
+    Args:
+        trainings: the losses of each configuration, in the order of their first trainings.
+        usable: whether each satisfies all constraints, shape (n,).
+        kept: the places of those to keep.
+    """
+    n = len(trainings)
+    if n <= MODELLED:
+        return np.arange(n)
+    again = [place for place, each in enumerate(trainings) if len(each) > 1]
+    best = np.lexsort(([each.mean() for each in trainings], ~usable))[: MODELLED // 2]
+    chosen = np.unique(np.concatenate([again, best, [] if kept is None else kept])).astype(np.int64)
+    others = np.setdiff1d(np.arange(n), chosen)
+    spread = np.linspace(0, len(others) - 1, max(0, MODELLED - len(chosen))).astype(int)
+    return np.sort(np.concatenate([chosen, others[spread]]))
 
 
 def believe(features: Floats, columns: Sequence[int], trainings: Sequence[Floats]) -> Belief:

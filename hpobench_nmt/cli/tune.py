@@ -169,6 +169,8 @@ def tune(
     updates, seed = spec.curve or updates, spec.seed if own else seed
     folder = out or Path(spec.name)
     most = min(budget or lookups, spec.size)
+    if repeats and most < (budget or lookups):
+        say(f"The grid has {counted(most, 'configuration')}, so there are {most} trainings, with repeats.")
     begun = {"lookups": most, "workers": jobs, "updates": updates, "seed": seed}
     if len(methods) > 1:
         raise InputError(f"tune takes one method, not {len(methods)}.")
@@ -201,13 +203,13 @@ def tune(
             prior=prior,
             most=all_updates, repeats=repeats is not None,
         )  # fmt: skip
-    if repeats and steps.best:
-        steps.recommend()
-    else:
+    if not repeats or not steps.best:
         steps.say_best()
+    if steps.best and len(metrics) == 1 and not updates:
+        steps.recommend()
     if confirm:
         with stoppable(workspace.ledger):
-            _confirm(workspace, metrics[0], steps.losses, confirm, devices[0])
+            _confirm(workspace, metrics[0], steps.expected(), confirm, devices[0])
     say(f"Ledger: {workspace.ledger}")
     if own:
         say(f"Logs: {workspace.log_folder}")
@@ -248,8 +250,10 @@ def _devices(spec: Spec, device: str, jobs: int) -> list[str]:
     return first_devices(find_devices(device), gpus_a_training(spec))
 
 
-def _confirm(workspace: Workspace, metric: Metric, losses: dict[int, float], runs: int, device: str) -> None:
-    """Train the best rows again, and print which of them remain."""
+def _confirm(
+    workspace: Workspace, metric: Metric, expected: list[tuple[int, float, int]], runs: int, device: str
+) -> None:
+    """Train the rows with the smallest expected losses again, and print which of them remain."""
     import pandas as pd
 
     from hpobench_nmt.core.objectives import Objective
@@ -257,15 +261,16 @@ def _confirm(workspace: Workspace, metric: Metric, losses: dict[int, float], run
     from hpobench_nmt.runner.specs.spec import describe
     from hpobench_nmt.runner.tuning.tune import train_again
 
-    if len(losses) < 2:
+    if len(expected) < 2:
         say("Nothing to confirm: fewer than two trained configurations have a value.")
         return
 
     def train(config: dict[str, int], seed: int) -> float:
         return train_again(workspace, config["row"], seed, metric, device)
 
-    known = pd.DataFrame({"row": list(losses), "value": list(losses.values())})
-    found = confirm(train, known, k=min(5, len(losses), runs // 2), runs=runs)
+    known = pd.DataFrame(expected, columns=["row", "value", "seed"])
+    known["seed"] -= 1  # the last one that was used
+    found = confirm(train, known, k=min(5, len(expected), runs // 2), runs=runs)
     raw = Objective(metric.name, metric.direction).to_raw
     say(f"Confirmed with {sum(map(len, found.losses))} more trainings of the best {len(found.configs)}:")
     for config, own, kept in zip(found.configs, found.losses, found.remains, strict=True):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hpobench_nmt.core.arrays import Floats
     from hpobench_nmt.core.constraints import Constraint
     from hpobench_nmt.core.objectives import Metric
+    from hpobench_nmt.core.space import Value
     from hpobench_nmt.runner.specs.spec import Spec
     from hpobench_nmt.runner.tuning.live_trainer import TuningStep
 
@@ -35,8 +36,8 @@ class Steps:
     best: str = ""
     _least: float = math.inf
     _seconds: list[float] = field(default_factory=list)
-    # Row and first loss, NaN if it cannot be recommended.
-    _ended: list[tuple[int, float]] = field(default_factory=list)
+    # Number of the request, row and loss, NaN if it cannot be recommended.
+    _ended: list[tuple[int, int, float]] = field(default_factory=list)
 
     def told(self, step: TuningStep) -> None:
         """Print and remember a training that has ended, or paused."""
@@ -51,11 +52,11 @@ class Steps:
         values = " ".join(f"{name}={value:.6g}" for name, value in raw if not math.isnan(value))
         missed = _missed(self.limits, step.violations, event.done and not step.reason)
         mark, which = "", config
-        if any(row == event.row for row, _ in self._ended):
+        if any(row == event.row for _, row, _ in self._ended):
             which = config = f"{config}, again"
         if event.done:
             loss = float(step.losses[0]) if (step.violations <= 0).all() else math.nan
-            self._ended.append((event.row, loss))
+            self._ended.append((event.number, event.row, loss))
         if step.losses[0] < self._least and (step.violations <= 0).all():  # never true for NaN
             self._least, self.best = float(step.losses[0]), f"{config} ({values})"
             mark = "  best so far" if len(self.metrics) == 1 else ""
@@ -76,26 +77,34 @@ class Steps:
         elif len(self.metrics) == 1 and self.best:
             say(f"Best{' that satisfies ' if self.limits else ''}{rules}: {self.best}")
 
-    @property
-    def losses(self) -> dict[int, float]:
-        """By row, the mean loss of its trainings that have ended and satisfy all constraints."""
-        found: dict[int, list[float]] = {}
-        for row, loss in self._ended:
-            if not math.isnan(loss):
-                found.setdefault(row, []).append(loss)
-        return {row: sum(own) / len(own) for row, own in found.items()}
+    def _evaluations(self) -> tuple[list[int], list[dict[str, Value]], Floats]:
+        """Rows, configurations and losses, in the order in which trainings were started."""
+        import numpy as np
+
+        rows = [row for _, row, _ in sorted(self._ended)]
+        losses = np.array([loss for _, _, loss in sorted(self._ended)])
+        return rows, [self.spec.configuration(row) for row in rows], losses
+
+    def expected(self) -> list[tuple[int, float, int]]:
+        """Rows that satisfy all constraints, their expected losses, and how often each was trained."""
+        from hpobench_nmt.exports.recommended import grouped
+
+        rows, configs, losses = self._evaluations()
+        found = grouped(self.spec.space, configs, losses)
+        if found is None:
+            return []
+        pairs = zip(found.first.tolist(), found.belief.mean.tolist(), strict=True)
+        return [(rows[first], mean, rows.count(rows[first])) for first, mean in pairs]
 
     def recommend(self) -> None:
         """Print which configuration to use, and how sure it is that it improves on the start."""
-        import numpy as np
-
         from hpobench_nmt.exports.recommended import recommendation
         from hpobench_nmt.runner.specs.spec import describe
 
-        spec, losses = self.spec, np.array([loss for _, loss in self._ended])
-        configs = [spec.configuration(row) for row, _ in self._ended]
-        has_start = spec.start is not None
-        found = recommendation(spec.space, configs, losses, 1 if has_start else 3, has_start=has_start)
+        _, configs, losses = self._evaluations()
+        has_start = self.spec.start is not None
+        n_before = 1 if has_start else 3
+        found = recommendation(self.spec.space, configs, losses, n_before, has_start=has_start)
         if found is not None:
             say(f"Recommended: {describe(found.config)}")
             say(str(found))

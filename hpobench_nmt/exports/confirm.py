@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +13,12 @@ import numpy as np
 from scipy.special import stdtr
 
 from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.space import Value
 from hpobench_nmt.core.system.errors import InputError, check_whole
 from hpobench_nmt.core.system.text import brief, counted
-from hpobench_nmt.exports.minimize import Minimum, takes_seed
+from hpobench_nmt.exports.minimize import Minimum, exceptions_of, losses_and_metrics, takes_seed
+from hpobench_nmt.exports.optimizer_parts import checked_losses
 from hpobench_nmt.exports.recommended import grouped
 
 if TYPE_CHECKING:
@@ -30,8 +34,8 @@ class Confirmed:
     Attributes:
         configs: k configurations.
         losses: the losses of the new trainings of each, those that did not fail.
-        remains: whether each may still be the best. The best of the k is eliminated with a probability of at
-            most 5%.
+        remains: whether each may still be the best, and has a loss. The best of the k is eliminated with a
+            probability of at most 5%, unless all of its trainings fail.
     """
 
     configs: tuple[dict[str, Value], ...]
@@ -55,7 +59,9 @@ class Confirmed:
 
     def __str__(self) -> str:
         kept, of = sum(self.remains), counted(len(self.configs), "configuration")
-        first = self.losses[0].mean() if len(self.losses[0]) else math.nan
+        if not kept:
+            return f"All trainings of {of} failed."
+        first = self.losses[0].mean()
         after = f"after {counted(sum(map(len, self.losses)), 'more training')}"
         smallest = f"the smallest mean is {first:.6g}, at {self.configs[0]}."
         return f"{kept} of {of} {'remains' if kept == 1 else 'remain'} {after}; {smallest}"
@@ -66,6 +72,8 @@ def confirm(
     result: Minimum | pd.DataFrame | Any,
     k: int = 5,
     runs: int = 20,
+    *,
+    catch: type[Exception] | Sequence[type[Exception]] = (),
 ) -> Confirmed:
     """Train the best k configurations of a search again, and find out which of them may be the best.
 
@@ -79,17 +87,20 @@ def confirm(
 
     Args:
         function: as for `minimize`. If it has a parameter `seed`, it is called as function(config, seed=n)
-            with seeds that the search has not used. None only tests the trainings in a frame, which must not
-            have chosen the configurations.
-        result: a Minimum with one loss; a study of Optuna that minimises one value; or a frame with a column
-            for each hyperparameter, `value`, the loss, and perhaps `seed`, such as an imported sweep.
+            with seeds that the search has not used. Metrics beside the loss are ignored. None only tests the
+            trainings in a frame, which must not have chosen the configurations.
+        result: a Minimum with one loss, whose best have the smallest expected losses; a study of Optuna that
+            minimises one value, of which complete and feasible trials count; or a frame with a column for
+            each hyperparameter, `value`, the loss, and perhaps `seed`, such as an imported sweep.
         k: number of configurations.
         runs: number of trainings, at least 2 k.
+        catch: exceptions of the function that count as failed trainings.
 
     Raises InputError if no configuration has a loss, or an argument is wrong.
     """
     check_whole("k", k, 2)
-    configs, known = _best_of_minimum(result, k) if isinstance(result, Minimum) else _best_of_frame(result, k)
+    best = _best_of_minimum(result, k) if isinstance(result, Minimum) else _best_of_trainings(result, k)
+    configs, known, seeds = zip(*best, strict=True)
     k = len(configs)
     if function is None:
         if isinstance(result, Minimum):
@@ -97,19 +108,29 @@ def confirm(
                 "confirm needs the function: trainings that have chosen the best cannot confirm it."
             )
         return _sorted(configs, known, [True] * k, ERROR)
+    if not callable(function):
+        raise InputError(f"confirm needs a function of a configuration, not {brief(function)}.")
     check_whole("runs", runs, 2 * k)
-    seeded = takes_seed(function, True)
+    seeded, caught = takes_seed(function, True), exceptions_of(catch)
+    # The search may have used the seed's default.
+    usual = inspect.signature(function).parameters["seed"].default if seeded else None
     told: list[list[float]] = [[] for _ in configs]
+    unused = [(seed for seed in itertools.count(first) if seed != usual) for first in seeds]
 
     def train(place: int) -> None:
-        seed = {"seed": len(known[place]) + len(told[place])} if seeded else {}
-        answer = function(dict(configs[place]), **seed)
-        told[place].append(math.nan if answer is None else float(answer))
+        seed = {"seed": next(unused[place])} if seeded else {}
+        try:
+            answer = function(dict(configs[place]), **seed)
+        except caught:
+            answer = None
+        loss = losses_and_metrics(answer)[0] if isinstance(answer, tuple) else answer
+        told[place].append(float(checked_losses(loss, 1)[0]))
 
     each = max(2, runs // (2 * k))
     for place in list(range(k)) * each:
         train(place)
     kept = _remaining([_finite(own) for own in told], [True] * k, ERROR / 2)
+    kept = [remains or not np.isfinite(told[place]).any() for place, remains in enumerate(kept)]
     places = [place for place in range(k) if kept[place]]
     for turn in range(runs - each * k if len(places) > 1 else 0):
         train(places[turn % len(places)])
@@ -132,8 +153,8 @@ def _sorted(
 def _remaining(losses: Sequence[Floats], kept: Sequence[bool], error: float) -> list[bool]:
     """Which of the configurations that are kept are not worse than the smallest mean; see `confirm`.
 
-    The standard error is the larger of the pooled one and that of the pair, because the noise of
-    configurations differs.
+    The noise of configurations differs, so Welch's test of the pair decides where its standard error is
+    larger than the pooled one.
     """
     many = [place for place, own in enumerate(losses) if kept[place] and len(own) > 1]
     if not many:
@@ -148,10 +169,15 @@ def _remaining(losses: Sequence[Floats], kept: Sequence[bool], error: float) -> 
         if place == best or place not in squares:
             return bool(kept[place] and len(own))
         n, m = len(own), len(other)
-        pair = squares[place] / (n * (n - 1)) + squares[best] / (m * (m - 1))
-        se = math.sqrt(max(pooled * (1 / n + 1 / m), pair))
-        gap = float(own.mean() - other.mean())
-        return gap == 0 or (se > 0 and float(stdtr(degrees, -gap / se)) >= error / (len(losses) - 1))
+        parts = squares[place] / (n * (n - 1)), squares[best] / (m * (m - 1))
+        gap, pair = float(own.mean() - other.mean()), sum(parts)
+        if gap == 0 or pooled == 0:
+            return gap == 0
+        variance, df = pooled * (1 / n + 1 / m), float(degrees)
+        if pair > variance * (1 + 1e-9):
+            variance = pair
+            df = min(df, pair**2 / (parts[0] ** 2 / (n - 1) + parts[1] ** 2 / (m - 1)))
+        return float(stdtr(df, -gap / math.sqrt(variance))) >= error / (len(losses) - 1)
 
     return [remains(place) for place in range(len(losses))]
 
@@ -161,7 +187,11 @@ def _finite(losses: Sequence[float]) -> Floats:
     return found[np.isfinite(found)]
 
 
-def _best_of_minimum(result: Minimum, k: int) -> tuple[list[dict[str, Value]], list[Floats]]:
+_Best = tuple[dict[str, Value], Floats, int]
+"""A configuration, its losses, and the first seed that was not used."""
+
+
+def _best_of_minimum(result: Minimum, k: int) -> list[_Best]:
     if result.losses.shape[1] > 1 or result.space is None:
         raise InputError("confirm needs a result with one loss.")
     losses = np.where(result.feasible, result.losses[:, 0], math.nan)
@@ -169,27 +199,46 @@ def _best_of_minimum(result: Minimum, k: int) -> tuple[list[dict[str, Value]], l
     if found is None:
         raise InputError("no evaluation of the result can be confirmed: all failed or miss a constraint.")
     order = np.argsort(found.belief.mean, kind="stable")[:k]
-    return [dict(result.configs[found.first[place]]) for place in order], [found.trainings[p] for p in order]
+    chosen = [(dict(result.configs[found.first[place]]), found.trainings[place]) for place in order]
+    return [(config, own, result.configs.count(config)) for config, own in chosen]
 
 
-def _best_of_frame(result: Any, k: int) -> tuple[list[dict[str, Value]], list[Floats]]:
+def _best_of_trainings(result: Any, k: int) -> list[_Best]:
+    """The configurations of a study or frame with the smallest mean losses."""
+    groups: dict[str, tuple[dict[str, Value], list[float], list[int]]] = {}
+    for config, value, seed in _of_study(result) if hasattr(result, "get_trials") else _of_frame(result):
+        _, values, seeds = groups.setdefault(repr(sorted(config.items())), (config, [], []))
+        values.append(value)
+        seeds.append(seed)
+    best = [(c, _finite(values), max(len(seeds), *seeds)) for c, values, seeds in groups.values()]
+    best = sorted((each for each in best if len(each[1])), key=lambda each: float(each[1].mean()))[:k]
+    if not best:
+        raise InputError("nothing can be confirmed: no configuration has a loss.")
+    return best
+
+
+def _of_study(study: Any) -> Iterator[tuple[dict[str, Value], float, int]]:
+    if [str(each.name) for each in study.directions] != ["MINIMIZE"]:
+        raise InputError("confirm needs a study that minimises one value.")
+    for trial in study.get_trials(deepcopy=False):
+        missed = any(excess > 0 for excess in trial.system_attrs.get("constraints", ()))
+        if trial.state.name == "COMPLETE" and not missed:
+            yield dict(trial.params), float(trial.value), 0
+
+
+def _of_frame(frame: Any) -> Iterator[tuple[dict[str, Value], float, int]]:
+    """The configuration of each row, without what is missing; its loss; and the next seed."""
     import pandas as pd
 
-    if hasattr(result, "trials_dataframe"):
-        if [str(each.name) for each in result.directions] != ["MINIMIZE"]:
-            raise InputError("confirm needs a study that minimises one value.")
-        result = result.trials_dataframe(("value", "params"))
-        result.columns = [name.removeprefix("params_") for name in result.columns]
-    if not isinstance(result, pd.DataFrame) or "value" not in result:
+    if not isinstance(frame, pd.DataFrame) or not {"value"} < {*frame} - {"seed"}:
         raise InputError(
             "confirm needs a Minimum, a study, or a frame with a column for each hyperparameter and the "
-            f"column 'value', not {brief(result)}."
+            f"column 'value', not {brief(frame)}."
         )
-    names = [name for name in result.columns if name not in ("seed", "value")]
-    if not names or not result["value"].notna().any():
-        raise InputError("the frame has no hyperparameter, or no value.")
-    each = (own for _, own in result.groupby(names, sort=False, dropna=False))
-    groups = [own for own in each if own["value"].notna().any()]
-    groups = sorted(groups, key=lambda own: float(own["value"].mean()))[:k]
-    configs: Any = [own[names].astype(object).iloc[0].to_dict() for own in groups]
-    return configs, [_finite(own["value"].tolist()) for own in groups]
+    for row in frame.astype(object).to_dict("records"):
+        config = {str(name): v for name, v in row.items() if name not in ("seed", "value") and not pd.isna(v)}
+        seed, value = row.get("seed"), row["value"]
+        if not pd.isna(value) and not is_number(value):
+            raise InputError(f"the frame's column 'value' has {brief(value)}, which is not a number.")
+        next_seed = int(seed) + 1 if is_number(seed) and not pd.isna(seed) else 0
+        yield config, float(value), next_seed

@@ -178,7 +178,8 @@ def minimize(
             numbers between them. Or Optuna's distributions by name, or a ConfigSpace.
         method: a name that `hpobench-nmt methods` lists, FILE.py:CLASS, or a class. By default BO_auto, or
             the default of the version that wrote the state.
-        budget: number of evaluations, including the initial design; at most the number of candidates.
+        budget: number of evaluations, including the initial design; without repeats, at most the number of
+            candidates.
         seed: the same seed gives the same configurations.
         objectives: number of losses.
         n_initial: number of random configurations at the start.
@@ -213,15 +214,11 @@ def minimize(
     """
     if not callable(function):
         raise InputError(f"minimize needs a function of a configuration, not {brief(function)}.")
-    if isinstance(method, int):
-        raise InputError(
-            f"the third argument is the method, not {method}: give the budget as budget={method}."
-        )
     seeded = takes_seed(function, repeats is not None)
     check_whole("budget", budget, 1)
     if not is_number(least_gain) or not least_gain >= 0:
         raise InputError(f"least_gain must be a number of 0 or more, not {brief(least_gain)}.")
-    caught = _exceptions(catch)
+    caught = exceptions_of(catch)
     if not isinstance(state, str | os.PathLike | None):
         raise InputError(f"state must be the path of a file, not {brief(state)}.")
     path = None if state is None else Path(state)
@@ -255,9 +252,9 @@ def minimize(
                 answer = function(dict(config), **seed_of)
             except caught:
                 answer = None
-            return _parts(answer) if constraints else (answer, None)
+            return losses_and_metrics(answer) if constraints else (answer, None)
 
-        while optimizer.n_evaluations < budget and (optimizer.pending or not optimizer.exhausted):
+        while optimizer.n_evaluations < budget and (optimizer.pending or optimizer.can_ask):
             enough = least_gain and optimizer.n_evaluations >= n_initial
             if enough and optimizer.expected_gain() < least_gain:
                 break
@@ -298,6 +295,8 @@ def takes_seed(function: Function, repeats: bool) -> bool:
     except (TypeError, ValueError):  # a function without a readable signature, such as some in C
         return False
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    if any(each.name == "seed" and each.kind not in named for each in parameters[1:]):
+        raise InputError("the function's seed cannot be given by name: leave out the / after it.")
     needed = [each.name for each in parameters[1:] if each.kind in named and each.default is each.empty]
     for name in needed:
         if name != "seed":
@@ -319,7 +318,7 @@ def takes_seed(function: Function, repeats: bool) -> bool:
     return False
 
 
-def _exceptions(catch: object) -> tuple[type[BaseException], ...]:
+def exceptions_of(catch: object) -> tuple[type[BaseException], ...]:
     """The exceptions of the argument `catch`, which are checked before the function raises one."""
     found: list[type[BaseException]] = []
     for each in catch if isinstance(catch, tuple | list) else [catch]:
@@ -332,7 +331,7 @@ def _exceptions(catch: object) -> tuple[type[BaseException], ...]:
     return tuple(found)
 
 
-def _parts(answer: object) -> tuple[object, Mapping[str, float] | None]:
+def losses_and_metrics(answer: object) -> tuple[object, Mapping[str, float] | None]:
     """The losses and metrics that a function returned. Both are None if the evaluation failed."""
     match answer:
         case None:

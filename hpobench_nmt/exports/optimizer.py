@@ -26,6 +26,7 @@ from hpobench_nmt.core.seeds import check_seed, generator
 from hpobench_nmt.core.space import Config, Space, Value
 from hpobench_nmt.core.space_exchange import prior_of_configspace
 from hpobench_nmt.core.system.errors import InputError, check_whole, prefixed
+from hpobench_nmt.core.system.text import brief
 from hpobench_nmt.exports.candidates import Candidates
 from hpobench_nmt.exports.live_method import Known, LiveMethod
 from hpobench_nmt.exports.optimizer_parts import (
@@ -72,9 +73,9 @@ class Optimizer:
             means that you expect the best value between them with a probability of 80%. piBO_M_std and
             BO_known start near them; the other methods of this package ignore them, with a warning.
         repeats: "auto" to let `ask` return a configuration again if noise hides which of the best two is
-            better, for at most 15% of the evaluations. Their losses are averaged for the method, and
-            `recommend` returns the configuration with the smallest expected loss, given all evaluations.
-            For one loss.
+            better, for at most 15% of the evaluations, or if every candidate has been evaluated. The losses
+            of a configuration are averaged for the method, and `recommend` returns the configuration with
+            the smallest expected loss, given all evaluations. For one loss.
         start: a configuration to evaluate first, such as the one that you use today.
     """
 
@@ -110,8 +111,11 @@ class Optimizer:
         self._expected = known_values(self.space, self._method, self._guess)
         self._seed, self._budget, self._n_initial = seed, budget, n_initial
         self._repeats = checked_repeats(repeats, objectives)
+        if not isinstance(start, Mapping | None):
+            raise InputError(f"start must be a configuration, values by name, not {brief(start)}.")
         self._start = None if start is None else dict(start)
-        self._initial = self._candidates.initial(n_initial, self._start)
+        with prefixed("start"):
+            self._initial = self._candidates.initial(n_initial, self._start)
         self._known = Known(objectives, len(self._rules))
         self._events: list[Event] = []
         self._live = LiveMethod(
@@ -177,17 +181,22 @@ class Optimizer:
         if n is not None:
             check_whole("n", n, 1)
             return self._batch(n)
-        if self.exhausted:
+        again = self._row_again()
+        if again is None and self.exhausted:
             raise InputError(f"all {self.n_candidates:,} candidates are pending or evaluated.")
-        again = row_to_evaluate_again(self.space, self._candidates, self._known) if self._repeats else None
         row = self._next_row() if again is None else again
         self._known.pending.append(row)
         config = self._candidates.config(row)
         self._events.append(Event(dict(config)))  # a copy, because the caller may change the configuration
         return config
 
+    def _row_again(self) -> int | None:
+        if not self._repeats:
+            return None
+        return row_to_evaluate_again(self.space, self._candidates, self._known, self.exhausted)
+
     def _batch(self, n: int) -> list[dict[str, Value]]:
-        if 0 < self._left < n:
+        if 0 < self._left < n and not self._repeats:
             raise InputError(f"ask({n:,}): {self._left:,} of {self.n_candidates:,} candidates are left.")
         pending, events = len(self._known.pending), len(self._events)
         try:
@@ -247,6 +256,11 @@ class Optimizer:
     def exhausted(self) -> bool:
         """Whether every candidate is pending or evaluated, and no new candidates are drawn."""
         return self._left <= 0
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether `ask` has a configuration: a new one, or with repeats one to evaluate again."""
+        return not self.exhausted or self._row_again() is not None
 
     @property
     def _left(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,8 @@ def named_method(method: str | MethodFactory | None, objectives: int) -> NamedMe
     """The method, which must be for that many objectives."""
     if method is None:
         method = USUAL_METHOD
+    if isinstance(method, Number | np.number):
+        raise InputError(f"{method} stands where the method does; give the budget as budget={method}.")
     (named,) = resolve_methods([method])
     refuse_objectives(named, objectives)
     if named.built_in and BUILT_IN[split_spec(named.spec)[0]].partial:

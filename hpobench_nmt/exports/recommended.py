@@ -31,15 +31,18 @@ class Recommended:
         interval: a 95% interval of that.
         probability_best: the probability that its expected loss is the smallest of all that were evaluated.
         noise: standard deviation of the loss of one training of it, with a 95% interval (low, high) in
-            `noise_interval`. Without repeats it is little more than a guess.
+            `noise_interval`.
         smallest_difference: differences of two trainings below this are within the noise, 1.96 sqrt(2) noise.
         improvements: how many configurations had a smaller first loss than all before.
-        real_improvements: how many of these are better than the one before with a probability of 95%.
-        gain: by how much it is better than the start, or than the best of the initial design.
+        real_improvements: how many of these lowered the smallest loss by more than `smallest_difference`.
+        gain: by how much it is better than the start, or than the best of the initial design; NaN if that
+            has no loss.
         gain_error: half the width of the 95% interval of the gain.
-        surely_better: whether the gain is above 0 with a probability of 95%.
+        surely_better: whether this interval is above 0, and `repeated`.
         equals: how many other configurations are better with a probability above 5%.
         than: "the start" or "the best of the initial design".
+        repeated: whether a configuration was trained twice. Otherwise the noise is a guess, and so are the
+            intervals.
         deterministic: whether repeated trainings had the same loss to the bit.
 
     `print` shows the conclusion as a sentence.
@@ -60,37 +63,53 @@ class Recommended:
     surely_better: bool
     equals: int
     than: str
+    repeated: bool
     deterministic: bool
 
     def __str__(self) -> str:
-        name, digits = f"Configuration {self.number}", f"{self.gain:.2g} ± {self.gain_error:.1g}"
-        if self.deterministic:
-            first = f"better than {self.than} by {self.gain:.4g}" if self.gain else self.than
-            return f"{name} is {first}. The function looks deterministic: a repeat had the same loss."
-        if self.gain == 0:
+        name, digits = f"Configuration {self.number}", f"{self.gain:.2g} ± {self.gain_error:.2g}"
+        if math.isnan(self.gain):
+            lacking = self.than.removeprefix("the best of ")
+            first = f"{name} is recommended, but {lacking} has no loss to compare it with"
+        elif self.gain == 0:
             first = f"{name} is {self.than}, and nothing better was found"
+        elif self.deterministic:
+            first = f"{name} is better than {self.than} by {self.gain:.4g}"
         elif self.surely_better:
             first = f"{name} is better than {self.than} by {digits}"
-        else:
+        elif self.repeated:
             first = f"{name} may be no better than {self.than} (difference {digits})"
+        else:
+            first = f"{name} seems better than {self.than} by {self.gain:.2g}"
+        if self.deterministic:
+            return f"{first}. The function looks deterministic: a repeat had the same loss."
+        if not self.repeated:
+            return f"{first}. No configuration was trained twice, so this may be noise."
         others = f"; {counted(self.equals, 'other configuration')} may be as good" if self.equals else ""
         low, high = self.noise_interval
         noise = f"The noise of one training is {self.noise:.2g} ({low:.2g} to {high:.2g})"
-        above = f"two trainings show differences above {self.smallest_difference:.2g}"
-        return f"{first}{others}. {noise}; {above}."
+        steps = f"{self.real_improvements} of {counted(self.improvements, 'improvement')} on the way"
+        return f"{first}{others}. {noise}; {steps} exceeded {self.smallest_difference:.2g}, the noise of two."
 
 
 class Grouped(NamedTuple):
-    """Configurations with a loss: their first evaluations, (n,), the losses of each, and what they say."""
+    """Configurations with a loss: their first evaluations, (n,), the losses of each, and what they say.
+
+    Of many configurations, some are left out (`informative`). `first_losses` has the first loss of each.
+    """
 
     first: Rows
     trainings: list[Floats]
     belief: Belief
+    first_losses: Floats
 
 
-def grouped(space: Space, configs: Sequence[Config], losses: Floats) -> Grouped | None:
-    """The configurations of evaluations with one loss each, shape (n,), NaN if failed; None if all failed."""
-    from hpobench_nmt.methods.replicates import believe  # it imports much of SciPy
+def grouped(space: Space, configs: Sequence[Config], losses: Floats, n_before: int = 0) -> Grouped | None:
+    """The configurations of evaluations with one loss each, shape (n,), NaN if failed; None if all failed.
+
+    Those of the first `n_before` evaluations are kept.
+    """
+    from hpobench_nmt.methods.replicates import believe, informative  # they import much of SciPy
 
     codes = np.array([space.encode(config) for config in configs]).reshape(len(configs), len(space))
     groups: dict[object, list[int]] = {}
@@ -99,10 +118,13 @@ def grouped(space: Space, configs: Sequence[Config], losses: Floats) -> Grouped 
             groups.setdefault(config_key(code), []).append(place)
     if not groups:
         return None
+    every = [losses[places] for places in groups.values()]
     first = np.array([places[0] for places in groups.values()])
-    trainings = [losses[places] for places in groups.values()]
+    first_losses = losses[first]
+    kept = informative(every, np.ones(len(every), dtype=bool), np.flatnonzero(first < n_before))
+    first, trainings = first[kept], [every[place] for place in kept]
     columns = [each.n_features for each in space]
-    return Grouped(first, trainings, believe(space.features(codes[first]), columns, trainings))
+    return Grouped(first, trainings, believe(space.features(codes[first]), columns, trainings), first_losses)
 
 
 def recommendation(
@@ -117,28 +139,23 @@ def recommendation(
         n_before: the number of evaluations to compare with: 1 for a start, or the initial design.
         has_start: whether the first evaluation is the start.
     """
-    found = grouped(space, configs, losses)
+    found = grouped(space, configs, losses, n_before)
     if found is None:
         return None
-    first, trainings, belief = found
+    first, trainings, belief, _ = found
     best, mean = int(belief.mean.argmin()), belief.mean
     before = np.flatnonzero(first < n_before)
-    old = int(before[mean[before].argmin()]) if len(before) else best
     again = [each for each in trainings if len(each) > 1]
     deterministic = bool(again) and all(np.ptp(each) == 0 for each in again)
     noise = float(belief.noise[best])
     sd = math.sqrt(belief.covariance[best, best]) * belief.unit[best]
-    gain, error, sure = 0.0, 0.0, False
-    if old != best:
+    gain = error = math.nan
+    if len(before):
+        old = int(before[mean[before].argmin()])
         gain = float(mean[old] - mean[best])
-        error = 1.96 * belief.sd_of_gain(old, best)
-        sure = bool(belief.better(old)[best] >= CLAIM)
-    improvements = real = leader = 0
-    for new in range(1, len(first)):
-        if trainings[new][0] < trainings[leader][0]:
-            improvements += 1
-            real += bool(belief.better(leader)[new] >= CLAIM)
-            leader = new
+        error = 1.96 * belief.sd_of_gain(old, best) if old != best else 0.0
+    drops = -np.diff(np.minimum.accumulate(found.first_losses))
+    smallest = 1.96 * math.sqrt(2) * noise
     return Recommended(
         config=dict(configs[first[best]]),
         number=int(first[best]) + 1,
@@ -147,14 +164,15 @@ def recommendation(
         probability_best=_probability_best(belief.warped, belief.covariance, best),
         noise=noise,
         noise_interval=(noise / belief.spread, noise * belief.spread),
-        smallest_difference=1.96 * math.sqrt(2) * noise,
-        improvements=improvements,
-        real_improvements=real,
+        smallest_difference=smallest,
+        improvements=int((drops > 0).sum()),
+        real_improvements=int((drops > smallest).sum()),
         gain=gain,
         gain_error=error,
-        surely_better=sure,
+        surely_better=bool(again) and gain > error,
         equals=int((np.delete(belief.better(best), best) > 1 - CLAIM).sum()),
         than="the start" if has_start else "the best of the initial design",
+        repeated=bool(again),
         deterministic=deterministic,
     )
 

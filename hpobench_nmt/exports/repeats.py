@@ -28,11 +28,12 @@ def usable(known: Known) -> list[int]:
     return [row for row in measured if (known.missed[row] <= 0).all()]
 
 
-def row_to_evaluate_again(space: Space, candidates: Candidates, known: Known) -> int | None:
+def row_to_evaluate_again(space: Space, candidates: Candidates, known: Known, exhausted: bool) -> int | None:
     """The configuration to evaluate again, or None if a new configuration should be evaluated."""
     from hpobench_nmt.methods.repeats import row_to_repeat  # it imports much of SciPy
 
-    return row_to_repeat(space, candidates.features, known.trainings, usable(known), known.pending)
+    kept = usable(known)
+    return row_to_repeat(space, candidates.features, known.trainings, kept, known.pending, exhausted)
 
 
 def row_to_recommend(
@@ -48,8 +49,9 @@ def row_to_recommend(
     if repeats:
         from hpobench_nmt.methods.repeats import belief_of
 
-        rows, belief = belief_of(space, candidates.features, known.trainings)
-        return min(kept, key=lambda row: float(belief.mean[rows.index(row)]))
+        rows, belief = belief_of(space, candidates.features, known.trainings, kept)
+        expected = dict(zip(rows, belief.mean.tolist(), strict=True))
+        return min((row for row in kept if row in expected), key=expected.__getitem__)
     if not hasattr(live.made, "recommend"):
         return min(kept, key=lambda row: float(known.losses[row][0]))
     return live.recommended(kept)

@@ -5,6 +5,8 @@ import pytest
 
 import hpobench_nmt as hb
 from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.exports.recommended import recommendation
+from hpobench_nmt.methods.replicates import MODELLED, informative
 
 SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
 
@@ -108,6 +110,83 @@ def test_a_start_is_evaluated_first_and_compared():
     assert 0 < best.real_improvements <= best.improvements
 
 
+def test_what_is_claimed_can_be_read_from_the_interval():
+    space = hb.Space.of(SPACE)
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        configs = [{"x": float(x), "y": 0.5} for x in rng.random(12)] * 2
+        losses = np.array([bowl(config) for config in configs]) + 0.05 * rng.standard_normal(24)
+        best = recommendation(space, configs, losses, 1, has_start=True)
+        assert best.surely_better == (best.gain > best.gain_error) and best.repeated
+
+
+def test_nothing_is_claimed_until_a_configuration_was_trained_twice():
+    """Where hyperparameters do nothing, a search without repeats sees only luck, and cannot know."""
+    claims = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        lucky = {"budget": 10, "seed": seed, "start": {"x": 0.5, "y": 0.5}, "candidates": 100}
+        alone = hb.minimize(lambda config, rng=rng: rng.standard_normal(), SPACE, **lucky).recommended
+        assert not alone.surely_better and not alone.repeated
+        assert "No configuration was trained twice" in str(alone) and "is better" not in str(alone)
+        lucky |= {"budget": 24, "repeats": "auto"}
+        again = hb.minimize(lambda config, rng=rng: rng.standard_normal(), SPACE, **lucky).recommended
+        assert again.repeated
+        claims += again.surely_better
+    assert claims <= 2  # 0.5 are expected
+
+
+def no_loss_at_the_start(config):
+    return None if config["x"] == 0.9 else bowl(config)
+
+
+def slow_at_the_start(config):
+    return bowl(config), {"seconds": 9.0 if config["x"] == 0.9 else 1.0}
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "expected"),
+    [
+        (no_loss_at_the_start, {}, "but the start has no loss to compare it with"),
+        (slow_at_the_start, {"constraints": ["seconds<=5"]}, "but the start has no loss to compare it with"),
+        (bowl, {"start": None, "n_initial": 0}, "but the initial design has no loss to compare it with"),
+    ],
+)
+def test_a_start_without_a_loss_is_not_compared_with(function, arguments, expected):
+    start = {"start": {"x": 0.9, "y": 0.5}}
+    best = hb.minimize(function, SPACE, budget=8, **start | arguments).recommended
+    assert str(best).startswith(f"Configuration {best.number} is recommended, {expected}.")
+    assert np.isnan(best.gain) and not best.surely_better
+
+
+def test_a_small_grid_is_evaluated_whole_and_then_repeated():
+    grid = {"x": [0.1, 0.3, 0.5, 0.7, 0.9], "y": [0.2]}
+    found = hb.minimize(Noisy(), grid, budget=20, repeats="auto")
+    count = [sum(config["x"] == x for config in found.configs) for x in grid["x"]]
+    assert sum(count) == 20 and min(count) >= 1 and found.recommended.repeated
+    low, high = found.recommended.noise_interval
+    assert low < 0.05 < high
+    assert len(hb.minimize(bowl, grid, budget=20, repeats="auto").configs) == 6  # it looks deterministic
+    assert len(hb.minimize(bowl, grid, budget=20).configs) == 5
+
+
+def test_of_many_configurations_those_that_tell_most_are_modelled():
+    rng = np.random.default_rng(0)
+    losses = rng.random(1000)
+    trainings = [np.array([loss]) for loss in losses]
+    trainings[7] = np.array([5.0, 5.1])
+    chosen = informative(trainings, losses < 0.9, np.array([3]))
+    assert len(chosen) == MODELLED and (np.diff(chosen) > 0).all()
+    assert {3, 7, *np.argsort(losses)[:100]} <= {*chosen}
+    assert np.diff(chosen).max() < 40  # the others are spread over the search
+    few = informative(trainings[:MODELLED], losses[:MODELLED] < 0.9)
+    assert (few == np.arange(MODELLED)).all()
+    optimizer = hb.Optimizer(SPACE, "RS", repeats="auto")
+    for x in np.sort(rng.random(400)):
+        optimizer.tell({"x": float(x), "y": 0.5}, bowl({"x": x, "y": 0.5}) + 0.01 * rng.standard_normal())
+    assert bowl(optimizer.recommend()) < 0.01 + bowl({"x": 0.3, "y": 0.5})
+
+
 def test_without_a_start_the_initial_design_is_compared():
     assert "the best of the initial design" in str(hb.minimize(bowl, SPACE, budget=12).recommended)
 
@@ -119,6 +198,9 @@ def test_without_a_start_the_initial_design_is_compared():
         ({"repeats": "auto", "objectives": 2}, "repeats need one loss"),
         ({"start": {"x": 2.0, "y": 0.0}}, "x"),
         ({"method": 6}, "give the budget as budget=6"),
+        ({"method": np.float64(6.0)}, "give the budget as budget=6.0"),
+        ({"start": 3}, "start must be a configuration, values by name, not 3"),
+        ({"start": {"x": 0.5}}, "^start: the configuration lacks"),
     ],
 )
 def test_bad_arguments(arguments, message):
@@ -139,6 +221,8 @@ def test_a_seed_is_given_only_where_it_is_wanted():
     assert seeds[4:] == [0] * 4
     with pytest.raises(InputError, match="the function needs a seed"):
         hb.minimize(Noisy(), SPACE, budget=4)
+    with pytest.raises(InputError, match="cannot be given by name"):
+        hb.minimize(lambda config, seed, /: 0.0, SPACE, budget=4, repeats="auto")
     with pytest.raises(InputError, match="the function needs 'random_state' in addition"):
         hb.minimize(lambda config, random_state: 0.0, SPACE, budget=4, repeats="auto")
 

@@ -343,6 +343,31 @@ def test_repeats_have_other_seeds_and_a_row_of_the_table_is_their_mean(at, jobs)
     assert table.provenance["rows_are_means"].startswith(f"{len(again)} trainings again")
 
 
+SLOW_START = """
+import json, sys, time
+x = float(sys.argv[1])
+time.sleep(1.5 if x == 1 else 0)
+print(json.dumps({"loss": x}))
+"""
+
+
+def test_what_is_recommended_is_compared_with_the_start_though_it_ends_last(at):
+    """The start is the best, but slower than what runs beside it."""
+    search = "start = {x = 1}\n" + SEARCH
+    out, _ = tuned(at, SLOW_START, ("{x}",), ("--lookups", "5", "--jobs", "2"), search)
+    assert "Best: x=1 " in out and "Configuration 1 is the start, and nothing better was found." in out
+
+
+def test_repeats_of_a_search_do_not_confirm_it(at):
+    """The best by their expected losses are trained with seeds that the search did not use."""
+    search = SEARCH.replace("[1, 2, 3, 4, 5, 6]", "{from = 0.0, to = 1.0}")
+    arguments = ("--lookups", "24", "--repeats", "auto", "--seed", "7", "--confirm", "10")
+    out, records = tuned(at, NOISY.replace("FAILING", "0.5"), ("{x}", "{seed}"), arguments, search)
+    assert len(records) == 34 and len({(record.config["x"], record.seed) for record in records}) == 34
+    recommended = out.split("Recommended: ")[1].splitlines()[0]
+    assert f"{recommended}  ->  " in out.split("Confirmed with 10 more")[1]
+
+
 def test_a_repeat_that_failed_is_counted_but_its_row_stays(at):
     search = SEARCH.replace("[1, 2, 3, 4, 5, 6]", "{from = 0.0, to = 1.0}")
     arguments = ("--lookups", "20", "--repeats", "auto", "--seed", "7")
