@@ -13,7 +13,8 @@ The rules see the same function and the same noise of each training:
 
 Most worlds are bowls with random axes and scales, smooth or with ripples, in [0, 1]^d, with the minimum of 0
 at a random place. The noise has a standard deviation of `noise` times median at the minimum, and grows
-linearly to twelve times as much at the median. Regrets are in units of the noise at the minimum.
+linearly to twelve times as much at the median. Regrets are in units of the noise at the minimum. In `flat`,
+hyperparameters do nothing.
 
 Three worlds are of real tables (`tables fetch autoresearch`). `fit-random` and `fit-lohelp` are smooth fits
 to autoresearch-random and lohelp-de-en, with simulated noise, whose standard deviation is that of their
@@ -51,6 +52,7 @@ WORLDS = {
     for kind, d, noise in [
         ("smooth", 4, 0.01), ("smooth", 6, 0.03), ("smooth", 10, 0.003), ("smooth", 6, 0.0),
         ("rough", 4, 0.01), ("rough", 6, 0.03), ("rough", 10, 0.003), ("rough", 6, 0.0),
+        ("flat", 4, 1.0),
     ]
 }  # fmt: skip
 
@@ -69,6 +71,8 @@ class Bowl:
         self._ripple = 0.15 * float(np.median([self.true(x) for x in sample])) if kind == "rough" else 0.0
         self.median = float(np.median([self.true(x) for x in sample]))
         self.noise = noise * self.median
+        if kind == "flat":
+            self._axes, self.noise, self.median = 0.0 * self._axes, 1.0, 1.0
         self._seed = trial
 
     def optimizer(self, trial: int, repeats: str | None) -> Any:
