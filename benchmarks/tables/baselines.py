@@ -59,19 +59,20 @@ def weights(lines: list[str], known: dict[str, int]) -> csr_array:
     return csr_array((np.ones(len(places)), (places, columns)), shape=(len(lines), len(known)))
 
 
-def of_translation(corpus: ParallelCorpus) -> tuple[str, str, float, str]:
-    """Name, metric, value and description of the baseline on a parallel corpus."""
+def of_translation(corpus: ParallelCorpus, sentences: int | None) -> tuple[str, str, float, str]:
+    """The same for a parallel corpus; with `sentences`, on so many of dev."""
+    sources, references = (list(side)[:sentences] for side in corpus.dev)
     known: dict[str, int] = {}
     train = weights(list(corpus.train[0]), known)
     strings = train.shape[1]
-    dev = weights(list(corpus.dev[0]), known)[:, :strings]
+    dev = weights(sources, known)[:, :strings]
     rarity = np.log(len(corpus.train[0]) / (train > 0).sum(axis=0)) + 1
     scaled = [part.log1p().multiply(rarity[None, :]).tocsr() for part in (train, dev)]
     train, dev = (part.multiply(1 / np.sqrt(part.power(2).sum(axis=1))[:, None]).tocsr() for part in scaled)
     nearest = np.concatenate(
         [(dev[i : i + 100] @ train.T).toarray().argmax(axis=1) for i in range(0, dev.shape[0], 100)]
     )
-    found = bleu([corpus.train[1][i] for i in nearest], corpus.dev[1], "13a")
+    found = bleu([corpus.train[1][i] for i in nearest], references, "13a")
     how = f"the target of the nearest source in train, by tf-idf of {LENGTHS[0]} to {LENGTHS[-1]} characters"
     return "a translation memory", "dev_bleu", found, how
 
@@ -81,8 +82,10 @@ def main() -> None:
     for path in map(Path, sys.argv[1:]):
         spec = load_spec(path)
         corpus = load_corpus(spec.corpus, spec.base, training_cache())
-        found = of_translation(corpus) if isinstance(corpus, ParallelCorpus) else of_language_models(corpus)
-        name, metric, value, how = found
+        if isinstance(corpus, ParallelCorpus):
+            name, metric, value, how = of_translation(corpus, spec.fixed.get("sentences"))
+        else:
+            name, metric, value, how = of_language_models(corpus)
         keys = {"name": name, "metric": metric, "value": round(value, 1), "how": f"{how} ({SCRIPT})"}
         print(f"# {path}\n{tomli_w.dumps({'baseline': keys})}", flush=True)
 
