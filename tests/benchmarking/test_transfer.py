@@ -219,7 +219,9 @@ def test_of_a_table_and_its_source_only_shared_configurations_are_used(home, tmp
     pair(tmp_path)
     notes = []
     instance = suite_instances(ONE_SOURCE, notes.append)["large"]
-    assert notes == ["3 of the 9 rows of table 'large': their configurations are not in its source."]
+    assert notes == [
+        "Left out: 3 of the 9 rows of table 'large': their configurations are not in its source."
+    ]
     assert instance.numbers.tolist() == [3, 4, 5, 6, 7, 8] and len(instance.installed) == 9
     (source,) = instance.problem.sources
     np.testing.assert_array_equal(source.features, instance.table.features)
