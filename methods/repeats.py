@@ -41,9 +41,17 @@ def belief_of(
     """
     known = {row: own[~np.isnan(own)] for row, own in trainings.items()}
     every = [row for row, own in known.items() if len(own)]
-    usable = np.isin(every, kept)
-    rows = [every[place] for place in informative([known[row] for row in every], usable)]
+    rows = [every[place] for place in informative([known[row] for row in every], np.isin(every, kept))]
     return rows, believe(features(rows), [each.n_features for each in space], [known[row] for row in rows])
+
+
+def expected_best(
+    space: Space, features: Features, trainings: Mapping[int, Floats], kept: Sequence[int]
+) -> int:
+    """The row with the smallest expected loss, of those in `kept`; arguments as in `belief_of`."""
+    rows, belief = belief_of(space, features, trainings, kept)
+    expected = dict(zip(rows, belief.mean.tolist(), strict=True))
+    return min((row for row in kept if row in expected), key=expected.__getitem__)
 
 
 def looks_deterministic(trainings: Mapping[int, Floats]) -> bool:
@@ -78,28 +86,32 @@ def row_to_repeat(
     best = min(places, key=lambda place: float(belief.mean[place]))
     if not repeats:
         return None if rows[best] in pending else rows[best]
-    gains = belief.knowledge_gradient(places)
     free = [place for place in places if rows[place] not in pending]
-    most = max(free, key=lambda place: float(gains[place]), default=None)
-    if most is None or exhausted:
-        return None if most is None else rows[most]
-    rivals = [place for place in places if place != best]
-    better = belief.better(than=best)
-    challenger = max(rivals, key=lambda place: float(better[place]))
-    gap = float(belief.mean[challenger] - belief.mean[best])
-    finite = (own[~np.isnan(own)] for own in trainings.values())
-    largest = max((float(np.ptp(own)) for own in finite if len(own) > 1), default=math.inf)
-    if (
-        better[challenger] <= LEAST_PROBABILITY
-        or gap >= MOST_GAP * belief.noise[best]
-        or gap >= DIFFERENCES * largest
-    ):
+    if not free or not (exhausted or _is_close(belief, places, best, trainings)):
         return None
+    gains = belief.knowledge_gradient(places)
+    most = max(free, key=lambda place: float(gains[place]))
+    if exhausted:
+        return rows[most]
     done = [row for row, own in trainings.items() if not np.isnan(own).all()]
     first = set(done[: len(done) // 2])
     before = [float(belief.warped[place]) for place in places if rows[place] in first]
     rate = (min(before, default=math.inf) - float(belief.warped[best])) / (len(done) - len(first))
     return rows[most] if gains[most] > rate else None
+
+
+def _is_close(belief: Belief, places: Sequence[int], best: int, trainings: Mapping[int, Floats]) -> bool:
+    """Whether another of some places may be better than the best one, given the noise."""
+    better = belief.better(than=best)
+    challenger = max((place for place in places if place != best), key=lambda place: float(better[place]))
+    gap = float(belief.mean[challenger] - belief.mean[best])
+    finite = (own[~np.isnan(own)] for own in trainings.values())
+    largest = max((float(np.ptp(own)) for own in finite if len(own) > 1), default=math.inf)
+    return bool(
+        better[challenger] > LEAST_PROBABILITY
+        and gap < MOST_GAP * belief.noise[best]
+        and gap < DIFFERENCES * largest
+    )
 
 
 class Repeating:
@@ -166,9 +178,7 @@ class Repeating:
     def recommend(self, rows: Sequence[int]) -> int:
         """The row with the smallest expected loss, among some rows with a loss."""
         features = self._problem.features.__getitem__
-        known, belief = belief_of(self._problem.space, features, self._losses, rows)
-        expected = dict(zip(known, belief.mean.tolist(), strict=True))
-        return min((row for row in rows if row in expected), key=expected.__getitem__)
+        return expected_best(self._problem.space, features, self._losses, rows)
 
 
 class RepeatingBO(Repeating):

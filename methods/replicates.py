@@ -97,21 +97,23 @@ class Belief(NamedTuple):
         return np.asarray(np.sqrt(np.maximum(variances + variances[to] - 2 * self.covariance[to], 0.0)))
 
 
-def informative(trainings: Sequence[Floats], usable: Bools, kept: Ints | None = None) -> Ints:
-    """About MODELLED configurations, or all of fewer, in order: those to keep, those with several trainings,
-    the best by their mean losses, first the usable ones, and others, evenly spread over the search.
+def informative(trainings: Sequence[Floats], first: Bools) -> Ints:
+    """About MODELLED configurations, or all of fewer: those with several trainings, the best by their mean
+    losses, and others, evenly spread over the search.
 
     Args:
         trainings: the losses of each configuration, in the order of their first trainings.
-        usable: whether each satisfies all constraints, shape (n,).
-        kept: the places of those to keep.
+        first: those that come before all others among the best, shape (n,).
+
+    Returns:
+        Their places, in order.
     """
     n = len(trainings)
     if n <= MODELLED:
         return np.arange(n)
     again = [place for place, each in enumerate(trainings) if len(each) > 1]
-    best = np.lexsort(([each.mean() for each in trainings], ~usable))[: MODELLED // 2]
-    chosen = np.unique(np.concatenate([again, best, [] if kept is None else kept])).astype(np.int64)
+    best = np.lexsort(([each.mean() for each in trainings], ~first))[: MODELLED // 2]
+    chosen = np.unique(np.concatenate([again, best])).astype(np.int64)
     others = np.setdiff1d(np.arange(n), chosen)
     spread = np.linspace(0, len(others) - 1, max(0, MODELLED - len(chosen))).astype(int)
     return np.sort(np.concatenate([chosen, others[spread]]))

@@ -60,7 +60,7 @@ def weights(lines: list[str], known: dict[str, int]) -> csr_array:
 
 
 def of_translation(corpus: ParallelCorpus, sentences: int | None) -> tuple[str, str, float, str]:
-    """The same for a parallel corpus; with `sentences`, on so many of dev."""
+    """The same for a parallel corpus. If `sentences` is given, only that many of dev count."""
     sources, references = (list(side)[:sentences] for side in corpus.dev)
     known: dict[str, int] = {}
     train = weights(list(corpus.train[0]), known)

@@ -254,7 +254,7 @@ def minimize(
                 answer = None
             return losses_and_metrics(answer) if constraints else (answer, None)
 
-        while optimizer.n_evaluations < budget and (optimizer.pending or optimizer.can_ask):
+        while optimizer.n_evaluations < budget and (optimizer.pending or not optimizer._is_done):
             enough = least_gain and optimizer.n_evaluations >= n_initial
             if enough and optimizer.expected_gain() < least_gain:
                 break

@@ -40,7 +40,7 @@ from hpobench_nmt.exports.optimizer_parts import (
     warn_of_ignored,
 )
 from hpobench_nmt.exports.optimizer_state import Event, State, method_of, read_state, told_in, write_state
-from hpobench_nmt.exports.repeats import checked_repeats, row_to_evaluate_again, row_to_recommend
+from hpobench_nmt.exports.repeats import checked_repeats, may_repeat, row_to_evaluate_again, row_to_recommend
 
 N_INITIAL = 3
 N_CANDIDATES = 1000
@@ -258,9 +258,9 @@ class Optimizer:
         return self._left <= 0
 
     @property
-    def can_ask(self) -> bool:
-        """Whether `ask` has a configuration: a new one, or with repeats one to evaluate again."""
-        return not self.exhausted or self._row_again() is not None
+    def _is_done(self) -> bool:
+        """Whether nothing is left to evaluate, not even again."""
+        return self.exhausted and not (self._repeats and may_repeat(self._known))
 
     @property
     def _left(self) -> float:

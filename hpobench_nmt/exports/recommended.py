@@ -107,7 +107,7 @@ class Grouped(NamedTuple):
 def grouped(space: Space, configs: Sequence[Config], losses: Floats, n_before: int = 0) -> Grouped | None:
     """The configurations of evaluations with one loss each, shape (n,), NaN if failed; None if all failed.
 
-    Those of the first `n_before` evaluations are kept.
+    Of many configurations, those of the first `n_before` evaluations are kept before others.
     """
     from hpobench_nmt.methods.replicates import believe, informative  # they import much of SciPy
 
@@ -121,7 +121,7 @@ def grouped(space: Space, configs: Sequence[Config], losses: Floats, n_before: i
     every = [losses[places] for places in groups.values()]
     first = np.array([places[0] for places in groups.values()])
     first_losses = losses[first]
-    kept = informative(every, np.ones(len(every), dtype=bool), np.flatnonzero(first < n_before))
+    kept = informative(every, first < n_before)
     first, trainings = first[kept], [every[place] for place in kept]
     columns = [each.n_features for each in space]
     return Grouped(first, trainings, believe(space.features(codes[first]), columns, trainings), first_losses)

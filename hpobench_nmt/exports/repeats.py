@@ -28,6 +28,13 @@ def usable(known: Known) -> list[int]:
     return [row for row in measured if (known.missed[row] <= 0).all()]
 
 
+def may_repeat(known: Known) -> bool:
+    """Whether some configuration can be evaluated again, and would not give the same loss to the bit."""
+    from hpobench_nmt.methods.repeats import looks_deterministic
+
+    return bool(usable(known)) and not looks_deterministic(known.trainings)
+
+
 def row_to_evaluate_again(space: Space, candidates: Candidates, known: Known, exhausted: bool) -> int | None:
     """The configuration to evaluate again, or None if a new configuration should be evaluated."""
     from hpobench_nmt.methods.repeats import row_to_repeat  # it imports much of SciPy
@@ -47,11 +54,9 @@ def row_to_recommend(
         keeps = " and satisfies all constraints" if known.n_rules else ""
         raise InputError(f"no configuration with a loss{keeps} is known yet.")
     if repeats:
-        from hpobench_nmt.methods.repeats import belief_of
+        from hpobench_nmt.methods.repeats import expected_best
 
-        rows, belief = belief_of(space, candidates.features, known.trainings, kept)
-        expected = dict(zip(rows, belief.mean.tolist(), strict=True))
-        return min((row for row in kept if row in expected), key=expected.__getitem__)
+        return expected_best(space, candidates.features, known.trainings, kept)
     if not hasattr(live.made, "recommend"):
         return min(kept, key=lambda row: float(known.losses[row][0]))
     return live.recommended(kept)

@@ -110,6 +110,15 @@ def test_no_training_of_the_search_counts():
     assert [seed for _, seed in called_with(found, usual, k=2, runs=6)] == [1, 1, 3, 3, 4, 4]
 
 
+def test_no_repeat_of_a_search_counts():
+    calls = []
+    loss = plain(lambda config, seed: calls.append((config["x"], seed)))
+    found = hb.minimize(loss, {"x": (0.0, 1.0)}, budget=20, repeats="auto", candidates=100)
+    assert len(found.configs) > len({config["x"] for config in found.configs})  # some were repeated
+    hb.confirm(loss, found, k=3, runs=9)
+    assert len(calls) == len(set(calls)) == 29
+
+
 def test_what_a_function_may_return_is_that_of_minimize():
     def bounded(config):
         return config["x"], {"seconds": 1.0}

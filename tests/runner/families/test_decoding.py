@@ -96,7 +96,7 @@ def test_positions_count_every_hypothesis(metrics, base):
     words = sum(len(line.split()) + 1 for line in (base / "dev.target").read_text().splitlines())
     assert greedy["positions"] == pytest.approx(words, rel=0.3)  # most words are one subword
     assert metrics(beam_size=3)["positions"] == pytest.approx(3 * greedy["positions"], rel=0.2)
-    certain = {"strategy": "mbr", "temperature": 0.01}  # every sample is the greedy translation
+    certain = {"strategy": "mbr", "top_p": 0.01}  # every sample is the greedy translation, even near a tie
     samples = metrics(**certain, samples=4)
     assert samples["positions"] == 4 * greedy["positions"]
     assert samples["dev_bleu"] == greedy["dev_bleu"]
