@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from functools import partial
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from hpobench_nmt.core.arrays import Floats
     from hpobench_nmt.core.objectives import Metric
     from hpobench_nmt.core.problem import MethodFactory
+    from hpobench_nmt.core.space import Value
     from hpobench_nmt.runner.specs.spec import Spec
     from hpobench_nmt.runner.training.workspace import Workspace
 
@@ -209,7 +211,7 @@ def tune(
         steps.recommend()
     if confirm:
         with stoppable(workspace.ledger):
-            _confirm(workspace, metrics[0], steps.expected(), confirm, devices[0])
+            _confirm(workspace, metrics[0], steps.expected(), confirm, devices, jobs)
     say(f"Ledger: {workspace.ledger}")
     if own:
         say(f"Logs: {workspace.log_folder}")
@@ -251,13 +253,16 @@ def _devices(spec: Spec, device: str, jobs: int) -> list[str]:
 
 
 def _confirm(
-    workspace: Workspace, metric: Metric, expected: list[tuple[int, float, int]], runs: int, device: str
+    workspace: Workspace,
+    metric: Metric,
+    expected: list[tuple[int, float, int]],
+    runs: int,
+    devices: list[str],
+    workers: int,
 ) -> None:
     """Train the rows with the smallest expected losses again, and print which of them remain."""
-    import pandas as pd
-
     from hpobench_nmt.core.objectives import Objective
-    from hpobench_nmt.exports.confirm import confirm
+    from hpobench_nmt.exports.confirm import eliminate
     from hpobench_nmt.runner.specs.spec import describe
     from hpobench_nmt.runner.tuning.tune import train_again
 
@@ -265,12 +270,13 @@ def _confirm(
         say("Nothing to confirm: fewer than two trained configurations have a value.")
         return
 
-    def train(config: dict[str, int], seed: int) -> float:
-        return train_again(workspace, config["row"], seed, metric, device)
+    def train(trainings: list[tuple[dict[str, Value], int]]) -> list[float]:
+        rows = [(int(str(config["row"])), replicate) for config, replicate in trainings]
+        return train_again(workspace, rows, metric, devices, workers)
 
-    known = pd.DataFrame(expected, columns=["row", "value", "seed"])
-    known["seed"] -= 1  # the last one that was used
-    found = confirm(train, known, k=min(5, len(expected), runs // 2), runs=runs)
+    best = sorted(expected, key=lambda each: each[1])[: min(5, runs // 2)]
+    replicates = [itertools.count(trained) for _, _, trained in best]
+    found = eliminate([{"row": row} for row, _, _ in best], replicates, runs, train)
     raw = Objective(metric.name, metric.direction).to_raw
     say(f"Confirmed with {sum(map(len, found.losses))} more trainings of the best {len(found.configs)}:")
     for config, own, kept in zip(found.configs, found.losses, found.remains, strict=True):

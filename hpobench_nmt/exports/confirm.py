@@ -101,39 +101,57 @@ def confirm(
     check_whole("k", k, 2)
     best = _best_of_minimum(result, k) if isinstance(result, Minimum) else _best_of_trainings(result, k)
     configs, known, seeds = zip(*best, strict=True)
-    k = len(configs)
     if function is None:
         if isinstance(result, Minimum):
             raise InputError(
                 "confirm needs the function: trainings that have chosen the best cannot confirm it."
             )
-        return _sorted(configs, known, [True] * k, ERROR)
+        return _sorted(configs, known, [True] * len(configs), ERROR)
     if not callable(function):
         raise InputError(f"confirm needs a function of a configuration, not {brief(function)}.")
-    check_whole("runs", runs, 2 * k)
+    check_whole("runs", runs, 2 * len(configs))
     seeded, caught = takes_seed(function, True), exceptions_of(catch)
     # The search may have used the seed's default.
     usual = inspect.signature(function).parameters["seed"].default if seeded else None
-    told: list[list[float]] = [[] for _ in configs]
     unused = [(seed for seed in itertools.count(first) if seed != usual) for first in seeds]
 
-    def train(place: int) -> None:
-        seed = {"seed": next(unused[place])} if seeded else {}
+    def loss_of(config: dict[str, Value], seed: int) -> float:
         try:
-            answer = function(dict(configs[place]), **seed)
+            answer = function(dict(config), **{"seed": seed} if seeded else {})
         except caught:
             answer = None
         loss = losses_and_metrics(answer)[0] if isinstance(answer, tuple) else answer
-        told[place].append(float(checked_losses(loss, 1)[0]))
+        return float(checked_losses(loss, 1)[0])
+
+    return eliminate(configs, unused, runs, lambda trainings: list(itertools.starmap(loss_of, trainings)))
+
+
+def eliminate(
+    configs: Sequence[dict[str, Value]],
+    seeds: Sequence[Iterator[int]],
+    runs: int,
+    train: Callable[[list[tuple[dict[str, Value], int]]], list[float]],
+) -> Confirmed:
+    """Train each of k configurations with its own seeds; see `confirm`.
+
+    Args:
+        train: the losses of some configurations with their seeds, NaN if failed. It is called twice at most.
+    """
+    k = len(configs)
+    told: list[list[float]] = [[] for _ in configs]
+
+    def tell(places: list[int]) -> None:
+        losses = train([(configs[place], next(seeds[place])) for place in places]) if places else []
+        for place, loss in zip(places, losses, strict=True):
+            told[place].append(loss)
 
     each = max(2, runs // (2 * k))
-    for place in list(range(k)) * each:
-        train(place)
+    tell(list(range(k)) * each)
     kept = _remaining([_finite(own) for own in told], [True] * k, ERROR / 2)
     kept = [remains or not np.isfinite(told[place]).any() for place, remains in enumerate(kept)]
     places = [place for place in range(k) if kept[place]]
-    for turn in range(runs - each * k if len(places) > 1 else 0):
-        train(places[turn % len(places)])
+    rest = runs - each * k if len(places) > 1 else 0
+    tell([places[turn % len(places)] for turn in range(rest)])
     return _sorted(configs, [_finite(own) for own in told], kept, ERROR / 2)
 
 

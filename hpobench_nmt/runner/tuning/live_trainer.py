@@ -102,7 +102,7 @@ class _Request:
     launched: bool = False
 
 
-class _Room:
+class Room:
     """How many trainings run. One that finds no memory is tried again beside fewer others, at last alone."""
 
     def __init__(self) -> None:
@@ -165,7 +165,7 @@ class LiveTrainer:
         self._ended: dict[int, int] = {}  # how many trainings of a row have ended
         self._reached: list[tuple[Floats, float]] = []  # best losses and resource of each step
         self._finished: SimpleQueue[tuple[int, Any]] = SimpleQueue()
-        self._processes, self._room = Processes(), _Room()
+        self._processes, self._room = Processes(), Room()
         self._pool = ThreadPoolExecutor(self.workers)
         self._number = self._steps = 0
         self._now = 0.0

@@ -6,8 +6,10 @@ import hashlib
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -29,7 +31,7 @@ from hpobench_nmt.runner.training.run import refuse_unfit_objectives
 from hpobench_nmt.runner.training.train_row import Unfinished, train_and_record
 from hpobench_nmt.runner.training.workspace import Workspace, clear_workspace
 from hpobench_nmt.runner.tuning.journal import Journal, begun_with
-from hpobench_nmt.runner.tuning.live_trainer import LiveTrainer, TuningStep
+from hpobench_nmt.runner.tuning.live_trainer import LiveTrainer, Room, TuningStep
 
 
 def tune(
@@ -142,16 +144,41 @@ def tune(
     return trajectory
 
 
-def train_again(workspace: Workspace, row: int, replicate: int, metric: Metric, device: str) -> float:
-    """The loss of a row's replicate, NaN if it failed. It is trained unless the ledger has it.
+def train_again(
+    workspace: Workspace,
+    trainings: Sequence[tuple[int, int]],
+    metric: Metric,
+    devices: Sequence[str],
+    workers: int,
+) -> list[float]:
+    """The losses of replicates of rows, NaN if failed. They are trained unless the ledger has them.
 
-    Raises RunError if the training could not be run.
+    Raises RunError if a training could not be run.
     """
-    done = train_and_record(workspace, row, replicate, device, Processes(), wait=True, last=True)
-    if isinstance(done, Unfinished):
-        raise RunError(f"{describe(workspace.spec.configuration(row))}: {done.reason}")
-    value = done.metrics.get(metric.name, math.nan)
-    return float(Objective(metric.name, metric.direction).to_loss(value))
+    processes, room, free = Processes(), Room(), SimpleQueue[str]()
+    for worker in range(workers):
+        free.put(devices[worker % len(devices)])
+
+    def loss_of(training: tuple[int, int]) -> float:
+        row, replicate = training
+        device = free.get()
+        try:
+            done = room.trained(
+                lambda last: train_and_record(workspace, row, replicate, device, processes, True, last)
+            )
+        finally:
+            free.put(device)
+        if isinstance(done, Unfinished):
+            raise RunError(f"{describe(workspace.spec.configuration(row))}: {done.reason}")
+        value = done.metrics.get(metric.name, math.nan)
+        return float(Objective(metric.name, metric.direction).to_loss(value))
+
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            return list(pool.map(loss_of, trainings))
+        except BaseException:
+            processes.stop()
+            raise
 
 
 def _refuse_without_checkpoints(workspace: Workspace, metrics: Sequence[Metric]) -> None:
