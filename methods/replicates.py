@@ -44,7 +44,7 @@ LEVELS = np.linspace(math.log(1e-5), math.log(3.0), 22)
 """Values of a, for losses in units of s."""
 SLOPES = np.linspace(0.0, 1.6, 5)
 _LEVEL = math.log(0.05), 2.0
-_SLOPE = 0.6, 0.5
+_SLOPE = 0.3, 0.5
 AMPLITUDES = np.array([0.3, 1.0, 4.0])
 _NODES = ndtri((np.arange(20) + 0.5) / 20)
 

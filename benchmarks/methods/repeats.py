@@ -16,10 +16,10 @@ at a random place. The noise has a standard deviation of `noise` times median at
 linearly to twelve times as much at the median. Regrets are in units of the noise at the minimum. In `flat`,
 hyperparameters do nothing.
 
-Three worlds are of real tables (`tables fetch autoresearch`). `fit-random` and `fit-lohelp` are smooth fits
-to autoresearch-random and lohelp-de-en, with simulated noise, whose standard deviation is that of their
-replicates with similar losses. `replicates` has the 162 settings of autoresearch-pool with four results or
-more: half of each setting's results are drawn, and the mean of the others is the truth.
+Five worlds are of real tables (`tables fetch` autoresearch and algoperf). Those named `fit` are smooth fits
+to tables, with simulated noise, whose standard deviation is that of the table's replicates with similar
+losses. `replicates` has the 162 settings of autoresearch-pool with four results or more: half of each
+setting's results are drawn, and the mean of the others is the truth.
 
 An improvement is a new smallest loss of a configuration. It is claimed if it is real with a probability of
 95%, given all trainings. It is large if it exceeds three sd of the noise at the old incumbent.
@@ -45,6 +45,8 @@ BUDGETS = 30, 60, 120
 OF_TABLES = {
     "fit-random": "autoresearch-random",
     "fit-lohelp": "lohelp-de-en",
+    "fit-wmt": "algoperf-wmt",
+    "fit-gpt": "sotu-gpt-30k",
     "replicates": "autoresearch-pool",
 }
 WORLDS = {
@@ -321,10 +323,10 @@ def trial_rows(name: str, trial: int, most: int) -> Iterator[dict[str, Any]]:
             }
 
 
-def table(path: Path) -> None:
+def table(paths: list[Path]) -> None:
     import pandas as pd
 
-    frame = pd.read_csv(path)
+    frame = pd.concat(map(pd.read_csv, paths))
     print("True regret of the recommended configuration, in sd at the best (se); new minus mean is paired")
     for key, group in frame.groupby(["world", "budget"], sort=False):
         wide: Any = group.pivot(index="trial", columns="rule", values="regret")
@@ -358,7 +360,7 @@ def main() -> None:
     parser.add_argument("--budget", type=int, default=60, choices=BUDGETS)
     parser.add_argument("--worlds", default=",".join(WORLDS), help=f"also {', '.join(OF_TABLES)}")
     parser.add_argument("--out", type=Path, default=Path("repeats.csv"))
-    parser.add_argument("--read", type=Path)
+    parser.add_argument("--read", type=Path, nargs="+")
     arguments = parser.parse_args()
     if arguments.read is None:
         with arguments.out.open("w", newline="") as file:
@@ -371,7 +373,7 @@ def main() -> None:
                             writer.writeheader()
                         writer.writerow(row)
                     file.flush()
-    table(arguments.read or arguments.out)
+    table(arguments.read or [arguments.out])
 
 
 if __name__ == "__main__":
