@@ -2,7 +2,8 @@
 
 What trainings say about rows is in replicates.py. A repeat must be worth more than a new row: its knowledge
 gradient must exceed the mean gain of the last half of the rows. The incumbent has the smallest expected loss,
-and the challenger is most likely to be better. As long as the two can be told apart, nothing is repeated.
+and the challenger is most likely to be better. As long as the two can be told apart, only the incumbent is
+repeated, and seldom, so that the noise is known.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from hpobench_nmt.methods.replicates import Belief, believe, informative
 SHARE = 0.15
 """At most this share of the trainings are repeats."""
 FIRST = 10
-"""The first repeat comes after this many rows."""
+"""The incumbent is trained again after this many rows, and each time their number has doubled."""
 LEAST_PROBABILITY, MOST_GAP, DIFFERENCES = 0.1, 2.0, 10.0
 
 Features = Callable[[list[int]], Floats]
@@ -84,7 +85,7 @@ def row_to_repeat(
     rows, belief = belief_of(space, features, trainings, kept)
     places = [place for place, row in enumerate(rows) if row in kept]
     best = min(places, key=lambda place: float(belief.mean[place]))
-    if not repeats:
+    if repeats < max(1, (len(kept) // FIRST).bit_length()):
         return None if rows[best] in pending else rows[best]
     free = [place for place in places if rows[place] not in pending]
     if not free or not (exhausted or _is_close(belief, places, best, trainings)):

@@ -56,6 +56,12 @@ def test_nothing_is_repeated_where_rows_may_not_be_trained_again_and_once_if_los
     assert len(set(rows)) == 39
 
 
+def test_where_noise_hides_nothing_repeats_are_seldom():
+    rows, _, _ = search(Alone, 60, 1e-6)
+    again = [step - again for again, step in enumerate(s for s in range(60) if rows[s] in rows[:s])]
+    assert again == [11, 20, 40]  # rows by then
+
+
 def test_a_repeat_that_failed_does_not_count():
     rows, losses, _ = search(Alone, 40, 0.1)
     first = next(step for step in range(40) if rows[step] in rows[:step])
