@@ -29,9 +29,8 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Floats, Ints
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.evaluation.intervals import CONFIDENCE, in_parts, mean_intervals, wilson_interval
 
@@ -200,7 +199,7 @@ def tied_ranks(values: Floats) -> Floats:
     return ranks
 
 
-def _by_trials(gains: Floats) -> Iterator[tuple[NDArray[np.int64], Floats]]:
+def _by_trials(gains: Floats) -> Iterator[tuple[Ints, Floats]]:
     """Groups of rows in which the same trials count, with these trials; each group is computed at once."""
     masks, group = np.unique(~np.isnan(gains), axis=0, return_inverse=True)
     for j, mask in enumerate(masks):

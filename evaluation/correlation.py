@@ -14,10 +14,9 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Floats, Ints
 from hpobench_nmt.core.response import Response
 from hpobench_nmt.core.system.errors import InputError
 
@@ -51,7 +50,7 @@ class RankCorrelation:
     objectives: tuple[str, ...]
     common: Common
     coefficient: Floats
-    n_common: NDArray[np.int64]
+    n_common: Ints
     low: Floats
     high: Floats
     taken_as_equal: tuple[str, ...] = ()

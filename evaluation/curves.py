@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Floats, Ints
 from hpobench_nmt.core.pareto import FrontScale
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.hypervolume import hypervolume_curve
@@ -33,10 +32,10 @@ class Curve:
         trials: how many trials have a value, shape (T,).
     """
 
-    lookups: NDArray[np.int64] | Floats
+    lookups: Ints | Floats
     mean: Floats
     quantiles: Floats
-    trials: NDArray[np.int64]
+    trials: Ints
 
 
 def spaced_times(trials: Sequence[Trajectory], count: int) -> Floats:
@@ -82,7 +81,7 @@ def summarise_curves(
     curves: Floats,
     levels: Sequence[float] = QUARTILES,
     least_share: float = 1.0,
-    lookups: NDArray[np.int64] | Floats | None = None,
+    lookups: Ints | Floats | None = None,
 ) -> Curve:
     """Mean and quantiles over the trials whose values are known, of curves of shape (trials, T).
 

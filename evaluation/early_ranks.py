@@ -16,9 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Bools, Floats, Ints
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trainings import Trainings
@@ -59,11 +58,7 @@ class EarlyRanks:
 
 
 def early_ranks(
-    table: str,
-    objective: Objective,
-    resource: str,
-    trainings: Trainings,
-    numbers: NDArray[np.int64] | None = None,
+    table: str, objective: Objective, resource: str, trainings: Trainings, numbers: Ints | None = None
 ) -> EarlyRanks:
     """The analysis by the first loss of the trainings, which must all belong to rows with a curve.
 
@@ -110,7 +105,7 @@ def _spread(resources: Floats) -> Floats:
     return np.unique(resources[np.searchsorted(resources, wanted).clip(max=len(resources) - 1)])
 
 
-def _so_far(trainings: Trainings, resource: float) -> tuple[Floats, NDArray[np.bool_]]:
+def _so_far(trainings: Trainings, resource: float) -> tuple[Floats, Bools]:
     """Loss of each row's best checkpoint up to a resource, NaN before its first; whether more follow."""
     within = trainings.resources <= resource
     counts = np.add.reduceat(within.astype(np.int64), trainings.starts[:-1])

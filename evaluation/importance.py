@@ -33,10 +33,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import linalg
 
-from hpobench_nmt.core.arrays import Bools, Floats
+from hpobench_nmt.core.arrays import Bools, Floats, Ints
 from hpobench_nmt.core.objectives import Direction
 from hpobench_nmt.core.response import Response
 from hpobench_nmt.core.system.errors import InputError
@@ -131,7 +130,7 @@ class GridModel:
     response: Response
     features: Floats
     losses: Floats
-    places: NDArray[np.int64]
+    places: Ints
     axes: tuple[Floats, ...]
     inactive: tuple[str, ...]
     forest: RandomForestRegressor | None

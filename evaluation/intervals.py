@@ -21,10 +21,9 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Floats, Ints
 from hpobench_nmt.core.system.errors import InputError
 
 CONFIDENCE = 0.95
@@ -91,9 +90,7 @@ def _draw_counts(rng: np.random.Generator, n: int, resamples: int) -> Floats:
     return np.bincount(drawn.ravel(), minlength=resamples * n).reshape(resamples, n).astype(np.float64)
 
 
-def wilson_interval(
-    mean: Floats, n: NDArray[np.int64], confidence: float = CONFIDENCE
-) -> tuple[Floats, Floats]:
+def wilson_interval(mean: Floats, n: Ints, confidence: float = CONFIDENCE) -> tuple[Floats, Floats]:
     """Wilson's score interval of shares of n trials, such as of wins (a tie may count half); any shape.
 
     Unlike a bootstrap interval, it does not collapse if one side always wins. With ties it is slightly too

@@ -21,9 +21,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Floats, Ints
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.trainings import Trainings
@@ -166,7 +165,7 @@ class ExpectedRuntimes:
     ert: Floats
     low: Floats
     high: Floats
-    successes: NDArray[np.int64]
+    successes: Ints
     lookups: Floats
 
 

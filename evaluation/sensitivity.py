@@ -18,10 +18,9 @@ from math import ceil, comb, inf, prod
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from hpobench_nmt.core.arrays import Bools, Floats
+from hpobench_nmt.core.arrays import Bools, Floats, Ints
 from hpobench_nmt.core.response import Response
 from hpobench_nmt.core.space import Hyperparameter, covered_share
 from hpobench_nmt.core.system.errors import InputError
@@ -74,7 +73,7 @@ class Sensitivity:
     objective: str
     tolerance: float
     gaps: Floats
-    steps: NDArray[np.int64]
+    steps: Ints
     by_steps: pd.DataFrame
     near: float
     far: float
@@ -135,7 +134,7 @@ def share_within(gaps: Floats, distances: Floats) -> Floats:
     return np.searchsorted(ordered, distances, side="right") / max(len(ordered), 1)
 
 
-def grid_steps(axes: Sequence[Hyperparameter], configs: Floats, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def grid_steps(axes: Sequence[Hyperparameter], configs: Floats, rows: Ints) -> Ints:
     """Grid steps from every row to the nearest of some rows, shape (N,).
 
     It takes O(N H) for each of these rows. For many rows, a search tree is used, unless a hyperparameter is
@@ -199,7 +198,7 @@ def coarse_grids(
     return pd.DataFrame(lines, columns=["values", "trials", "choices", "success", "exact"])
 
 
-def _all_choices(sizes: Sequence[int], taken: Sequence[int]) -> tuple[list[Bools], list[NDArray[np.int64]]]:
+def _all_choices(sizes: Sequence[int], taken: Sequence[int]) -> tuple[list[Bools], list[Ints]]:
     """All grids: by hyperparameter, sets of values to try, (sets, size), and each grid's set, (grids,)."""
     options = [_sets(size, k) for size, k in zip(sizes, taken, strict=True)]
     grids = np.arange(prod(map(len, options)))
@@ -212,7 +211,7 @@ def _all_choices(sizes: Sequence[int], taken: Sequence[int]) -> tuple[list[Bools
 
 def _some_choices(
     sizes: Sequence[int], taken: Sequence[int], rng: np.random.Generator
-) -> tuple[list[Bools], list[NDArray[np.int64]]]:
+) -> tuple[list[Bools], list[Ints]]:
     """The same, for 5,000 random grids."""
     options, which = [], []
     for size, k in zip(sizes, taken, strict=True):
@@ -234,13 +233,13 @@ def _sets(size: int, k: int) -> Bools:
     return _marked(np.array(list(combinations(range(size), k))), size)
 
 
-def _marked(chosen: NDArray[np.int64], size: int) -> Bools:
+def _marked(chosen: Ints, size: int) -> Bools:
     marks = np.zeros((len(chosen), size), dtype=bool)
     np.put_along_axis(marks, chosen, True, axis=1)
     return marks
 
 
-def _hits(options: Sequence[Bools], which: Sequence[NDArray[np.int64]], targets: NDArray[np.int64]) -> Bools:
+def _hits(options: Sequence[Bools], which: Sequence[Ints], targets: Ints) -> Bools:
     """Whether each grid has one of the targets (ranks of their values, shape (T, H)), shape (grids,).
 
     Targets are bits. A target is on a grid if it is in the sets of all hyperparameters. An inactive
@@ -258,7 +257,7 @@ def _hits(options: Sequence[Bools], which: Sequence[NDArray[np.int64]], targets:
     return hit
 
 
-def _by_steps(gaps: Floats, steps: NDArray[np.int64], counts: Bools) -> pd.DataFrame:
+def _by_steps(gaps: Floats, steps: Ints, counts: Bools) -> pd.DataFrame:
     lines = []
     for distance in np.unique(steps):
         ring = (steps == distance) & ~np.isnan(gaps)

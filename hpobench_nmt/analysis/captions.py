@@ -19,8 +19,7 @@ def curves_finding(curves: Curves, at: float) -> str:
     values: dict[str, float] = {}
     ended: list[str] = []
     not_begun: list[str] = []
-    longest = curves.frame.groupby("method")["lookups"].max().max()
-    at = min(at, longest)
+    at = min(at, curves.frame.groupby("method")["lookups"].max().max())
     for method, part in curves.frame.groupby("method", sort=False):
         before = part[part["lookups"] <= at]
         if len(before) and part["lookups"].max() >= at and not np.isnan(before["mean"].iloc[-1]):
@@ -47,8 +46,7 @@ def distribution_finding(found: RuntimeDistribution, at: float) -> str:
         timed = found.unit.startswith("time")
         whole = "the time that all rows take" if timed else "a table's rows looked up"
         budget = f"{at:.0%} of {whole}"
-    what = f"Targets met after {budget}"
-    return _ordered(what, values, exact, False, lambda v: f"{v:.0%}", bounds)
+    return _ordered(f"Targets met after {budget}", values, exact, False, lambda v: f"{v:.0%}", bounds)
 
 
 def expected_finding(frame: pd.DataFrame, unit: str = LOOKUPS) -> str:
@@ -58,8 +56,7 @@ def expected_finding(frame: pd.DataFrame, unit: str = LOOKUPS) -> str:
     values = last[np.isfinite(last)].to_dict()
     none = list(last.index[~np.isfinite(last)])
     exact = values.pop(EXACT, np.nan)
-    what = f"Expected {time_in(unit)} to the hardest target ({hardest})"
-    text = _ordered(what, values, exact, True, short)
+    text = _ordered(f"Expected {time_in(unit)} to the hardest target ({hardest})", values, exact, True, short)
     return text + (f" In no trial: {', '.join(none)}." if none else "")
 
 

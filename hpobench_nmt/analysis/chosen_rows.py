@@ -141,8 +141,7 @@ def true_regrets(instance: Instance) -> Floats | None:
         number = np.concatenate([np.arange(len(table)), number])
         order = np.argsort(number, kind="stable")
         every = np.vstack([table.values, values])[order]
-        averaged = replace(table, values=means(every, number[order]), replicates=None)
-        loss = averaged.losses([objective])[:, 0]
+        loss = replace(table, values=means(every, number[order]), replicates=None).losses([objective])[:, 0]
     loss = np.where(np.isnan(instance.scored[:, 0]), np.nan, loss)
     return np.asarray(loss - np.nanmin(loss)) if not np.isnan(loss).all() else None
 

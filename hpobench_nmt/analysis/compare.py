@@ -145,8 +145,7 @@ def _paired(first: Results, second: Results | None, methods: Sequence[str]) -> t
         methods = [a, other]
     if found.paired is None:
         raise InputError(found.reason)
-    lost = set(methods) - set(found.paired.methods)
-    if lost:
+    if lost := set(methods) - set(found.paired.methods):
         raise InputError(f"{listed(sorted(lost))}: not finished on every table of the first run.")
     return found.paired, methods[0], methods[1], found.aim
 
@@ -174,8 +173,7 @@ def _check_same(first: Results, second: Results) -> None:
         raise InputError(f"the runs have other seeds: {first.seed} and {second.seed}.")
     ours, theirs = (each.suite.without_names.settings() for each in (first, second))
     keys = {*ours, *theirs} - {"name", "trials", "family"}
-    other = sorted(key for key in keys if ours.get(key) != theirs.get(key))
-    if other:
+    if other := sorted(key for key in keys if ours.get(key) != theirs.get(key)):
         raise InputError(f"the runs have other settings: {listed(other)}.")
 
 
@@ -208,8 +206,7 @@ def _told(verdict: Verdict) -> str:
 
 
 def _of_families(a: str, b: str, verdict: Verdict, families: int) -> str:
-    unknown_to = [name for name in (a, b) if tuned_on(name) is None]
-    if unknown_to:
+    if unknown_to := [name for name in (a, b) if tuned_on(name) is None]:
         return f"no verdict, because it is not known on which tables {listed(unknown_to)} was tuned."
     if families < FEWEST_FAMILIES:
         there = "is" if families == 1 else "are"

@@ -96,8 +96,7 @@ def decision_sentences(tests: pd.DataFrame) -> list[str]:
     known = against[against["families_p"].notna()]
     if len(known):
         lines.append(_sentence(known, _FAMILIES, "On other families, of those that did not tune the method"))
-    few = against[against["families_p"].isna()]["a"].tolist()
-    if few:
+    if few := against[against["families_p"].isna()]["a"].tolist():
         lines.append(
             f"No verdict on other families, which takes {FEWEST_FAMILIES} families that did not tune the "
             f"method: {listed(few)}."

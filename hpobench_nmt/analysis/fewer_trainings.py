@@ -187,14 +187,11 @@ def _line(results: Results, table: str, family: str, aims: Aims) -> tuple[object
 
 def _notes(methods: pd.DataFrame, tables: pd.DataFrame, cells: pd.DataFrame) -> list[str]:
     notes = []
-    for method, count in zip(methods["method"], methods["failed"], strict=True):
+    for method, count in zip(methods["method"], methods["failed"].tolist(), strict=True):
         if count:
             where = cells[(cells["method"] == method) & (cells["failed"] > 0)]["table"].tolist()
-            notes.append(
-                f"No figure: {method} failed in {counted(int(count), 'trial')} (on {listed(where)})."
-            )
-    lacking = methods[methods["times_fewer"].isna() & (methods["failed"] == 0)]["method"].tolist()
-    if lacking:
+            notes.append(f"No figure: {method} failed in {counted(count, 'trial')} (on {listed(where)}).")
+    if lacking := methods[methods["times_fewer"].isna() & (methods["failed"] == 0)]["method"].tolist():
         there = cells[cells["method"].isin(lacking) & cells["times_fewer"].isna()]["table"]
         notes.append(
             f"No figure: {listed(lacking)}, of which trials stopped before the budget without the target (on "

@@ -72,9 +72,7 @@ def found_volume(results: Results, at: Mapping[str, float]) -> FoundVolume:
     reference = np.array([_random_search(results.instances[t], at[t]) for t in tables])
     exact = not np.isnan(reference).any()
     if not exact:
-        own = (
-            [shares[methods.index(SIMULATED)].mean() for shares in found] if SIMULATED in methods else np.nan
-        )
+        own = [each[methods.index(SIMULATED)].mean() for each in found] if SIMULATED in methods else np.nan
         reference = np.broadcast_to(own, len(tables))
     frame = pd.DataFrame(
         {
@@ -104,8 +102,7 @@ def _shares(results: Results, table: str, at: float) -> Floats:
         trials = results.trials[table, method]
         counted = [by_checkpoints(instance, trials[i]) for i in range(common)]
         shares = hypervolume_shares(counted, scale, np.array([at]))[:, 0]
-        failed = [bool(trials[i].failure) for i in range(common)]
-        own.append(np.where(failed, np.nan, shares))
+        own.append(np.where([bool(trials[i].failure) for i in range(common)], np.nan, shares))
     return np.array(own)
 
 

@@ -112,8 +112,7 @@ def ranked_methods(results: Results, statistics: Statistics, table: str) -> list
         means = rounded((whole if SCORES[score].needs_score_at else cells["restricted"]).to_numpy(np.float64))
         losses = pd.Series(means if SCORES[score].lower_is_better else -means)
         ranks.append(losses.rank(na_option="bottom").to_numpy())
-    order = np.argsort(np.mean(ranks, axis=0), kind="stable")
-    return [methods[place] for place in order]
+    return [methods[place] for place in np.argsort(np.mean(ranks, axis=0), kind="stable")]
 
 
 def exact(results: Results, table: str) -> list[tuple[float, float]]:
@@ -171,8 +170,7 @@ def setting(results: Results, table: str) -> str:
         told += f", {counted(suite.workers, 'worker')}, time in {instance.time_unit}"
     if suite.noise:
         told += "; a look-up draws one of the row's trainings, and scores use the row's mean"
-    near = [score for score in suite.scores if SCORES[score].needs_tolerance]
-    if near:
+    if near := [score for score in suite.scores if SCORES[score].needs_tolerance]:
         told += f"; {', '.join(near)}: within {tolerance(instance)} of the best"
     return told
 
@@ -250,8 +248,7 @@ def chosen_meanings(results: Results) -> list[str]:
 
 def tolerance(instance: Instance) -> str:
     """The tolerance of ftc on a table, with the metric's unit."""
-    unit = instance.table.metric(instance.objectives[0].metric).unit
-    return short(instance.tolerance, unit=unit)
+    return short(instance.tolerance, unit=instance.table.metric(instance.objectives[0].metric).unit)
 
 
 def subject_to(results: Results, table: str) -> str:

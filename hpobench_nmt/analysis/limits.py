@@ -67,8 +67,7 @@ def limits(results: Results, found: FewerTrainings, table: str) -> pd.DataFrame:
     best = [m for m in found.paired.ranked_on(table) if m != SIMULATED][:1]
     lines |= {f"best method, {m}": found.paired.runtimes[table][found.paired.methods.index(m)] for m in best}
     lines["least possible"] = aims.least
-    reference = aims.random_search
-    ratios = [math.exp(log_ratio(own[None], reference[: len(own)])[0][0]) for own in lines.values()]
+    ratios = [math.exp(log_ratio(own[None], aims.random_search[: len(own)])[0][0]) for own in lines.values()]
     means = [float(values.mean()) for values in lines.values()]
     return pd.DataFrame({"line": list(lines), "time": means, "times_fewer": ratios})
 

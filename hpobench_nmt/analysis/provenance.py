@@ -64,15 +64,12 @@ def _shipped(suite: Suite) -> Suite | None:
 def facts(run: Run) -> list[tuple[str, str]]:
     """Settings and versions, as pairs of a name and a text."""
     suite, manifest = run.results.suite, run.manifest
+    design = counted(suite.n_initial, "look-up")
     lines = [
         ("suite", suite.name),
         ("command", command(run)),
         ("root seed", str(run.results.seed)),
-        (
-            "trials",
-            f"{suite.trials} per method and table, each with an initial design of "
-            f"{counted(suite.n_initial, 'look-up')}",
-        ),
+        ("trials", f"{suite.trials} per method and table, each with an initial design of {design}"),
         ("scores", "; ".join(f"{s}: {meaning(suite, s)}" for s in suite.scores)),
         ("ties", f"{'any' if suite.ties == 'any' else 'only the first'} row of best value counts"),
         ("a trial ends", {"settled": "when no score can change any more"}.get(suite.stop, "at the last row")),
@@ -83,18 +80,15 @@ def facts(run: Run) -> list[tuple[str, str]]:
         sources = ", ".join(suite.sources)
         lines.append(("sources", f"methods may learn from {sources}, except the table itself"))
     if suite.source_of:
-        pairs = ", ".join(f"{source} on {table}" for table, source in suite.source_of.items())
-        lines.append(
-            ("source of", f"methods may learn from {pairs}, using the configurations that both have")
-        )
+        told = ", ".join(f"{source} on {table}" for table, source in suite.source_of.items())
+        lines.append(("source of", f"methods may learn from {told}, using the configurations that both have"))
     if suite.constraints:
         kept = [f"{name} {i.n_feasible}/{len(i.table)}" for name, i in run.results.instances.items()]
         rules = ", ".join(suite.constraints)
         lines.append(("constraints", f"{rules}; rows that satisfy them: {', '.join(kept)}"))
     if suite.lookups is not None:
         lines.append(("look-ups", f"at most {suite.lookups}"))
-    near = [s for s in suite.scores if SCORES[s].needs_tolerance]
-    if near:
+    if near := [s for s in suite.scores if SCORES[s].needs_tolerance]:
         used = [f"{name} {tolerance(instance)}" for name, instance in run.results.instances.items()]
         lines.append((f"tolerance of {' and '.join(near)}", ", ".join(used)))
     late = [s for s in suite.scores if SCORES[s].needs_score_at]
@@ -114,18 +108,15 @@ def facts(run: Run) -> list[tuple[str, str]]:
 def clock_facts(results: Results) -> list[tuple[str, str]]:
     """The clock of a run in words, as pairs of a name and a text."""
     suite = results.suite
-    per = (
-        "a training takes as long as its cost"
-        if suite.clock == "cost"
-        else "a look-up takes one unit of time"
+    per = {"cost": "a training takes as long as its cost"}.get(
+        suite.clock, "a look-up takes one unit of time"
     )
     units = {instance.time_unit for instance in results.instances.values()}
     lines = [("clock", f"{per}, in {', '.join(sorted(units))}"), ("workers", str(suite.workers))]
     if suite.curves:
         pausing = "can be paused and resumed later" if suite.resume else "start again after they were stopped"
         lines.append(("trainings", f"can be stopped at each checkpoint of their curves, and {pausing}"))
-    left_out = [instance.left_out for instance in results.instances.values() if instance.left_out]
-    if left_out:
+    if left_out := [instance.left_out for instance in results.instances.values() if instance.left_out]:
         lines.append(("left out", "; ".join(left_out)))
     return lines
 
@@ -151,6 +142,4 @@ def method_prints(runs: Sequence[Run]) -> list[tuple[str, str, str]]:
 def _plain(value: Any) -> str:
     if isinstance(value, str | int | float):
         return str(value)
-    if isinstance(value, list | tuple):
-        return ", ".join(map(str, value))
-    return ""
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else ""

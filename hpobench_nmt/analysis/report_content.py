@@ -51,10 +51,8 @@ def headline(run: Run) -> list[str]:
         rest = [1 + len(v.tied) for v in judged if v.tied]
         if rest and len(judged) > 1:
             span = f"{min(rest)}" if min(rest) == max(rest) else f"{min(rest)} to {max(rest)}"
-            elsewhere = "Elsewhere" if alone else "There,"
-            lines.append(
-                f"{elsewhere} {span} methods share the lead: none is shown to be worse than the best."
-            )
+            where = "Elsewhere" if alone else "There,"
+            lines.append(f"{where} {span} methods share the lead: none is shown to be worse than the best.")
     if len(judged) <= len(suite.scores):
         lines += [v.sentence for v in statistics.verdicts]
     return lines or [v.sentence for v in statistics.verdicts]
@@ -79,8 +77,7 @@ def matrices(run: Run, table: str) -> list[Matrix]:
         rows = zip(names, share.tolist(), shown.tolist(), strict=True)
         lines = tuple((name, tuple(map(_win, *of))) for name, *of in rows)
         chosen = comparisons[(comparisons["table"] == table) & (comparisons["score"] == score)]
-        pairs = tuple(map(_pair, chosen.to_dict("records")))
-        found.append(Matrix(score, tuple(names), lines, pairs))
+        found.append(Matrix(score, tuple(names), lines, tuple(map(_pair, chosen.to_dict("records")))))
     return found
 
 

@@ -109,8 +109,7 @@ def regret_curves(results: Results, table: str, also: Sequence[float] = ()) -> C
     found = _with_exact(_curves(results, table, quantity, True, regret, also), results, exact)
     best = float(np.mean([_best(seen) for seen in _seen(results, instance)]))
     rule = (_NOTHING_FEASIBLE,) if results.suite.constraints else ()
-    mean = found.frame["mean"].to_numpy()
-    frame = found.frame.assign(best_value=objective.to_raw(best + mean))
+    frame = found.frame.assign(best_value=objective.to_raw(best + found.frame["mean"].to_numpy()))
     return replace(found, frame=frame, notes=(*found.notes, *rule))
 
 

@@ -48,8 +48,7 @@ def trial_notes(results: Results) -> list[str]:
         notes.append(f"{method} on {table}: {number} of {of} found no feasible row.{worst}")
     notes += _copies(results)
     notes += _whole_tables(results)
-    small = [name for name, instance in results.instances.items() if len(instance.table) < _FEW_ROWS]
-    if small:
+    if small := [name for name, instance in results.instances.items() if len(instance.table) < _FEW_ROWS]:
         notes.append(
             f"{listed(small)}: with fewer than {_FEW_ROWS} rows, even random search soon finds the best, so "
             f"this says little about methods."
@@ -63,12 +62,10 @@ def trial_notes(results: Results) -> list[str]:
 def run_notes(results: Results) -> list[str]:
     """Sentences on unfinished methods, failed trials, and too few methods or trials."""
     notes = trial_notes(results)
-    missing = [f"{method} on {table}" for table, method in unfinished(results)]
-    if missing:
+    if missing := [f"{method} on {table}" for table, method in unfinished(results)]:
         notes.append(f"Not finished, and left out: {listed(missing)}.")
     for (table, method), trials in results.trials.items():
-        failed = sum(bool(t.failure) for t in trials)
-        if failed:
+        if failed := sum(bool(t.failure) for t in trials):
             notes.append(
                 f"{method} on {table}: {failed} of {counted(len(trials), 'trial')} failed. Means do not "
                 f"include them. In comparisons and runtime distributions, targets that they had not reached "
@@ -111,8 +108,7 @@ def _begins_all(trial: Trajectory, n_rows: int) -> bool:
     if not resumed.any():
         return False
     starts = trial.timeline.starts
-    begun = trial.rows[starts <= starts[resumed].min()]
-    return len(np.unique(begun)) == n_rows
+    return len(np.unique(trial.rows[starts <= starts[resumed].min()])) == n_rows
 
 
 def _where(results: Results, holds: Callable[[str, str], bool]) -> dict[str, list[str]]:

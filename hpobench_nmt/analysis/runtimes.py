@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.task.instance import Instance
 from hpobench_nmt.benchmarking.task.scoring import exact_score, scored_trial
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.core.system.errors import InputError, check_known
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.trajectory import Goal, Trajectory
@@ -217,8 +216,7 @@ def expected_runtime_frame(found: TargetRuntimes) -> pd.DataFrame:
     for (table, method), times in found.found.items():
         ert = expected_runtimes(times)
         columns = {"ert": ert.ert, "low": ert.low, "high": ert.high, "successes": ert.successes}
-        trials = len(times.lengths)
-        frames.append(_targets_frame(found, table, method).assign(**columns, trials=trials))
+        frames.append(_targets_frame(found, table, method).assign(**columns, trials=len(times.lengths)))
     for table in found.ladders:
         pairs = list(zip(found.seen[table], found.ladders[table], strict=True))
         means = np.mean([[exact_score(seen, t)[0] for t in ladder] for seen, ladder in pairs], axis=0)
@@ -241,8 +239,6 @@ def _targets_frame(found: TargetRuntimes, table: str, method: str) -> pd.DataFra
     return frame.assign(on_front=found.on_front[table])
 
 
-def _distribution_frame(
-    method: str, budgets: Floats, shares: Sequence[Floats], exact: NDArray[np.bool_]
-) -> pd.DataFrame:
+def _distribution_frame(method: str, budgets: Floats, shares: Sequence[Floats], exact: Bools) -> pd.DataFrame:
     share = np.mean(shares, axis=0)
     return pd.DataFrame({"method": method, "budget": budgets, "share": share, "exact": exact})

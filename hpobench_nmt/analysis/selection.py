@@ -120,8 +120,7 @@ def failure_notes(results: Results, table: str) -> list[str]:
     notes = []
     for method in methods_on(results, table):
         trials = results.trials[table, method]
-        failed = sum(bool(t.failure) for t in trials)
-        if failed:
+        if failed := sum(bool(t.failure) for t in trials):
             notes.append(
                 f"{method}: {failed} of {counted(len(trials), 'trial')} failed and "
                 f"{'is' if failed == 1 else 'are'} left out."

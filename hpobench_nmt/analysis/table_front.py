@@ -14,7 +14,7 @@ from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.constraints import Constraint
 from hpobench_nmt.core.front import Front as Front
 from hpobench_nmt.core.front import with_row_numbers as with_row_numbers
-from hpobench_nmt.core.objectives import Direction, Objective, measured
+from hpobench_nmt.core.objectives import Direction, Objective, Objectives, measured
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.system.errors import InputError, as_list, check_known, shortened
 from hpobench_nmt.core.system.text import brief, printable
@@ -27,7 +27,7 @@ _MOST_NAMES = 30
 
 def pareto(
     source: Table | pd.DataFrame | str | Path,
-    objectives: Sequence[str | Objective] = (),
+    objectives: Objectives = (),
     constraints: Sequence[str | Constraint] = (),
     curves: bool = False,
 ) -> Front:
@@ -78,9 +78,7 @@ def _along_curves(table: Table) -> list[str | Objective]:
     return [table.main_metric if table.main_metric in known or not known else known[0], TRAINING_COST]
 
 
-def table_front(
-    table: Table, objectives: Sequence[str | Objective], constraints: Sequence[Constraint] = ()
-) -> Front:
+def table_front(table: Table, objectives: Objectives, constraints: Sequence[Constraint] = ()) -> Front:
     """The front of a table; the objectives are "metric", "metric:min" or "metric:max"."""
     for rule in constraints:
         table.metric(rule.metric)
@@ -90,9 +88,7 @@ def table_front(
     return _front(table.name, where, table.to_frame(), goals, constraints, labels, axes)
 
 
-def checkpoint_front(
-    table: Table, objectives: Sequence[str | Objective], constraints: Sequence[Constraint] = ()
-) -> Front:
+def checkpoint_front(table: Table, objectives: Objectives, constraints: Sequence[Constraint] = ()) -> Front:
     """The front of all checkpoints of a table's learning curves.
 
     `training_cost` may be an objective or have a bound. If the curves lack a metric of an objective or
@@ -168,10 +164,7 @@ def _front(
 
 
 def _front_of_columns(
-    source: pd.DataFrame | str | Path,
-    objectives: Sequence[str | Objective],
-    rules: Sequence[Constraint],
-    curves: bool,
+    source: pd.DataFrame | str | Path, objectives: Objectives, rules: Sequence[Constraint], curves: bool
 ) -> Front:
     """The front of a data frame or of a CSV file, in which all columns describe the rows."""
     given = isinstance(source, pd.DataFrame)

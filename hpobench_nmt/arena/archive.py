@@ -231,8 +231,7 @@ def archive_bytes(
                 raise InputError(f"track {track}: an archive can only have results of frozen suites.")
             if not run.suite.resume:
                 raise InputError(f"track {track}: an archive cannot have results with resume = false.")
-            twice = taken & set(run.methods)
-            if twice:
+            if twice := taken & set(run.methods):
                 raise InputError(f"track {track} has method {min(twice)!r} already: rename one.")
             taken |= set(run.methods)
             runs.append(_run_of(track, run, cards or {}))
@@ -309,8 +308,7 @@ def joined_archives(archives: Sequence[Archive]) -> bytes:
             raise InputError(f"method {method!r} of track {track} is in {other.path} and in {archive.path}.")
         if track not in tables:
             raise InputError(f"{archive.path}: method {method!r} of track {track} has no trials.")
-        lacking = {table for table in tables[track] if (track, table, method) not in archive.groups}
-        if lacking:
+        if lacking := {table for table in tables[track] if (track, table, method) not in archive.groups}:
             raise InputError(
                 f"{archive.path}: method {method!r} of track {track} lacks {counted(len(lacking), 'table')} "
                 f"that other methods have, such as {min(lacking)}. Run it on all tables of the track."

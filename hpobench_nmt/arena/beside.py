@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from hpobench_nmt.benchmarking.records.manifest import Manifest
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.task.suite import Suite
 from hpobench_nmt.benchmarking.task.suite_files import tracks
-from hpobench_nmt.core.system.errors import InputError, warn
+from hpobench_nmt.core.system.errors import InputError, Notify, warn
 from hpobench_nmt.core.system.text import counted, some_of
 from hpobench_nmt.core.trajectory import Trials
 from hpobench_nmt.lookup.user_folders import fetched_folder
@@ -86,9 +86,7 @@ def check_trials(place: str, lengths: Iterable[int], suite: Suite) -> None:
         )
 
 
-def beside(
-    results: Results, archive: str | Path | Archive = ARCHIVE, notify: Callable[[str], None] = warn
-) -> Results:
+def beside(results: Results, archive: str | Path | Archive = ARCHIVE, notify: Notify = warn) -> Results:
     """The results with the methods of an archive that were run on the same tables, trial by trial.
 
         mine = hb.run("lm-2026", track="plain", methods=["RS", "mine.py:Mine"])

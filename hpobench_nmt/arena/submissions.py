@@ -32,7 +32,7 @@ from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.records.store import load_results, unfinished
 from hpobench_nmt.benchmarking.task.instance import suite_instances
 from hpobench_nmt.benchmarking.task.suite_files import load_suite, track_of, tracks
-from hpobench_nmt.core.system.errors import InputError, check_known, not_written
+from hpobench_nmt.core.system.errors import InputError, Notify, check_known, not_written
 from hpobench_nmt.core.system.files import read_bytes, read_toml, write_whole
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.system.validation import checked
@@ -43,8 +43,6 @@ from hpobench_nmt.methods import KNOWN
 
 RERUN = 3
 """The trials of each table that are run again before a method is added."""
-
-Notify = Callable[[str], None]
 
 
 def archived_results(
@@ -110,8 +108,7 @@ def add_to_archive(
         raise InputError(f"{folder}: has no results of {found.name!r}.")
     if found.name.casefold() in {name.casefold() for name in (*archive.methods(track), *KNOWN)}:
         raise InputError(f"the name {found.name!r} is taken in track {track}: rename the method, and run it.")
-    missing = [table for table in results.suite.pinned if (table, found.name) not in results.trials]
-    if missing:
+    if missing := [table for table in results.suite.pinned if (table, found.name) not in results.trials]:
         then = f"install them with 'hpobench-nmt tables fetch {NAME}'"
         if set(missing) <= results.instances.keys():
             then = "the run is not finished, so start it again"
@@ -126,8 +123,7 @@ def add_to_archive(
     notify(f"Running {RERUN} trials of {found.name} again on {counted(len(tables), 'table')}.")
     again = run(track_of(NAME, track), tables=tables, methods=[method], trials=RERUN, seed=results.seed)
     for pair, trials in again.trials.items():
-        other = sum(not same_trial(results.trials[pair][i], trials[i]) for i in range(len(trials)))
-        if other:
+        if other := sum(not same_trial(results.trials[pair][i], trials[i]) for i in range(len(trials))):
             raise InputError(
                 f"{folder}: {other} of {len(trials)} trials of {found.name} on {pair[0]} differ from those "
                 f"that were run again. All random numbers of a method must come from `rng`."

@@ -44,8 +44,7 @@ def check_hashes(archive: Archive, digest: str | Path | None = None) -> str:
         return (
             f"{path}: has format 1, without hashes, so a changed row is found only if its trial runs again."
         )
-    found = known.changed(archive)
-    if found:
+    if found := known.changed(archive):
         raise RunError(f"{archive.path}: differs from its digest {path}: {some_of(found)}.")
     return f"All {counted(len(known.hashes), 'hash', 'hashes')} of trials are those of the digest {path}."
 
@@ -137,8 +136,7 @@ def _obstacle(archive: Archive, track: str, method: str) -> str:
     """Why trials of a method cannot run again here; "" if they can."""
     if method not in KNOWN:
         return "not a method of this package"
-    missing = KNOWN[method].missing()
-    if missing:
+    if missing := KNOWN[method].missing():
         return f"{missing[0]} is not installed"
     installed = resolve_methods([method])[0]
     if archive.has_rows_of(track, installed):

@@ -21,7 +21,7 @@ from hpobench_nmt.benchmarking.task.suite_files import FROZEN, load_suite, track
 from hpobench_nmt.benchmarking.task.suite_tables import WITH_DEFAULT, note_ignored
 from hpobench_nmt.core.system.clusters import Backend
 from hpobench_nmt.core.system.deprecated import warn_deprecated
-from hpobench_nmt.core.system.errors import InputError, as_list, unknown, warn
+from hpobench_nmt.core.system.errors import InputError, Notify, as_list, unknown, warn
 from hpobench_nmt.core.system.text import brief, split_names
 from hpobench_nmt.core.system.validation import checked
 from hpobench_nmt.evaluation.scores import SCORES, score_names
@@ -31,7 +31,6 @@ from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.methods import BUILT_IN, KNOWN
 
 TableOrName = Table | str | Path
-Notify = Callable[[str], None]
 
 _LOOKUPS_SCORED = 20  # the default at which fb and similar scores are measured
 _LISTS = ("scores", "objectives", "constraints", "sources")

@@ -18,7 +18,7 @@ from hpobench_nmt.benchmarking.running.trials import Block, Took, plan, seconds_
 from hpobench_nmt.benchmarking.task.instance import Instance
 from hpobench_nmt.benchmarking.task.suite import Suite
 from hpobench_nmt.core.system.clusters import Backend
-from hpobench_nmt.core.system.errors import InputError, check_whole
+from hpobench_nmt.core.system.errors import InputError, Notify, check_whole
 from hpobench_nmt.core.system.validation import LARGEST_WHOLE
 from hpobench_nmt.core.trajectory import Trials
 from hpobench_nmt.methods import of_objectives
@@ -36,7 +36,7 @@ def run_suite(
     folder: Path | None = None,
     table_folders: Mapping[str, str] | None = None,
     progress: Callable[[float, float], None] | None = None,
-    notify: Callable[[str], None] = lambda message: None,
+    notify: Notify = lambda message: None,
     debug: bool = False,
 ) -> Results:
     """Run every method on every table.

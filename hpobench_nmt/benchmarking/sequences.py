@@ -34,8 +34,7 @@ def export_sequences(results: Results, out: Path) -> list[Path]:
     contents: dict[Path, str] = {}
     for (table, method), trials in results.trials.items():
         instance = results.instances[table]
-        tied = [goal for goal in instance.goals if goal.name == "ftb" and goal.targets.sum() > 1]
-        if tied:
+        if tied := [goal for goal in instance.goals if goal.name == "ftb" and goal.targets.sum() > 1]:
             count = int(tied[0].targets.sum())
             raise InputError(
                 f"{table}: {count} rows share the best value, and the scripts credit only the first. "

@@ -168,8 +168,7 @@ def require_installed(*modules: str) -> None:
 
 def require_family(family: Family[Any]) -> None:
     """Raise InputError if packages that the family needs are missing."""
-    missing = family.missing()
-    if missing:
+    if missing := family.missing():
         raise InputError(
             f"family {family.name!r} needs packages that are not installed. Install them: {missing}"
         )

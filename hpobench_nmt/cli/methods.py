@@ -74,8 +74,7 @@ def _check(spec: str, n_objectives: int) -> None:
     for check, reason in check_method(spec, n_objectives):
         reasons.append(reason)
         say(f"FAILED  {check}: {reason}" if reason else f"ok      {check}")
-    failed = sum(map(bool, reasons))
-    if failed:
+    if failed := sum(map(bool, reasons)):
         raise RunError(f"{spec.rpartition(':')[2]} fails {failed} of {len(reasons)} checks.")
 
 

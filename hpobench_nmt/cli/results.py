@@ -59,8 +59,7 @@ def score(folder: Path, form: str, out: Path | None, verify: bool, explain: bool
             written = export_sequences(results, out)
         say(f"{counted(len(written), 'file')} in {out}")
         return
-    missing = unfinished(results)
-    if missing:
+    if missing := unfinished(results):
         say(f"Not finished, and left out: {pairs_text(missing)}.", err=True)
     if form == "text":
         show_leaderboard(results, make_console(), explain)

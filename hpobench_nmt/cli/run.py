@@ -140,8 +140,7 @@ def run(
         if results_folder:
             told = f"The scores of each table: hpobench-nmt score {shlex.quote(str(results_folder))}"
             console.print(told, highlight=False, soft_wrap=True, markup=False)
-    lost = results.all_failed()
-    if lost:
+    if lost := results.all_failed():
         kept = f" Everything else was run; the results are in {results_folder}." if results_folder else ""
         raise RunError(
             f"every trial failed: {pairs_text(lost)}. The first reason: "

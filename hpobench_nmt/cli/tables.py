@@ -50,15 +50,13 @@ def tables_list() -> None:
     from hpobench_nmt.lookup.collections import COLLECTIONS
     from hpobench_nmt.render.terminal.grids import print_grid
 
-    there = catalogue.table_rows(lambda message: say(message, err=True))
-    if there:
+    if there := catalogue.table_rows(lambda message: say(message, err=True)):
         lines = [tuple(map(str, line)) for line in there]
         right = ("rows", "hyperparameters")
         print_grid(catalogue.COLUMNS, lines, make_console(), right=right, wrapped=("folder",))
     found = catalogue.installed()
     for collection in COLLECTIONS.values():
-        absent = [name for name in collection.tables if name not in found]
-        if absent:
+        if absent := [name for name in collection.tables if name not in found]:
             get = f"Get them with 'hpobench-nmt tables fetch {collection.name}': {collection.given.title}."
             say(f"Not installed: {some_of(absent, _MOST_NAMES)}. {get}", err=True)
 

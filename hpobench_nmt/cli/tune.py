@@ -15,13 +15,7 @@ from hpobench_nmt.cli.common import require_family, require_installed, say
 from hpobench_nmt.cli.completion import completing, method_names
 from hpobench_nmt.cli.options import constraint_option, count_option, flag, listed_option, option, seed_option
 from hpobench_nmt.cli.own_program import WithProgram, own_devices, print_first, spec_of, write_new
-from hpobench_nmt.cli.train import (
-    device_option,
-    out_option,
-    spec_argument,
-    stoppable,
-    time_limit_option,
-)
+from hpobench_nmt.cli.train import device_option, out_option, spec_argument, stoppable, time_limit_option
 from hpobench_nmt.cli.tuning_steps import Steps
 from hpobench_nmt.core.system.deprecated import warn_deprecated
 from hpobench_nmt.core.system.errors import InputError, RunError

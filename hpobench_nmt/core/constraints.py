@@ -27,9 +27,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hpobench_nmt.core.arrays import Floats, frozen
+from hpobench_nmt.core.arrays import Bools, Floats, frozen
 from hpobench_nmt.core.objectives import Values
 from hpobench_nmt.core.problem import Progress
 from hpobench_nmt.core.system.errors import InputError, as_list, shortened
@@ -86,7 +85,7 @@ def parse_constraints(texts: Sequence[str], where: str) -> list[Constraint]:
     return parsed
 
 
-def is_feasible(violations: Floats) -> NDArray[np.bool_]:
+def is_feasible(violations: Floats) -> Bools:
     """Whether all violations of a row are at most 0, shape (N,), from violations of shape (N, c)."""
     return np.asarray((violations <= 0).all(axis=1))
 

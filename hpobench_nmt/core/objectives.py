@@ -98,3 +98,7 @@ class Objective:
     def to_raw(self, losses: Values) -> Values:
         """Losses as raw values of the metric, a number or any shape: the inverse of `to_loss`."""
         return -losses if self.direction == "max" else losses
+
+
+Objectives = Sequence[str | Objective]
+"""Objectives, each an `Objective`, "metric" with its own direction, or "metric:min" or "metric:max"."""

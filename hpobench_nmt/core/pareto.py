@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Floats, Ints
 from hpobench_nmt.core.system.errors import InputError
 
 
@@ -24,7 +24,7 @@ class FrontScale:
         return (losses - self.ideal) / (self.nadir - self.ideal)
 
 
-def pareto_front(losses: ArrayLike, *more: object) -> NDArray[np.int64]:
+def pareto_front(losses: ArrayLike, *more: object) -> Ints:
     """Row numbers, ascending, that no other row dominates, all losses being minimised.
 
     `hb.pareto` computes the front of a table, a data frame or a CSV file, with directions and constraints.

@@ -6,9 +6,8 @@ import hashlib
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Floats, Ints
 from hpobench_nmt.core.trainings import places_of
 
 
@@ -25,18 +24,18 @@ class ReplicateLosses:
         borrowed: how many rows have one training, and borrow the noise of other rows.
     """
 
-    starts: NDArray[np.int64]
+    starts: Ints
     losses: Floats
     others: Floats = field(default_factory=lambda: np.empty((0, 0)))
     costs: Floats | None = None
     borrowed: int = 0
 
-    def places(self, rng: np.random.Generator) -> NDArray[np.int64]:
+    def places(self, rng: np.random.Generator) -> Ints:
         """The place of one training of each row, each as likely as the others, shape (N,). O(N)."""
         counts = np.diff(self.starts)
         return self.starts[:-1] + np.floor(rng.random(len(counts)) * counts).astype(np.int64)
 
-    def after(self, first: NDArray[np.int64], row: int, number: int) -> int:
+    def after(self, first: Ints, row: int, number: int) -> int:
         """The place of the training that a row's look-up draws, `number` look-ups after its first.
 
         `first` are the places that the first look-ups draw. A row's trainings come in turn, so that a
@@ -45,7 +44,7 @@ class ReplicateLosses:
         start, count = self.starts[row], self.starts[row + 1] - self.starts[row]
         return int(start + (first[row] - start + number) % count)
 
-    def of_rows(self, rows: NDArray[np.int64]) -> ReplicateLosses:
+    def of_rows(self, rows: Ints) -> ReplicateLosses:
         """The trainings of some rows, in this order, without their other metrics."""
         starts, places = places_of(self.starts, rows)
         costs = None if self.costs is None else self.costs[places]

@@ -17,10 +17,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpobench_nmt.core import space_exchange
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.core.hyperparameter import Hyperparameter as Hyperparameter
 from hpobench_nmt.core.hyperparameter import Kind as Kind
 from hpobench_nmt.core.hyperparameter import Scale as Scale
@@ -81,7 +80,7 @@ class Space(Sequence[Hyperparameter]):
             left = [h for h in left if h not in ready]
         return tuple(order)
 
-    def active(self, codes: Floats) -> NDArray[np.bool_]:
+    def active(self, codes: Floats) -> Bools:
         """Which hyperparameters are active in configurations given as codes, shape (N, H)."""
         found = np.ones(codes.shape, dtype=bool)
         place = {name: j for j, name in enumerate(self.names)}
@@ -159,8 +158,7 @@ class Space(Sequence[Hyperparameter]):
             if h.name not in config and not h.active_if:
                 raise InputError(f"the configuration lacks the hyperparameter {h.name!r}.")
             codes[j] = h.code(config.get(h.name))
-        wrong = self.wrongly_active(codes[None])
-        if wrong:
+        if wrong := self.wrongly_active(codes[None]):
             raise InputError(f"the configuration: {wrong[1]}")
         return codes
 

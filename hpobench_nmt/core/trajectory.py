@@ -13,7 +13,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.arrays import Floats, Rows, frozen
+from hpobench_nmt.core.arrays import Bools, Floats, Ints, Rows, frozen
 from hpobench_nmt.core.pareto import FrontScale
 from hpobench_nmt.core.system.text import counted, printable
 from hpobench_nmt.core.trainings import RowsThenResources
@@ -50,7 +50,7 @@ class Goal:
         rows: the row of each model, ascending, shape (K,), if models are checkpoints; None if they are rows.
     """
 
-    targets: NDArray[np.bool_]
+    targets: Bools
     needed: int
     score_at: float | None = None
     gaps: Floats | None = None
@@ -72,7 +72,7 @@ class Goal:
         return len(self.targets) if self.rows is None else int(self.rows[-1]) + 1
 
     @cached_property
-    def by_row(self) -> NDArray[np.int64]:
+    def by_row(self) -> Ints:
         """Number of targets of each row, shape (N,)."""
         if self.rows is None:
             return self.targets.astype(np.int64)
@@ -92,7 +92,7 @@ class Goal:
             return None
         return Goal(held, 1 if self.needed == 1 else int(held.sum()), name=self.name)
 
-    def met_by(self, trial: Trajectory) -> NDArray[np.int64]:
+    def met_by(self, trial: Trajectory) -> Ints:
         """How many targets each of the n trainings of a trial has found, shape (n,). O(n log K)."""
         before, now = trial.resources_before, trial.timeline.resources
         if self.rows is None:
@@ -242,7 +242,7 @@ class Trials(Sequence[Trajectory]):
 
     table_losses: Floats
     looked_up: NDArray[np.int32]
-    starts: NDArray[np.int64]
+    starts: Ints
     failures: Mapping[int, str]
     timing: Timeline | None = None
     losses: Floats | None = None

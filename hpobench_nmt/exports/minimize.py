@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Bools, Floats, Ints
 from hpobench_nmt.core.constraints import is_feasible
 from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.pareto import pareto_front
@@ -64,7 +63,7 @@ class Minimum:
     has_start: bool = False
 
     @property
-    def feasible(self) -> NDArray[np.bool_]:
+    def feasible(self) -> Bools:
         """Whether each evaluation satisfies all constraints, shape (n,)."""
         if self.violations is None:
             return np.ones(len(self.losses), dtype=bool)
@@ -75,7 +74,7 @@ class Minimum:
         return np.where(self.feasible[:, None], self.losses, np.nan)
 
     @property
-    def front(self) -> NDArray[np.int64]:
+    def front(self) -> Ints:
         """Numbers of the evaluations on the Pareto front, ascending; with one loss, those of the best."""
         return pareto_front(self._solutions)
 

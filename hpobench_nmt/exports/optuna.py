@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from hpobench_nmt.core.objectives import Objective
+from hpobench_nmt.core.objectives import Objectives
 from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Space, Value
@@ -327,7 +327,7 @@ def suggest(trial: Any, space: Space) -> dict[str, Value]:
 
 
 def table_objective(
-    table: Table, objectives: Sequence[str | Objective] = (), otherwise: Otherwise = "none"
+    table: Table, objectives: Objectives = (), otherwise: Otherwise = "none"
 ) -> Callable[[Any], float | tuple[float, ...]]:
     """A table as an Optuna objective, which suggests a configuration and returns metrics in raw units.
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpobench_nmt.core.system.errors import InputError, check_known, not_written, unknown, warn
+from hpobench_nmt.core.system.errors import InputError, Notify, check_known, not_written, unknown, warn
 from hpobench_nmt.core.system.files import no_folder, read_toml
 from hpobench_nmt.core.system.folders import remove_leftovers
 from hpobench_nmt.core.system.text import printable
@@ -133,7 +133,7 @@ def left_from_before(added: Sequence[tuple[Table, Path]]) -> list[str]:
     return [name for name in several if name not in names and folders[name].parent == target]
 
 
-def list_tables(notify: Callable[[str], None] = warn) -> pd.DataFrame:
+def list_tables(notify: Notify = warn) -> pd.DataFrame:
     """A data frame of the installed tables: table, rows, hyperparameters, objectives, folder, group.
 
     For a table without a group, the column `group` has the table's name. Tables that cannot be used are left
@@ -147,7 +147,7 @@ def list_tables(notify: Callable[[str], None] = warn) -> pd.DataFrame:
 COLUMNS = ("table", "rows", "hyperparameters", "objectives", "folder", "group")
 
 
-def table_rows(notify: Callable[[str], None] = warn) -> list[tuple[str, int, int, str, str, str]]:
+def table_rows(notify: Notify = warn) -> list[tuple[str, int, int, str, str, str]]:
     """The lines of `list_tables`."""
     rows = []
     for name, folder in installed().items():

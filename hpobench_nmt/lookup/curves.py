@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.arrays import Floats, Rows, frozen
+from hpobench_nmt.core.arrays import Bools, Floats, Rows, frozen
 from hpobench_nmt.core.objectives import LARGEST_VALUE, Metric, measured, metric_place
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.files import check_column, check_distinct
@@ -116,7 +116,7 @@ class Curves:
                 'leave out what follows, or say truncate_at = "nan" in [curves] of a datasheet to be added.',
             )
 
-    def _refuse(self, wrong: NDArray[np.bool_], message: str) -> None:
+    def _refuse(self, wrong: Bools, message: str) -> None:
         if wrong.any():
             place = checkpoint_text(self.starts, int(np.flatnonzero(wrong)[0]))
             raise InputError(f"curves, {place}: {message}")
@@ -156,7 +156,7 @@ class Curves:
         """The curves of these rows, in this order."""
         return self._taken(*places_of(self.starts, np.asarray(rows, dtype=np.int64)))
 
-    def only(self, kept: NDArray[np.bool_]) -> Curves:
+    def only(self, kept: Bools) -> Curves:
         """The curves without the checkpoints of rows that are not `kept`, shape (N,)."""
         there = np.repeat(kept, self.lengths)
         starts = np.concatenate([[0], np.cumsum(np.where(kept, self.lengths, 0))])
@@ -177,7 +177,7 @@ class Curves:
         return digest.hexdigest()
 
 
-def until_missing(starts: Rows, values: Floats) -> tuple[Rows, NDArray[np.bool_]]:
+def until_missing(starts: Rows, values: Floats) -> tuple[Rows, Bools]:
     """Where N curves begin, and which checkpoints are kept, shape (P,), if diverged trainings were logged on.
 
     A curve keeps its checkpoints up to and including the first that lacks a metric, at which the training had

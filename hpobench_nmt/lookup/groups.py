@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.arrays import Floats, Ints
+from hpobench_nmt.core.arrays import Bools, Floats, Ints
 
 _ROOM = 2**62
 _LARGEST_SEED = 2.0**53
@@ -34,7 +34,7 @@ def ranks(values: NDArray[Any]) -> Ints:
     return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
-def in_groups(ids: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+def in_groups(ids: Ints) -> tuple[Ints, Bools]:
     """The rows that share their id with another row, and which of them follow a row of the same group.
 
     The rows are positions in ids, sorted by id and then by position. Each has a flag.

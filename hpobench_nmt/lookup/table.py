@@ -13,7 +13,7 @@ import numpy as np
 
 from hpobench_nmt.core.arrays import Floats, Rows, frozen
 from hpobench_nmt.core.front import Front
-from hpobench_nmt.core.objectives import Direction, Metric, Objective, measured, metric_place
+from hpobench_nmt.core.objectives import Direction, Metric, Objective, Objectives, measured, metric_place
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import find_row
 from hpobench_nmt.core.response import Response
@@ -177,7 +177,7 @@ class Table:
         return {metric.name: value for metric, value in zip(self.metrics, row, strict=True)}
 
     def function(
-        self, objectives: Sequence[str | Objective] = (), otherwise: Otherwise = "error"
+        self, objectives: Objectives = (), otherwise: Otherwise = "error"
     ) -> Callable[[Config], float | list[float] | None]:
         """The table as a function to minimise, which returns a loss or a list of losses, for `hb.minimize`.
 
@@ -250,7 +250,7 @@ class Table:
                 return Objective(name, known)
         raise InputError(f"objective {spec!r}: the direction after ':' must be 'min' or 'max'.")
 
-    def losses(self, objectives: Sequence[str | Objective]) -> Floats:
+    def losses(self, objectives: Objectives) -> Floats:
         """The objectives as losses to minimise, shape (N, m), NaN if missing."""
         if isinstance(objectives, str) or not objectives:
             raise InputError(f"objectives must be a list of one or more metrics, not {objectives!r}.")
@@ -291,7 +291,7 @@ class Table:
         warn_deprecated("Table.averaged", "Table.replicates.averaged", since="1.1", removed_in="2.0")
         return self.replicates is not None and self.replicates.averaged
 
-    def trainings(self, objectives: Sequence[str | Objective], resume: bool = True) -> Trainings:
+    def trainings(self, objectives: Objectives, resume: bool = True) -> Trainings:
         """The trainings of all rows with their costs, to be simulated on a clock (core/trial_loop.py).
 
         The first objective decides which checkpoint is the best. An objective that is not in the curves has
@@ -355,15 +355,12 @@ class Table:
         loss = self.losses([objective])[:, 0]
         return np.flatnonzero(loss == np.nanmin(loss)) if not np.isnan(loss).all() else np.empty(0, np.int64)
 
-    def front(self, objectives: Sequence[str | Objective]) -> Rows:
+    def front(self, objectives: Objectives) -> Rows:
         """Numbers of the rows on the Pareto front of the objectives, ascending."""
         return pareto_front(self.losses(objectives))
 
     def pareto(
-        self,
-        objectives: Sequence[str | Objective] = (),
-        constraints: Sequence[str] = (),
-        curves: bool = False,
+        self, objectives: Objectives = (), constraints: Sequence[str] = (), curves: bool = False
     ) -> Front:
         """The Pareto front as an object with `rows`, `frame`, `hypervolume`, `steps` and `plot()`.
 

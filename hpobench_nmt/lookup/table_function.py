@@ -7,7 +7,7 @@ from typing import get_args
 
 import numpy as np
 
-from hpobench_nmt.core.objectives import Objective
+from hpobench_nmt.core.objectives import Objectives
 from hpobench_nmt.core.space import Config
 from hpobench_nmt.core.system.errors import InputError, unknown
 from hpobench_nmt.lookup.table import Otherwise, Table
@@ -16,7 +16,7 @@ Function = Callable[[Config], float | list[float] | None]
 Finder = Callable[[Config], tuple[int | None, str]]
 
 
-def table_function(table: Table, objectives: Sequence[str | Objective], otherwise: Otherwise) -> Function:
+def table_function(table: Table, objectives: Objectives, otherwise: Otherwise) -> Function:
     """The function of `Table.function`, which describes the arguments."""
     goals = [table.objective(goal) for goal in objectives or [table.main_metric]]
     find = row_finder(table, [goal.metric for goal in goals], otherwise)

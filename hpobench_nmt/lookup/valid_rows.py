@@ -33,11 +33,9 @@ def check_curves(curves: Curves, metrics: Sequence[Metric], n_rows: int, where: 
 
 def check_configs(axes: Sequence[Hyperparameter], configs: Floats, where: str) -> None:
     """Refuse configurations that are equal, off the grid, or active or inactive where they must not be."""
-    ranges = [h.name for h in axes if h.continuous]
-    if ranges:
+    if ranges := [h.name for h in axes if h.continuous]:
         raise InputError(f"{where}: {ranges[0]} is a range; a table needs the values that occur.")
-    wrong = Space(tuple(axes)).wrongly_active(configs)
-    if wrong:
+    if wrong := Space(tuple(axes)).wrongly_active(configs):
         raise InputError(f"{where}, row {wrong[0]}: {wrong[1]}")
     ids = group_ids([_checked_places(h, column, where) for h, column in zip(axes, configs.T, strict=True)])
     rows, follows = in_groups(ids)

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hpobench_nmt.analysis.replay import Replay
 from hpobench_nmt.analysis.tables.section import Section
+from hpobench_nmt.core.arrays import Ints
 from hpobench_nmt.render.subject import Subject
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ class HoverPoints:
     """Rows of a table as points, for tooltips: the labels of both axes, and the rows of the first scatter."""
 
     labels: tuple[str, str]
-    rows: NDArray[np.int64]
+    rows: Ints
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,7 +12,7 @@ from hpobench_nmt.analysis.verdicts import Statistics, run_statistics
 from hpobench_nmt.benchmarking.records.results import Results
 from hpobench_nmt.benchmarking.task.instance import Instance
 from hpobench_nmt.core.system.errors import check_known
-from hpobench_nmt.render.plots.style import Style
+from hpobench_nmt.render.plots.style import Styles
 
 # Numbers of look-ups that have a column in a figure's data.
 MILESTONES = (1, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
@@ -33,7 +32,7 @@ class Subject:
 
     results: Results
     table: str = ""
-    styles: Mapping[str, Style] | None = None
+    styles: Styles | None = None
     statistics: Statistics | None = None
 
     @property

@@ -83,8 +83,7 @@ def of_curves(found: EarlyRanks) -> tuple[str, ...]:
         f"{_share(BEST)} in the end are among the best {_share(KEPT)}."
     ]
     held = whole[whole["order"] >= _HOLDS]
-    stays = [i for i in held.index if (whole.loc[i:, "order"] >= _HOLDS).all()]
-    if stays:
+    if stays := [i for i in held.index if (whole.loc[i:, "order"] >= _HOLDS).all()]:
         at = whole.loc[stays[0]]
         notes.append(
             f"From {found.resource} {short(at['resource'])} on the coefficient is {_HOLDS} or more; by then "

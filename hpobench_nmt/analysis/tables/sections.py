@@ -11,7 +11,6 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hpobench_nmt.analysis.table_front import table_front, with_row_numbers
 from hpobench_nmt.analysis.tables import findings
@@ -19,6 +18,7 @@ from hpobench_nmt.analysis.tables.controls import MOST_ROWS
 from hpobench_nmt.analysis.tables.curve_sections import curve_section
 from hpobench_nmt.analysis.tables.section import Section, section_on
 from hpobench_nmt.benchmarking.task.feasibility import table_violations, why_infeasible
+from hpobench_nmt.core.arrays import Bools
 from hpobench_nmt.core.constraints import is_feasible
 from hpobench_nmt.core.response import Response
 from hpobench_nmt.core.system.errors import InputError
@@ -41,7 +41,7 @@ _PAIRS_SHOWN = 5
 KINDS = ("correlation", "importance", "front", "sensitivity", "noise", "curves")
 
 
-def kept_rows(table: Table, constraints: Sequence[str]) -> NDArray[np.bool_]:
+def kept_rows(table: Table, constraints: Sequence[str]) -> Bools:
     """Which rows satisfy all constraints, shape (N,). InputError for a wrong constraint, or if none does."""
     violations = table_violations(table, constraints)
     kept = np.ones(len(table), dtype=bool) if violations is None else is_feasible(violations)
@@ -50,7 +50,7 @@ def kept_rows(table: Table, constraints: Sequence[str]) -> NDArray[np.bool_]:
     return kept
 
 
-def without_others(table: Table, kept: NDArray[np.bool_]) -> Table:
+def without_others(table: Table, kept: Bools) -> Table:
     """A table with the metrics, curves and replicates of only some rows.
 
     Rows keep their numbers. Other rows have no metrics, as if their training had failed.

@@ -27,8 +27,7 @@ def write_skeleton(path: Path) -> str:
     named = path.stem.isidentifier() and name.isidentifier() and not keyword.iskeyword(name)
     if path.suffix != ".py" or not named:
         raise InputError(f"{path}: the file of a method needs a name such as my_method.py.")
-    taken = {known.casefold(): known for known in KNOWN}.get(name.casefold())
-    if taken:
+    if taken := {known.casefold(): known for known in KNOWN}.get(name.casefold()):
         raise InputError(f"{path}: class {name} would be named like the method {taken}. Give another name.")
     if not path.parent.is_dir():
         raise InputError(f"{path.parent}: {no_folder(path.parent)}.")

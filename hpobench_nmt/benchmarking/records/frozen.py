@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from hpobench_nmt.benchmarking.records.manifest import TableEntry
 from hpobench_nmt.benchmarking.task.instance import Instance
 from hpobench_nmt.benchmarking.task.suite import Suite, changed
 from hpobench_nmt.benchmarking.task.suite_files import tracks
-from hpobench_nmt.core.system.errors import InputError, check_known
+from hpobench_nmt.core.system.errors import InputError, Notify, check_known
 from hpobench_nmt.core.system.text import counted, some_of
 from hpobench_nmt.lookup.catalogue import installed, load_table, members
 from hpobench_nmt.lookup.collections import collection_of
@@ -64,7 +64,7 @@ def check_pinned(suite: Suite, instances: Mapping[str, Instance]) -> None:
             )
 
 
-def chosen_part(suite: Suite, tables: tuple[str, ...], notify: Callable[[str], None]) -> Suite:
+def chosen_part(suite: Suite, tables: tuple[str, ...], notify: Notify) -> Suite:
     """The suite on the given tables, or on its own tables if none are given.
 
     A frozen suite's own tables are left out if they are not installed, and a notice names them. Raises
@@ -79,8 +79,7 @@ def chosen_part(suite: Suite, tables: tuple[str, ...], notify: Callable[[str], N
     kept = tuple(table for table in suite.tables if _is_there(suite, table))
     if not kept:
         raise InputError(f"no table of {suite.name} is installed. {how_to_get(suite)}")
-    missing = [table for table in suite.tables if table not in kept]
-    if missing:
+    if missing := [table for table in suite.tables if table not in kept]:
         notify(
             f"Only a part of {suite.name}: of its {counted(len(suite.tables), 'table')}, {len(missing)} are "
             f"not installed ({some_of(missing)}). {how_to_get(suite)}"

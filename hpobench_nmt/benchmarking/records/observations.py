@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.benchmarking.records.bounded_parquet import open_bounded
 from hpobench_nmt.benchmarking.task.instance import Instance
-from hpobench_nmt.core.arrays import Floats, Rows
+from hpobench_nmt.core.arrays import Floats, Ints, Rows
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.files import parquet_bytes, read_bytes
 from hpobench_nmt.core.system.text import counted
@@ -303,9 +303,7 @@ def _columns(content: bytes, n_losses: int, more: Mapping[str, str], most_rows: 
     return columns
 
 
-def _failures(
-    columns: dict[str, Any], starts: NDArray[np.int64], lengths: NDArray[np.int64]
-) -> dict[int, str] | None:
+def _failures(columns: dict[str, Any], starts: Ints, lengths: Ints) -> dict[int, str] | None:
     """Reason by trial; None if the rows of a trial disagree."""
     column, failed = columns["failure"], columns["failed"].to_numpy(zero_copy_only=False)
     codes, reasons = column.indices.to_numpy(), column.dictionary.to_pylist()

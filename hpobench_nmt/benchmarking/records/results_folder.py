@@ -6,7 +6,7 @@ import contextlib
 import errno
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, product
 from pathlib import Path
@@ -25,7 +25,7 @@ from hpobench_nmt.benchmarking.records.observations import (
 )
 from hpobench_nmt.benchmarking.running.trials import Block, Took, seconds_a_step
 from hpobench_nmt.benchmarking.task.instance import Instance
-from hpobench_nmt.core.system.errors import InputError, RunError, not_written
+from hpobench_nmt.core.system.errors import InputError, Notify, RunError, not_written
 from hpobench_nmt.core.system.files import locked_folder, read_bytes, write_whole
 from hpobench_nmt.core.system.folders import remove_folder, remove_leftovers
 from hpobench_nmt.core.system.text import brief
@@ -61,7 +61,7 @@ class ResultsFolder:
         return cls(path)
 
     @contextlib.contextmanager
-    def writing(self, notify: Callable[[str], None] = lambda message: None) -> Iterator[None]:
+    def writing(self, notify: Notify = lambda message: None) -> Iterator[None]:
         """Wait until no other run writes into the folder; `notify` is called before a wait."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ class ResultsFolder:
         with locked_folder(self.path, lambda: notify(told)):
             yield
 
-    def start(self, manifest: Manifest, notify: Callable[[str], None] = lambda message: None) -> None:
+    def start(self, manifest: Manifest, notify: Notify = lambda message: None) -> None:
         """Prepare the folder for a new run, or for resuming the same run.
 
         Results of methods that have changed are removed, which `notify` reports. Tables and methods that are

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpobench_nmt.benchmarking.contestants.program import one_trial
-from hpobench_nmt.core.arrays import Floats, frozen
+from hpobench_nmt.core.arrays import Floats, Ints, frozen
 from hpobench_nmt.core.problem import MethodFactory, ParallelMethod, Problem
 from hpobench_nmt.core.replicates import ReplicateLosses
 from hpobench_nmt.core.seeds import check_seed, generator, initial_rows, method_generator
@@ -33,7 +32,7 @@ _TRIALS = 25
 class Sample:
     """The rows that a trial sees, in its order, and what depends on them: the goals and the budget."""
 
-    rows: NDArray[np.int64]
+    rows: Ints
     goals: tuple[Goal, ...]
     lookups: int
     time: float
@@ -57,13 +56,13 @@ class TrialTable:
     problem: Problem
     trainings: Trainings
     goals: tuple[Goal, ...]
-    violations: NDArray[np.float64] | None = None
-    numbers: NDArray[np.int64] | None = None
+    violations: Floats | None = None
+    numbers: Ints | None = None
     replicates: ReplicateLosses | None = None
-    sample: NDArray[np.int64] | None = None
+    sample: Ints | None = None
 
     @property
-    def losses(self) -> NDArray[np.float64]:
+    def losses(self) -> Floats:
         """The losses of each row's best checkpoint, shape (N, m)."""
         return self.trainings.final
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -25,7 +25,7 @@ from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.problem import Problem, Source
 from hpobench_nmt.core.replicates import ReplicateLosses
 from hpobench_nmt.core.seeds import initial_rows, sampled_rows
-from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.errors import InputError, Notify
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal, Trajectory
@@ -360,9 +360,7 @@ def with_transfer_tables(suite: Suite, instance: Instance) -> Instance:
 
 
 def suite_instances(
-    suite: Suite,
-    note: Callable[[str], None] = lambda text: None,
-    loaded: Mapping[str, Table] = MappingProxyType({}),
+    suite: Suite, note: Notify = lambda text: None, loaded: Mapping[str, Table] = MappingProxyType({})
 ) -> dict[str, Instance]:
     """The suite on each of its tables, by name; a collection stands for its members.
 

@@ -142,8 +142,7 @@ def published_figures(suite: Suite) -> dict[tuple[str, str, str], tuple[float, f
     try:
         text = read_bytes(path).decode("utf-8-sig")
         reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-        missing = {*_PUBLISHED_COLUMNS} - {*(reader.fieldnames or ())}
-        if missing:
+        if missing := {*_PUBLISHED_COLUMNS} - {*(reader.fieldnames or ())}:
             columns = "column" if len(missing) == 1 else "columns"
             raise InputError(f"{wrong}: it lacks the {columns} {', '.join(sorted(missing))}.")
         for number, row in enumerate(reader, start=2):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from hpobench_nmt.benchmarking.task.suite import DEFAULT, INSTALLED, Suite
-from hpobench_nmt.core.system.errors import InputError, shortened, unknown
+from hpobench_nmt.core.system.errors import InputError, Notify, shortened, unknown
 from hpobench_nmt.lookup.catalogue import find_folder, installed, members
 from hpobench_nmt.lookup.collections import COLLECTIONS
 from hpobench_nmt.lookup.disk.folder import table_name
@@ -57,9 +57,7 @@ def unknown_tables(
                 yield unknown("table", table, valid, f"({where}, {key})")
 
 
-def note_ignored(
-    suite: Suite, specs: Iterable[str], loaded: Collection[str], notify: Callable[[str], None]
-) -> None:
+def note_ignored(suite: Suite, specs: Iterable[str], loaded: Collection[str], notify: Notify) -> None:
     """Call `notify` for each setting that is for an unknown table, before the run's tables are read.
 
     Settings may also be for known tables outside of the run, because the same settings may serve for runs on

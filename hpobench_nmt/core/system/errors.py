@@ -8,7 +8,7 @@ import math
 import numbers
 import sys
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,9 @@ _LONGEST = 100
 _MOST_NAMES = 30
 # The start and the end that are left of a message with names or values that are longer than any real one.
 _START, _END = 700, 250
+
+Notify = Callable[[str], None]
+"""A function that is told a message for the user."""
 
 
 class InputError(ValueError):

@@ -67,8 +67,7 @@ def check_label(kind: str, text: str) -> str:
 
     Raises InputError if it has an unsafe character, begins or ends with a space, or is too long.
     """
-    unsafe = UNSAFE.search(text)
-    if unsafe:
+    if unsafe := UNSAFE.search(text):
         raise InputError(f"{kind} {shortened(text)} contains the character {escape(unsafe[0])}: remove it.")
     if text != text.strip():
         raise InputError(f"{kind} {shortened(text)} begins or ends with a space: remove it.")

@@ -137,8 +137,7 @@ def _facts(table: Table) -> Iterator[Fact]:
     n_rows = len(table)
     grid = math.prod(len(h.values) for h in table.hyperparameters)
     columns = zip(table.hyperparameters, np.isnan(table.configs).T, strict=True)
-    inactive = [h.name for h, holes in columns if holes.any()]
-    if inactive:
+    if inactive := [h.name for h, holes in columns if holes.any()]:
         covered = covered_share(table.hyperparameters, table.configs)
         yield note(
             f"{listed(inactive)} {'is' if len(inactive) == 1 else 'are'} inactive in some rows; the rows "
@@ -185,8 +184,7 @@ def _facts(table: Table) -> Iterator[Fact]:
             f"{counted(len(front), 'row is', 'rows are')} on the Pareto front of {names}",
             "fta and fbp count this many rows.",
         )
-    others = [key for key in table.claims if key not in Claims.__struct_fields__]
-    if others:
+    if others := [key for key in table.claims if key not in Claims.__struct_fields__]:
         fact = f"nothing verifies the claim{'s' * (len(others) > 1)} {printable(listed(others))}"
         yield note(fact, f"these claims can be verified: {', '.join(Claims.__struct_fields__)}.")
     yield from _counts(table)

@@ -51,8 +51,7 @@ def surface_facts(table: Table, objective: str) -> Iterator[Fact]:
         )
     shares = total_effects(table.configs[known], losses[known])
     pairs = zip(table.hyperparameters, shares, strict=True)
-    idle = [f"{h.name} ({share:.2%})" for h, share in pairs if share < _EXPLAINS]
-    if idle:
+    if idle := [f"{h.name} ({share:.2%})" for h, share in pairs if share < _EXPLAINS]:
         yield warning(
             f"{listed(idle)} explain{'s' * (len(idle) == 1)} less than 1% of the variance of {objective}",
             "the space is smaller than it seems: rows that differ only there are nearly the same.",

@@ -36,7 +36,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.system.errors import InputError, prefixed
 from hpobench_nmt.core.system.files import check_distinct
@@ -182,7 +182,7 @@ def _check_order(
     at the start of the file, the checkpoint is 0.
     """
 
-    def refuse(wrong: NDArray[np.bool_], message: str) -> None:
+    def refuse(wrong: Bools, message: str) -> None:
         if wrong.any():
             at = int(np.flatnonzero(wrong)[0])
             shown = f"line {first_line + at}: row {rows[at]:g}, checkpoint {checkpoints[at]:g}"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.space import Hyperparameter
-from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.errors import InputError, Notify
 from hpobench_nmt.core.system.files import (
     is_file,
     is_folder,
@@ -174,7 +174,7 @@ def add_tables(
     datasheet: Path | None,
     target: Path,
     progress: Progress = lambda share: None,
-    notify: Callable[[str], None] = lambda message: None,
+    notify: Notify = lambda message: None,
     ignore_other: bool = False,
 ) -> list[tuple[Table, Path]]:
     """Install the table of a CSV or Parquet file and its datasheet, or of a folder, under target/NAME.
@@ -213,7 +213,7 @@ def add_table(
     datasheet: Path | None,
     target: Path,
     progress: Progress = lambda share: None,
-    notify: Callable[[str], None] = lambda message: None,
+    notify: Notify = lambda message: None,
     ignore_other: bool = False,
 ) -> tuple[Table, Path]:
     """Install a single table: `add_tables` for a file that its datasheet does not split, or for a folder."""
@@ -222,7 +222,7 @@ def add_table(
     return _added(files, target, progress, ignore_other)[0]
 
 
-def _to_add(source: Path, datasheet: Path | None, notify: Callable[[str], None]) -> Files:
+def _to_add(source: Path, datasheet: Path | None, notify: Notify) -> Files:
     """The files of a source. Those of a folder must match the hashes that its datasheet has."""
     if is_folder(source):
         if datasheet is not None:

@@ -60,10 +60,7 @@ class Unsure(InputError):
 
 
 def make_table(
-    source: Path,
-    name: str = "",
-    choices: Choices | None = None,
-    progress: Progress = lambda share: None,
+    source: Path, name: str = "", choices: Choices | None = None, progress: Progress = lambda share: None
 ) -> Imported:
     """The table of an old sweep. O(cells).
 

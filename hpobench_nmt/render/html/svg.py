@@ -101,8 +101,7 @@ def to_svg(figure: Figure, slug: str, places: Mapping[str, int], colours: Mappin
             attributes["class"] = "still"
         elif name in used:
             attributes["id"] = f"{slug}-{name}"
-        link = attributes.pop(f"{_XLINK}href", "")
-        if link:
+        if link := attributes.pop(f"{_XLINK}href", ""):
             attributes["href"] = f"#{slug}-{link[1:]}" if link.startswith("#") else link
         element.tag = element.tag.removeprefix(_SVG)
         for key, given in list(attributes.items()):

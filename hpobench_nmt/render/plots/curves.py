@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,7 @@ from hpobench_nmt.render.plots.lines import (
 )
 from hpobench_nmt.render.plots.style import (
     Style,
+    Styles,
     axes_for,
     legend,
     mark_better,
@@ -92,11 +93,7 @@ def plot_luck(losses: Floats, true: Floats, ax: Axes | None = None) -> Figure:
 
 
 def plot_curves(
-    curves: Curves,
-    styles: Mapping[str, Style] | None = None,
-    *,
-    log: bool | None = None,
-    ax: Axes | None = None,
+    curves: Curves, styles: Styles | None = None, *, log: bool | None = None, ax: Axes | None = None
 ) -> Figure:
     """Means of all methods and of random search against look-ups, with the middle half of trials shaded.
 
@@ -208,9 +205,7 @@ def _columns(curves: Curves, milestones: Sequence[float]) -> tuple[tuple[str, ..
     return ("mean (quartiles) after", *(f"{n:,.10g}" for n in wanted)), rows
 
 
-def plot_curve_panels(
-    curves: Curves, styles: Mapping[str, Style] | None = None, *, log: bool | None = None
-) -> Figure:
+def plot_curve_panels(curves: Curves, styles: Styles | None = None, *, log: bool | None = None) -> Figure:
     """One panel per method: its mean, the middle half of its trials shaded, and other methods in grey."""
     means, floor = _means(curves, log)
     styles = styles_of(curves.frame, styles)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from hpobench_nmt.core.system.text import short
 from hpobench_nmt.methods import CONTROLS
 from hpobench_nmt.render.figure_spec import FigureSpec, Plot
 from hpobench_nmt.render.plots.lines import draw_ranking
-from hpobench_nmt.render.plots.style import Style, method_styles
+from hpobench_nmt.render.plots.style import Styles, method_styles
 from hpobench_nmt.render.subject import Subject
 
 if TYPE_CHECKING:
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def plot_fewer(
-    found: FewerTrainings, styles: Mapping[str, Style] | None = None, ax: Axes | None = None
-) -> Figure:
+def plot_fewer(found: FewerTrainings, styles: Styles | None = None, ax: Axes | None = None) -> Figure:
     """The figure of each method with its interval over trials, the best on top, on a logarithmic scale.
 
     In the shaded area left of 1, a method takes more trainings than random search. Controls are grey. Raises

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from hpobench_nmt.render.figure_spec import FigureSpec, HoverPoints, Plot
 from hpobench_nmt.render.plots.lines import draw_line, parts_of, styles_of
 from hpobench_nmt.render.plots.style import (
     MARKERS,
-    Style,
+    Styles,
     axes_for,
     drawn_rows,
     how_many_drawn,
@@ -40,9 +40,7 @@ _CORNERS = 8
 _STAGES = "viridis_r"
 
 
-def plot_attainment(
-    found: Attainment, styles: Mapping[str, Style] | None = None, ax: Axes | None = None
-) -> Figure:
+def plot_attainment(found: Attainment, styles: Styles | None = None, ax: Axes | None = None) -> Figure:
     """The points that a share of each method's trials attain, as staircases."""
     styles = styles_of(found.frame, styles)
     after = counted(found.lookups, "look-up")

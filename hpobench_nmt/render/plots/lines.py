@@ -7,7 +7,7 @@ lines are dashed, and colours are darker. Computed random search (EXACT) is blac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from hpobench_nmt.render.plots.style import (
     GREY,
     MARKERS,
     Style,
+    Styles,
     axes_for,
     label_floor,
     mark,
@@ -37,7 +38,7 @@ def parts_of(frame: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     return [(str(method), part) for method, part in frame.groupby("method", sort=False)]
 
 
-def styles_of(frame: pd.DataFrame, styles: Mapping[str, Style] | None) -> Mapping[str, Style]:
+def styles_of(frame: pd.DataFrame, styles: Styles | None) -> Styles:
     """The given styles, or new styles. Raises InputError if the given styles lack a method of the frame."""
     methods = list(frame["method"].unique())
     if styles is None:
@@ -113,11 +114,7 @@ def log_axis(axes: Axes, values: pd.Series[Any], floor: float) -> None:
 
 
 def draw_ranking(
-    values: pd.DataFrame,
-    reference: float,
-    text: Callable[[float], str],
-    styles: Mapping[str, Style],
-    ax: Axes | None,
+    values: pd.DataFrame, reference: float, text: Callable[[float], str], styles: Styles, ax: Axes | None
 ) -> tuple[Figure, Axes]:
     """Each method's value with its interval and a text, the first at the bottom; random search is a line.
 

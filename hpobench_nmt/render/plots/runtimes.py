@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from hpobench_nmt.core.system.errors import check_known
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.render.figure_spec import FigureSpec, HoverSeries, Plot
 from hpobench_nmt.render.plots.lines import draw_band, draw_line, parts_of, styles_of, time_axis
-from hpobench_nmt.render.plots.style import Style, axes_for, legend, mark, mark_better, plain_log_ticks
+from hpobench_nmt.render.plots.style import Styles, axes_for, legend, mark, mark_better, plain_log_ticks
 from hpobench_nmt.render.subject import Subject
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 def plot_runtime_distribution(
-    found: RuntimeDistribution, styles: Mapping[str, Style] | None = None, ax: Axes | None = None
+    found: RuntimeDistribution, styles: Styles | None = None, ax: Axes | None = None
 ) -> Figure:
     """Share of targets met against look-ups. After a cross, a line is dotted: it is only a lower bound."""
     styles = styles_of(found.frame, styles)
@@ -105,11 +105,7 @@ def _figure(subject: Subject, found: RuntimeDistribution, at: float, rounds: Seq
 
 
 def plot_expected_runtimes(
-    frame: pd.DataFrame,
-    table: str,
-    styles: Mapping[str, Style] | None = None,
-    ax: Axes | None = None,
-    unit: str = LOOKUPS,
+    frame: pd.DataFrame, table: str, styles: Styles | None = None, ax: Axes | None = None, unit: str = LOOKUPS
 ) -> Figure:
     """Expected runtime to each target of a table, from easy to hard; see `expected_runtime_frame`."""
     from matplotlib.ticker import MaxNLocator

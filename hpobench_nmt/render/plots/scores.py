@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from textwrap import fill
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from hpobench_nmt.core.system.errors import InputError, check_known
 from hpobench_nmt.core.system.text import short
 from hpobench_nmt.evaluation.scores import SCORES
 from hpobench_nmt.render.figure_spec import FigureSpec, Plot
-from hpobench_nmt.render.plots.style import Style, draw_matrix, method_styles, new_panels
+from hpobench_nmt.render.plots.style import Styles, draw_matrix, method_styles, new_panels
 from hpobench_nmt.render.subject import Subject
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def plot_scores(
-    scores: pd.DataFrame, table: str, styles: Mapping[str, Style] | None = None, *, timed: bool = False
+    scores: pd.DataFrame, table: str, styles: Styles | None = None, *, timed: bool = False
 ) -> Figure:
     """Every method's mean and interval in each score on a table, one panel per score.
 

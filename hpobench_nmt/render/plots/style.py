@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, unquote
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpobench_nmt.analysis.selection import EXACT
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Floats, Ints
 from hpobench_nmt.core.system.files import save_file
 from hpobench_nmt.core.system.text import printable
 
@@ -61,6 +60,10 @@ class Style:
     def line(self) -> dict[str, Any]:
         """Arguments for matplotlib's plot, without markers."""
         return {"color": self.colour, "linestyle": self.dash, "linewidth": 1.6}
+
+
+Styles = Mapping[str, Style]
+"""The style of each method."""
 
 
 def method_styles(methods: Iterable[str]) -> dict[str, Style]:
@@ -207,7 +210,7 @@ def signs(maximised: Sequence[bool]) -> tuple[int, int]:
     return (1 if maximised[0] else -1, 1 if maximised[1] else -1)
 
 
-def drawn_rows(n_rows: int, always: Iterable[int] = ()) -> NDArray[np.int64]:
+def drawn_rows(n_rows: int, always: Iterable[int] = ()) -> Ints:
     """The rows of a table that a scatter shows, in ascending order, which are always the same.
 
     These are all rows of a small table. Of a large table, they are a few thousand random rows and those in

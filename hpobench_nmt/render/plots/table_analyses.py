@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Floats, Ints
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import counted, short
 from hpobench_nmt.evaluation.correlation import RankCorrelation
@@ -309,7 +308,7 @@ def _part_label(part: Importance) -> str:
     return f"best {part.best_share:.0%} ({counted(part.n_best, 'row')}, {part.metric} of {part.best_values})"
 
 
-def _spread_out(groups: NDArray[np.int64], values: Floats | None = None) -> Floats:
+def _spread_out(groups: Ints, values: Floats | None = None) -> Floats:
     """Small offsets, always the same, that keep points of a group from hiding one another."""
     offsets = np.zeros(len(groups))
     for group in np.unique(groups):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.core.system.text import NONE
 from hpobench_nmt.render.figure_spec import FigureSpec, Plot
 from hpobench_nmt.render.plots.lines import draw_ranking
-from hpobench_nmt.render.plots.style import Style, method_styles
+from hpobench_nmt.render.plots.style import Styles, method_styles
 from hpobench_nmt.render.subject import Subject
 
 if TYPE_CHECKING:
@@ -26,9 +26,7 @@ _TITLE = "Share of the hypervolume found"
 _MARGIN = 0.15
 
 
-def plot_volume(
-    found: FoundVolume, styles: Mapping[str, Style] | None = None, ax: Axes | None = None
-) -> Figure:
+def plot_volume(found: FoundVolume, styles: Styles | None = None, ax: Axes | None = None) -> Figure:
     """The share of each method with its interval over trials, the best on top; random search is a line."""
     known = found.methods[::-1]
     if not len(known):

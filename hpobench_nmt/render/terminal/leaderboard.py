@@ -65,14 +65,12 @@ def print_leaderboard(results: Results, console: Console, explain: bool = False)
         print_text(f"{table}: {setting(results, table)}", console, "bold")
         if results.suite.constraints:
             print_text(f"constraints kept, {subject_to(results, table)}", console)
-        answer = first_on(results, statistics.fewer, table)
-        if answer:
+        if answer := first_on(results, statistics.fewer, table):
             print_text(f"{statistics.fewer.aim}: {answer}", console)
         counted_to = fewer_setting(results, statistics.fewer, table)
         if counted_to and explain:
             print_text(counted_to, console, "dim")
-        grid = grids[table][0]
-        if grid:
+        if grid := grids[table][0]:
             console.print(grid)
         else:
             for score in results.suite.scores:

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.text import Text
 
 from hpobench_nmt.analysis.table_front import with_row_numbers
 from hpobench_nmt.benchmarking.task.feasibility import feasible_losses, table_violations
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Floats, Ints
 from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.space import short_label
@@ -96,7 +95,7 @@ def scatter(
     table: Table,
     across: Objective,
     up: Objective,
-    front: NDArray[np.int64],
+    front: Ints,
     width: int,
     ascii_only: bool = False,
     height: int = _HEIGHT,
@@ -181,7 +180,7 @@ def _ends(values: Floats) -> tuple[float, float]:
     return float(values.min()), float(values.max())
 
 
-def _cells(values: Floats, ends: tuple[float, float], n: int) -> NDArray[np.int64]:
+def _cells(values: Floats, ends: tuple[float, float], n: int) -> Ints:
     """The cell, out of n, of each value; 0 for NaN, and for all values if the ends are equal."""
     low, high = ends
     share = (values - low) / ((high - low) or 1.0)

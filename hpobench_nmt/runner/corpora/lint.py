@@ -71,8 +71,7 @@ def _of_pairs(corpus: ParallelCorpus) -> list[str]:
     if distinct < pairs:
         found.append(f"pairs of train that occur before: {pairs - distinct:,} of {pairs:,}")
     for part, (source, target) in parts.items():
-        copies = sum(map(str.__eq__, source, target))
-        if copies:
+        if copies := sum(map(str.__eq__, source, target)):
             found.append(f"both sides of {counted(copies, 'pair')} of {part} are the same")
         ends = sum(line.endswith(_OWN_ENDS) for line in chain(source, target))
         decomposed = sum(not is_normalized("NFC", line) for line in chain(source, target))

@@ -25,11 +25,7 @@ from hpobench_nmt.runner.corpora.records import (
 )
 from hpobench_nmt.runner.corpora.text_reading import decoded, lines_of, read_bytes, status
 from hpobench_nmt.runner.corpora.tokenise import tokenise
-from hpobench_nmt.runner.corpora.vocabulary import (
-    END,
-    Numbering,
-    byte_names,
-)
+from hpobench_nmt.runner.corpora.vocabulary import END, Numbering, byte_names
 from hpobench_nmt.runner.disk.user_paths import user_path
 from hpobench_nmt.runner.family import Unit
 from hpobench_nmt.runner.settings import Settings, setting

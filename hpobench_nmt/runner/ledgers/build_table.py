@@ -6,7 +6,7 @@ import hashlib
 import re
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -16,12 +16,11 @@ from typing import Any
 import msgspec
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats, Ints
 from hpobench_nmt.core.objectives import LARGEST_VALUE, Metric, Objective, measured
 from hpobench_nmt.core.space import Hyperparameter, Space
-from hpobench_nmt.core.system.errors import InputError, prefixed
+from hpobench_nmt.core.system.errors import InputError, Notify, prefixed
 from hpobench_nmt.core.system.text import printable
 from hpobench_nmt.evaluation.noise import seed_noise
 from hpobench_nmt.lookup.checks.curve_checks import best_places
@@ -54,7 +53,7 @@ _BY_PEOPLE = ("creator", "citation", "url", "version")
 _SAME = 1e-9
 
 
-def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: None) -> tuple[Table, Path]:
+def build(ledger_path: Path, notify: Notify = lambda message: None) -> tuple[Table, Path]:
     """Write table.csv, datasheet.toml and, if there are any, replicates.csv and curves.csv beside a ledger.
 
     Failed configurations are left out and counted, as in Zhang & Duh (2020). If a user's program has trained
@@ -286,9 +285,7 @@ def _until_diverged(curve: Sequence[Mapping[str, float]]) -> list[Mapping[str, f
     return found
 
 
-def _own(
-    metric: Metric, column: Floats, starts: NDArray[np.int64], row_values: Sequence[float]
-) -> Own | None:
+def _own(metric: Metric, column: Floats, starts: Ints, row_values: Sequence[float]) -> Own | None:
     """Whether the rows' own values are the best or the last of their curves; None if neither."""
     if metric.name in _AT_CHECKPOINTS:
         return None

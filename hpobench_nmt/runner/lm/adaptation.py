@@ -19,18 +19,11 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from hpobench_nmt.core.arrays import Floats, Tokens
+from hpobench_nmt.core.arrays import Floats, Ints, Tokens
 from hpobench_nmt.core.system.errors import InputError
-from hpobench_nmt.runner.lm.dynamic import (
-    AdaptingReader,
-    Rms,
-    UpdateRule,
-    adapting_reader,
-    dynamic_nll,
-)
+from hpobench_nmt.runner.lm.dynamic import AdaptingReader, Rms, UpdateRule, adapting_reader, dynamic_nll
 from hpobench_nmt.runner.lm.language_model import LanguageModel, State, pieces
 from hpobench_nmt.runner.lm.static import static_nll
 
@@ -117,7 +110,7 @@ def adaptation_curve(
     return _windows(np.arange(1, length) - change, {"static": static, "dynamic": dynamic}, window)
 
 
-def _windows(position: NDArray[np.int64], losses: Mapping[str, Floats], window: int) -> pd.DataFrame:
+def _windows(position: Ints, losses: Mapping[str, Floats], window: int) -> pd.DataFrame:
     """Mean losses of windows that begin at multiples of `window`, with their first position and size."""
     frame = pd.DataFrame({"position": position, **losses})
     grouped = frame.groupby(position // window, sort=True)

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpobench_nmt.runner.lm.settings import (
-    EvaluationSettings,
-    PlateauTrainingSettings,
-    dropout,
-    sparse_units,
-)
+from hpobench_nmt.runner.lm.settings import EvaluationSettings, PlateauTrainingSettings, dropout, sparse_units
 from hpobench_nmt.runner.settings import Settings, setting
 
 

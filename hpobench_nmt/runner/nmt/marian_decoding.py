@@ -47,12 +47,7 @@ def beam_search(model: Any, **options: Any) -> Write:
 
 @torch.no_grad()
 def generated(
-    model: Any,
-    source: Bpe,
-    lines: Sequence[str],
-    at_once: int,
-    longest: Callable[[int], int],
-    write: Write,
+    model: Any, source: Bpe, lines: Sequence[str], at_once: int, longest: Callable[[int], int], write: Write
 ) -> list[list[list[int]]]:
     """The numbers of each sequence that is generated for each line, without BEGIN; none for an empty line.
 

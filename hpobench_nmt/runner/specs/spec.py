@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.hyperparameter import is_number, key_of
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.seeds import generator
@@ -95,7 +96,7 @@ class Spec:
     neighbours: int = 0
     baseline: Baseline | None = None
     ranges: Mapping[str, Any] = field(default_factory=dict)
-    drawn: NDArray[np.float64] | None = None
+    drawn: Floats | None = None
     start: int | None = None
     curve: tuple[int, int] | None = None
     heading: str = ""
@@ -108,7 +109,7 @@ class Spec:
         return len(self._points)
 
     @cached_property
-    def configs(self) -> NDArray[np.float64]:
+    def configs(self) -> Floats:
         """The codes of all configurations, shape (N, H). The last axis varies fastest."""
         if self.drawn is not None:
             return self.drawn
@@ -137,7 +138,7 @@ class Spec:
         """For each point of the full grid, the place of its value on each axis, shape (N, H)."""
         return np.array(np.unravel_index(points, self._lengths)).T
 
-    def _codes(self, places: NDArray[np.intp]) -> NDArray[np.float64]:
+    def _codes(self, places: NDArray[np.intp]) -> Floats:
         return np.column_stack([np.array(a.numbers)[p] for a, p in zip(self.axes, places.T, strict=True)])
 
     @cached_property
@@ -334,7 +335,7 @@ def describe(configuration: Configuration) -> str:
     return " ".join(f"{name}={short_label(value)}" for name, value in configuration.items())
 
 
-def among(spec: Spec, drawn: NDArray[np.float64]) -> Spec:
+def among(spec: Spec, drawn: Floats) -> Spec:
     """A spec of ranges with the configurations that were drawn from them."""
     about = {axis.name: [*axis.values, axis.scale] for axis in spec.axes}
     values = [tuple(np.unique(column[~np.isnan(column)]).tolist()) for column in drawn.T]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hpobench_nmt.core.system.clusters import Backend, Cluster, cluster, cluster_results
-from hpobench_nmt.core.system.errors import InputError, RunError, one_line
+from hpobench_nmt.core.system.errors import InputError, Notify, RunError, one_line
 from hpobench_nmt.core.system.text import counted, printable
 from hpobench_nmt.runner.devices import find_devices
 from hpobench_nmt.runner.ledgers.ledger import Record
@@ -56,7 +56,7 @@ def train(
     run: Run,
     trainings: Sequence[Training],
     progress: Progress | None = None,
-    notify: Callable[[str], None] = lambda message: None,
+    notify: Notify = lambda message: None,
     on_record: OnRecord = lambda record: None,
 ) -> int:
     """Train configurations and record them in the ledger. Returns how many paused because of Workspace.until.

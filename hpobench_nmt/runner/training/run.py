@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.system.clusters import Backend, known_backend
-from hpobench_nmt.core.system.errors import InputError
+from hpobench_nmt.core.system.errors import InputError, Notify
 from hpobench_nmt.runner.corpora import corpus_report, filled_section, load_corpus
 from hpobench_nmt.runner.devices import (
     cluster_device,
@@ -99,7 +99,7 @@ def train_rows(
     shard: Shard,
     limit: int | None,
     watch: Watch,
-    notify: Callable[[str], None],
+    notify: Notify,
 ) -> Ended:
     """Train these rows of the grid and the spec's replicates, if they are not recorded.
 

@@ -140,8 +140,7 @@ def _save(outcome: Outcome, folder: Path) -> str:
 
 
 def _finite(outcome: Outcome) -> Outcome:
-    wrong = [name for name, value in outcome.metrics.items() if not math.isfinite(value)]
-    if wrong:
+    if wrong := [name for name, value in outcome.metrics.items() if not math.isfinite(value)]:
         raise TrainingFailed(f"{', '.join(wrong)}: not a finite number")
     return outcome
 

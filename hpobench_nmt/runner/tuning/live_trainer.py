@@ -18,9 +18,8 @@ from threading import Condition
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Floats, Ints
 from hpobench_nmt.core.constraints import Constraint
 from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.core.problem import Progress
@@ -364,7 +363,7 @@ class LiveTrainer:
         resources, costs, losses = arrays
         return Progress(event.row, resources, costs, losses, best, event.done, event.finish)
 
-    def reached(self, rows: NDArray[np.int64], checkpoints: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    def reached(self, rows: Ints, checkpoints: Ints) -> tuple[Floats, Floats]:
         """See Trainer."""
         steps = self._reached[: len(rows)]
         losses = np.array([best for best, _ in steps]).reshape(len(rows), len(self.metrics))
