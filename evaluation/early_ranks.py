@@ -93,8 +93,7 @@ def early_ranks(
                 rank = int((losses < so_far[row]).sum()) + 1
                 ranks.append((int(names[row]), place, float(resource_now), rank))
     frames = pd.DataFrame(lines), pd.DataFrame(ranks, columns=["row", "place", "resource", "rank"])
-    maximised = objective.direction == "max"
-    return EarlyRanks(table, objective.metric, maximised, resource, len(final), *frames)
+    return EarlyRanks(table, objective.metric, objective.direction == "max", resource, len(final), *frames)
 
 
 def _spread(resources: Floats) -> Floats:

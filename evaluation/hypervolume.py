@@ -33,8 +33,7 @@ def table_scale(losses: Floats) -> FrontScale:
     flat = nadir == ideal
     nadir = np.where(flat, complete.max(axis=0), nadir)
     nadir = np.where(nadir == ideal, ideal + np.maximum(np.abs(ideal), 1.0), nadir)
-    scale = FrontScale(ideal, nadir, 1.0)
-    return FrontScale(ideal, nadir, hypervolume(scale.scaled(front)))
+    return FrontScale(ideal, nadir, hypervolume(FrontScale(ideal, nadir, 1.0).scaled(front)))
 
 
 def hypervolume(points: Floats, reference: float = REFERENCE) -> float:

@@ -140,8 +140,7 @@ def grid_steps(axes: Sequence[Hyperparameter], configs: Floats, rows: Ints) -> I
     It takes O(N H) for each of these rows. For many rows, a search tree is used, unless a hyperparameter is
     categorical or has more than 9 values.
     """
-    columns = zip(axes, configs.T, strict=True)
-    ranks = np.column_stack([h.places(column) for h, column in columns])
+    ranks = np.column_stack([h.places(column) for h, column in zip(axes, configs.T, strict=True)])
     unordered = np.array([h.kind == "categorical" for h in axes])
     n_steps = np.where(unordered, 1, [len(h.values) - 1 for h in axes])
     scale = np.minimum(1.0, (_MOST_VALUES - 1) / np.maximum(n_steps, 1))
@@ -179,8 +178,7 @@ def coarse_grids(
     exact.
     """
     sizes = [len(h.values) for h in axes]
-    columns = zip(axes, configs[counts].T, strict=True)
-    targets = np.column_stack([h.places(column) for h, column in columns])
+    targets = np.column_stack([h.places(column) for h, column in zip(axes, configs[counts].T, strict=True)])
     patterns = Counter(map(tuple, np.isnan(configs).tolist()))
     lines = []
     for g in sorted({*range(1, min(max(sizes), _MOST_VALUES) + 1), max(sizes)}):

@@ -154,8 +154,7 @@ class Archive:
         """
         manifests = self.manifests.get(track)
         if not manifests:
-            known = ", ".join(self.manifests)
-            raise InputError(f"{self.path}: has no track {track!r}, only {known}.")
+            raise InputError(f"{self.path}: has no track {track!r}, only {', '.join(self.manifests)}.")
         if len({(suite_hash(manifest.suite), manifest.seed) for manifest in manifests}) > 1:
             raise InputError(f"{self.path}: track {track} has runs of several suites or seeds.")
         first = manifests[0].suite

@@ -187,8 +187,7 @@ def join_parts(parts: Sequence[Path], before: Archive | None = None) -> bytes:
 
 def _published() -> str:
     """The address of the archive in the package's metadata; "" without such an address."""
-    urls = metadata("hpobench-nmt").get_all("Project-URL") or []
-    named = (url.partition(", ") for url in urls)
+    named = (url.partition(", ") for url in metadata("hpobench-nmt").get_all("Project-URL") or [])
     return next((address for name, _, address in named if name.casefold() == ARCHIVE), "")
 
 

@@ -103,8 +103,7 @@ def plan_verification(
     here = manifest_of(known.suite, known.instances, resolved, known.seed, {})
     entries = [each.entry.identity for each in resolved]
     about = json.dumps([archive.sha256, track, seed, trials, here.versions, chosen, entries])
-    folder = fetched_archive().parent
-    journal = folder / f"verified-{hashlib.sha256(about.encode()).hexdigest()[:16]}.jsonl"
+    journal = fetched_archive().parent / f"verified-{hashlib.sha256(about.encode()).hexdigest()[:16]}.jsonl"
     done = set(journal.read_text("utf-8").splitlines()) if journal.is_file() else set()
     blocks, seconds, equal = [], 0.0, 0
     for block in plan(known.suite, known.instances, resolved, known.seed):

@@ -249,11 +249,9 @@ def _run(
     suite = chosen_part(suite, specs, notify)
     named = resolve_methods(_with_every_method(suite, method_list(methods) or list(suite.methods), notify))
     suite = changed(suite, methods=tuple(method.spec for method in named))
-    early = [m.name for m in named if m.built_in and BUILT_IN[split_spec(m.spec)[0]].partial]
+    early = ", ".join(m.name for m in named if m.built_in and BUILT_IN[split_spec(m.spec)[0]].partial)
     if early and not suite.curves:
-        notify(
-            f"Without curves every training runs to its end: {', '.join(early)} cannot stop trainings early."
-        )
+        notify(f"Without curves every training runs to its end: {early} cannot stop trainings early.")
     instances = suite_instances(suite, notify, loaded)
     check_pinned(suite, instances)
     return run_suite(

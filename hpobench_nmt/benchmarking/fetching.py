@@ -35,8 +35,7 @@ def fetch(collection: str, source: str | Path | None = None, mirror: str = "") -
     there, found = catalogue.installed(), []
     for name in needed:
         if not all(table in there for table in COLLECTIONS[name].tables):
-            own = None if source is None else Path(source) / name
-            found += catalogue.fetch(name, own, mirror)
+            found += catalogue.fetch(name, None if source is None else Path(source) / name, mirror)
     return found
 
 

@@ -31,11 +31,9 @@ def archive_show(place: Path | None) -> None:
     found = load_archive(place or "archive")
     say(f"{found.path}, SHA-256 {found.sha256}")
     for track in found.manifests:
-        names = found.methods(track)
+        own = found.methods(track)
         tables = {table for of, table, _ in found.groups if of == track}
-        say(
-            f"{track}: {counted(len(names), 'method')} on {counted(len(tables), 'table')}: {', '.join(names)}"
-        )
+        say(f"{track}: {counted(len(own), 'method')} on {counted(len(tables), 'table')}: {', '.join(own)}")
 
 
 @archive.command("fetch")

@@ -88,8 +88,7 @@ def make_console() -> Console:
             """Let the command line handle the error, which ends without a message."""
             raise BrokenPipeError
 
-    terminal = sys.stdout.isatty()
-    return Output() if terminal or "COLUMNS" in os.environ else Output(width=_PIPE)
+    return Output() if sys.stdout.isatty() or "COLUMNS" in os.environ else Output(width=_PIPE)
 
 
 def show_leaderboard(results: Results, console: Console, explain: bool) -> None:

@@ -78,8 +78,7 @@ class Front:
         """
         import pandas as pd
 
-        values = self.points[self.places]
-        changes = np.diff(values, axis=0)
+        changes = np.diff(self.points[self.places], axis=0)
         moves = np.flatnonzero(changes.any(axis=1))
         ends = {"from": self.rows[moves], "to": self.rows[moves + 1]}
         found = pd.DataFrame(ends | {m: changes[moves, j] for j, m in enumerate(self.metrics)})

@@ -212,8 +212,7 @@ _Best = tuple[dict[str, Value], Floats, int]
 def _best_of_minimum(result: Minimum, k: int) -> list[_Best]:
     if result.losses.shape[1] > 1 or result.space is None:
         raise InputError("confirm needs a result with one loss.")
-    losses = np.where(result.feasible, result.losses[:, 0], math.nan)
-    found = grouped(result.space, result.configs, losses)
+    found = grouped(result.space, result.configs, np.where(result.feasible, result.losses[:, 0], math.nan))
     if found is None:
         raise InputError("no evaluation of the result can be confirmed: all failed or miss a constraint.")
     order = np.argsort(found.belief.mean, kind="stable")[:k]

@@ -37,8 +37,7 @@ def shipped_folder() -> Path:
 
 def search_path() -> list[Path]:
     """The folders that contain table folders. The first match wins."""
-    extra = os.environ.get("HPOBENCH_NMT_TABLES", "")
-    given = [Path(p) for p in extra.split(os.pathsep) if p]
+    given = [Path(p) for p in os.environ.get("HPOBENCH_NMT_TABLES", "").split(os.pathsep) if p]
     return [*given, added_folder(), fetched_folder(), shipped_folder()]
 
 
@@ -158,8 +157,7 @@ def table_rows(notify: Notify = warn) -> list[tuple[str, int, int, str, str, str
             notify(f"Cannot be used: {printable(str(error))}")
             continue
         group = sheet.claims.get("collection") or (SHIPPED if folder.parent == shipped_folder() else name)
-        goals = ", ".join(sheet.goals)
-        rows.append((name, count, len(sheet.hyperparameters), goals, str(folder), group))
+        rows.append((name, count, len(sheet.hyperparameters), ", ".join(sheet.goals), str(folder), group))
     return rows
 
 
@@ -186,8 +184,7 @@ def fetch(collection: str, source: str | Path | None = None, mirror: str = "") -
     try:
         return [path.name for path in found.fetch(fetched_folder(), folder, mirror)]
     except OSError as error:
-        where = error.filename or fetched_folder()
-        raise not_written(where, error) from error
+        raise not_written(error.filename or fetched_folder(), error) from error
 
 
 def load_table(name_or_folder: str | Path) -> Table:

@@ -159,8 +159,7 @@ class Curves:
     def only(self, kept: Bools) -> Curves:
         """The curves without the checkpoints of rows that are not `kept`, shape (N,)."""
         there = np.repeat(kept, self.lengths)
-        starts = np.concatenate([[0], np.cumsum(np.where(kept, self.lengths, 0))])
-        return self._taken(starts, there)
+        return self._taken(np.concatenate([[0], np.cumsum(np.where(kept, self.lengths, 0))]), there)
 
     def _taken(self, starts: Rows, places: NDArray[Any]) -> Curves:
         resources, costs, values = (array[places] for array in (self.resources, self.costs, self.values))

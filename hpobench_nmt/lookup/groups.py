@@ -55,8 +55,7 @@ def configurations_of(configs: Floats) -> tuple[Ints, Ints]:
     """
     ids = group_ids([ranks(column) for column in configs.T])
     _, first, number = np.unique(ids, return_index=True, return_inverse=True)
-    place = np.argsort(np.argsort(first))
-    return np.sort(first), place[number]
+    return np.sort(first), np.argsort(np.argsort(first))[number]
 
 
 def means(values: Floats, number: Ints) -> Floats:

@@ -69,7 +69,7 @@ def test_killed_gone_on_with_and_made_a_table(family, place, start, wait_for, pa
     parallel_files(place)
     if "_bpc" in load_family(family).metrics[0].name:
         corpus += 'unit = "character"\n'
-    head, _, rest = spec_of(TESTS / f"test_{FAMILIES[family]}.py").partition("[grid]")
+    head, _, rest = spec_of(TESTS / f"test_{family.replace('-', '_')}.py").partition("[grid]")
     spec = f'name = "{family}-tiny"\nfamily = "{family}"\n{head}{corpus}[grid]{rest}'
     (place / f"{family}.toml").write_text(spec)
     folder = place / family

@@ -94,8 +94,7 @@ class MethodEntry(Strict, frozen=True, kw_only=True):
         """The entry, marked with the names of such files."""
         names = list(dict.fromkeys(path.name for path in files))
         shown = ", ".join(map(printable, names[:_MOST_SHOWN])) + (", …" if len(names) > _MOST_SHOWN else "")
-        fingerprint = f"{self.unmarked.fingerprint}{_BUT_READ}{shown}"
-        return msgspec.structs.replace(self, fingerprint=fingerprint)
+        return msgspec.structs.replace(self, fingerprint=f"{self.unmarked.fingerprint}{_BUT_READ}{shown}")
 
     @property
     def unmarked(self) -> MethodEntry:

@@ -141,16 +141,14 @@ def resolve_methods(specs: Iterable[MethodSpec]) -> list[NamedMethod]:
     require(KNOWN[base] for base in bases if base in KNOWN)
     methods = [_resolve(spec) for spec in specs]
     seen: dict[str, str] = {}
-    for method in methods:
+    for each in methods:
         # Some file systems do not distinguish upper and lower case.
-        name = method.name.casefold()
-        if seen.get(name) == method.spec:
-            raise InputError(f"method {method.name!r} is given twice.")
+        name = each.name.casefold()
+        if seen.get(name) == each.spec:
+            raise InputError(f"method {each.name!r} is given twice.")
         if name in seen:
-            raise InputError(
-                f"two methods are named {method.name!r} ({seen[name]}, {method.spec}): rename one."
-            )
-        seen[name] = method.spec
+            raise InputError(f"two methods are named {each.name!r} ({seen[name]}, {each.spec}): rename one.")
+        seen[name] = each.spec
     return methods
 
 

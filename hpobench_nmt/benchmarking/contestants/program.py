@@ -253,8 +253,7 @@ class ProgramMethod:
         return Request(row, said["resource"])  # the loop checks it
 
     def _row_of(self, config: object, shown: str) -> int:
-        names = self._problem.space.names
-        real = dict(zip(self._names, names, strict=True))
+        real = dict(zip(self._names, self._problem.space.names, strict=True))
         if not isinstance(config, dict) or not set(config) <= set(real):
             raise MethodFailure(f"{shown}, whose config must have {', '.join(self._names)}")
         try:

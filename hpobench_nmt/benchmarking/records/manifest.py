@@ -167,8 +167,7 @@ class Manifest(Strict, frozen=True):
     def to_json(self) -> bytes:
         """The content of the file."""
         content = msgspec.to_builtins(self)
-        settings = self.suite.settings()
-        content["suite"] = {_SCORE_AT if k == "score_at" else k: v for k, v in settings.items()}
+        content["suite"] = {_SCORE_AT if k == "score_at" else k: v for k, v in self.suite.settings().items()}
         for entry in content["tables"].values():
             for key in ("source", "curves", "sources", "trainings"):
                 if not entry[key]:

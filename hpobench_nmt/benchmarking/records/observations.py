@@ -298,9 +298,7 @@ def _columns(content: bytes, n_losses: int, more: Mapping[str, str], most_rows: 
         columns = {key: found.column(key).combine_chunks().cast(kind) for key, kind in types.items()}
     except (pa.ArrowException, KeyError, OSError, ValueError, MemoryError):
         return None
-    if any(column.null_count for column in columns.values()):
-        return None
-    return columns
+    return None if any(column.null_count for column in columns.values()) else columns
 
 
 def _failures(columns: dict[str, Any], starts: Ints, lengths: Ints) -> dict[int, str] | None:

@@ -203,8 +203,7 @@ class ResultsFolder:
             return ""
         table, method = blocks[0].table, blocks[0].method.name
         self._timings(table, method)  # a link that leads out is refused before anything changes
-        trials = Trials.joined([done[block.key] for block in blocks])
-        digest = self._keep(table, method, trials)
+        digest = self._keep(table, method, Trials.joined([done[block.key] for block in blocks]))
         for block in blocks:
             _unlink(self._part(block.key))
         return digest

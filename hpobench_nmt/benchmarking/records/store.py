@@ -133,15 +133,12 @@ def _with_tables(folder: Path, manifest: Manifest) -> Manifest:
 
 def _table(folder: Path, name: str, entry: TableEntry) -> Table:
     """The table of a manifest's entry, which must have the same version as in the run."""
+    loaded = f"{folder}: table {name!r} was loaded from"
     if entry.source and not _is_table_folder(entry.source):
-        raise InputError(
-            f"{folder}: table {name!r} was loaded from {entry.source!r}, where there is no table now."
-        )
+        raise InputError(f"{loaded} {entry.source!r}, where there is no table now.")
     table = load_table(Path(entry.source) if entry.source else name)
     if table.name != name:
-        raise InputError(
-            f"{folder}: table {name!r} was loaded from a folder that now has table {table.name!r}."
-        )
+        raise InputError(f"{loaded} a folder that now has table {table.name!r}.")
     if table.sha256 != entry.sha256:
         raise InputError(
             f"{folder}: was made with another version of table {name!r} (hash {entry.sha256[:12]}…, "

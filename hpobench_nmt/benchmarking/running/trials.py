@@ -228,8 +228,7 @@ def failed_trial(seen: TrialTable, seed: int, trial: int, reason: str) -> Trajec
     def never(problem: Problem, rng: np.random.Generator) -> ParallelMethod:
         raise RuntimeError
 
-    failed = trial_of(seen, "", never, seed, trial)
-    return replace(failed, failure=reason, own_seconds=math.nan)
+    return replace(trial_of(seen, "", never, seed, trial), failure=reason, own_seconds=math.nan)
 
 
 @dataclass(frozen=True)

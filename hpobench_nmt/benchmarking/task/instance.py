@@ -126,8 +126,7 @@ class Instance:
                 goal if goal.gaps is None else replace(goal, needed=len(goal.targets) + 1) for goal in goals
             )
         # The trials of version 1.1, which the archive has, ended without regard to the target.
-        known = self.has_target and not self.suite.on_whole_tables
-        return (*goals, self.target) if known else goals
+        return (*goals, self.target) if self.has_target and not self.suite.on_whole_tables else goals
 
     @property
     def has_target(self) -> bool:

@@ -281,10 +281,8 @@ def overridden(suite: Suite, settings: Mapping[str, Any]) -> Suite:
         scores = settings.get("scores", suite.scores)
         early = tuple(name for name in scores if name not in SCORES or not SCORES[name].needs_score_at)
         if not early:
-            need = "needs" if len(scores) == 1 else "need"
-            raise InputError(
-                f"suite {suite.name!r}: {', '.join(scores)} {need} score_at, a time on the clock."
-            )
+            need = f"{', '.join(scores)} {'needs' if len(scores) == 1 else 'need'}"
+            raise InputError(f"suite {suite.name!r}: {need} score_at, a time on the clock.")
         changes |= {"scores": early, "score_at": {}}
     found = changed(suite, **changes)
     if suite.time and "time" not in settings:

@@ -86,8 +86,7 @@ def load_suite(name_or_file: str) -> Suite:
         raise InputError(f"{path}: the name of a suite is the name of its file: remove name.")
     suite = checked({"name": path.stem, **content}, Suite, str(path))
     if suite.published and path.parent != _FOLDER:
-        published = str(_own_published(path, suite.published))
-        suite = msgspec.structs.replace(suite, published=published)
+        suite = msgspec.structs.replace(suite, published=str(_own_published(path, suite.published)))
     published_figures(suite)  # refused here, not after hours of trials
     if INSTALLED not in suite.tables and not any(map(_stands_for_others, suite.tables)):
         for error in unknown_tables(msgspec.structs.asdict(suite), suite.tables, str(path)):

@@ -22,7 +22,7 @@ _MOST_NAMES = 30
 _START, _END = 700, 250
 
 Notify = Callable[[str], None]
-"""A function that is told a message for the user."""
+"""A function that receives a message for the user."""
 
 
 class InputError(ValueError):

@@ -250,6 +250,15 @@ def why_no_locks(folder: Path) -> str:
     return ""
 
 
+def refuse_link(path: Path) -> Path:
+    """The path. Raises InputError if it is a symbolic link, which could lead a write out of the folder."""
+    if path.is_symlink():
+        raise InputError(
+            f"{path}: is a symbolic link, which is not followed. Replace it with the file itself."
+        )
+    return path
+
+
 def read_bytes(path: Path, limit: int = MAX_SETTINGS_BYTES, follow_link: bool = True) -> bytes:
     """The content of an ordinary file of at most `limit` bytes; a pipe or a device is refused.
 
@@ -257,10 +266,8 @@ def read_bytes(path: Path, limit: int = MAX_SETTINGS_BYTES, follow_link: bool = 
     file of the user, is then refused as well. Raises InputError if the file is refused or cannot be read.
     """
     try:
-        if not follow_link and path.is_symlink():
-            raise InputError(
-                f"{path}: is a symbolic link, which is not followed. Replace it with the file itself."
-            )
+        if not follow_link:
+            refuse_link(path)
         # Without O_NONBLOCK, a pipe without a writer would wait forever.
         flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         flags |= 0 if follow_link else getattr(os, "O_NOFOLLOW", 0)

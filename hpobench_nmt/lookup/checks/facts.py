@@ -106,7 +106,8 @@ def twins(table: Table) -> list[Rows]:
     if n_metrics < needed or not table.objectives:
         return []
     axes = [h.places(column) for h, column in zip(table.hyperparameters, table.configs.T, strict=True)]
-    metrics = [_codes(column) for column in table.values.T]
+    # The rank of each value among the distinct values, -1 where it is missing.
+    metrics = [np.where(np.isnan(column), -1, ranks(column)) for column in table.values.T]
     first = metrics.pop([m.name for m in table.metrics].index(table.objective(table.objectives[0]).metric))
     everywhere = np.arange(len(table))
     links: list[tuple[Rows, Rows]] = []
@@ -126,11 +127,6 @@ def twins(table: Table) -> list[Rows]:
     _, label = connected_components(graph, directed=False)
     members, follows = in_groups(label.astype(np.int64))
     return np.split(members, np.flatnonzero(~follows)[1:]) if len(members) else []
-
-
-def _codes(values: Floats) -> Rows:
-    """The rank of each value among the distinct values, -1 where it is missing."""
-    return np.where(np.isnan(values), -1, ranks(values))
 
 
 def _facts(table: Table) -> Iterator[Fact]:

@@ -49,8 +49,7 @@ def surface_facts(table: Table, objective: str) -> Iterator[Fact]:
             "variance",
             "any local method wins on such a surface, so it is poor at distinguishing methods.",
         )
-    shares = total_effects(table.configs[known], losses[known])
-    pairs = zip(table.hyperparameters, shares, strict=True)
+    pairs = zip(table.hyperparameters, total_effects(table.configs[known], losses[known]), strict=True)
     if idle := [f"{h.name} ({share:.2%})" for h, share in pairs if share < _EXPLAINS]:
         yield warning(
             f"{listed(idle)} explain{'s' * (len(idle) == 1)} less than 1% of the variance of {objective}",

@@ -125,8 +125,7 @@ def table_of(
         frame = frame[frame[column].isin(values)]
     if "title" not in sheet.provenance:
         raise InputError(f"{where}: needs a title of the table, as provenance.title.")
-    axes = _axes(frame, sheet, settings.active_by)
-    sheet = msgspec.structs.replace(sheet, only={}, hyperparameters=axes)
+    sheet = msgspec.structs.replace(sheet, only={}, hyperparameters=_axes(frame, sheet, settings.active_by))
     rows, again = _trainings(frame, sheet, settings)
     provenance = _provenance(collection, [*files, *settings.beside], {"table": name, **rows.iloc[0]}, sheet)
     claims: dict[str, Any] = {"collection": collection.name, "collection_tables": len(collection.tables)}

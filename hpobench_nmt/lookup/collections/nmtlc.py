@@ -93,8 +93,7 @@ def with_curves(table: Table, scratch: pd.DataFrame) -> Table:
     fits = fits[(fits["perplexity_optimal"] - fits["dev_ppl"]).abs() <= _ROUNDING]
     fits = fits.drop_duplicates("row", keep=False).drop_duplicates("model", keep=False).sort_values("row")
     checkpoints = fits[["row", "perplexity_curve"]].explode("perplexity_curve")
-    numbers = np.asarray(checkpoints.groupby("row").cumcount() + 1, dtype=np.float64)
-    steps = _UPDATES * numbers
+    steps = _UPDATES * np.asarray(checkpoints.groupby("row").cumcount() + 1, dtype=np.float64)
     lengths = np.bincount(checkpoints["row"], minlength=len(table))
     curves = Curves(
         "update",

@@ -168,8 +168,7 @@ def _coded(
         if columns[name].dtype != object:
             place.refuse(np.isinf(columns[name]), f"{kind} {name!r} is not finite.")
         axes.append(sheet.axis(name, columns[name]))
-    codes = [codes_of_cells(axis, columns[axis.name], place) for axis in axes]
-    return tuple(axes), np.column_stack(codes)
+    return tuple(axes), np.column_stack([codes_of_cells(axis, columns[axis.name], place) for axis in axes])
 
 
 def _descriptors(sheet: Datasheet, columns: Mapping[str, Column], place: Place) -> Descriptors | None:
@@ -314,5 +313,4 @@ def _members(group: str, files: Files, columns: Mapping[str, Column], place: Pla
 
 
 def _shown(value: object) -> str:
-    text = f"{value:.12g}" if isinstance(value, float) else str(value)
-    return re.sub(r"[^A-Za-z0-9_.+-]+", "_", text)
+    return re.sub(r"[^A-Za-z0-9_.+-]+", "_", f"{value:.12g}" if isinstance(value, float) else str(value))

@@ -214,12 +214,11 @@ def add_table(
     target: Path,
     progress: Progress = lambda share: None,
     notify: Notify = lambda message: None,
-    ignore_other: bool = False,
 ) -> tuple[Table, Path]:
     """Install a single table: `add_tables` for a file that its datasheet does not split, or for a folder."""
     files = _to_add(source, datasheet, notify)
     _refuse_split(files.sheet, files.sheet_path)
-    return _added(files, target, progress, ignore_other)[0]
+    return _added(files, target, progress, ignore_other=False)[0]
 
 
 def _to_add(source: Path, datasheet: Path | None, notify: Notify) -> Files:

@@ -69,8 +69,7 @@ def _format_for(table: Table) -> int:
     if any(value is None or isinstance(value, tuple) for value in labels):
         return FORMATS[2]
     of_numbers = all(h.is_numeric and h.integer is None and not h.active_if for h in axes)
-    plain_numbers = of_numbers and table.curves is None
-    return FORMATS[0] if plain_numbers else FORMATS[1]
+    return FORMATS[0] if of_numbers and table.curves is None else FORMATS[1]
 
 
 def _axis_section(h: Hyperparameter, column: NDArray[Any] | None = None) -> dict[str, Any]:

@@ -89,8 +89,7 @@ def _hyperparameter(plan: Plan, column: str) -> Hyperparameter:
 
 def _first_finished(number: Ints, values: Floats) -> Rows:
     """For each configuration, its first training with all metrics, or its first training if none has all."""
-    lacks = np.isnan(values).any(axis=1)
-    order = np.lexsort((np.arange(len(number)), lacks, number))
+    order = np.lexsort((np.arange(len(number)), np.isnan(values).any(axis=1), number))
     return order[np.searchsorted(number[order], np.arange(number.max() + 1))]
 
 

@@ -100,12 +100,10 @@ def distinct_of(column: Column) -> tuple[list[Any], Ints]:
         values, places = np.unique(column, return_inverse=True)
         return values.tolist(), places
     cells = column.tolist()
-    only_texts = set(map(type, cells)) <= {str}
-    keys = cells if only_texts else list(map(key_of, cells))
+    keys = cells if set(map(type, cells)) <= {str} else list(map(key_of, cells))
     place_of = {key: place for place, key in enumerate(dict.fromkeys(keys))}
     places = np.fromiter(map(place_of.__getitem__, keys), dtype=np.int64, count=len(cells))
-    firsts = np.unique(places, return_index=True)[1]
-    return [cells[row] for row in firsts.tolist()], places
+    return [cells[row] for row in np.unique(places, return_index=True)[1].tolist()], places
 
 
 def as_numbers(column: Column) -> tuple[Floats, int | None]:

@@ -126,8 +126,7 @@ def _plan(sweep: Sweep, about: Mapping[str, About]) -> Plan:
     values[lost] = np.nan
     seed = {column: column for column, each in found.items() if each.role == "seed"}
     named = {**_table_names(sweep, [*axes, *metrics]), **seed}
-    plan = Plan(found, rows, axes, values, lost, named, tuple(told)).of(kept)
-    return _without_retries(sweep, plan)
+    return _without_retries(sweep, Plan(found, rows, axes, values, lost, named, tuple(told)).of(kept))
 
 
 def seeds_of(sweep: Sweep, plan: Plan) -> Floats:

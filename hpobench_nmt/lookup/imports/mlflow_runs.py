@@ -132,8 +132,7 @@ def _sweep(runs: list[_Run], path: Path, study: str, kind: str) -> Sweep:
     title = path.stem if study == "Default" else study
     sweep = headed(columns_of(rows), path, title, lambda row: f"run {rows[row]['run_name'] or row}", kind)
     kept = set(sweep.columns["run_id"].tolist())
-    points = _points([run for run in own if run.row["run_id"] in kept])
-    return replace(sweep, points=points, studies=True)
+    return replace(sweep, points=_points([run for run in own if run.row["run_id"] in kept]), studies=True)
 
 
 def _points(runs: list[_Run]) -> Points | None:
@@ -143,8 +142,7 @@ def _points(runs: list[_Run]) -> Points | None:
         for name in dict.fromkeys(name for run in runs for name in run.metrics)
     }
     times = [sorted((time, step) for p in run.metrics.values() for step, time, _ in p) for run in runs]
-    starts = [run.row["start_time"] for run in runs]
-    pairs = zip(starts, times, strict=True)
+    pairs = zip([run.row["start_time"] for run in runs], times, strict=True)
     seconds = [{step: (time - start) / 1000.0 for time, step in own} for start, own in pairs]
     found = points_of("step", curves, seconds)
     single = found is not None and len(found.rows) == len(np.unique(found.rows))

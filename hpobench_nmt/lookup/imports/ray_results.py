@@ -63,8 +63,7 @@ def read_ray_results(folder: Path) -> Sweep:
         raise InputError(f"{folder}: it has no folder of a trial.")
     columns = columns_of(records)
     sweep = headed(columns, folder, folder.name, lambda row: f"trial {list(trials)[ids[row]]}")
-    kind = "a folder of Ray Tune's results"
-    sweep = replace(sweep, kind=kind, states=objects(states), notes=tuple(notes))
+    sweep = replace(sweep, kind="a folder of Ray Tune's results", states=objects(states), notes=tuple(notes))
     steps = np.array([float(record[_STEP]) for record in records])
     return fold(sweep, Steps(np.array(ids, dtype=np.int64), steps, _STEP))
 

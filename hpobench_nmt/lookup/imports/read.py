@@ -141,8 +141,7 @@ def _of_folder(folder: Path, choices: Choices) -> Sweep:
     if ray:
         return ray_results.read_ray_results(folder)
     trials = [folder / name for name in names if name.endswith("/trial.json")]  # as Keras Tuner writes them
-    here = [folder / name for name in names if "/" not in name and name.lower().endswith(_TABLES)]
-    files = trials or here
+    files = trials or [folder / name for name in names if "/" not in name and name.lower().endswith(_TABLES)]
     if len(files) > 1 and all(path.suffix.lower() == ".json" for path in files):
         return folded(_of_results(files, folder), choices)
     texts = [path for path in files if path.suffix.lower() in (".csv", ".tsv")]

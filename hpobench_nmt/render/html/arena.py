@@ -101,15 +101,12 @@ def _index(
 
 
 def _method(page: MethodPage) -> str:
-    return fill(
-        "arena_method.html.jinja",
-        sheet=f"../{_SHEET}",
-        title=page.name,
-        benchmark=NAME,
-        lead=", ".join(page.kinds),
-        page=page,
-        charts=[_drawn(chart) for chart in page.charts],
-    )
+    charts = [_drawn(chart) for chart in page.charts]
+    return _filled("arena_method.html.jinja", page, lead=", ".join(page.kinds), charts=charts)
+
+
+def _filled(template: str, page: MethodPage | TablePage, **content: Any) -> str:
+    return fill(template, sheet=f"../{_SHEET}", title=page.name, benchmark=NAME, page=page, **content)
 
 
 def _drawn(chart: Chart) -> dict[str, Any]:
@@ -140,12 +137,9 @@ def _path(values: Floats, top: float) -> str:
 def _table(page: TablePage, groups: Sequence[FigureGroup]) -> str:
     # Pages without a script have no tooltips.
     parts = [(g.section, [replace(f, hover={}) for f in g.figures]) for g in groups if g.section]
-    return fill(
+    return _filled(
         "arena_table.html.jinja",
-        sheet=f"../{_SHEET}",
-        title=page.name,
-        benchmark=NAME,
+        page,
         lead=f"{dict(page.facts)['rows']} rows, in {counted(len(page.tracks), 'track')}.",
-        page=page,
         analyses=[analysis_content(section, figures, {}) for section, figures in parts],
     )

@@ -56,11 +56,8 @@ def render(runs: Sequence[Run], jobs: int = 2, progress: Progress | None = None)
     groups, shared = shortened(draw_report(runs, "svg", jobs, progress))
     drawn_for = {g.key: g.figures for g in groups if g.section is None}
     figures = {key: _available(found) for key, found in drawn_for.items()}
-    boards = [table_boards(run.results, run.statistics) for run in runs]
-    found = list(zip(slugs, runs, boards, strict=True))
-    tables = [
-        {"name": table.name, "runs": _table_runs(found, table.name, figures)} for table in all_tables(runs)
-    ]
+    found = list(zip(slugs, runs, [table_boards(run.results, run.statistics) for run in runs], strict=True))
+    tables = [{"name": t.name, "runs": _table_runs(found, t.name, figures)} for t in all_tables(runs)]
     numbers = {str(table["name"]): i for i, table in enumerate(tables)}
     drawn = [figure for group in groups for figure in group.figures]
     found_runs = [

@@ -202,9 +202,7 @@ def _front(
     steps = lookups if isinstance(lookups, Sequence) else [lookups]
     for places, stem, names in wanted:
         found = moving_front(subject.results, subject.table, method, steps, trial, places)
-        rows = [
-            (str(n), *on_front(found, front)) for n, front in zip(found.lookups, found.fronts, strict=True)
-        ]
+        rows = [(str(n), *on_front(found, own)) for n, own in zip(found.lookups, found.fronts, strict=True)]
         after, true = (", ".join(row[column] for row in rows) for column in (0, 2))
         yield FigureSpec(
             stem=stem,

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    Column = pd.Series[Any]
+
 
 def parts_of(frame: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """The rows of each method, in the order of the frame."""
@@ -53,13 +55,7 @@ def time_axis(unit: str, of_lookups: str = LOOKUPS) -> str:
 
 
 def draw_line(
-    axes: Axes,
-    x: pd.Series[Any],
-    y: pd.Series[Any],
-    method: str,
-    style: Style,
-    even: bool = False,
-    **more: Any,
+    axes: Axes, x: Column, y: Column, method: str, style: Style, even: bool = False, **more: Any
 ) -> None:
     """A line with some markers, which are evenly spaced on the log scale of x, or among the points."""
     line = style.line() | more
@@ -77,9 +73,7 @@ def _log_spaced(x: Any, marker: str) -> list[int]:
     return sorted({int(i) for i in np.minimum(np.searchsorted(x, wanted), len(x) - 1)})
 
 
-def draw_band(
-    axes: Axes, x: pd.Series[Any], part: pd.DataFrame, method: str, style: Style, **more: Any
-) -> None:
+def draw_band(axes: Axes, x: Column, part: pd.DataFrame, method: str, style: Style, **more: Any) -> None:
     """Shade the band between the columns low and high where they are finite."""
     low, high = (part[side].where(np.isfinite(part[side])).to_numpy() for side in ("low", "high"))
     # A point between two equal points adds nothing to the picture, but much to the size of a page.
@@ -89,13 +83,13 @@ def draw_band(
     mark(axes.fill_between(x, low, high, color=style.colour, linewidth=0, **more), method, "band")
 
 
-def floor_of(values: pd.Series[Any]) -> float:
+def floor_of(values: Column) -> float:
     """Where 0 is drawn on a log axis: below the smallest positive value."""
     positive = values[values > 0]
     return float(positive.min()) * 0.4 if len(positive) else 1.0
 
 
-def log_axis(axes: Axes, values: pd.Series[Any], floor: float) -> None:
+def log_axis(axes: Axes, values: Column, floor: float) -> None:
     """Set a log scale for the values. If there is a 0 among them, the floor has a tick with the label 0.
 
     The values must not include computed random search, which reaches far below the trials.

@@ -51,9 +51,8 @@ def plot_replay(found: Replay, method: str, ax: Axes | None = None) -> Figure:
     still: list[Artist] = []
     for number, (part, colour) in enumerate(zip(stages, colours, strict=True), start=1):
         last = f"{counted(len(taken), 'look-up')}, the last the darkest" if number == len(stages) else None
-        still.append(
-            axes.scatter(part[:, 0], part[:, 1], s=26, color=colour, linewidth=0, zorder=3, label=last)
-        )
+        x, y = part.T
+        still.append(axes.scatter(x, y, s=26, color=colour, linewidth=0, zorder=3, label=last))
     held = trial.front_after(len(trial.rows))
     held = held[np.argsort(found.points[held, 0], kind="stable")]
     if found.n_objectives == 2:  # a front of more objectives is not a staircase in two of them

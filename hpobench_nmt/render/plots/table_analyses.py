@@ -61,11 +61,9 @@ def plot_rank_correlation(found: RankCorrelation) -> Figure:
         if not same and i != j and common:
             texts[i, j] += f"\nn={common}"
     image = draw_matrix(axes, found.coefficient, found.names, (-1, 1), texts)
-    where = (
-        f"the {found.n_common[0, -1]} that all tables have"
-        if found.common == "all"
-        else "those that each pair of tables has"
-    )
+    where = "those that each pair of tables has"
+    if found.common == "all":
+        where = f"the {found.n_common[0, -1]} that all tables have"
     axes.set_title(f"Rank correlation of configurations\n({where})", fontsize=11)
     figure.colorbar(image, ax=axes, label="Spearman's coefficient", shrink=0.85)
     return plain(figure)
@@ -154,8 +152,7 @@ def plot_best_rows(found: SeedNoise, unit: str = "") -> Figure:
     place = np.arange(len(shown))
     figure, (axes,) = new_panels(1, (6.8, 4.2))
     if len(shown):
-        worse = np.sign(value[-1] - value[0])
-        end = value[0] + worse * found.between_rows
+        end = value[0] + np.sign(value[-1] - value[0]) * found.between_rows
         axes.axhspan(*sorted((value[0], end)), color="black", alpha=0.07, linewidth=0)
     averaged = found.averaged_over > 1
     row_is = f"the mean of {found.averaged_over} trainings" if averaged else "the table's training"
@@ -187,8 +184,7 @@ def plot_best_rows(found: SeedNoise, unit: str = "") -> Figure:
 def plot_sensitivity(found: Sensitivity, unit: str = "") -> Figure:
     """Share of the configurations within any distance of the best, and gaps by grid steps from it."""
     figure, (left, right) = new_panels(2, (9.6, 4.0))
-    metric = found.objective.rpartition(":")[0]
-    label = with_unit(f"gap to the best {metric}", unit)
+    label = with_unit(f"gap to the best {found.objective.rpartition(':')[0]}", unit)
     known = ~np.isnan(found.gaps)
     gaps, steps = found.gaps[known], found.steps[known]
     # The upper half of the gaps does not matter for tuning, and would squeeze the rest.

@@ -69,9 +69,8 @@ def _finding(found: FoundVolume) -> str:
         return ""
     best = found.methods.iloc[0]
     text = f"{best['method']} finds {best['share']:.1%} of the hypervolume of the front"
-    if np.isnan(found.random_search):
-        return f"{text}."
-    return f"{text}, random search {found.random_search:.1%}."
+    beside = "" if np.isnan(found.random_search) else f", random search {found.random_search:.1%}"
+    return f"{text}{beside}."
 
 
 def _when(found: FoundVolume) -> str:

@@ -87,7 +87,7 @@ def plot_workers(found: WorkerTimes) -> Figure:
     return figure
 
 
-def _workers(subject: Subject, method: str = "") -> Iterator[FigureSpec]:
+def _busy(subject: Subject, method: str = "") -> Iterator[FigureSpec]:
     """What the workers do in one trial on a clock; option `method`."""
     if subject.counts_lookups:
         raise InputError("the figure 'workers' is only for runs on a clock.")
@@ -107,7 +107,5 @@ def _workers(subject: Subject, method: str = "") -> Iterator[FigureSpec]:
 
 
 PLOTS = (
-    Plot(
-        "workers", "What the workers do", _workers, of_table=lambda s: not s.counts_lookups, one_panel=False
-    ),
+    Plot("workers", "What the workers do", _busy, of_table=lambda s: not s.counts_lookups, one_panel=False),
 )

@@ -54,8 +54,7 @@ def _print_some(lines: Sequence[str], what: str, console: Console, style: str) -
 
 def _line(found: FewerTrainings, paired: Paired, table: str) -> tuple[str, ...]:
     """A table's line: the method with the smallest mean, the means, and the methods that are as fast."""
-    line = found.tables[found.tables["table"] == table].iloc[0]
-    reference = reference_text(line)
+    reference = reference_text(found.tables[found.tables["table"] == table].iloc[0])
     ranked = paired.ranked_on(table)
     if not ranked:
         return table, NONE, NONE, reference, ""

@@ -52,8 +52,7 @@ def print_charts(
     goal = table.objective(table.main_metric)
     if not np.isnan(table.column(goal.metric)).all():
         console.print()
-        title = f"Median {_axis(table.metric(goal.metric), goal)} at each value"
-        print_text(title, console, "bold")
+        print_text(f"Median {_axis(table.metric(goal.metric), goal)} at each value", console, "bold")
         _print_medians(table, console, goal.metric, bars, dash)
     chosen = [table.objective(spec) for spec in objectives or table.objectives[:2]]
     if len({o.metric for o in chosen}) < 2:

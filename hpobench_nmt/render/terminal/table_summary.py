@@ -67,5 +67,4 @@ def _metric(table: Table, place: int) -> tuple[str, ...]:
     spread = [NONE] * 3
     if len(known):
         spread = [f"{v:.6g}" for v in (known[0], np.median(known), known[-1])]
-    missing = str(int(np.isnan(values).sum()))
-    return (metric.name, metric.direction, metric.unit, missing, *spread)
+    return (metric.name, metric.direction, metric.unit, str(int(np.isnan(values).sum())), *spread)

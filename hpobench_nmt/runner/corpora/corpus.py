@@ -99,9 +99,7 @@ def write_prepared(corpus: Corpus, path: Path) -> None:
         names = corpus.vocabulary
         about: dict[str, Any] = {"name": corpus.name, "unit": corpus.unit, "vocabulary": names}
     else:
-        arrays = {
-            f"{part}_{side}": Lines.of(getattr(corpus, part)[side]).data for part in PARTS for side in (0, 1)
-        }
+        arrays = {f"{p}_{side}": Lines.of(getattr(corpus, p)[side]).data for p in PARTS for side in (0, 1)}
         names = (corpus.source, corpus.target)
         about = {"name": corpus.name, "source": corpus.source, "target": corpus.target}
     about["provenance"] = {**corpus.provenance, "sha256": fingerprint(arrays, names)}
@@ -121,9 +119,7 @@ def read_prepared(path: Path) -> Corpus:
             about = json.loads(arrays["about"].tobytes())
             if "unit" in about:
                 about["vocabulary"] = tuple(about["vocabulary"])
-                return TextCorpus(
-                    **about, **{part: arrays[part].astype(np.int64, casting="safe") for part in PARTS}
-                )
+                return TextCorpus(**about, **{p: arrays[p].astype(np.int64, casting="safe") for p in PARTS})
             train, dev, test = ((_lines(path, f"{p}_0"), _lines(path, f"{p}_1")) for p in PARTS)
             return ParallelCorpus(**about, train=train, dev=dev, test=test)
     except Exception as error:  # numpy and zipfile raise many kinds for a damaged file

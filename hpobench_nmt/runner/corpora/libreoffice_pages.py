@@ -99,8 +99,7 @@ def _messages(path: Path) -> list[tuple[str, str]]:
 
 
 def _label(text: str) -> str:
-    plain = _TAG.sub("", text).replace("%PRODUCTNAME", "LibreOffice")
-    return tidy(_ACCELERATOR.sub("", plain))
+    return tidy(_ACCELERATOR.sub("", _TAG.sub("", text).replace("%PRODUCTNAME", "LibreOffice")))
 
 
 def tidy(text: str) -> str:

@@ -113,7 +113,7 @@ def _side_rows(options: ParallelOptions, files: Files, part: str) -> Rows:
 
 def _misaligned(sides: list[list[str]], names: Sequence[str], files: Files) -> InputError:
     source, target = sides
-    line = _misaligned_from(source, target) + 1
+    line = _misaligned_from(sides) + 1
     paths = [", ".join(map(str, files[name])) for name in names]
     return InputError(
         f"{paths[0]} has {len(source):,} lines but {paths[1]} has {len(target):,}: the two sides of a pair "
@@ -121,16 +121,14 @@ def _misaligned(sides: list[list[str]], names: Sequence[str], files: Files) -> I
     )
 
 
-def _misaligned_from(source: Sequence[str], target: Sequence[str]) -> int:
+def _misaligned_from(sides: list[list[str]]) -> int:
     """The line, counted from 0, at which two sides of unequal length most likely stop matching.
 
     The surplus lines of the longer side are assumed to be in one place. It is the place where the numbers of
     tokens agree best if these lines are left out, by the sum of the absolute log ratios. If several places
     are equally good, it is the last.
     """
-    few, many = sorted(
-        (np.log([max(1, len(line.split())) for line in side]) for side in (source, target)), key=len
-    )
+    few, many = sorted((np.log([max(1, len(line.split())) for line in side]) for side in sides), key=len)
     extra = len(many) - len(few)
     before = np.abs(few - many[: len(few)])  # of lines above that place
     after = np.abs(few - many[extra:])  # of lines below it

@@ -88,8 +88,7 @@ def split(
             f"{'is' if len(ordered) == 1 else 'are'} left after cleaning, not {wanted:,}: set train to at "
             f"most {max(len(ordered) - held_out, 0)}, or set a smaller min_words."
         )
-    order = np.random.default_rng(seed).permutation(len(ordered))
-    drawn = [ordered[i] for i in order[:wanted]]
+    drawn = [ordered[i] for i in np.random.default_rng(seed).permutation(len(ordered))[:wanted]]
     parts = {"dev": drawn[: sizes["dev"]], "test": drawn[sizes["dev"] : held_out], "train": drawn[held_out:]}
     return parallel_corpus(name, languages, {p: _sides(pairs) for p, pairs in parts.items()}, provenance)
 

@@ -167,15 +167,16 @@ def _split(options: TextOptions, content: bytes, path: Path) -> list[str]:
 
 
 def _own_places(options: TextFilesOptions, base: Path) -> Places:
-    return {
-        part: (part, part_files(base, getattr(options, part), part, part, options.format)) for part in PARTS
-    }
+    return {p: (p, part_files(base, getattr(options, p), p, p, options.format)) for p in PARTS}
 
 
-def _folder_places(names: tuple[str, str, str]) -> Callable[[FolderOptions, Path], Places]:
+def _folder_places(name: str) -> Callable[[FolderOptions, Path], Places]:
+    """The files of a folder; their names differ in the word in braces: train, valid or test."""
+
     def places(options: FolderOptions, base: Path) -> Places:
         folder = user_path(base, options.folder, "[corpus] folder")
-        return {part: ("folder", (folder / name,)) for part, name in zip(PARTS, names, strict=True)}
+        words = zip(PARTS, ("train", "valid", "test"), strict=True)
+        return {part: ("folder", (folder / name.format(word),)) for part, word in words}
 
     return places
 
@@ -209,8 +210,7 @@ def _reader(
     split: Callable[[TextOptions, bytes, Path], list[str]] = _split,
 ) -> CorpusReader[T]:
     def depends(options: T, base: Path, cache: Path) -> list[str]:
-        found = places(options, base).values()
-        return [status(path, option) for option, paths in found for path in paths]
+        return [status(path, option) for option, paths in places(options, base).values() for path in paths]
 
     def read(options: T, base: Path, cache: Path) -> Corpus:
         return corpus(name, places(options, base), options, licence)
@@ -232,18 +232,8 @@ def _word_parts(text: str) -> dict[str, list[str]]:
 
 
 TEXT = _reader("text", TextFilesOptions, _own_places, "the user's")
-PTB = _reader(
-    "ptb",
-    FolderOptions,
-    _folder_places(("ptb.train.txt", "ptb.valid.txt", "ptb.test.txt")),
-    "LDC User Agreement",
-)
-WIKITEXT_2 = _reader(
-    "wikitext-2",
-    FolderOptions,
-    _folder_places(("wiki.train.tokens", "wiki.valid.tokens", "wiki.test.tokens")),
-    "CC BY-SA 3.0",
-)
+PTB = _reader("ptb", FolderOptions, _folder_places("ptb.{}.txt"), "LDC User Agreement")
+WIKITEXT_2 = _reader("wikitext-2", FolderOptions, _folder_places("wiki.{}.tokens"), "CC BY-SA 3.0")
 _WIKIPEDIA = "text of Wikipedia: CC BY-SA and GFDL"
 ENWIK8 = _reader("enwik8", FileOptions, _file_place, _WIKIPEDIA, _one_file, _split_file)
 TEXT8 = _reader("text8", Text8Options, _file_place, _WIKIPEDIA, _one_file, _split_file)

@@ -18,12 +18,3 @@ def user_path(base: Path, text: str, option: str) -> Path:
         return base / Path(text).expanduser()
     except RuntimeError as error:  # from expanduser: the user does not exist
         raise InputError(f"{option}: {shortened(text)} is not a path: {error}.") from None
-
-
-def refuse_link(path: Path) -> Path:
-    """The path. Raises InputError if it is a symbolic link, which could lead a write out of the folder."""
-    if path.is_symlink():
-        raise InputError(
-            f"{path}: is a symbolic link, which is not followed. Replace it with the file itself."
-        )
-    return path

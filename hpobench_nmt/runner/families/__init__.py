@@ -8,20 +8,11 @@ from typing import Any
 from hpobench_nmt.core.system.errors import check_known
 from hpobench_nmt.runner.family import Family
 
-FAMILIES = {
-    "awd-lstm": "awd_lstm",
-    "decoding": "decoding",
-    "dynamic-evaluation": "dynamic_evaluation",
-    "gpt": "gpt",
-    "marian": "marian",
-    "melis": "melis",
-    "mlstm": "mlstm",
-    "sockeye": "sockeye",
-}
+FAMILIES = ("awd-lstm", "decoding", "dynamic-evaluation", "gpt", "marian", "melis", "mlstm", "sockeye")
 
 
 def load_family(name: str) -> Family[Any]:
     """The family of that name; the error for an unknown name suggests the nearest one."""
     check_known("model family", [name], FAMILIES)
-    family: Family[Any] = importlib.import_module(f"hpobench_nmt.runner.families.{FAMILIES[name]}").FAMILY
+    family: Family[Any] = importlib.import_module(f"{__name__}.{name.replace('-', '_')}").FAMILY
     return family

@@ -42,8 +42,7 @@ def course(settings: ModelSettings, unit: Unit, model: Any) -> tuple[NTASGD, Tra
     from hpobench_nmt.runner.lm.ntasgd import NTASGD
     from hpobench_nmt.runner.lm.schedule import schedule_of
 
-    optimiser = NTASGD(list(model.parameters()), **values_of(NTASGD, settings))
-    return optimiser, schedule_of(settings, vary=True)
+    return NTASGD(list(model.parameters()), **values_of(NTASGD, settings)), schedule_of(settings, vary=True)
 
 
 def course_with_budget(settings: AwdLstmSettings, unit: Unit, model: Any) -> tuple[Any, TrainingSchedule]:

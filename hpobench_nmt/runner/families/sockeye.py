@@ -94,8 +94,7 @@ def train(job: Job[SockeyeSettings]) -> Outcome:
             run_command("sockeye.translate", command, decode_log, measuring)
         translations[part] = bpe.decode(_lines(output))
     tokenizer = settings.bleu_tokenizer
-    references = {"dev": corpus.dev[1], "test": corpus.test[1]}
-    found = scores(translations, references, tokenizer, last.update)
+    found = scores(translations, {"dev": corpus.dev[1], "test": corpus.test[1]}, tokenizer, last.update)
     metrics = {
         **found,
         "dev_gpu_time": clock,

@@ -27,13 +27,12 @@ from filelock import FileLock
 
 from hpobench_nmt.core.guard import is_no_room
 from hpobench_nmt.core.system.errors import InputError, RunError, not_written
-from hpobench_nmt.core.system.files import parse_json, read_bytes
+from hpobench_nmt.core.system.files import parse_json, read_bytes, refuse_link
 from hpobench_nmt.core.system.folders import sync_folder
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.core.system.validation import Finite, Natural, NonNegative, Strict, Whole, checked
 from hpobench_nmt.runner.disk.appending import append_whole
 from hpobench_nmt.runner.disk.locks import file_lock
-from hpobench_nmt.runner.disk.user_paths import refuse_link
 from hpobench_nmt.runner.specs.spec import Configuration, configuration_key
 
 FORMAT = 2

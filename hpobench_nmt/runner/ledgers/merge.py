@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Literal
 
 from hpobench_nmt.core.system.errors import InputError, not_written
-from hpobench_nmt.core.system.files import write_whole
+from hpobench_nmt.core.system.files import refuse_link, write_whole
 from hpobench_nmt.core.system.text import counted
 from hpobench_nmt.lookup.disk.file_names import LEDGER, SPEC
 from hpobench_nmt.runner.devices import device_model
-from hpobench_nmt.runner.disk.user_paths import refuse_link
 from hpobench_nmt.runner.ledgers.ledger import (
     FORMAT,
     NO_HEAD,

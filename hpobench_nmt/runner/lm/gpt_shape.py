@@ -65,9 +65,8 @@ class GPTShape:
     @property
     def _matrices(self) -> int:
         """The numbers in the matrices of a block."""
-        return (
-            4 * self.width + (3 if self.settings.activation == "swiglu" else 2) * self.hidden
-        ) * self.width
+        maps = 3 if self.settings.activation == "swiglu" else 2
+        return (4 * self.width + maps * self.hidden) * self.width
 
 
 def shape_of(settings: GptSettings, vocabulary: int) -> GPTShape:

@@ -36,11 +36,9 @@ def language_model_family(
         return costed(job.settings, corpus, train_and_measure(job, architecture, corpus))
 
     def checkpoint_check(settings: S, corpus: Any, metric: str) -> None:
-        measured = "dev_bpc" if corpus.unit == "character" else "dev_ppl"
-        if metric != measured:
-            raise InputError(
-                f"it is not measured at checkpoints. Name another with --objectives: {measured}."
-            )
+        own = "dev_bpc" if corpus.unit == "character" else "dev_ppl"
+        if metric != own:
+            raise InputError(f"it is not measured at checkpoints. Name another with --objectives: {own}.")
 
     return Family(
         name=name,

@@ -111,13 +111,11 @@ def measure(
         if len(tuning) > 1:
             rule = tuned_rule(model, tuning, rule, rms)
         for halvings in range(1 + (_HALVINGS if len(tuning) > 1 else 0)):
-            slower = replace(rule, learning_rate=rule.learning_rate / 2**halvings)
+            slow = replace(rule, learning_rate=rule.learning_rate / 2**halvings)
             with contextlib.suppress(TrainingFailed):
-                chaotic = partial(refuse_chaotic, model, corpus.dev, slower, rms, losses["static"][0].mean())
-                evaluate(
-                    "_dynamic", "dynamic_time", partial(dynamic_nll, model, rule=slower, rms=rms), chaotic
-                )
-                used |= {"dynamic_learning_rate": slower.learning_rate, "dynamic_decay": slower.decay}
+                refuse = partial(refuse_chaotic, model, corpus.dev, slow, rms, losses["static"][0].mean())
+                evaluate("_dynamic", "dynamic_time", partial(dynamic_nll, model, rule=slow, rms=rms), refuse)
+                used |= {"dynamic_learning_rate": slow.learning_rate, "dynamic_decay": slow.decay}
                 break
     if settings.mc_masks:
 

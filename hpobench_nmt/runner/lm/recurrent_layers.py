@@ -111,10 +111,8 @@ def embed(embedding: nn.Parameter, tokens: Tensor, output_weight: nn.Parameter) 
 def weight(rows: int, columns: int, generator: torch.Generator) -> nn.Parameter:
     """A matrix of normal entries, N(0, 1 / columns) truncated at two standard deviations."""
     std = 1.0 / math.sqrt(columns)
-    values = torch.empty(rows, columns, device=generator.device)
-    return nn.Parameter(
-        nn.init.trunc_normal_(values, std=std, a=-2.0 * std, b=2.0 * std, generator=generator)
-    )
+    empty = torch.empty(rows, columns, device=generator.device)
+    return nn.Parameter(nn.init.trunc_normal_(empty, std=std, a=-2.0 * std, b=2.0 * std, generator=generator))
 
 
 def uniform(bound: float, generator: torch.Generator, *shape: int) -> nn.Parameter:

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.runner.settings import Settings, setting
-from hpobench_nmt.runner.torch_training.settings import Precision, TimingSettings
+from hpobench_nmt.runner.torch_training.settings import Precision, TimingSettings, about_precision
 
 Rule = Literal["sgd", "sgd-prior", "rms-prior", "rms-rms-prior", "sparse"]
 """Update rules of dynamic evaluation, see lm/dynamic.py."""
@@ -33,10 +33,7 @@ def dropout(default: float, what: str) -> Any:
 class TrainingSettings(Settings):
     """Settings of the training of every language model."""
 
-    precision: Precision = setting(
-        "fp32", "precision of matrix products in training, see torch_training/precision.py; evaluation "
-        "always has 32 bits",
-    )  # fmt: skip
+    precision: Precision = setting("fp32", about_precision("evaluation"))
     accumulate: int = setting(
         1, "number of batches of batch_size streams, read one after the other, whose mean gradient makes "
         "an update; it needs the memory of one batch", 1, 10_000, unit="batches",

@@ -60,8 +60,7 @@ def read_model(folder: Path, about: KeptModel, settings: MarianSettings) -> Kept
     """
     source, target = (read_bpe(kept_file(folder, about, name)) for name in SUBWORDS)
     path = kept_file(folder, about, WEIGHTS)
-    numbers = parameters(settings, vocabulary_size(source), vocabulary_size(target))
-    weights = read_weights(path, numbers)
+    weights = read_weights(path, parameters(settings, vocabulary_size(source), vocabulary_size(target)))
     return KeptMarian(settings, source, target, {name: tensor.clone() for name, tensor in weights.items()})
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 from hpobench_nmt.core.system.errors import InputError
 from hpobench_nmt.runner.nmt.settings import TranslationSettings, check_translation
 from hpobench_nmt.runner.settings import setting
-from hpobench_nmt.runner.torch_training.settings import Precision, TimingSettings
+from hpobench_nmt.runner.torch_training.settings import Precision, TimingSettings, about_precision
 
 Tied = Literal["none", "target", "all"]
 
@@ -27,10 +27,7 @@ class MarianSettings(TimingSettings, TranslationSettings):
         "pre", "normalisation before each sublayer (as in M2M100 of transformers) or after its sum (as in "
         "its Marian)",
     )  # fmt: skip
-    precision: Precision = setting(
-        "fp32", "precision of matrix products in training, see torch_training/precision.py; decoding "
-        "always has 32 bits",
-    )  # fmt: skip
+    precision: Precision = setting("fp32", about_precision("decoding"))
     beta1: float = setting(0.9, "of Adam", 0.0, 0.9999)
     beta2: float = setting(0.999, "of Adam", 0.0, 0.999999)
     epsilon: float = setting(1e-8, "of Adam", 0.0, 1.0, scale="log")

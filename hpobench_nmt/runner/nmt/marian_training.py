@@ -150,8 +150,7 @@ class _Training:
         course = self.course
         if course.epoch not in self.order:
             words, corpus = self.settings.batch_size, self.corpus
-            found = batches(corpus.train, words, self.seed, course.epoch, corpus.short)
-            self.order = {course.epoch: found}
+            self.order = {course.epoch: batches(corpus.train, words, self.seed, course.epoch, corpus.short)}
         order = self.order[course.epoch]
         chosen = order[course.batch]
         course.batch += 1
@@ -211,8 +210,7 @@ class _Training:
             course.not_improved = 0
             put(self.parameters, course.back["values"])
             course.moving, course.last = copies(course.back["moving"]), course.back["last"]
-            now = self.adam.state_dict()
-            self.adam.load_state_dict({**now, "state": _copied(course.back["adam"])})
+            self.adam.load_state_dict({**self.adam.state_dict(), "state": _copied(course.back["adam"])})
 
     @contextmanager
     def _evaluated(self) -> Iterator[None]:

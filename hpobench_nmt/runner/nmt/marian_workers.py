@@ -108,8 +108,7 @@ def workers_of(
     for number in range(1, count):
         other = replace(job, device=_device(job.device, number))
         join = partial(ignore_sigterm, _join, other, number, meeting, work)
-        call = partial(answer, join, job.scratch / f"worker-{number}.log")
-        others.append(Process(server, call))
+        others.append(Process(server, partial(answer, join, job.scratch / f"worker-{number}.log")))
     over = threading.Event()
     watching = [
         threading.Thread(target=_end_with, args=(process, number, over), daemon=True)

@@ -199,6 +199,5 @@ def _with_rows(spec: Spec, file: _Search) -> Spec:
     codes = np.where(space.active(codes), codes, np.nan)
     if start is not None:
         codes = np.vstack([start, codes])
-    distinct = {row.tobytes(): row for row in codes}
-    drawn = np.array([*distinct.values()])
+    drawn = np.array([*{row.tobytes(): row for row in codes}.values()])
     return replace(among(spec, drawn), start=None if start is None else 0)

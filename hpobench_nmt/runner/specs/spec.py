@@ -104,9 +104,7 @@ class Spec:
     @property
     def size(self) -> int:
         """N, the number of configurations."""
-        if self.drawn is not None:
-            return len(self.drawn)
-        return len(self._points)
+        return len(self._points) if self.drawn is None else len(self.drawn)
 
     @cached_property
     def configs(self) -> Floats:
@@ -289,8 +287,7 @@ def configuration_key(configuration: Configuration) -> str:
 
 def short_key(configuration: Configuration, replicate: int) -> str:
     """A file name for one training."""
-    text = f"{configuration_key(configuration)} {replicate}"
-    return hashlib.sha256(text.encode()).hexdigest()[:20]
+    return hashlib.sha256(f"{configuration_key(configuration)} {replicate}".encode()).hexdigest()[:20]
 
 
 def write_copy(spec: Spec, folder: Path) -> None:
@@ -311,8 +308,7 @@ def copy_for(spec: Spec, folder: Path) -> str:
         base = os.path.relpath(spec.base, folder.resolve())
     except ValueError:  # on another drive
         base = str(spec.base)
-    line = f"base = {json.dumps(Path(base).as_posix(), ensure_ascii=False)}\n"
-    return line + _without_base(text)
+    return f"base = {json.dumps(Path(base).as_posix(), ensure_ascii=False)}\n" + _without_base(text)
 
 
 def _without_base(text: str) -> str:

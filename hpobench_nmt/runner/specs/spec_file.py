@@ -59,7 +59,7 @@ from hpobench_nmt.runner.settings import Setting
 from hpobench_nmt.runner.specs.grid_checks import check_all
 from hpobench_nmt.runner.specs.spec import Replicates, Spec, among, describe
 
-_MAX_CONFIGURATIONS = 10_000_000
+_MAX_GRID = 10_000_000
 _MAX_REPLICATES = 100_000
 _CANDIDATES = 1000
 
@@ -192,8 +192,7 @@ def _with_candidates(spec: Spec, file: _SpecFile) -> Spec:
     if file.candidates > MOST_CANDIDATES:
         raise InputError(f"{file.candidates:,} candidates; at most {MOST_CANDIDATES:,} are allowed.")
     rng = generator(spec.seed, "candidates")
-    most = file.candidates or MOST_CANDIDATES
-    drawn = whole_or_drawn(spec.axes, file.candidates or _CANDIDATES, rng, most)
+    drawn = whole_or_drawn(spec.axes, file.candidates or _CANDIDATES, rng, file.candidates or MOST_CANDIDATES)
     candidates = replace(spec, drawn=drawn)
     trainable, wrong = [], ""
     for row in range(len(drawn)):
@@ -220,10 +219,8 @@ def _axes(family: Family[Any], file: _SpecFile) -> tuple[Hyperparameter, ...]:
     for section, of in (("scale", file.scale), ("when", file.when)):
         _refuse_wrong("hyperparameter", list(of), file.grid, f"[{section}]")
     size = math.prod(len(axis.values) for axis in axes)
-    if size > _MAX_CONFIGURATIONS:
-        raise InputError(
-            f"the grid has {size:,} configurations; at most {_MAX_CONFIGURATIONS:,} are allowed."
-        )
+    if size > _MAX_GRID:
+        raise InputError(f"the grid has {size:,} configurations; at most {_MAX_GRID:,} are allowed.")
     conditions = {name: tuple((p, tuple(of)) for p, of in each.items()) for name, each in file.when.items()}
     return Space(tuple(replace(a, active_if=conditions.get(a.name, ())) for a in axes)).hyperparameters
 

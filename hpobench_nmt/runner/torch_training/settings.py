@@ -19,6 +19,12 @@ seed_of_model = partial(
 """The seed of a trained model that several configurations share."""
 
 
+def about_precision(other: str) -> str:
+    """The description of the setting precision. `other` is what always has 32 bits."""
+    products = "precision of matrix products in training"
+    return f"{products}, see torch_training/precision.py; {other} always has 32 bits"
+
+
 @dataclass(frozen=True, kw_only=True)
 class TimingSettings(Settings):
     """Settings of the clock."""

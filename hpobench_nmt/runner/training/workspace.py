@@ -12,11 +12,11 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from hpobench_nmt.core.system.errors import InputError, not_written
+from hpobench_nmt.core.system.files import refuse_link
 from hpobench_nmt.core.system.folders import remove_folder
 from hpobench_nmt.lookup.disk.file_names import LEDGER
 from hpobench_nmt.runner.disk.kept_model import MODELS
 from hpobench_nmt.runner.disk.locks import file_lock
-from hpobench_nmt.runner.disk.user_paths import refuse_link
 from hpobench_nmt.runner.ledgers import ledger as ledgers
 from hpobench_nmt.runner.ledgers.ledger import Ledger
 from hpobench_nmt.runner.ledgers.plan import refuse_misfit

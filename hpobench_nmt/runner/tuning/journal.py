@@ -19,11 +19,10 @@ import msgspec
 from filelock import Timeout
 
 from hpobench_nmt.core.system.errors import InputError, not_written
-from hpobench_nmt.core.system.files import parse_json, read_bytes
+from hpobench_nmt.core.system.files import parse_json, read_bytes, refuse_link
 from hpobench_nmt.core.system.validation import Natural, NonNegative, Positive, Strict, checked
 from hpobench_nmt.runner.disk.appending import append_whole
 from hpobench_nmt.runner.disk.locks import file_lock
-from hpobench_nmt.runner.disk.user_paths import refuse_link
 
 _MOST_BYTES = 2**30
 

@@ -207,8 +207,7 @@ class LiveTrainer:
             raise result
         points, ended, known_before = result
         request = self._running.pop(row)
-        place = bisect_left([point.resource for point in points], request.resource)
-        reached = points[: place + 1]
+        reached = points[: bisect_left([point.resource for point in points], request.resource) + 1]
         known = len(self._curves.get(row, ()))
         self._curves[row] = reached
         done = ended and len(reached) == len(points)
@@ -354,8 +353,7 @@ class LiveTrainer:
 
     def progress(self, event: Event) -> Progress:
         """See Trainer."""
-        points = self._curves[event.row][: event.checkpoint]
-        columns = list(zip(*points, strict=True))[:3]
+        columns = list(zip(*self._curves[event.row][: event.checkpoint], strict=True))[:3]
         arrays = [np.array(column, dtype=np.float64) for column in columns]
         best = self.best(event)
         for array in (*arrays, best):
