@@ -80,8 +80,10 @@ def facts(run: Run) -> list[tuple[str, str]]:
         sources = ", ".join(suite.sources)
         lines.append(("sources", f"methods may learn from {sources}, except the table itself"))
     if suite.source_of:
-        told = ", ".join(f"{source} on {table}" for table, source in suite.source_of.items())
-        lines.append(("source of", f"methods may learn from {told}, using the configurations that both have"))
+        pairs = ", ".join(f"{source} on {table}" for table, source in suite.source_of.items())
+        lines.append(
+            ("source of", f"methods may learn from {pairs}, using the configurations that both have")
+        )
     if suite.constraints:
         kept = [f"{name} {i.n_feasible}/{len(i.table)}" for name, i in run.results.instances.items()]
         rules = ", ".join(suite.constraints)
@@ -108,8 +110,10 @@ def facts(run: Run) -> list[tuple[str, str]]:
 def clock_facts(results: Results) -> list[tuple[str, str]]:
     """The clock of a run in words, as pairs of a name and a text."""
     suite = results.suite
-    per = {"cost": "a training takes as long as its cost"}.get(
-        suite.clock, "a look-up takes one unit of time"
+    per = (
+        "a training takes as long as its cost"
+        if suite.clock == "cost"
+        else "a look-up takes one unit of time"
     )
     units = {instance.time_unit for instance in results.instances.values()}
     lines = [("clock", f"{per}, in {', '.join(sorted(units))}"), ("workers", str(suite.workers))]

@@ -126,12 +126,14 @@ def _refuse(imported: Imported, source: Path, options: Mapping[str, Sequence[Any
 
     path = Path(f"{imported.table.name}.roles.toml")
     save_file(path, roles_file(imported.about).encode())
-    told = ", ".join(map(printable, imported.doubts))
+    guesses = ", ".join(map(printable, imported.doubts))
     words = [
         str(word) for option, texts in options.items() for text in texts if text for word in (option, text)
     ]
     command = shlex.join(["hpobench-nmt", "tables", "import", str(source), *words, "--roles", str(path)])
-    raise InputError(f"{source}: these roles are only guesses: {told}. Correct {path}, then run: {command}")
+    raise InputError(
+        f"{source}: these roles are only guesses: {guesses}. Correct {path}, then run: {command}"
+    )
 
 
 def tell_added(table: Table, folder: Path, before: Mapping[str, Path], there: Collection[str]) -> None:

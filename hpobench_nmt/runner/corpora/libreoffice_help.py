@@ -64,8 +64,10 @@ def _depends(options: HelpOptions, base: Path, cache: Path) -> list[str]:
             folders.sort()
             for name in sorted(files):
                 path = os.path.join(place, name)  # noqa: PTH118 (thousands of files: a Path takes thrice as long)
-                its = os.stat(path)  # noqa: PTH116
-                digest.update(f"{path.removeprefix(str(folder))} {its.st_size} {its.st_mtime_ns}\n".encode())
+                status = os.stat(path)  # noqa: PTH116
+                digest.update(
+                    f"{path.removeprefix(str(folder))} {status.st_size} {status.st_mtime_ns}\n".encode()
+                )
     return [_revisions(folder, options), digest.hexdigest()]
 
 

@@ -133,6 +133,8 @@ def _refuse_lengths(row: Row, tokens: list[list[str]], options: PairOptions) -> 
             )
 
 
-def empty_line(at: Text, pair: str) -> InputError:
+def empty_line(side: Text, pair: str) -> InputError:
     """The error about a side without tokens. `pair` names what to remove."""
-    return InputError(f'{at.place}: empty. Remove {pair}; or, in train, set filters = ["empty"] in [corpus].')
+    return InputError(
+        f'{side.place}: empty. Remove {pair}; or, in train, set filters = ["empty"] in [corpus].'
+    )
