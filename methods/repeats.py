@@ -25,8 +25,7 @@ from hpobench_nmt.methods.replicates import Belief, believe, informative
 SHARE = 0.15
 """At most this share of the trainings are repeats."""
 FIRST = 10
-"""The incumbent is trained again after this many rows, and each time their number has doubled, unless a new
-row still gains more than half the noise."""
+"""The incumbent is trained again after this many rows, and each time their number has doubled."""
 LEAST_PROBABILITY, MOST_GAP, DIFFERENCES = 0.1, 2.0, 10.0
 
 Features = Callable[[list[int]], Floats]
@@ -86,19 +85,20 @@ def row_to_repeat(
     rows, belief = belief_of(space, features, trainings, kept)
     places = [place for place, row in enumerate(rows) if row in kept]
     best = min(places, key=lambda place: float(belief.mean[place]))
-    done = [row for row, own in trainings.items() if not np.isnan(own).all()]
-    first = set(done[: len(done) // 2])
-    before = [float(belief.warped[place]) for place in places if rows[place] in first]
-    rate = (min(before, default=math.inf) - float(belief.warped[best])) / (len(done) - len(first))
-    gaining = rate >= belief.noise[best] / belief.unit[best] / 2
-    if repeats < (1 if gaining else max(1, (len(kept) // FIRST).bit_length())):
+    if repeats < max(1, (len(kept) // FIRST).bit_length()):
         return None if rows[best] in pending else rows[best]
     free = [place for place in places if rows[place] not in pending]
     if not free or not (exhausted or _is_close(belief, places, best, trainings)):
         return None
     gains = belief.knowledge_gradient(places)
     most = max(free, key=lambda place: float(gains[place]))
-    return rows[most] if exhausted or gains[most] > rate else None
+    if exhausted:
+        return rows[most]
+    done = [row for row, own in trainings.items() if not np.isnan(own).all()]
+    first = set(done[: len(done) // 2])
+    before = [float(belief.warped[place]) for place in places if rows[place] in first]
+    rate = (min(before, default=math.inf) - float(belief.warped[best])) / (len(done) - len(first))
+    return rows[most] if gains[most] > rate else None
 
 
 def _is_close(belief: Belief, places: Sequence[int], best: int, trainings: Mapping[int, Floats]) -> bool:

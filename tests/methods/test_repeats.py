@@ -62,18 +62,6 @@ def test_where_noise_hides_nothing_repeats_are_seldom():
     assert again == [11, 20, 40]  # rows by then
 
 
-class Descent(Alone):
-    """Every row is better than the one before."""
-
-    def ask(self):
-        return int(np.argsort(-TRUE)[len(self.told)])
-
-
-def test_while_new_rows_gain_more_than_the_noise_one_pair_is_enough():
-    rows, _, _ = search(Descent, 50, 1e-3)
-    assert len(rows) - len(set(rows)) == 1
-
-
 def test_a_repeat_that_failed_does_not_count():
     rows, losses, _ = search(Alone, 40, 0.1)
     first = next(step for step in range(40) if rows[step] in rows[:step])
