@@ -1,7 +1,7 @@
 """How well rules choose under noise, in worlds whose truth is known.
 
-    python benchmarks/methods/repeats.py --trials 40 --out repeats.csv     # about 6 s a trial and world
-    python benchmarks/methods/repeats.py --read repeats.csv
+    python benchmarks/methods/repeats.py --trials 20 --out repeats.csv     # about 3 s a trial and world
+    python benchmarks/methods/repeats.py --read benchmarks/methods/repeats.csv.xz    # docs/how-to/noise.md
 
 The rules see the same function and the same noise of each training:
 
