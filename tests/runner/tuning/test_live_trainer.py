@@ -178,7 +178,7 @@ def test_a_search_whose_method_has_changed_starts_again_with_a_warning(at):
 
 def test_what_finds_no_memory_is_tried_again_beside_fewer_others_and_at_last_alone():
     """Three small trainings, and one that fits beside none of them."""
-    room, lock, running, tries = live_trainer._Room(), threading.Lock(), set(), []
+    room, lock, running, tries = live_trainer.Room(), threading.Lock(), set(), []
 
     def training(name, seconds, fits):
         def train(last):
