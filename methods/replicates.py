@@ -11,10 +11,10 @@ linear algebra is fast enough.
     t_i              noise sd of one training of i, in units of s: log t_i = a + b (m_i - min m)
     K        n x n   covariance of w: an amplitude times a kernel of the bank, plus t_i^2 / k_i in units of w
 
-The prior of a is wide, and that of b says that noise usually grows with the loss. Deviations of replicates
-from their mean have a Student distribution with DEGREES degrees of freedom, so that one diverged training
-does not set the noise. If there are replicates, the evidence of the Gaussian process counts with a weight of
-RESIDUALS only, because misfit looks like noise to it.
+The prior of a is wide, and that of b says that noise usually grows with the loss, but little, because s
+shrinks as a search converges. Deviations of replicates from their mean have a Student distribution with
+DEGREES degrees of freedom, so that one diverged training does not set the noise. If there are replicates, the
+evidence of the Gaussian process has a weight of RESIDUALS only, because misfit looks like noise to it.
 """
 
 from __future__ import annotations

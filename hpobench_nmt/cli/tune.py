@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from hpobench_nmt.core.arrays import Floats
     from hpobench_nmt.core.objectives import Metric
     from hpobench_nmt.core.problem import MethodFactory
-    from hpobench_nmt.core.space import Value
     from hpobench_nmt.runner.specs.spec import Spec
     from hpobench_nmt.runner.training.workspace import Workspace
 
@@ -264,21 +263,21 @@ def _confirm(
         say("Nothing to confirm: fewer than two trained configurations have a value.")
         return
 
-    def train(trainings: list[tuple[dict[str, Value], int]]) -> list[float]:
-        rows = [(int(str(config["row"])), replicate) for config, replicate in trainings]
+    best = sorted(expected, key=lambda each: each[1])[: min(5, runs // 2)]
+
+    def train(trainings: list[tuple[int, int]]) -> list[float]:
+        rows = [(best[place][0], replicate) for place, replicate in trainings]
         return train_again(workspace, rows, metric, devices, workers)
 
-    best = sorted(expected, key=lambda each: each[1])[: min(5, runs // 2)]
-    replicates = [itertools.count(trained) for _, _, trained in best]
-    found = eliminate([{"row": row} for row, _, _ in best], replicates, runs, train)
+    configs = [workspace.spec.configuration(row) for row, _, _ in best]
+    found = eliminate(configs, [itertools.count(trained) for _, _, trained in best], runs, train)
     raw = Objective(metric.name, metric.direction).to_raw
     say(f"Confirmed with {sum(map(len, found.losses))} more trainings of the best {len(found.configs)}:")
     for config, own, kept in zip(found.configs, found.losses, found.remains, strict=True):
-        what = describe(workspace.spec.configuration(int(str(config["row"]))))
         mean = (
             f"{metric.name}={raw(float(own.mean())):.6g} in the mean of {len(own)}" if len(own) else "failed"
         )
-        say(f"  {'remains' if kept else 'is worse'}: {what}  ->  {mean}")
+        say(f"  {'remains' if kept else 'is worse'}: {describe(config)}  ->  {mean}")
 
 
 def known_of_spec(spec: Spec) -> Floats:

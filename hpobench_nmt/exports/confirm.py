@@ -115,9 +115,9 @@ def confirm(
     usual = inspect.signature(function).parameters["seed"].default if seeded else None
     unused = [(seed for seed in itertools.count(first) if seed != usual) for first in seeds]
 
-    def loss_of(config: dict[str, Value], seed: int) -> float:
+    def loss_of(place: int, seed: int) -> float:
         try:
-            answer = function(dict(config), **{"seed": seed} if seeded else {})
+            answer = function(dict(configs[place]), **{"seed": seed} if seeded else {})
         except caught:
             answer = None
         loss = losses_and_metrics(answer)[0] if isinstance(answer, tuple) else answer
@@ -130,18 +130,19 @@ def eliminate(
     configs: Sequence[dict[str, Value]],
     seeds: Sequence[Iterator[int]],
     runs: int,
-    train: Callable[[list[tuple[dict[str, Value], int]]], list[float]],
+    train: Callable[[list[tuple[int, int]]], list[float]],
 ) -> Confirmed:
     """Train each of k configurations with its own seeds; see `confirm`.
 
     Args:
-        train: the losses of some configurations with their seeds, NaN if failed. It is called twice at most.
+        train: the losses of pairs of a configuration's place and a seed, NaN if failed. It is called twice at
+            most.
     """
     k = len(configs)
     told: list[list[float]] = [[] for _ in configs]
 
     def tell(places: list[int]) -> None:
-        losses = train([(configs[place], next(seeds[place])) for place in places]) if places else []
+        losses = train([(place, next(seeds[place])) for place in places]) if places else []
         for place, loss in zip(places, losses, strict=True):
             told[place].append(loss)
 
