@@ -6,8 +6,8 @@
 For each method it prints how many times fewer trainings than random search it needs, with its interval over
 trials on these tables; the figure over the families that did not tune it, with the number of these; what the
 test over them shows, or the ratio that it would have shown; its places when one family is left out; and the
-share of capped trials. Below the table are the sentences of the leaderboard, and how many times fewer
-trainings BO_auto needs than BO_EI_M_std, on these tables and on families that tuned neither.
+share of capped trials. Below the table are the sentences of the leaderboard, and for a few pairs of methods
+how many times fewer trainings the first needs, on these tables and on families that tuned neither.
 """
 
 import argparse
@@ -19,7 +19,10 @@ from hpobench_nmt.arena.boards import Track, arena_tracks
 from hpobench_nmt.core.system.text import short
 from hpobench_nmt.methods import CONTROLS
 
-PAIR = ("BO_auto", "BO_EI_M_std")
+PAIRS = (
+    ("BO_auto", "BO_EI_M_std"), ("BO_auto", "botorch.LogEI"), ("BO_auto", "CQR"),
+    ("BO_levels", "ASHA"), ("BO_levels", "CQR_ASHA"),
+)  # fmt: skip
 HEAD = ("method", "all families", "families that did not tune it", "on other families", "places", "capped")
 
 
@@ -70,10 +73,11 @@ def main() -> None:
         for cells in (HEAD, ["---"] * len(HEAD), *table(track)):
             print(f"| {' | '.join(cells)} |")
         print(*("", *track.sentences), sep="\n")
-        if track.found.paired is not None and set(PAIR) <= set(track.found.methods["method"]):
-            here, others, count = verdicts(track.found.paired, *PAIR)
-            for where, verdict in (("these tables", here), (f"{count} other families", others)):
-                print(f"{' against '.join(PAIR)} on {where}: {verdict}")
+        for pair in PAIRS:
+            if track.found.paired is not None and set(pair) <= set(track.found.methods["method"]):
+                here, others, count = verdicts(track.found.paired, *pair)
+                for where, verdict in (("these tables", here), (f"{count} other families", others)):
+                    print(f"{' against '.join(pair)} on {where}: {verdict}")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from hpobench_nmt.benchmarking.task.suite import changed
 from hpobench_nmt.benchmarking.task.suite_files import load_suite, tracks
 from hpobench_nmt.core.system.errors import InputError
 
-TABLES = ["sotu-gpt-30k", "sotu-awd-lstm"]
+TABLES = ["sotu-gpt-30k", "sotu-lstm"]
 
 
 @pytest.fixture

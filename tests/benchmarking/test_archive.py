@@ -92,7 +92,7 @@ def test_what_cannot_stand_beside(archive, tmp_path, monkeypatch):
         beside(hb.run(**PLAIN, methods=["RS"], seed=1), archive)
     with pytest.raises(InputError, match="has 3 trials of a method, the run has 4: run with --trials 3"):
         beside(hb.run(**{**PLAIN, "trials": 4}, methods=["RS"]), archive)
-    other = hb.run(**{**PLAIN, "tables": ["sotu-gpt-30k", "sotu-awd-lstm"]}, methods=["RS"])
+    other = hb.run(**{**PLAIN, "tables": ["sotu-gpt-30k", "sotu-lstm"]}, methods=["RS"])
     notes = []
     assert beside(other, archive, notes.append).methods == ("RS",)
     assert notes == ["Left out, because the archive lacks some of these tables: BO_EI_M_std."]

@@ -23,9 +23,9 @@ SHARED = Path(__file__).parents[3] / "shared"
 TRACKS = tracks("lm-2026")
 # Of the settings and the tables of each track. They change with any change of it: then it has another name.
 HASHES = {
-    "lm-2026-plain": "9f26d98f2f343ba663f05eabc564c9a8e5d3a814730e786f41152e20dc2da3e9",
-    "lm-2026-early": "a1b9f48b90e7da523db4416fb9b2a06cc5538eb2bb8a8e2a2ae50b32f47ed17f",
-    "lm-2026-multi": "961d03958a682020a60ff411f3a4ec6bc5bef71dcc680498fd28429301ee44c2",
+    "lm-2026-plain": "192c2877fa7205e5d0868f2590e6866433adf9f8c0e7f7fc7d9333c90f9ea39d",
+    "lm-2026-early": "a55afe08a9ca134026e3af6ba03c2bfa74a3a1ef297bf70835a0ea5a8d118a3e",
+    "lm-2026-multi": "5ae4c1065078f7408f22bb077eb174d5da648c8e7b5c86ba93049919045275a2",
     "lm-2026-noise": "983cc6b5896fb48d46ae5a6a8e23840d7da6d80932ba1e2b8e431f3b8379bc0c",
     "lm-2026-scale": "71ec75aa1ecf677d6bdd96a6bbc3830685cf6b178ab9c63d637e35dabc29ae21",
 }

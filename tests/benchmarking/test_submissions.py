@@ -271,7 +271,7 @@ def test_a_submission_of_a_part_is_refused(archive, submission):
     how = (archive, submission / "out", f"{submission / 'mine.py'}:Mine", submission / "card.toml")
     with pytest.raises(
         InputError,
-        match=r"lacks 14 tables of lm-2026-plain, such as .*A submission needs "
+        match=r"lacks 16 tables of lm-2026-plain, such as .*A submission needs "
         r"all",
     ):
         add_to_archive(*how, notify=str)

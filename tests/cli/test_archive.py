@@ -105,7 +105,7 @@ def test_make_resumes_and_adds_methods(run_here, home):
     first = (out / "lm-2026.parquet").read_bytes()
     assert "lm-2026.parquet: 0." in run_here(*make, "-m", "RS,ASHA,NSGA2").stdout
     shown = run_here("archive", "show", "--from", out / "lm-2026.parquet").stdout
-    assert "multi: 2 methods on 3 tables: RS, NSGA2" in shown
+    assert "multi: 2 methods on 6 tables: RS, NSGA2" in shown
     assert (out / "lm-2026.parquet").read_bytes() != first
     assert (out / "lm-2026-runtimes.parquet").is_file()
     assert "unknown method 'RSS'" in run_here(*make, "-m", "RSS", check=2).stderr
@@ -135,7 +135,7 @@ def test_make_keeps_an_archive_and_parts_are_joined(run_here, home):
     assert (home / "whole" / "lm-2026-runtimes.parquet").is_file()
     # A part of which nothing is finished adds nothing.
     for name in ("centre", "corner"):
-        (other / "lm-2026-multi" / "observations" / "sotu-awd-lstm" / f"{name}.parquet").unlink()
+        (other / "lm-2026-multi" / "observations" / "sotu-lstm" / f"{name}.parquet").unlink()
     run_here("archive", "make", home / "same", one / "lm-2026.parquet", other)
     assert read_archive(home / "same" / "lm-2026.parquet").lines.equals(old.lines)
     done = run_here("archive", "make", home / "none", home, check=2)
@@ -145,7 +145,7 @@ def test_make_keeps_an_archive_and_parts_are_joined(run_here, home):
     (home / "some.parquet").write_bytes(archive_bytes({"multi": [some]}))
     done = run_here("archive", "make", home / "none", one / "lm-2026.parquet", home / "some.parquet", check=2)
     assert (
-        "some.parquet: method 'maximin' of track multi lacks 2 tables that other methods have, such as loh"
+        "some.parquet: method 'maximin' of track multi lacks 5 tables that other methods have, such as loh"
         in done.stderr
     )
 
