@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import io
+import os
 import re
 import sys
 import tempfile
@@ -29,7 +30,8 @@ def executed(path: Path) -> Any:
     notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     with tempfile.TemporaryDirectory() as folder:
         resources = {"metadata": {"path": folder}}
-        NotebookClient(notebook, timeout=600, kernel_name="python3", resources=resources).execute()
+        client = NotebookClient(notebook, timeout=600, kernel_name="python3", resources=resources)
+        client.execute(env={**os.environ, "COLUMNS": "80"})  # lines break there, wherever this runs
     for cell in notebook.cells:
         cell.metadata.clear()
         if cell.cell_type == "code":

@@ -197,9 +197,9 @@ def tables_publish(name: str, form: str, out: Path | None) -> None:
     "--from source",
     "FOLDER|ADDRESS",
     "Take the authors' files from this folder, or from a copy at this base address.",
-    default="",
+    default=None,
 )
-def tables_fetch(name: str, source: str) -> None:
+def tables_fetch(name: str, source: str | None) -> None:
     """Download a collection of tables, or all tables of the benchmark lm-2026.
 
     'hpobench-nmt tables list' names the collections that are not installed. Wherever a file comes from, its
@@ -209,8 +209,8 @@ def tables_fetch(name: str, source: str) -> None:
     from hpobench_nmt.lookup.collections import COLLECTIONS
     from hpobench_nmt.lookup.user_folders import fetched_folder
 
-    web = source.startswith(("https://", "http://"))
-    fetched = fetch(name, None if web or not source else source, source if web else "")
+    web = source is not None and source.startswith(("https://", "http://"))
+    fetched = fetch(name, None if web else source, source if web else "")
     if not fetched:
         say("All collections are installed.")
         return

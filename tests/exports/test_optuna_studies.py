@@ -229,12 +229,6 @@ def test_a_pickled_sampler_continues_as_if_nothing_had_happened(tmp_path):
     assert [trial.params for trial in halves.trials] == [trial.params for trial in whole.trials]
 
 
-def _in_a_process(study, count):
-    study.optimize(
-        lambda trial: trial.suggest_float("x", 0, 1) + trial.suggest_int("k", 0, 9), n_trials=count
-    )
-
-
 @pytest.mark.hosts
 def test_processes_of_joblib_share_a_study(tmp_path):
     joblib = pytest.importorskip("joblib")
@@ -242,7 +236,11 @@ def test_processes_of_joblib_share_a_study(tmp_path):
         optuna.storages.journal.JournalFileBackend(str(tmp_path / "study.log"))
     )
     study = optuna.create_study(storage=storage, sampler=MethodSampler())
-    joblib.Parallel(n_jobs=2)(joblib.delayed(_in_a_process)(study, 6) for _ in range(2))
+
+    def optimize():  # a function of this function: a process cannot import the tests of an installed package
+        study.optimize(lambda trial: trial.suggest_float("x", 0, 1) + trial.suggest_int("k", 0, 9), 6)
+
+    joblib.Parallel(n_jobs=2)(joblib.delayed(optimize)() for _ in range(2))
     assert len(study.trials) == 12 == len({tuple(trial.params.items()) for trial in study.trials})
 
 

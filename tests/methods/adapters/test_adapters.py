@@ -234,7 +234,7 @@ def test_a_suite_names_all_libraries_that_are_missing(tmp_path):
     assert (run.returncode, run.stdout) == (2, "")
     assert run.stderr == (
         "Error: method 'optuna.TPE' needs optuna; method 'optuna.GP' needs optuna; method 'smac.RF' needs "
-        "smac, which are not installed: pip install 'hpobench-nmt[optuna,smac]'.\n"
+        "smac, which are not installed: pip install 'hpobench-nmt[optuna,optuna-gp,smac]'.\n"
     )
     assert not list(tmp_path.iterdir())
 

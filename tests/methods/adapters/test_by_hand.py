@@ -267,7 +267,7 @@ def test_botorch(name, quiet):
         if name == "LogEI":
             u = (mean - y.max()) / sd
             values = (sd * (u * norm.cdf(u) + norm.pdf(u)))[:, 0]
-            assert left[int(values.argmax())] == found[step]
+            assert values[left.index(found[step])] >= (1 - 1e-12) * values.max()  # rows may tie
         else:
             values = sampled_improvements(mean, sd, y)
             assert values[left.index(found[step])] > 0.8 * values.max() or values.max() < 1e-3

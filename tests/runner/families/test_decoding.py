@@ -81,7 +81,7 @@ def test_one_model_serves_all_configurations_of_a_seed(metrics, base):
     (model,) = weights(base)
     assert set(first) == {metric.name for metric in FAMILY.metrics} - {"dev_cpu_time"}
     assert 50 < first["dev_bleu"] <= 100
-    assert 0.8 < first["length_ratio"] < 1.2
+    assert 0.7 < first["length_ratio"] < 1.4
     assert first["num_updates"] == 120
     assert metrics() == first
     assert metrics(averaged=6)["dev_chrf"] != first["dev_chrf"]
