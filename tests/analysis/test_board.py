@@ -56,7 +56,7 @@ def test_methods_without_a_value_come_last_and_ties_keep_their_order():
     assert board.best_first().methods == ("a", "d", "c", "b")
     column = dataclasses.replace(board.columns[0], lower=False)
     assert dataclasses.replace(board, columns=(column,)).best_first().methods == ("c", "a", "d", "b")
-    assert dict(board.rows)["b"] == [Entry("–")]
+    assert repr(dict(board.rows)["b"]) == repr([Entry("–")])  # NaN is not NaN
 
 
 def test_bars_share_a_scale():

@@ -364,6 +364,8 @@ def _mutate_database(rng, content, root):
             value = odd(rng, root)
             if isinstance(value, list | dict):
                 value = json.dumps(value, default=str)
+            if isinstance(value, date):  # SQLite has none
+                value = value.isoformat()
             with suppress(sqlite3.Error, OverflowError, UnicodeEncodeError):  # SQLite has no such value
                 if action < 0.75:
                     one = "" if action < 0.15 else f"WHERE rowid = {int(rng.integers(1, 9))}"
