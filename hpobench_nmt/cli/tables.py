@@ -209,8 +209,8 @@ def tables_fetch(name: str, source: str | None) -> None:
     from hpobench_nmt.lookup.collections import COLLECTIONS
     from hpobench_nmt.lookup.user_folders import fetched_folder
 
-    web = source is not None and source.startswith(("https://", "http://"))
-    fetched = fetch(name, None if web else source, source if web else "")
+    mirror = source if source and source.startswith(("https://", "http://")) else ""
+    fetched = fetch(name, None if mirror else source, mirror)
     if not fetched:
         say("All collections are installed.")
         return
