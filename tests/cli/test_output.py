@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from hpobench_nmt.arena.beside import installed_archive
 from hpobench_nmt.benchmarking.call import benchmark
 from hpobench_nmt.cli.main import cli, main
 from hpobench_nmt.core.system.text import UNSAFE
@@ -26,7 +27,6 @@ from hpobench_nmt.render.terminal.table_summary import print_summary
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07 a\rb \u202etxt.exe\udce9 [red]=1+1"
 TWO = "bleu:max,seconds:min"
-ARCHIVE = Path(__file__).parents[2] / "archive" / "lm-2026.parquet"
 
 
 @pytest.fixture
@@ -223,7 +223,7 @@ def test_no_line_of_any_command_is_wider_than_a_pipe_or_terminal(toy_home, run_f
         f"score {run_folder}",
         f"score {run_folder} --explain",
         "doctor",
-        *(["archive show"] if ARCHIVE.is_file() else []),  # a source distribution has none
+        *(["archive show"] if installed_archive() else []),  # a wheel has none
     ]:
         for columns in (None, 80):
             lines = printed(columns, *command.split()).splitlines()

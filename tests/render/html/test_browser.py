@@ -51,9 +51,17 @@ def chromium(tmp_path_factory):
 @pytest.fixture
 def opened(chromium, page):
     """The report, freshly opened in a light window of usual size."""
+    from selenium.webdriver.support.wait import WebDriverWait
+
     chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     emulate(chromium, "light")
+    # On a busy machine, `get` may return while the page of the test before is still there.
+    chromium.get("about:blank")
     chromium.get(page.as_uri())
+    ready = (
+        "return document.readyState === 'complete' && document.getElementById('controls')?.hidden === false"
+    )
+    WebDriverWait(chromium, 60).until(lambda driver: driver.execute_script(ready))
     return chromium
 
 
