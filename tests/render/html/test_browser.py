@@ -51,18 +51,19 @@ def chromium(tmp_path_factory):
 @pytest.fixture
 def opened(chromium, page):
     """The report, freshly opened in a light window of usual size."""
-    from selenium.webdriver.support.wait import WebDriverWait
-
     chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     emulate(chromium, "light")
-    # On a busy machine, `get` may return while the page of the test before is still there.
-    chromium.get("about:blank")
-    chromium.get(page.as_uri())
-    ready = (
-        "return document.readyState === 'complete' && document.getElementById('controls')?.hidden === false"
-    )
-    WebDriverWait(chromium, 60).until(lambda driver: driver.execute_script(ready))
+    load(chromium, page)
     return chromium
+
+
+def load(driver, page):
+    """Open a file. On a busy machine, `get` alone may return before the page is complete."""
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    driver.get(page.as_uri())
+    complete = "return document.readyState === 'complete'"
+    WebDriverWait(driver, 60).until(lambda driver: driver.execute_script(complete))
 
 
 def emulate(driver, scheme):
@@ -475,7 +476,7 @@ def test_the_leaderboard_is_accessible_and_finds_its_style_sheet(chromium, site,
     """In a folder of files that is opened as it is, without a server."""
     chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     chromium.get_log("browser")
-    chromium.get((site / "_static" / "leaderboard" / page).as_uri())
+    load(chromium, site / "_static" / "leaderboard" / page)
     assert chromium.get_log("browser") == []
     assert chromium.execute_script("return document.querySelectorAll('style').length") == 0
     margin = "return getComputedStyle(document.body).marginTop"
@@ -486,7 +487,7 @@ def test_the_leaderboard_is_accessible_and_finds_its_style_sheet(chromium, site,
 def test_the_site_is_accessible_and_asks_the_network_for_nothing(chromium, site):
     chromium.get_log("performance")
     for page in ("tutorials/front.html", "reference/formats.html", "explanation/findings.html"):
-        chromium.get((site / page).as_uri())
+        load(chromium, site / page)
         assert violations(chromium) == [], page
     focused = "const e = document.querySelector('.sidebar-search'); e.focus(); return getComputedStyle(e)"
     assert chromium.execute_script(f"{focused}.outlineStyle") == "solid"  # the keyboard's place is seen
