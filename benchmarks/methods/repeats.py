@@ -329,25 +329,36 @@ def table(paths: list[Path]) -> None:
 
     frame = pd.concat(map(pd.read_csv, paths))
     print("True regret of the recommended configuration, in sd at the best (se); new minus mean is paired")
+    gaps: dict[int, list[Any]] = {}
     for key, group in frame.groupby(["world", "budget"], sort=False):
         wide: Any = group.pivot(index="trial", columns="rule", values="regret")
         gap = wide["new"] - wide["mean"]
+        gaps.setdefault(key[1], []).append(gap)
         rules = ("luckiest", "mean", "again", "new", "evaluated")
         cells = "  ".join(f"{rule} {wide[rule].mean():6.2f} ({wide[rule].sem():.2f})" for rule in rules)
         print(f"{_title(key)} n={len(wide):3}  {cells}  new-mean {gap.mean():+.2f} ({gap.sem():.2f})")
+    for budget, all_gaps in gaps.items():
+        mean = np.mean([gap.mean() for gap in all_gaps])
+        se = np.sqrt(np.sum([gap.sem() ** 2 for gap in all_gaps])) / len(all_gaps)
+        print(f"{_title(('all worlds', budget))} new-mean {mean:+.2f} ({se:.2f})")
     print("\nClaims and noise")
-    for key, group in frame[frame.rule.isin(["mean", "new"])].groupby(
-        ["world", "budget", "rule"], sort=False
-    ):
-        total = group.sum(numeric_only=True)
-        ratio = group.noise_ratio.dropna()
-        off = np.abs(np.log(ratio))
-        print(
-            f"{_title(key)} improvements {total.improvements:.0f}, untrue {total.untrue:.0f}; false "
-            f"{total.false:.0f} of {total.claims:.0f} claims; large claimed {total.large_claimed:.0f} of "
-            f"{total.large:.0f}; repeats {group.repeats.mean():.1f}; noise x{ratio.median():.2f}, within 1.5 "
-            f"{(off < np.log(1.5)).mean():.0%}, 2 {(off < np.log(2)).mean():.0%}"
-        )
+    known = frame[frame.rule.isin(["mean", "new"])]
+    for key, group in known.groupby(["world", "budget", "rule"], sort=False):
+        print(f"{_title(key)} {_claims(group)}")
+    for (budget, rule), group in known.groupby(["budget", "rule"], sort=False):
+        print(f"{_title(('all worlds', budget, rule))} {_claims(group)}")
+
+
+def _claims(group: Any) -> str:
+    """Sums of the improvements and claims of some trials, and how well the noise is known."""
+    total, ratio = group.sum(numeric_only=True), group.noise_ratio.dropna()
+    off = np.abs(np.log(ratio))
+    return (
+        f"improvements {total.improvements:.0f}, untrue {total.untrue:.0f}; false {total.false:.0f} of "
+        f"{total.claims:.0f} claims; large claimed {total.large_claimed:.0f} of {total.large:.0f}; repeats "
+        f"{group.repeats.mean():.1f}; noise x{ratio.median():.2f}, within 1.5 "
+        f"{(off < np.log(1.5)).mean():.0%}, 2 {(off < np.log(2)).mean():.0%}"
+    )
 
 
 def _title(key: Any) -> str:
