@@ -21,7 +21,7 @@ from hpobench_nmt.lookup.disk.folder import save_folder
 
 SHARED = Path(__file__).parents[3] / "shared"
 TRACKS = tracks("lm-2026")
-# Of the settings and the tables of each track. They change with any change of it: then it has another name.
+# Of the settings and the tables of each track. Once released, a track that changes gets another name.
 HASHES = {
     "lm-2026-plain": "192c2877fa7205e5d0868f2590e6866433adf9f8c0e7f7fc7d9333c90f9ea39d",
     "lm-2026-early": "a55afe08a9ca134026e3af6ba03c2bfa74a3a1ef297bf70835a0ea5a8d118a3e",
