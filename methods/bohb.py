@@ -111,11 +111,7 @@ class BOHB(Hyperband):
     """The method along learning curves."""
 
     def __init__(
-        self,
-        problem: Problem,
-        rng: np.random.Generator,
-        eta: int = ETA,
-        random_share: float = RANDOM_SHARE,
+        self, problem: Problem, rng: np.random.Generator, eta: int = ETA, random_share: float = RANDOM_SHARE
     ) -> None:
         super().__init__(problem, rng, eta)
         self._field.sampler = DensityRatio(problem, rng, random_share)

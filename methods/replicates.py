@@ -7,9 +7,13 @@ linear algebra is fast enough.
     symbol   shape   meaning
     y_ij             the j-th loss of configuration i, one of k_i
     w        n       mean losses after the warp of warping.py, but with CAP, not standardised; s is its scale
+    p        n       what the trainings of all other configurations predict of w
     m        n       posterior mean of w
-    t_i              noise sd of one training of i, in units of s: log t_i = a + b (m_i - min m)
+    t_i              noise sd of one training of i, in units of s: log t_i = a + b (p_i - min p)
     K        n x n   covariance of w: an amplitude times a kernel of the bank, plus t_i^2 / k_i in units of w
+
+The noise depends on p, not on m, and the warp between p and w is taken as a straight line. Else a lucky
+training of a bad configuration would make its own noise look small, and would be believed.
 
 The prior of a is wide, and that of b says that noise usually grows with the loss, but little, because s
 shrinks as a search converges. Deviations of replicates from their mean have a Student distribution with
@@ -138,19 +142,20 @@ def believe(features: Floats, columns: Sequence[int], trainings: Sequence[Floats
     trainings = [each / largest for each in trainings]  # so that no square overflows
     counts = np.array([len(each) for each in trainings], dtype=np.float64)
     means = np.array([each.mean() for each in trainings])
-    within = np.array([((each - each.mean()) ** 2).sum() for each in trainings])
     middle = float(np.median(means))
     scale = scale_of(means - middle)
     w, steps = _warp((means - middle) / scale), counts - 1
-    within = within / scale**2
+    within = np.array([((each - each.mean()) ** 2).sum() for each in trainings]) / scale**2
     kernels = _kernels(features, columns)
     centre = float(w.mean())
     amplitudes = AMPLITUDES * max(float(w.var()), 1e-12)
 
-    m, members = w, (amplitudes[:, None, None, None] * kernels).reshape(-1, *kernels.shape[1:])
-    for last in (False, True):  # the first pass smooths w, which the noise is regressed on, and drops members
-        x = m - m.min()
-        log_prior = _noise_given_replicates(x, steps, within)
+    members = (amplitudes[:, None, None, None] * kernels).reshape(-1, *kernels.shape[1:])
+    p = centre + _predicted_by_others(members, w - centre)
+    x, slope = p - p.min(), _unwarp_slope(p)
+    np.divide(_unwarp(p) - _unwarp(w), p - w, out=slope, where=np.abs(p - w) > 1e-6)  # of the chord
+    log_prior = _noise_given_replicates(x, steps, within)
+    for last in (False, True):  # the first pass drops members that do not matter
         likely = log_prior > log_prior.max() - 5
         if not last:  # every fourth level, and the middle slope
             likely[np.arange(len(LEVELS)) % 4 > 0] = False
@@ -158,16 +163,16 @@ def believe(features: Floats, columns: Sequence[int], trainings: Sequence[Floats
             likely[int(log_prior.max(axis=1).argmax()), len(SLOPES) // 2] = True
         levels, slopes = LEVELS[np.nonzero(likely)[0]], SLOPES[np.nonzero(likely)[1]]
         noise = np.exp(levels[:, None] + slopes[:, None] * x)
-        parts = [_posterior(members, w - centre, each) for each in (noise / _unwarp_slope(m)) ** 2 / counts]
+        parts = [_posterior(members, w - centre, each) for each in (noise / slope) ** 2 / counts]
         log_weights = log_prior[likely] + weight * np.array([logsumexp(part.log_p) for part in parts])
         weights = np.exp(log_weights - logsumexp(log_weights))
-        m = centre + sum(p * part.mean for p, part in zip(weights, parts, strict=True))
         if not last:
             log_p = np.array([part.log_p for part in parts]) + log_prior[likely][:, None]
             members = members[(log_p > log_p.max() - 8).any(axis=0)]
+    m = centre + sum(each * part.mean for each, part in zip(weights, parts, strict=True))
     covariance = sum(
-        p * (part.covariance + np.outer(part.mean + centre - m, part.mean + centre - m))
-        for p, part in zip(weights, parts, strict=True)
+        each * (part.covariance + np.outer(part.mean + centre - m, part.mean + centre - m))
+        for each, part in zip(weights, parts, strict=True)
     )
     level = float(weights @ levels)
     spread = math.sqrt(float(weights @ (levels - level) ** 2))
@@ -176,7 +181,7 @@ def believe(features: Floats, columns: Sequence[int], trainings: Sequence[Floats
         m,
         covariance,
         largest * scale * _unwarp_slope(m),
-        largest * scale * np.exp(level + float(weights @ slopes) * (m - m.min())),
+        largest * scale * np.exp(level + float(weights @ slopes) * (m - p.min())),
         math.exp(1.96 * spread),
     )
 
@@ -216,6 +221,18 @@ def _noise_given_replicates(x: Floats, steps: Floats, within: Floats) -> Floats:
     )
     log_prior = ((LEVELS[:, None] - _LEVEL[0]) / _LEVEL[1]) ** 2 + ((SLOPES - _SLOPE[0]) / _SLOPE[1]) ** 2
     return np.asarray(terms.sum(axis=2) - log_prior / 2)
+
+
+def _predicted_by_others(members: Floats, y: Floats) -> Floats:
+    """The expectation of each of y, shape (n,), given all others, if the noise is what its prior expects.
+
+    Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", equation 5.12.
+    """
+    noisy = members + math.exp(2 * _LEVEL[0]) * np.eye(len(y))
+    inverses = np.linalg.inv(noisy)
+    solved = inverses @ y
+    log_p = -0.5 * (solved @ y + np.linalg.slogdet(noisy)[1])
+    return np.asarray(y - np.exp(log_p - logsumexp(log_p)) @ (solved / np.einsum("bii->bi", inverses)))
 
 
 class _Given(NamedTuple):

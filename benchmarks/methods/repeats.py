@@ -329,7 +329,7 @@ def table(paths: list[Path]) -> None:
 
     frame = pd.concat(map(pd.read_csv, paths))
     print("True regret of the recommended configuration, in sd at the best (se); new minus mean is paired")
-    gaps: dict[int, list[Any]] = {}
+    gaps: dict[Any, list[Any]] = {}
     for key, group in frame.groupby(["world", "budget"], sort=False):
         wide: Any = group.pivot(index="trial", columns="rule", values="regret")
         gap = wide["new"] - wide["mean"]

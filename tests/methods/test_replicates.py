@@ -60,6 +60,20 @@ def test_an_improvement_far_above_the_median_is_real():
     assert belief.better(int(worst))[second] > 0.95
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_lucky_training_of_a_bad_configuration_is_not_taken_for_an_improvement(seed):
+    """Noise that grows to twelve times can lower the loss of a bad configuration below all others."""
+    rng = np.random.default_rng(seed)
+    features = np.vstack([0.4 + 0.1 * rng.standard_normal((45, 3)), rng.random((30, 3))])
+    true = ((features - 0.4) ** 2).sum(axis=1)
+    noise = 0.02 * (1 + 22 * true)
+    trainings = [true[i] + noise[i] * rng.standard_normal(1 + (i < 8)) for i in range(75)]
+    lucky = int(np.argsort(true)[-8])
+    trainings[lucky] = np.array([min(map(np.min, trainings)) - 0.1])
+    belief = believe(features, [1, 1, 1], trainings)
+    assert belief.better(int(true.argmin()))[lucky] < 0.8
+
+
 def test_the_posterior_mean_is_nearer_to_the_truth_than_the_losses():
     features, true, _, trainings = noisy(1, n=60, sd=0.05, repeated=3)
     belief = believe(features, [1, 1, 1], trainings)
