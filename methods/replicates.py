@@ -12,8 +12,9 @@ linear algebra is fast enough.
     t_i              noise sd of one training of i, in units of s: log t_i = a + b (p_i - min p)
     K        n x n   covariance of w: an amplitude times a kernel of the bank, plus t_i^2 / k_i in units of w
 
-The noise depends on p, not on m, and the warp between p and w is taken as a straight line. Else a lucky
-training of a bad configuration would make its own noise look small, and would be believed.
+The noise that the trainings are judged by depends on p, not on m, and the warp between p and w is taken as a
+straight line. Otherwise, a lucky training of a bad configuration would make its own noise look small, and
+would be believed. The noise that is returned is that at m.
 
 The prior of a is wide, and that of b says that noise usually grows with the loss, but little, because s
 shrinks as a search converges. Deviations of replicates from their mean have a Student distribution with
