@@ -207,7 +207,7 @@ def _finished(folder: Path) -> Results | None:
     return only_methods(results, names) if names else None
 
 
-def install_archive(source: str | Path = "", sha256: str = "") -> Path:
+def install_archive(source: str | Path | None = None, sha256: str = "") -> Path:
     """Copy an archive to the path where `archive_path` finds it, and return that path.
 
     Args:
@@ -218,8 +218,8 @@ def install_archive(source: str | Path = "", sha256: str = "") -> Path:
         InputError: no address is known, or the archive has another hash or belongs to another version.
         RunError: it cannot be downloaded or written.
     """
-    where = str(source) or _published()
-    if not where:
+    where = _published() if source is None else str(source)
+    if source is None and not where:
         raise InputError(
             f"the archive of {NAME} does not have a public address yet. It is archive/{NAME}.parquet in a "
             f"clone of the project: give a file or an address with --from."

@@ -37,14 +37,14 @@ def archive_show(place: Path | None) -> None:
 
 
 @archive.command("fetch")
-@option("--from source", "FILE|URL", "A copy of lm-2026.parquet.", default="")
+@option("--from source", "FILE|URL", "A copy of lm-2026.parquet.", default=None)
 @option(
     "--sha256",
     "HASH",
     "The hash that the file must have.  [default, for a download: the hash that this version knows]",
     default="",
 )
-def archive_fetch(source: str, sha256: str) -> None:
+def archive_fetch(source: str | None, sha256: str) -> None:
     """Install an archive, if it belongs to this version of lm-2026.
 
     Without --from, it is downloaded from the address in the package's metadata, if there is one.
@@ -53,7 +53,7 @@ def archive_fetch(source: str, sha256: str) -> None:
     from hpobench_nmt.arena.submissions import install_archive
 
     known = load_digest().archive
-    from_web = not source or source.startswith(("https://", "http://"))
+    from_web = source is None or source.startswith(("https://", "http://"))
     path = install_archive(source, sha256 or (known if from_web else ""))
     say(f"Installed {path}.")
     if hashlib.sha256(read_bytes(path)).hexdigest() != known:

@@ -166,6 +166,7 @@ def test_fetching_from_an_address_compares_the_hash(archive, address, run_here, 
     fetch = ("archive", "fetch")
     done = run_here(*fetch, check=2)
     assert "does not have a public address yet" in done.stderr
+    assert "cannot be read" in run_here(*fetch, "--from", "", check=2).stderr  # an unset variable
     done = run_here(*fetch, "--from", f"{address}/a.parquet", check=1)  # not the one of the digest
     assert "a.parquet" in done.stderr
     assert "SHA-256" in done.stderr
