@@ -31,6 +31,18 @@ def imported():
     return imported
 
 
+@pytest.fixture(scope="module")
+def read(tmp_path_factory, imported):
+    """Imports a text as a file; guesses are accepted if `guessed`."""
+
+    def read(text, name="sweep.csv", guessed=False, **choices):
+        path = tmp_path_factory.mktemp("kind") / name
+        path.write_text(text)
+        return imported(path, guessed=guessed, **choices)
+
+    return read
+
+
 def write_csv(path, rows, quoting=csv.QUOTE_MINIMAL):
     with path.open("w", newline="", encoding="utf-8") as file:
         lines = csv.writer(file, quoting=quoting)
