@@ -4,71 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 from threading import Thread
 
 import msgspec
 import numpy as np
 import pytest
+from made_up_runs import A, B, made, named, same
 
 from hpobench_nmt.benchmarking.contestants.fingerprints import MethodEntry
-from hpobench_nmt.benchmarking.contestants.plugins import NamedMethod
-from hpobench_nmt.benchmarking.records.manifest import manifest_of, read_manifest
+from hpobench_nmt.benchmarking.records.manifest import read_manifest
 from hpobench_nmt.benchmarking.records.observations import read_trials
 from hpobench_nmt.benchmarking.records.results_folder import ResultsFolder
-from hpobench_nmt.benchmarking.records.store import load_results, unfinished
-from hpobench_nmt.benchmarking.running.trials import Took, plan
-from hpobench_nmt.benchmarking.task.instance import make_instance
-from hpobench_nmt.benchmarking.task.suite import Suite, changed
+from hpobench_nmt.benchmarking.running.trials import Took
 from hpobench_nmt.core.system.errors import InputError, RunError
-from hpobench_nmt.core.trajectory import Trajectory, Trials
-from hpobench_nmt.lookup.disk.folder import save_folder
-
-SUITE = Suite("s", ("ftb", "fb"), trials=60, tables=("toy", "other"), score_at={"default": 5})
-
-
-def method(name, fingerprint):
-    return NamedMethod(name, MethodEntry(spec=name, fingerprint=fingerprint))
-
-
-A, B = method("A", "one"), method("B", "two")
-
-
-@dataclasses.dataclass
-class Run:
-    """A run of methods on tables into a folder, without anything that runs."""
-
-    files: ResultsFolder
-    instances: dict
-    blocks: list
-    methods: list
-
-    def manifest(self, seed=3, sources=None):
-        return manifest_of(SUITE, self.instances, self.methods, seed, sources or {})
-
-    def of(self, table, method):
-        return [b for b in self.blocks if (b.table, b.method.name) == (table, method)]
-
-    def trials(self, block):
-        """Of each trial 5 rows; the last trial of a block failed."""
-        found = []
-        for trial in range(block.first, block.stop):
-            rows = np.random.default_rng([trial, len(block.method.name)]).permutation(36)[:5]
-            reason = f"no {block.first}" if trial == block.stop - 1 else ""
-            found.append(Trajectory(rows, block.data.losses[rows], reason))
-        return Trials.of(block.data.losses, found)
-
-    def keep(self, *blocks):
-        done = {b.key: self.trials(b) for b in blocks}
-        for number, block in enumerate(blocks, start=1):
-            self.files.keep(block, done[block.key], Took(number / 8, number / 4, 10))
-        return done
+from hpobench_nmt.core.trajectory import Trials
 
 
 @pytest.fixture
@@ -76,21 +30,9 @@ def run(tmp_path, two):
     return made(tmp_path / "r", two, [A, B])
 
 
-def made(folder, tables, methods):
-    instances = {t.name: make_instance(SUITE, t) for t in tables}
-    return Run(ResultsFolder(folder), instances, plan(SUITE, instances, methods, 3), methods)
-
-
 def names(run):
     root = run.files.path
     return sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file())
-
-
-def same(one, other):
-    assert len(one) == len(other)
-    for a, b in zip(one, other, strict=True):
-        np.testing.assert_array_equal(a.rows, b.rows)
-        assert a.failure == b.failure
 
 
 def test_blocks_are_kept_read_again_and_joined(run):
@@ -185,7 +127,7 @@ def test_a_changed_method_loses_its_files_and_no_other_does(run, tmp_path, two):
     run.files.start(run.manifest(), told.append)
     assert told == []
     assert names(run) == before
-    changed = made(run.files.path, two[:1], [method("A", "changed")])
+    changed = made(run.files.path, two[:1], [named("A", "changed")])
     changed.files.start(changed.manifest(), told.append)
     assert told == [
         f"method 'A' or its libraries may have changed since {tmp_path}/r was written: it runs again."
@@ -194,7 +136,7 @@ def test_a_changed_method_loses_its_files_and_no_other_does(run, tmp_path, two):
     left = [n for n in before if "/A" not in n]
     assert names(run) == left
     # And where its blocks were not joined yet.
-    changed = made(run.files.path, two, [method("B", "changed")])
+    changed = made(run.files.path, two, [named("B", "changed")])
     changed.files.start(changed.manifest())
     assert not [n for n in names(run) if n.startswith("unfinished")]
 
@@ -271,7 +213,7 @@ def test_a_second_run_waits_until_the_first_has_ended(run):
 
 
 def test_only_programs_have_transcripts(run):
-    program = method("P", "three")
+    program = named("P", "three")
     assert run.files.transcripts("toy", program) is None
     program = dataclasses.replace(program, entry=MethodEntry(spec="cmd:./p"))
     assert run.files.transcripts("toy", program) == run.files.path / "transcripts" / "toy" / "P"
@@ -279,7 +221,7 @@ def test_only_programs_have_transcripts(run):
 
 def test_tables_and_methods_stay_in_the_manifest(run, two):
     run.files.start(run.manifest())
-    other = made(run.files.path, two[1:], [method("C", "three")])
+    other = made(run.files.path, two[1:], [named("C", "three")])
     other.files.start(other.manifest(sources={"other": "/moved"}))
     found = read_manifest(run.files.path)
     assert list(found.tables) == ["toy", "other"]
@@ -359,7 +301,7 @@ def test_nothing_of_a_changed_method_is_removed_if_a_link_leads_out(run, two, tm
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(tmp_path / "outside")
     before = names(run)
-    changed = made(run.files.path, two, [method("A", "changed")])
+    changed = made(run.files.path, two, [named("A", "changed")])
     with pytest.raises(InputError, match=r"leads out of the results folder"):
         changed.files.start(changed.manifest())
     assert names(run) == before
@@ -369,7 +311,7 @@ def test_a_pipe_in_the_place_of_a_folder_or_of_times_is_not_waited_for(run, two)
     """Of a changed method, whose files a run removes; what it cannot read it refuses before that."""
     run.files.start(run.manifest())
     run.files.merge(run.of("toy", "A"), run.keep(*run.of("toy", "A")))
-    changed = made(run.files.path, two, [method("A", "changed")])
+    changed = made(run.files.path, two, [named("A", "changed")])
     times, part = run.files.path / "timings" / "toy" / "A.csv", run.files.path / "unfinished" / "toy" / "A"
     times.unlink()
     os.mkfifo(times)
@@ -393,99 +335,3 @@ def test_the_folder_itself_may_be_a_link(run, tmp_path, two):
     run.files.start(run.manifest())
     run.keep(run.blocks[0])
     assert (tmp_path / "real" / "unfinished").is_dir()
-
-
-# --- read again ----------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def whole(run, home, two):
-    """A finished run of A, and of B on one table only; `toy` is installed, `other` in a folder."""
-    save_folder(two[0], home / "tables" / "toy")
-    save_folder(two[1], home / "elsewhere")
-    run.files.start(run.manifest(sources={"other": str(home / "elsewhere")}))
-    finished = run.of("toy", "A") + run.of("other", "A") + run.of("toy", "B")
-    done = run.keep(*finished)
-    for table, method in (("toy", "A"), ("other", "A"), ("toy", "B")):
-        run.files.merge(run.of(table, method), done)
-    run.keep(run.of("other", "B")[0])
-    return run
-
-
-def test_a_folder_is_loaded_as_far_as_it_is_finished(whole):
-    found = load_results(str(whole.files.path))
-    assert list(found.trials) == [("toy", "A"), ("toy", "B"), ("other", "A")]
-    for (table, method), trials in found.trials.items():
-        same(trials, Trials.joined([whole.trials(b) for b in whole.of(table, method)]))
-    assert (found.seed, found.methods, list(found.instances)) == (3, ("A", "B"), ["toy", "other"])
-    assert found.suite == changed(SUITE, methods=("A", "B"))
-    assert found.loaded == {}
-    assert found.instances["other"].table.sha256 == whole.instances["other"].table.sha256
-    assert unfinished(found) == [("other", "B")]
-    whole.keep(*whole.of("other", "B"))
-    whole.files.finished(whole.blocks, whole.instances)
-    assert unfinished(load_results(whole.files.path)) == []
-
-
-def test_methods_that_the_caller_brings(whole):
-    mine = [A, method("C", "three")]
-    assert load_results(whole.files.path, mine).loaded == {"A": A}
-    with pytest.raises(InputError, match=r"/r: was made with another version of method 'A'\. Run it again\."):
-        load_results(whole.files.path, [method("A", "changed")])
-
-
-def test_nothing_finished_is_said(run, home, two):
-    save_folder(two[0], home / "tables" / "toy")
-    alone = made(run.files.path, two[:1], [A])
-    alone.files.start(alone.manifest())
-    alone.keep(alone.blocks[0])
-    with pytest.raises(
-        InputError, match=r"/r: nothing is finished yet\. Run the same command again to resume"
-    ):
-        load_results(run.files.path)
-
-
-def test_a_table_that_is_another_one_now(whole, home, two):
-    path = whole.files.path
-    moved = dataclasses.replace(two[1], values=two[1].values + 1)
-    save_folder(moved, home / "elsewhere")
-    was, now = two[1].sha256[:12], moved.sha256[:12]
-    with pytest.raises(
-        InputError,
-        match=rf"{path}: was made with another version of table 'other' \(hash {was}…, installed {now}…\)",
-    ):
-        load_results(path)
-    save_folder(dataclasses.replace(two[1], name="third"), home / "elsewhere")
-    with pytest.raises(InputError, match="table 'other' was loaded from a folder that now has table 'third'"):
-        load_results(path)
-    (home / "elsewhere").rename(home / "moved")
-    with pytest.warns(UserWarning, match="left out other, which is not installed now"):
-        assert list(load_results(path).instances) == ["toy"]
-    content = json.loads((path / "manifest.json").read_text())
-    del content["sha256"]
-    for source in ("moved", "x" * 5000, "\0"):
-        content["tables"]["other"]["source"] = source
-        (path / "manifest.json").write_text(json.dumps(content))
-        with pytest.warns(UserWarning, match="left out other, which is not installed now"):
-            load_results(path)
-    assert Path("moved").exists() is False
-
-
-@pytest.mark.parametrize("change", [{"objectives": ("seconds",)}, {"tolerance": 5.0}])
-def test_a_datasheet_that_asks_for_something_else_now(whole, home, two, change):
-    table = two[0]
-    if "tolerance" in change:
-        suite = changed(SUITE, scores=("ftc",), score_at={})
-        again = Run(ResultsFolder(home / "r2"), {"toy": make_instance(suite, table)}, [], [A])
-        again.files.start(manifest_of(suite, again.instances, [A], 3, {}))
-        path = home / "r2"
-        first = dataclasses.replace(table.metrics[0], **change)
-        table = dataclasses.replace(table, metrics=(first, *table.metrics[1:]))
-    else:
-        path = whole.files.path
-        table = dataclasses.replace(table, **change)
-    save_folder(table, home / "tables" / "toy")
-    with pytest.raises(
-        InputError, match=r"made with other objectives or tolerances of table 'toy' than its datash"
-    ):
-        load_results(path)
