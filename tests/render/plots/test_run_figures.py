@@ -1,36 +1,30 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import itertools
 import re
 
 import numpy as np
 import pandas as pd
 import pytest
+from drawn_figures import drawn, legend_lines
 from matplotlib.colors import to_rgb
 
 import hpobench_nmt as hb
-from hpobench_nmt.analysis.replay import moving_front, replay
+from hpobench_nmt.analysis.replay import replay
 from hpobench_nmt.analysis.run_curves import Curves, hypervolume_curves, regret_curves, surrogate_curves
 from hpobench_nmt.analysis.run_fronts import attainment
 from hpobench_nmt.analysis.runtimes import expected_runtime_frame, runtime_distribution, target_runtimes
 from hpobench_nmt.analysis.selection import EXACT
-from hpobench_nmt.analysis.table_front import table_front
 from hpobench_nmt.analysis.verdicts import run_statistics
 from hpobench_nmt.benchmarking.call import benchmark
-from hpobench_nmt.core.constraints import Constraint
-from hpobench_nmt.core.pareto import pareto_front
-from hpobench_nmt.render.figures import run_figures
 from hpobench_nmt.render.html.svg import pixels, shared_styles, short_ids, short_path, to_svg
 from hpobench_nmt.render.plots.curves import plot_curve_panels, plot_curves, plot_luck
-from hpobench_nmt.render.plots.fronts import plot_attainment, plot_front_moves
-from hpobench_nmt.render.plots.pareto_front import plot_front, plot_front_pairs
+from hpobench_nmt.render.plots.fronts import plot_attainment
 from hpobench_nmt.render.plots.replay import plot_replay
 from hpobench_nmt.render.plots.runtimes import plot_expected_runtimes, plot_runtime_distribution
 from hpobench_nmt.render.plots.scores import plot_scores, plot_wins
 from hpobench_nmt.render.plots.style import axes_for, mark_better, method_styles, short_ticks
-from hpobench_nmt.render.subject import Subject
 
 METHODS = ("RS", "BO_EI_M_std", "GB_EIF_M")
 
@@ -39,26 +33,6 @@ METHODS = ("RS", "BO_EI_M_std", "GB_EIF_M")
 def single(toy):
     other = dataclasses.replace(toy, name="other", values=toy.values[::-1])
     return benchmark([toy, other], list(METHODS), trials=12)
-
-
-@pytest.fixture
-def multi(toy):
-    return benchmark(toy, ["RS", "BO_M_std"], objectives=["bleu", "seconds"], trials=12)
-
-
-def drawn(figure):
-    """The PNG; drawing it must not warn."""
-    content = io.BytesIO()
-    figure.savefig(content, format="png", dpi=60)
-    assert content.getvalue().startswith(b"\x89PNG")
-    return figure
-
-
-def legend_lines(figure):
-    """Line of each label in the legend."""
-    axes = figure.axes[0]
-    handles, labels = axes.get_legend_handles_labels()
-    return dict(zip(labels, handles, strict=True))
 
 
 def test_no_two_of_24_methods_look_alike():
@@ -156,57 +130,6 @@ def test_a_lower_bound_is_dotted_from_a_cross_on(toy):
     assert any(line.get_marker() == "x" for line in figure.axes[0].lines)
 
 
-def test_moving_fronts_and_the_tables_own(multi):
-    found = moving_front(multi, "toy", "RS", lookups=(3, 10, 36))
-    figure = drawn(plot_front_moves(found))
-    lines = legend_lines(figure)
-    assert [label for label in lines if label.startswith("after")] == [f"after {n}" for n in found.lookups]
-    colours = [tuple(lines[f"after {n}"].get_color()) for n in found.lookups]
-    lightness = [np.mean(c[:3]) for c in colours]
-    assert lightness == sorted(lightness, reverse=True)
-    low, high = figure.axes[0].get_xlim()
-    assert all(low < x < high for x in found.points[found.front, 0])
-
-
-def test_fronts_of_three_objectives_are_no_staircases_in_two_of_them(toy):
-    three = ["bleu", "seconds", "memory"]
-    results = benchmark(toy, ["RS"], objectives=three, scores=["fbh"], trials=4)
-    found = moving_front(results, "toy", "RS", (5, 20), pair=(1, 2))
-    lines = legend_lines(drawn(plot_front_moves(found)))
-    assert {line.get_linestyle() for label, line in lines.items() if label.startswith("after")} == {"None"}
-    specs = run_figures(Subject(results, "toy", method_styles(["RS"])), "r-toy")
-    stems = [spec.stem for spec in specs if "attained" in spec.stem or "front-moves" in spec.stem]
-    pairs = ("1-2", "1-3", "2-3")
-    expected = [f"r-toy-attained-{p}" for p in pairs] + [f"r-toy-front-moves-{p}" for p in pairs]
-    assert stems == expected
-    assert not any(spec.problem for spec in specs if spec.stem in stems)
-
-
-def test_the_front_of_three_objectives_in_pairs(toy):
-    front = table_front(toy, ["bleu", "seconds", "memory"], [Constraint.parse("seconds<=50")])
-    figure = drawn(plot_front_pairs(front))
-    assert [(a.get_xlabel(), a.get_ylabel()) for a in figure.axes] == [
-        ("bleu (BLEU)", "seconds (s)"),
-        ("bleu (BLEU)", "memory (MB)"),
-        ("seconds (s)", "memory (MB)"),
-    ]
-    kept = toy.column("seconds") <= 50
-    for axes, pair in zip(
-        figure.axes, (("bleu", "seconds"), ("bleu", "memory"), ("seconds", "memory")), strict=True
-    ):
-        assert len(axes.collections[1].get_offsets()) == len(front.rows)
-        losses = np.where(kept[:, None], toy.losses(pair), np.nan)
-        assert len(axes.lines[0].get_xdata()) == len(pareto_front(losses))
-
-
-@pytest.mark.parametrize("objectives", [3, 4, 5, 6])
-def test_no_panel_of_a_front_is_empty(objectives):
-    names = "abcdef"[:objectives]
-    frame = pd.DataFrame(np.random.default_rng(0).random((20, objectives)), columns=list(names))
-    figure = drawn(plot_front_pairs(hb.pareto(frame, [f"{name}:min" for name in names])))
-    assert all(axes.has_data() for axes in figure.axes if axes.get_visible())
-
-
 def test_large_numbers_are_written_out():
     axes = axes_for(None)[1]
     axes.plot([0, 4e6], [0.0, 0.3])
@@ -291,38 +214,6 @@ def test_curves_that_reach_zero_stay_in_sight_on_a_log_axis(single, plot):
     labels = dict(zip(ticks, map(axes.yaxis.get_major_formatter(), ticks), strict=True))
     assert labels[floor[0]] == "0"
     assert all(tick == floor[0] or tick >= y[y > floor[0]].min() * 0.9 for tick in ticks)
-
-
-def stairs(line):
-    """The corners of a line as they are drawn."""
-    from matplotlib.cbook import STEP_LOOKUP_MAP
-
-    x, y = line.get_data()
-    return np.column_stack(STEP_LOOKUP_MAP[line.get_drawstyle()](np.asarray(x), np.asarray(y)))
-
-
-@pytest.mark.parametrize("first", ["bleu:max", "bleu:min"])
-@pytest.mark.parametrize("second", ["seconds:max", "seconds:min"])
-def test_a_front_is_a_staircase_that_the_table_reaches(toy, multi, first, second):
-    front = table_front(toy, [first, second])
-    assert len(front.rows) > 2
-    (line,) = drawn(plot_front(front)).axes[0].lines
-    corners = stairs(line)
-    signs = np.where(front.maximised, -1.0, 1.0)
-    losses = front.points * signs
-    for corner in corners * signs:
-        # Some row is as good or better, and none is better in both.
-        assert (losses <= corner + 1e-12).all(axis=1).any()
-        assert not (losses < corner - 1e-12).all(axis=1).any()
-
-
-def test_a_moving_front_is_a_staircase_too(multi):
-    found = moving_front(multi, "toy", "RS", (5, 20))
-    losses = found.points * [-1.0, 1.0]
-    for line, rows in zip(drawn(plot_front_moves(found)).axes[0].lines, found.fronts, strict=True):
-        corners = stairs(line) * [-1.0, 1.0]
-        assert len(corners) == 2 * len(rows) - 1
-        assert all((losses[rows] <= c + 1e-12).all(axis=1).any() for c in corners)
 
 
 def test_what_belongs_to_a_method_is_known_by_its_mark_and_not_by_its_colour():
@@ -446,24 +337,6 @@ def test_what_a_legend_shows_is_there():
     svg = to_svg(figure, "f", {}, {})
     assert "h0M" in svg and "rows</text>" in svg
     assert set(re.findall(r'href="#([^"]+)"', svg)) <= set(re.findall(r' id="([^"]+)"', svg))
-
-
-def test_a_front_saved_as_svg_names_the_configuration_of_each_point(toy, tmp_path):
-    front = hb.pareto(toy, ["bleu", "seconds"])
-    front.plot().savefig(tmp_path / "front.svg")
-    svg = (tmp_path / "front.svg").read_text()
-    titles = re.findall(r'<use [^>]*x="([-\d.]+)"[^>]*><title>([^<]*)</title></use>', svg)
-    titles.sort(key=lambda title: float(title[0]))
-    by_bleu = sorted(front.rows.tolist(), key=lambda row: toy.column("bleu")[row])
-    for row, (_, title) in zip(by_bleu, titles, strict=True):
-        assert title.startswith(f"row {row}, ")
-        assert all(f"{name} {value:.6g}" in title for name, value in toy.config(row).items())
-        assert f"bleu {toy.column('bleu')[row]:.6g}" in title
-    file = io.BytesIO()
-    front.plot().savefig(file, format="svg")
-    assert file.getvalue().count(b"<title>") == len(front.rows)
-    front.plot().savefig(tmp_path / "front.png")
-    assert (tmp_path / "front.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_luck_is_the_smallest_loss_and_the_expected_loss_of_its_configuration():
