@@ -346,7 +346,9 @@ def table(paths: list[Path]) -> None:
     for key, group in known.groupby(["world", "budget", "rule"], sort=False):
         print(f"{_title(key)} {_claims(group)}")
     for (budget, rule), group in known.groupby(["budget", "rule"], sort=False):
-        print(f"{_title(('all worlds', budget, rule))} {_claims(group)}")
+        each = group.groupby("world").noise_ratio.median()
+        medians = f"medians x{each.min():.2f} to x{each.max():.2f}"
+        print(f"{_title(('all worlds', budget, rule))} {_claims(group)}, {medians}")
 
 
 def _claims(group: Any) -> str:
