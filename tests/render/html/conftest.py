@@ -1,4 +1,4 @@
-"""Results folders for the report, and one browser for all of its tests."""
+"""Results folders for the report, and a browser for what is made of them."""
 
 import dataclasses
 import hashlib
@@ -172,3 +172,27 @@ def tools():
     return SimpleNamespace(
         table=make_table, suite=small_suite, run=make_run, fail=fail, rehash=rehash, attack=ATTACK
     )
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    """One browser for all tests of a file; what it asks the network for is logged."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium (the test extra)")
+    browsers = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
+    browser, binary = next(filter(None, browsers), None), shutil.which("chromedriver")
+    if not (browser and binary):
+        pytest.skip("needs a browser: apt-get install chromium chromium-driver")
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+
+    options = Options()
+    options.binary_location = browser
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.add_argument("--window-size=1280,900")
+    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(binary))
+    driver.set_page_load_timeout(120)
+    yield driver
+    driver.quit()

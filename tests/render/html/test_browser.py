@@ -1,51 +1,20 @@
 """The report in a headless Chromium: what a reader sees and can do."""
 
 import json
-import shutil
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
+from browser_pages import emulate, load, violations
 
 from hpobench_nmt.analysis.selection import EXACT
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium (the test extra)")
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-DRIVER = shutil.which("chromedriver")
-pytestmark = [
-    pytest.mark.hosts,
-    pytest.mark.skipif(
-        not (CHROMIUM and DRIVER), reason="needs a browser: apt-get install chromium chromium-driver"
-    ),
-]
+pytestmark = pytest.mark.hosts
 
 LUMINANCE = """
 const [r, g, b] = arguments[0].match(/[\\d.]+/g).map(Number).map((v) => v / 255)
     .map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
 return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 """
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory):
-    """One browser for all tests; what it asks the network for is logged."""
-    from selenium.webdriver.chrome.options import Options
-    from selenium.webdriver.chrome.service import Service
-
-    options = Options()
-    options.binary_location = CHROMIUM
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    options.add_argument("--window-size=1280,900")
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-    driver.set_page_load_timeout(120)
-    yield driver
-    driver.quit()
 
 
 @pytest.fixture
@@ -55,20 +24,6 @@ def opened(chromium, page):
     emulate(chromium, "light")
     load(chromium, page)
     return chromium
-
-
-def load(driver, page):
-    """Open a file. On a busy machine, `get` alone may return before the page is complete."""
-    from selenium.webdriver.support.wait import WebDriverWait
-
-    driver.get(page.as_uri())
-    complete = "return document.readyState === 'complete'"
-    WebDriverWait(driver, 60).until(lambda driver: driver.execute_script(complete))
-
-
-def emulate(driver, scheme):
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
 
 def press(driver, *keys):
@@ -439,60 +394,5 @@ def test_print_shows_every_table_and_no_controls(opened):
         opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
-def violations(driver):
-    """What axe-core finds wrong with the page, in light and dark, in a wide and a narrow window."""
-    axe = pytest.importorskip("axe_playwright_python", reason="pip install --no-deps axe-playwright-python")
-    script = (Path(next(iter(axe.__path__))) / "axe.min.js").read_text(encoding="utf-8")
-    found = []
-    for scheme, width in (("light", 1200), ("dark", 390)):
-        emulate(driver, scheme)
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        driver.refresh()
-        driver.execute_script(script)
-        run = "axe.run(document, {}).then(arguments[arguments.length - 1])"
-        wrong = driver.execute_async_script(run)["violations"]
-        found += [(scheme, width, one["id"], one["nodes"][0]["html"][:200]) for one in wrong]
-    return found
-
-
 def test_the_report_is_accessible(opened):
     assert violations(opened) == []
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """The built site, with the leaderboard."""
-    sphinx = pytest.importorskip("sphinx.cmd.build", reason="needs sphinx (the docs extra)")
-    for package in ("furo", "myst_parser", "sphinx_click"):
-        pytest.importorskip(package, reason="the docs extra")
-    docs, folder = Path(__file__).parents[3] / "docs", tmp_path_factory.mktemp("site")
-    assert subprocess.run([sys.executable, "-m", sphinx.__name__, "-q", docs, folder]).returncode == 0
-    return folder
-
-
-@pytest.mark.parametrize("page", ["index.html", "methods/BO_auto.html", "tables/sotu-gpt-30k.html"])
-def test_the_leaderboard_is_accessible_and_finds_its_style_sheet(chromium, site, page):
-    """In a folder of files that is opened as it is, without a server."""
-    chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    chromium.get_log("browser")
-    load(chromium, site / "_static" / "leaderboard" / page)
-    assert chromium.get_log("browser") == []
-    assert chromium.execute_script("return document.querySelectorAll('style').length") == 0
-    margin = "return getComputedStyle(document.body).marginTop"
-    assert chromium.execute_script(margin) == "0px"  # a browser's own is 8 pixels
-    assert violations(chromium) == []
-
-
-def test_the_site_is_accessible_and_asks_the_network_for_nothing(chromium, site):
-    chromium.get_log("performance")
-    for page in ("tutorials/front.html", "reference/formats.html", "explanation/findings.html"):
-        load(chromium, site / page)
-        assert violations(chromium) == [], page
-    focused = "const e = document.querySelector('.sidebar-search'); e.focus(); return getComputedStyle(e)"
-    assert chromium.execute_script(f"{focused}.outlineStyle") == "solid"  # the keyboard's place is seen
-    asked = [json.loads(line["message"])["message"] for line in chromium.get_log("performance")]
-    urls = [
-        line["params"]["request"]["url"] for line in asked if line["method"] == "Network.requestWillBeSent"
-    ]
-    assert [url for url in urls if not url.startswith(("file:", "data:"))] == []
